@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! The wire of ZMTP, without any I/O.
