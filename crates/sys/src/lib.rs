@@ -1,1 +1,26 @@
-//! System calls.
+//! System calls: all that is Linux lives here.
+//!
+//! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream sockets ([`net`]),
+//! network interfaces ([`interfaces`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
+//! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
+//!
+//! ```
+//! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};
+//! let (poller, wake) = (Poller::new()?, WakeFd::new()?);
+//! poller.add(&wake, 7, Interest::READ)?;
+//! wake.signal();
+//! let mut ready = Vec::new();
+//! poller.wait(&mut ready, None)?;
+//! assert_eq!(ready[0].token, 7);
+//! # Ok::<(), pinnace_sys::Errno>(())
+//! ```
+
+pub mod fork;
+pub mod futex;
+pub mod interfaces;
+pub mod net;
+pub mod poll;
+pub mod wake;
+
+pub use rustix::io::Errno;
+pub use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

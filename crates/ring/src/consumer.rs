@@ -1,0 +1,231 @@
+//! The reading end of a queue, a frame at a time.
+
+use crate::Body;
+use crate::queue::{Limits, Shared};
+use crate::record::{self, COMMAND, MORE, REF};
+use crate::segment::Segment;
+use crate::sync::{Arc, Ordering, fence};
+
+/// A frame as it is handed to its reader.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// The bytes lie in the queue and are gone when the reader returns.
+    Bytes { flags: u8, data: &'a [u8] },
+    /// The body is the reader's now.
+    Body { flags: u8, body: Body },
+}
+
+impl Frame<'_> {
+    /// MORE, COMMAND.
+    pub fn flags(&self) -> u8 {
+        match self {
+            Frame::Bytes { flags, .. } | Frame::Body { flags, .. } => *flags,
+        }
+    }
+
+    /// The body's bytes.
+    pub fn data(&self) -> &[u8] {
+        match self {
+            Frame::Bytes { data, .. } => data,
+            Frame::Body { body, .. } => body,
+        }
+    }
+}
+
+/// The reading end. It belongs to one thread at a time.
+pub struct Consumer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) segment: *mut Segment,
+    /// Where the next record begins, and where what is known to be readable in this segment ends.
+    pub(crate) at: usize,
+    pub(crate) end: usize,
+    /// Bytes of records read, up to `end` exclusive of what lies between `at` and `end`, from the queue's beginning.
+    pub(crate) read_to_end: u64,
+    pub(crate) messages: u64,
+    /// Bytes as on the wire that were read.
+    pub(crate) wire: u64,
+    /// Messages until the producer is looked after again.
+    until_low: u64,
+    low: u64,
+    room_wanted: bool,
+    /// A record begins here, at or before `at` (gather).
+    pub(crate) boundary: usize,
+    /// Bytes, as on the wire, of the record at `at` that are written already (gather).
+    pub(crate) partial: usize,
+}
+
+// SAFETY: the raw pointer is to a segment that only the queue's two ends reach, each by the rules of `queue`.
+unsafe impl Send for Consumer {}
+
+impl Consumer {
+    pub(crate) fn new(shared: Arc<Shared>, limits: Limits) -> Consumer {
+        let low = low_mark(limits.messages);
+        Consumer {
+            shared,
+            segment: std::ptr::null_mut(),
+            at: 0,
+            end: 0,
+            read_to_end: 0,
+            messages: 0,
+            wire: 0,
+            until_low: low,
+            low,
+            room_wanted: false,
+            boundary: 0,
+            partial: 0,
+        }
+    }
+
+    /// The high-water mark has changed.
+    pub fn set_mark(&mut self, messages: u64) {
+        self.low = low_mark(messages);
+        self.until_low = self.until_low.min(self.low);
+    }
+
+    /// Whether a frame can be read.
+    #[inline(always)]
+    pub fn has_frame(&mut self) -> bool {
+        self.at != self.end || self.look()
+    }
+
+    /// Finds out how much more there is to read; goes on to the next segment at the end of one. False: nothing.
+    pub(crate) fn look(&mut self) -> bool {
+        debug_assert_eq!(self.at, self.end);
+        let published = self.shared.producer.0.published.load(Ordering::SeqCst); // PUBLISH, PARK
+        if published == self.read_to_end {
+            return false;
+        }
+        if self.segment.is_null() {
+            self.segment = self.shared.left.load(Ordering::Acquire);
+        }
+        // SAFETY: the segment is alive until `recycle`; more is published than was read, so that where this one is closed at
+        // what was read, the next is linked.
+        unsafe {
+            let mut closed_at = (*self.segment).closed_at.load(Ordering::Acquire);
+            while closed_at == self.at {
+                let next = (*self.segment).next.load(Ordering::Acquire);
+                self.shared.recycle(self.segment);
+                self.segment = next;
+                self.at = 0;
+                self.boundary = 0;
+                closed_at = (*next).closed_at.load(Ordering::Acquire);
+            }
+            let readable = (published - self.read_to_end) as usize;
+            let run = readable.min(closed_at - self.at);
+            self.end = self.at + run;
+            self.read_to_end += run as u64;
+        }
+        true
+    }
+
+    /// The flags of the next frame (MORE, COMMAND).
+    #[inline(always)]
+    pub fn peek(&mut self) -> Option<u8> {
+        // SAFETY: a whole record lies at `at`.
+        self.has_frame().then(|| unsafe { *Segment::data(self.segment).add(self.at) } & (MORE | COMMAND))
+    }
+
+    /// Hands the next frame to `reader`.
+    #[inline(always)]
+    pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        if !self.has_frame() {
+            return None;
+        }
+        // SAFETY: a whole record lies at `at`; it stays there until the segment is recycled, which takes `&mut self`.
+        let (flags, result) = unsafe {
+            let record = Segment::data(self.segment).add(self.at);
+            let head = record::head(record);
+            let flags = head.flags & (MORE | COMMAND);
+            self.at += head.header + head.body;
+            let result = if head.flags & REF == 0 {
+                let data = std::slice::from_raw_parts(record.add(head.header), head.body);
+                reader(Frame::Bytes { flags, data })
+            } else {
+                reader(Frame::Body { flags, body: take_body(record) })
+            };
+            (flags, result)
+        };
+        if flags & MORE == 0 {
+            self.count_message();
+        }
+        Some(result)
+    }
+
+    #[inline(always)]
+    fn count_message(&mut self) {
+        self.messages += 1;
+        self.shared.consumer.0.released.store(self.messages, Ordering::Release);
+        self.until_low -= 1;
+        if self.until_low == 0 {
+            self.at_low_mark();
+        }
+    }
+
+    /// Counts `messages` as consumed at once, with their bytes on the wire.
+    pub(crate) fn release(&mut self, messages: u64, wire: u64) {
+        self.wire += wire;
+        self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
+        let more = messages.wrapping_sub(self.messages);
+        if more == 0 || more > i64::MAX as u64 {
+            return;
+        }
+        self.messages = messages;
+        self.shared.consumer.0.released.store(messages, Ordering::Release);
+        self.at_low_mark();
+    }
+
+    #[cold]
+    fn at_low_mark(&mut self) {
+        self.until_low = self.low;
+        fence(Ordering::SeqCst); // ROOM
+        let wants = &self.shared.producer.0.wants_room;
+        if wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed) {
+            self.room_wanted = true;
+        }
+    }
+
+    /// Whether the producer waits for the room that was made; says so once.
+    #[inline(always)]
+    pub fn take_room_wanted(&mut self) -> bool {
+        self.room_wanted && std::mem::take(&mut self.room_wanted)
+    }
+
+    /// Asks to be told of the next message (`Producer::commit`). False: there is one already.
+    pub fn park(&mut self) -> bool {
+        if self.has_frame() {
+            return false;
+        }
+        self.shared.consumer.0.parked.store(true, Ordering::SeqCst); // PARK
+        if self.has_frame() {
+            self.shared.consumer.0.parked.store(false, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+}
+
+/// Takes the body out of the reference record at `record`, and leaves the record dead.
+///
+/// # Safety
+/// A whole, live reference record must lie there.
+pub(crate) unsafe fn take_body(record: *mut u8) -> Body {
+    // SAFETY: the caller's promise; the record is the consumer's own once it is published.
+    unsafe {
+        let body = Body::from_raw(record::raw_body(record));
+        record.add(1).cast::<[u8; 8]>().write_unaligned([0; 8]);
+        body
+    }
+}
+
+fn low_mark(messages: u64) -> u64 {
+    if messages == 0 { u64::MAX } else { messages.div_ceil(2) }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        if !self.segment.is_null() {
+            self.shared.left.store(self.segment, Ordering::Release);
+            self.shared.left_at.store(self.at as u64, Ordering::Release);
+        }
+    }
+}

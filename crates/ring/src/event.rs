@@ -1,0 +1,80 @@
+//! Sleeping until something happens, without a lock on the side of whoever makes it happen.
+//!
+//! The sleeper says that it is about to sleep (`listen`), looks once more at what it waits for, and sleeps (`wait`). The waker
+//! makes the thing happen and calls `notify`, which costs a fence and a load while nobody sleeps. Both sides fence between their
+//! write and their read, so that either the sleeper sees the thing or the waker sees the sleeper.
+//!
+//! ```
+//! use pinnace_ring::EventCount;
+//! let event = EventCount::default();
+//! let ticket = event.listen();
+//! assert!(event.notify()); // Somebody listens ...
+//! assert!(event.wait(ticket, None).is_ok()); // ... and does not sleep.
+//! ```
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Instant;
+
+use pinnace_sys::futex;
+
+/// Where threads sleep until they are notified.
+#[derive(Default)]
+pub struct EventCount {
+    generation: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// The right to sleep once; to be handed to `wait` or `cancel`.
+#[must_use]
+pub struct Ticket(u32);
+
+/// Why `wait` returned without having been notified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unnotified {
+    TimedOut,
+    /// A signal was handled (EINTR).
+    Interrupted,
+}
+
+impl EventCount {
+    /// Says that the caller is about to sleep. What it waits for must be looked at once more after this.
+    pub fn listen(&self) -> Ticket {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let ticket = Ticket(self.generation.load(Ordering::SeqCst));
+        fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// There is no need to sleep, or the caller slept elsewhere.
+    pub fn cancel(&self, _ticket: Ticket) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether `notify` was called since the ticket was given.
+    pub fn is_notified(&self, ticket: &Ticket) -> bool {
+        self.generation.load(Ordering::SeqCst) != ticket.0
+    }
+
+    /// Sleeps until notified since `listen`, or until the deadline.
+    pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Unnotified> {
+        let outcome = futex::wait(&self.generation, ticket.0, deadline);
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        match outcome {
+            futex::Waited::Changed => Ok(()),
+            futex::Waited::TimedOut => Err(Unnotified::TimedOut),
+            futex::Waited::Interrupted => Err(Unnotified::Interrupted),
+        }
+    }
+
+    /// Wakes all who sleep. True: there were some.
+    #[inline]
+    pub fn notify(&self) -> bool {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&self.generation);
+        true
+    }
+}

@@ -1,0 +1,216 @@
+//! The reading end of a queue, as a link reads it: runs of bytes for the kernel, however many frames they are.
+//!
+//! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The kernel may take
+//! part of a run; `written` moves on by what it took. When the connection is lost, [`Consumer::rewind`] goes back to where the
+//! message that was cut began, so that the next connection starts at a message.
+
+use std::io::IoSlice;
+
+use crate::Body;
+use crate::consumer::{Consumer, take_body};
+use crate::record::{self, HEADER_MAX, MORE, REF, write_header};
+use crate::segment::Segment;
+use crate::sync::Ordering;
+
+/// Slices that one call gathers at most.
+pub const SLICES: usize = 32;
+/// Bytes that one call gathers at most, once references are among them.
+const GATHER_MAX: usize = 1 << 20;
+
+/// Room for the headers of bodies that lie elsewhere.
+pub type Heads = [[u8; HEADER_MAX]; SLICES];
+
+impl Consumer {
+    /// Calls `write` with the bytes that come next, and moves on by what it says was taken; bodies that were written whole go
+    /// to `done` (their owners' code may run when they are dropped). None: there is nothing to write.
+    pub fn write_with<R>(
+        &mut self,
+        heads: &mut Heads,
+        done: &mut Vec<Body>,
+        write: impl FnOnce(&[IoSlice<'_>], usize) -> (usize, R),
+    ) -> Option<R> {
+        if !self.has_frame() {
+            return None;
+        }
+        // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by `look`.
+        let (taken, result) = unsafe {
+            if !(*self.segment).has_refs.load(Ordering::Relaxed) {
+                let run =
+                    std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
+                let (taken, result) = write(&[IoSlice::new(run)], run.len());
+                self.at += taken;
+                if self.at == self.end {
+                    self.boundary = self.at;
+                }
+                (taken, result)
+            } else {
+                self.find_boundary();
+                let mut slices = [IoSlice::new(&[]); SLICES];
+                let (count, bytes) = self.gather(heads, &mut slices);
+                let (taken, result) = write(&slices[..count], bytes);
+                self.pass(taken, done);
+                (taken, result)
+            }
+        };
+        self.account(taken);
+        Some(result)
+    }
+
+    /// Puts `at` on the record it lies in, and the rest into `partial`.
+    fn find_boundary(&mut self) {
+        let target = self.at;
+        let mut from = self.boundary;
+        if from < target {
+            // SAFETY: whole records lie from `boundary` on.
+            unsafe {
+                let data = Segment::data(self.segment);
+                loop {
+                    let head = record::head(data.add(from));
+                    let next = from + head.header + head.body;
+                    if next > target {
+                        break;
+                    }
+                    from = next;
+                    if from == target {
+                        break;
+                    }
+                }
+            }
+            self.partial = target - from;
+        }
+        self.at = from;
+        self.boundary = from;
+    }
+
+    /// Fills `slices` from the record at `at` on; returns how many there are, and their bytes.
+    unsafe fn gather<'a>(&self, heads: &'a mut Heads, slices: &mut [IoSlice<'a>; SLICES]) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0);
+        let (mut at, mut skip) = (self.at, self.partial);
+        let mut heads = heads.iter_mut();
+        // SAFETY: whole records lie between `at` and `end`; the bodies they refer to live until `pass` takes them out.
+        unsafe {
+            let data: *const u8 = Segment::data(self.segment);
+            let mut plain = at + skip;
+            while at < self.end && count + 3 <= SLICES && bytes < GATHER_MAX {
+                let head = record::head(data.add(at));
+                let next = at + head.header + head.body;
+                if head.flags & REF == 0 {
+                    at = next;
+                    skip = 0;
+                    continue;
+                }
+                if at > plain {
+                    slices[count] = IoSlice::new(std::slice::from_raw_parts(data.add(plain), at - plain));
+                    count += 1;
+                    bytes += at - plain;
+                }
+                let body = Body::peek_raw(record::raw_body(data.add(at)));
+                let Some(room) = heads.next() else { break };
+                let header = write_header(room.as_mut_ptr(), head.flags & !REF, body.len());
+                if skip < header {
+                    slices[count] = IoSlice::new(&room[skip..header]);
+                    bytes += header - skip;
+                    count += 1;
+                }
+                let body = &body[skip.saturating_sub(header)..];
+                slices[count] = IoSlice::new(body);
+                bytes += body.len();
+                count += 1;
+                at = next;
+                skip = 0;
+                plain = at;
+            }
+            if at > plain && count < SLICES {
+                slices[count] = IoSlice::new(std::slice::from_raw_parts(data.add(plain), at - plain));
+                bytes += at - plain;
+                count += 1;
+            }
+        }
+        (count, bytes)
+    }
+
+    /// Moves on by `taken` bytes of the wire, record by record.
+    unsafe fn pass(&mut self, taken: usize, done: &mut Vec<Body>) {
+        let mut left = taken + self.partial;
+        self.partial = 0;
+        // SAFETY: whole records lie between `at` and `end`.
+        unsafe {
+            let data = Segment::data(self.segment);
+            while self.at < self.end {
+                let head = record::head(data.add(self.at));
+                let wire = if head.flags & REF == 0 {
+                    head.header + head.body
+                } else {
+                    let body = Body::peek_raw(record::raw_body(data.add(self.at))).len();
+                    body + if body < 256 { 2 } else { HEADER_MAX }
+                };
+                if left < wire {
+                    break;
+                }
+                if head.flags & REF != 0 {
+                    done.push(take_body(data.add(self.at)));
+                }
+                left -= wire;
+                self.at += head.header + head.body;
+            }
+        }
+        self.partial = left;
+        self.boundary = self.at;
+    }
+
+    /// Tells the producer what was written.
+    fn account(&mut self, taken: usize) {
+        let mut messages = self.messages;
+        if self.at == self.end {
+            // SAFETY: the segment is alive.
+            let segment = unsafe { &*self.segment };
+            if segment.closed_at.load(Ordering::Acquire) == self.at {
+                messages = segment.messages_end.load(Ordering::Relaxed);
+            } else {
+                let all = self.shared.producer.0.messages.load(Ordering::Acquire);
+                if self.shared.producer.0.published.load(Ordering::Acquire) == self.read_to_end {
+                    messages = all;
+                }
+            }
+        }
+        self.release(messages, taken as u64);
+    }
+
+    /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the next one.
+    /// Returns how many messages were given up (0 or 1).
+    pub fn rewind(&mut self) -> u64 {
+        if self.segment.is_null() {
+            return 0;
+        }
+        self.find_boundary();
+        let (mut from, mut start) = (0, None);
+        // SAFETY: records lie whole from the segment's beginning to `at`, and the bytes of consumed ones are still there.
+        unsafe {
+            let data = Segment::data(self.segment);
+            if !(*self.segment).starts_inside.load(Ordering::Relaxed) {
+                start = Some(0);
+            }
+            while from < self.at {
+                let head = record::head(data.add(from));
+                if head.flags & MORE != 0 && head.flags & REF != 0 {
+                    start = None; // Its body was written and is gone.
+                }
+                from += head.header + head.body;
+                if head.flags & MORE == 0 {
+                    start = Some(from);
+                }
+            }
+        }
+        if let Some(start) = start {
+            self.wire -= (self.at - start + self.partial) as u64;
+            self.at = start;
+            self.boundary = start;
+            self.partial = 0;
+            return 0;
+        }
+        self.partial = 0;
+        while self.pop(|frame| frame.flags() & MORE != 0) == Some(true) {}
+        self.boundary = self.at;
+        1
+    }
+}

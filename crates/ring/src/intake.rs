@@ -1,0 +1,323 @@
+//! Bytes from a peer into a queue: they are read straight into its segments and become frames where they lie.
+//!
+//! ```text
+//!   0          at        raw            filled        room
+//!   | records  |  (gap)  | not parsed   |  space      |
+//! ```
+//! A gap opens where a command was taken out, or a large body went elsewhere; what follows moves down over it, each byte once.
+//! What a peer can make this hold: whole messages up to the queue's mark (the caller reads on only while there is room), one
+//! unfinished message of at most [`MAX_PARTS`] frames of at most `max_body` bytes, and one read.
+
+use crate::producer::Producer;
+use crate::record::{COMMAND, HEADER_MAX, LONG, MORE, REF_LEN};
+use crate::segment::{MAX_BYTES, Segment};
+use crate::{Body, INLINE_MAX, NoMemory};
+
+/// Frames in one message that a peer may send.
+pub const MAX_PARTS: u32 = 1 << 20;
+/// Bytes that are read behind a large body, to find the next frame's head without a copy worth speaking of.
+const BEHIND_BODY: usize = 512;
+/// A segment with less room than this is left for the next one.
+const MIN_SPACE: usize = 512;
+
+/// What a peer sent that cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused<E> {
+    /// A frame of this many bytes is over the limit.
+    TooLarge(u64),
+    /// A message of more than [`MAX_PARTS`] frames.
+    TooManyParts,
+    /// A command that is to be kept, inside a message.
+    CommandInsideMessage,
+    NoMemory,
+    /// The caller's own refusal of a command.
+    Command(E),
+}
+
+/// What to do with a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stays in the queue, as a message of its own.
+    Keep,
+    /// It is done with.
+    Drop,
+}
+
+/// The producer of a queue that is fed with bytes of the wire.
+pub struct Intake {
+    queue: Producer,
+    pending: Option<Pending>,
+    max_body: u64,
+    parts: u32,
+    /// The last read filled all the space there was.
+    was_full: bool,
+}
+
+struct Pending {
+    flags: u8,
+    body: Body,
+    filled: usize,
+}
+
+impl Intake {
+    /// `max_body`: the largest frame a peer may send, in bytes.
+    pub fn new(queue: Producer, max_body: u64) -> Intake {
+        Intake { queue, pending: None, max_body, parts: 0, was_full: false }
+    }
+
+    /// The queue it feeds.
+    pub fn queue(&mut self) -> &mut Producer {
+        &mut self.queue
+    }
+
+    /// Ends the feeding: what is not a whole message is dropped.
+    pub fn into_queue(mut self) -> Producer {
+        self.pending = None;
+        self.queue.rollback();
+        self.queue
+    }
+
+    /// Where to read to: the rest of a large body, if there is one, and room behind what was read before.
+    pub fn space(&mut self) -> Result<(&mut [u8], &mut [u8]), NoMemory> {
+        let queue = &mut self.queue;
+        let least = if self.pending.is_some() { REF_LEN + BEHIND_BODY } else { MIN_SPACE };
+        if queue.room - queue.filled < least {
+            if self.was_full && self.pending.is_none() {
+                queue.next_bytes = (queue.next_bytes * 4).min(MAX_BYTES);
+            }
+            let partial = queue.filled - queue.raw;
+            move_on(queue, partial + MIN_SPACE)?;
+        }
+        // SAFETY: `filled..room` is initialised memory of our own segment that no record lies in.
+        let behind = unsafe {
+            let data = Segment::data(queue.segment);
+            std::slice::from_raw_parts_mut(data.add(queue.filled), queue.room - queue.filled)
+        };
+        match &mut self.pending {
+            None => Ok((behind, &mut [])),
+            Some(pending) => {
+                let body = pending.body.as_mut().expect("a body that is being filled has one holder");
+                let most = BEHIND_BODY.min(behind.len());
+                Ok((&mut body[pending.filled..], &mut behind[..most]))
+            }
+        }
+    }
+
+    /// `bytes` were read into the space.
+    pub fn filled(&mut self, bytes: usize) {
+        let mut rest = bytes;
+        if let Some(pending) = &mut self.pending {
+            let taken = rest.min(pending.body.len() - pending.filled);
+            pending.filled += taken;
+            rest -= taken;
+        }
+        self.queue.filled += rest;
+        self.was_full = self.queue.filled == self.queue.room;
+    }
+
+    /// Copies bytes in, as if they had been read: what came behind the handshake.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), NoMemory> {
+        while !bytes.is_empty() {
+            let (first, second) = self.space()?;
+            let one = first.len().min(bytes.len());
+            first[..one].copy_from_slice(&bytes[..one]);
+            let two = second.len().min(bytes.len() - one);
+            second[..two].copy_from_slice(&bytes[one..one + two]);
+            self.filled(one + two);
+            bytes = &bytes[one + two..];
+            if self.queue.filled == self.queue.room && !bytes.is_empty() {
+                self.queue.next_bytes = MAX_BYTES;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes frames of what was read. Whole messages become visible; true: the consumer is parked and has to be told.
+    pub fn parse<E>(
+        &mut self,
+        mut on_command: impl FnMut(&[u8]) -> Result<Verdict, E>,
+    ) -> Result<bool, Refused<E>> {
+        let mut messages = 0;
+        let outcome = self.parse_frames(&mut messages, &mut on_command);
+        self.close_gap();
+        let told = messages > 0 && self.queue.publish(messages);
+        outcome.map(|()| told)
+    }
+
+    fn parse_frames<E>(
+        &mut self,
+        messages: &mut u64,
+        on_command: &mut impl FnMut(&[u8]) -> Result<Verdict, E>,
+    ) -> Result<(), Refused<E>> {
+        if self.pending.as_ref().is_some_and(|pending| pending.filled < pending.body.len()) {
+            return Ok(());
+        }
+        self.put_body(messages)?;
+        loop {
+            let available = self.queue.filled - self.queue.raw;
+            if available < 2 {
+                return Ok(());
+            }
+            // SAFETY: `available` bytes lie behind `raw`; nine are read only where there are nine.
+            let (flags, header, body) = unsafe {
+                let at = Segment::data(self.queue.segment).add(self.queue.raw);
+                let flags = *at & (MORE | LONG | COMMAND);
+                if *at != flags {
+                    *at = flags; // Reserved bits mean nothing on the wire, and REF something here.
+                }
+                if flags & LONG != 0 && available < HEADER_MAX {
+                    return Ok(());
+                }
+                let length = *at.add(1) as u64;
+                let length = if flags & LONG == 0 {
+                    length
+                } else {
+                    u64::from_be_bytes(at.add(1).cast::<[u8; 8]>().read_unaligned())
+                };
+                (flags, if flags & LONG == 0 { 2 } else { HEADER_MAX }, length)
+            };
+            if body > self.max_body {
+                return Err(Refused::TooLarge(body));
+            }
+            if body > INLINE_MAX as u64 {
+                if flags & COMMAND != 0 {
+                    return Err(Refused::TooLarge(body));
+                }
+                if !self.start_body(flags, body as usize, messages)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            let record = header + body as usize;
+            if available < record {
+                if self.queue.room - self.queue.raw < record {
+                    move_on(&mut self.queue, record).map_err(|NoMemory| Refused::NoMemory)?;
+                }
+                return Ok(());
+            }
+            if flags & COMMAND == 0 {
+                self.accept(record);
+                self.count(flags, messages)?;
+            } else {
+                self.command(header, record, messages, on_command)?;
+            }
+        }
+    }
+
+    /// Takes the next `record` bytes as a record.
+    #[inline(always)]
+    fn accept(&mut self, record: usize) {
+        let queue = &mut self.queue;
+        if queue.at != queue.raw {
+            // SAFETY: both ranges lie in our segment, and `at` is before `raw`.
+            unsafe {
+                let data = Segment::data(queue.segment);
+                std::ptr::copy(data.add(queue.raw), data.add(queue.at), record);
+            }
+        }
+        queue.at += record;
+        queue.raw += record;
+        queue.written += record as u64;
+    }
+
+    #[inline(always)]
+    fn count<E>(&mut self, flags: u8, messages: &mut u64) -> Result<(), Refused<E>> {
+        if flags & MORE == 0 {
+            *messages += 1;
+            self.parts = 0;
+            self.queue.set_mark();
+            return Ok(());
+        }
+        self.parts += 1;
+        if self.parts >= MAX_PARTS { Err(Refused::TooManyParts) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn command<E>(
+        &mut self,
+        header: usize,
+        record: usize,
+        messages: &mut u64,
+        on_command: &mut impl FnMut(&[u8]) -> Result<Verdict, E>,
+    ) -> Result<(), Refused<E>> {
+        // SAFETY: a whole record lies at `raw`.
+        let body = unsafe {
+            let at = Segment::data(self.queue.segment).add(self.queue.raw);
+            std::slice::from_raw_parts(at.add(header), record - header)
+        };
+        match on_command(body).map_err(Refused::Command)? {
+            Verdict::Drop => self.queue.raw += record,
+            Verdict::Keep if self.queue.is_inside_message() => return Err(Refused::CommandInsideMessage),
+            Verdict::Keep => {
+                // SAFETY: as above. A command is one frame, whatever its flags say.
+                unsafe { *Segment::data(self.queue.segment).add(self.queue.raw) &= !MORE };
+                self.accept(record);
+                self.count(COMMAND, messages)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame too large for the queue begins at `raw`. False: its bytes are not all there yet.
+    #[cold]
+    fn start_body<E>(&mut self, flags: u8, len: usize, messages: &mut u64) -> Result<bool, Refused<E>> {
+        let queue = &mut self.queue;
+        let mut body = Body::with_len(len).map_err(|NoMemory| Refused::NoMemory)?;
+        let from = queue.raw + HEADER_MAX;
+        let there = (queue.filled - from).min(len);
+        // SAFETY: `there` bytes lie behind the header.
+        let bytes = unsafe { std::slice::from_raw_parts(Segment::data(queue.segment).add(from), there) };
+        body.as_mut().expect("a fresh body has one holder")[..there].copy_from_slice(bytes);
+        queue.raw = from + there;
+        self.pending = Some(Pending { flags: flags & MORE, body, filled: there });
+        if there == len {
+            // The frame's own header leaves the nine bytes that the reference takes.
+            self.put_body(messages)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A large body that has become whole takes its place.
+    fn put_body<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        self.queue.push_reference(pending.flags, pending.body);
+        self.count(pending.flags, messages)
+    }
+
+    /// Moves what is not parsed down to the records' end.
+    fn close_gap(&mut self) {
+        let reserved = if self.pending.is_some() { REF_LEN } else { 0 };
+        let queue = &mut self.queue;
+        let to = queue.at + reserved;
+        if queue.segment.is_null() || queue.raw <= to {
+            return;
+        }
+        let rest = queue.filled - queue.raw;
+        // SAFETY: both ranges lie in our segment.
+        unsafe {
+            let data = Segment::data(queue.segment);
+            std::ptr::copy(data.add(queue.raw), data.add(to), rest);
+        }
+        queue.raw = to;
+        queue.filled = to + rest;
+    }
+}
+
+/// Goes on to another segment with room for `record` bytes, and takes along what is not parsed.
+fn move_on(queue: &mut Producer, record: usize) -> Result<(), NoMemory> {
+    let (old, from, rest) = (queue.segment, queue.raw, queue.filled - queue.raw);
+    let reserved = queue.raw.saturating_sub(queue.at).min(REF_LEN);
+    queue.advance_to(queue.next_bytes, record + reserved)?;
+    queue.raw = reserved;
+    queue.filled = reserved + rest;
+    if rest > 0 {
+        // SAFETY: the old segment stays alive: the consumer leaves it only for what is published in the new one, and nothing
+        // is. The new one has room for `record`, which is at least `rest`.
+        unsafe {
+            let data = Segment::data(queue.segment);
+            std::ptr::copy_nonoverlapping(Segment::data(old).add(from), data.add(reserved), rest);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! The writing end of a queue: frames go in, a message becomes visible at its last frame.
+
+use crate::queue::{Limits, Shared, drop_bodies};
+use crate::record::{self, HEADER_MAX, REF, REF_LEN};
+use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
+use crate::sync::{Arc, Ordering, fence};
+use crate::{Body, NoMemory};
+
+/// Messages in flight from which on the next segment is larger than the last.
+const GROW_AT: u64 = 16;
+
+/// The writing end. It belongs to one thread at a time.
+pub struct Producer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) limits: Limits,
+    pub(crate) segment: *mut Segment,
+    /// Room in the segment.
+    pub(crate) room: usize,
+    /// Where records end.
+    pub(crate) at: usize,
+    /// Raw bytes that intake has not parsed yet lie from here ...
+    pub(crate) raw: usize,
+    /// ... to here.
+    pub(crate) filled: usize,
+    /// Bytes of records that were written, published or not, from the queue's beginning.
+    pub(crate) written: u64,
+    pub(crate) messages: u64,
+    /// Bytes as they are on the wire, bodies of references included.
+    wire: u64,
+    released: u64,
+    released_wire: u64,
+    pub(crate) next_bytes: usize,
+    /// The last published state, to which `rollback` returns.
+    mark: Mark,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    segment: *mut Segment,
+    at: usize,
+    written: u64,
+    wire: u64,
+}
+
+// SAFETY: the raw pointers are to segments that only the queue's two ends reach, each by the rules of `queue`.
+unsafe impl Send for Producer {}
+
+impl Producer {
+    pub(crate) fn new(shared: Arc<Shared>, limits: Limits) -> Producer {
+        let none = std::ptr::null_mut();
+        Producer {
+            shared,
+            limits,
+            segment: none,
+            room: 0,
+            at: 0,
+            raw: 0,
+            filled: 0,
+            written: 0,
+            messages: 0,
+            wire: 0,
+            released: 0,
+            released_wire: 0,
+            next_bytes: MIN_BYTES,
+            mark: Mark { segment: none, at: 0, written: 0, wire: 0 },
+        }
+    }
+
+    /// Whether another message is accepted.
+    #[inline(always)]
+    pub fn has_room(&mut self) -> bool {
+        self.limits.messages == 0
+            || self.messages.wrapping_sub(self.released) < self.limits.messages
+            || self.has_room_after_all()
+    }
+
+    #[cold]
+    fn has_room_after_all(&mut self) -> bool {
+        self.released = self.shared.consumer.0.released.load(Ordering::Acquire);
+        if self.messages.wrapping_sub(self.released) < self.limits.messages {
+            return true;
+        }
+        if self.limits.ahead_bytes == 0 {
+            return false;
+        }
+        self.released_wire = self.shared.consumer.0.released_wire.load(Ordering::Acquire);
+        self.wire.saturating_sub(self.released_wire) < self.limits.ahead_bytes
+    }
+
+    /// Asks to be told when there is room (the consumer's `take_room_wanted`). True: there is room already.
+    pub fn want_room(&mut self) -> bool {
+        self.shared.producer.0.wants_room.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // ROOM
+        let room = self.has_room();
+        if room {
+            self.shared.producer.0.wants_room.store(false, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Changes what is accepted from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Messages that were committed and not yet consumed.
+    pub fn backlog(&self) -> u64 {
+        self.messages.wrapping_sub(self.shared.consumer.0.released.load(Ordering::Acquire))
+    }
+
+    /// Bytes on the wire that were pushed and that the link has not yet written.
+    pub fn backlog_wire(&self) -> u64 {
+        self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
+    }
+
+    /// All bytes pushed so far, as they are on the wire.
+    #[inline(always)]
+    pub fn wire(&self) -> u64 {
+        self.wire
+    }
+
+    /// Copies one frame in. It is seen after `commit` only.
+    #[inline(always)]
+    pub fn push(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
+        let most = HEADER_MAX + data.len();
+        if self.room - self.at < most {
+            self.advance(most)?;
+        }
+        // SAFETY: `room - at` bytes are free behind `at`, which is at least `most`.
+        unsafe {
+            let to = Segment::data(self.segment).add(self.at);
+            let header = record::write_header(to, flags, data.len());
+            std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(header), data.len());
+            let bytes = header + data.len();
+            self.at += bytes;
+            self.written += bytes as u64;
+            self.wire += bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts one frame in by reference.
+    pub fn push_body(&mut self, flags: u8, body: Body) -> Result<(), NoMemory> {
+        if self.room - self.at < REF_LEN {
+            self.advance(REF_LEN)?;
+        }
+        let bytes = body.len() + if body.len() < 256 { 2 } else { HEADER_MAX };
+        self.push_reference(flags, body);
+        self.wire += bytes as u64;
+        Ok(())
+    }
+
+    /// Writes a reference record where there is room for one.
+    pub(crate) fn push_reference(&mut self, flags: u8, body: Body) {
+        debug_assert!(self.room - self.at >= REF_LEN);
+        // SAFETY: there is room for the record.
+        unsafe {
+            (*self.segment).has_refs.store(true, Ordering::Relaxed);
+            let to = Segment::data(self.segment).add(self.at);
+            *to = flags | REF;
+            to.add(1).cast::<[u8; 8]>().write_unaligned(body.into_raw().to_ne_bytes());
+        }
+        self.at += REF_LEN;
+        self.written += REF_LEN as u64;
+    }
+
+    /// Makes what was pushed visible as one message. True: the consumer is parked and has to be told.
+    #[inline(always)]
+    pub fn commit(&mut self) -> bool {
+        self.set_mark();
+        self.publish(1)
+    }
+
+    /// As `commit`, for a consumer that is looked after otherwise: it costs no fence, and tells nothing.
+    #[inline(always)]
+    pub fn commit_quietly(&mut self) {
+        self.messages += 1;
+        self.set_mark();
+        let line = &self.shared.producer.0;
+        line.messages.store(self.messages, Ordering::Relaxed);
+        line.published.store(self.written, Ordering::Release); // PUBLISH
+    }
+
+    /// Publishes up to the mark.
+    #[inline(always)]
+    pub(crate) fn publish(&mut self, messages: u64) -> bool {
+        self.messages += messages;
+        let line = &self.shared.producer.0;
+        line.messages.store(self.messages, Ordering::Relaxed);
+        line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
+        let parked = &self.shared.consumer.0.parked;
+        parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
+    }
+
+    /// What was written so far ends a message.
+    #[inline(always)]
+    pub(crate) fn set_mark(&mut self) {
+        self.mark = Mark { segment: self.segment, at: self.at, written: self.written, wire: self.wire };
+    }
+
+    /// Whether frames were pushed that are not committed.
+    pub fn is_inside_message(&self) -> bool {
+        self.written != self.mark.written
+    }
+
+    /// Takes back the frames that are not committed.
+    pub fn rollback(&mut self) {
+        if !self.is_inside_message() {
+            return;
+        }
+        let (mut segment, mut from) = (self.mark.segment, self.mark.at);
+        if segment.is_null() {
+            // Nothing was ever committed: the first segment is kept, from its beginning.
+            segment = self.shared.left.load(Ordering::Relaxed);
+            from = 0;
+        }
+        // SAFETY: what lies behind the mark was never published, so that the consumer does not look at it.
+        unsafe {
+            let first = &*segment;
+            let mut next = first.next.swap(std::ptr::null_mut(), Ordering::Relaxed);
+            let end = if next.is_null() { self.at } else { first.closed_at.load(Ordering::Relaxed) };
+            drop_bodies(segment, from, end);
+            first.closed_at.store(crate::segment::OPEN, Ordering::Relaxed);
+            while !next.is_null() {
+                let after = (*next).next.load(Ordering::Relaxed);
+                let end = if after.is_null() { self.at } else { (*next).closed_at.load(Ordering::Relaxed) };
+                drop_bodies(next, 0, end);
+                Segment::free(next);
+                next = after;
+            }
+            self.room = first.room;
+        }
+        self.segment = segment;
+        self.at = from;
+        self.raw = from;
+        self.filled = from;
+        self.written = self.mark.written;
+        self.wire = self.mark.wire;
+    }
+
+    /// Goes on to a segment with room for a record of `record` bytes.
+    #[cold]
+    pub(crate) fn advance(&mut self, record: usize) -> Result<(), NoMemory> {
+        let in_flight = self.messages - self.shared.consumer.0.released.load(Ordering::Relaxed);
+        if in_flight > GROW_AT || record * 8 > self.next_bytes {
+            self.next_bytes = (self.next_bytes * 2).max(record * 2).min(MAX_BYTES);
+        }
+        self.advance_to(self.next_bytes, record)
+    }
+
+    pub(crate) fn advance_to(&mut self, bytes: usize, record: usize) -> Result<(), NoMemory> {
+        let next = self.shared.segment(bytes, record)?;
+        // SAFETY: `next` is fresh and ours; the present segment stays alive until the consumer has read it to its end.
+        unsafe {
+            (*next).starts_inside.store(self.is_inside_message(), Ordering::Relaxed);
+            if self.segment.is_null() {
+                self.shared.left.store(next, Ordering::Release);
+            } else {
+                let old = &*self.segment;
+                old.messages_end.store(self.messages, Ordering::Relaxed);
+                old.next.store(next, Ordering::Release);
+                old.closed_at.store(self.at, Ordering::Release);
+            }
+            self.room = (*next).room;
+        }
+        self.segment = next;
+        self.at = 0;
+        self.raw = 0;
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Lets go of spare memory; the next segment is a small one again.
+    pub fn shrink(&mut self) {
+        self.next_bytes = MIN_BYTES;
+        for slot in &self.shared.spares {
+            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
+            if !spare.is_null() {
+                // SAFETY: a segment in a slot belongs to whoever takes it out.
+                unsafe { Segment::free(spare) }
+            }
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.rollback();
+        self.shared.end_at.store(self.at as u64, Ordering::Release);
+    }
+}

@@ -1,0 +1,158 @@
+//! The queue: what its two ends share.
+//!
+//! Synchronisation, by name:
+//! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer loads it with
+//!   acquire before it reads any of them.
+//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer exchanges `published`, then looks at
+//!   `parked`. Both are sequentially consistent, so that at least one of them sees the other.
+//! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`, then, each time it has
+//!   consumed half the mark, fences and looks at `wants_room`.
+//! - SPARE: a consumed segment is put into a spare slot with release and taken from it with acquire.
+
+use crate::consumer::Consumer;
+use crate::producer::Producer;
+use crate::record;
+use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, Padded};
+use crate::{Body, NoMemory};
+
+/// What a queue accepts before its producer has to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Whole messages (the high-water mark); 0 is no limit.
+    pub messages: u64,
+    /// Bytes that are accepted whatever their number of messages: what a link may have taken ahead.
+    pub ahead_bytes: u64,
+}
+
+/// Consumed segments that wait for their next use.
+const SPARES: usize = 4;
+
+#[derive(Default)]
+pub(crate) struct ByProducer {
+    /// Bytes of records that the consumer may read, counted from the queue's beginning.
+    pub(crate) published: AtomicU64,
+    /// Messages in them.
+    pub(crate) messages: AtomicU64,
+    /// The producer waits for room.
+    pub(crate) wants_room: AtomicBool,
+}
+
+#[derive(Default)]
+pub(crate) struct ByConsumer {
+    /// Messages consumed.
+    pub(crate) released: AtomicU64,
+    /// Bytes consumed, as they are on the wire.
+    pub(crate) released_wire: AtomicU64,
+    /// The consumer has seen the queue empty and waits to be told.
+    pub(crate) parked: AtomicBool,
+}
+
+pub(crate) struct Shared {
+    pub(crate) producer: Padded<ByProducer>,
+    pub(crate) consumer: Padded<ByConsumer>,
+    pub(crate) spares: [AtomicPtr<Segment>; SPARES],
+    /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.
+    pub(crate) left: AtomicPtr<Segment>,
+    pub(crate) left_at: AtomicU64,
+    /// Where the last segment's records end, left by the producer.
+    pub(crate) end_at: AtomicU64,
+}
+
+impl Shared {
+    /// A segment of about `bytes` with room for `record`: a spare one, or a new one.
+    pub(crate) fn segment(&self, bytes: usize, record: usize) -> Result<*mut Segment, NoMemory> {
+        for slot in &self.spares {
+            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
+            if spare.is_null() {
+                continue;
+            }
+            // SAFETY: a segment in a slot belongs to whoever takes it out.
+            unsafe {
+                if (*spare).room >= record && (*spare).room + size_of::<Segment>() >= bytes {
+                    Segment::reset(spare);
+                    return Ok(spare);
+                }
+                Segment::free(spare);
+            }
+        }
+        Segment::create(bytes.clamp(MIN_BYTES, MAX_BYTES), record)
+    }
+
+    /// Keeps a consumed segment for its next use, or frees it.
+    pub(crate) fn recycle(&self, segment: *mut Segment) {
+        for slot in &self.spares {
+            let empty = std::ptr::null_mut();
+            if slot.compare_exchange(empty, segment, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return; // SPARE
+            }
+        }
+        // SAFETY: the consumer has left it and no slot holds it.
+        unsafe { Segment::free(segment) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut segment = self.left.load(Ordering::Acquire);
+        let mut at = self.left_at.load(Ordering::Relaxed) as usize;
+        let last_end = self.end_at.load(Ordering::Relaxed) as usize;
+        while !segment.is_null() {
+            // SAFETY: both ends are gone, so that the chain from where the consumer stopped belongs to this call; records lie
+            // whole between `at` and the segment's end.
+            unsafe {
+                let next = (*segment).next.load(Ordering::Acquire);
+                let end =
+                    if next.is_null() { last_end } else { (*segment).closed_at.load(Ordering::Relaxed) };
+                drop_bodies(segment, at, end);
+                Segment::free(segment);
+                segment = next;
+            }
+            at = 0;
+        }
+        for slot in &self.spares {
+            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
+            if !spare.is_null() {
+                // SAFETY: both ends are gone.
+                unsafe { Segment::free(spare) }
+            }
+        }
+    }
+}
+
+/// Drops the bodies that the records between `at` and `end` refer to.
+///
+/// # Safety
+/// Whole records must lie there, and nobody may read them afterwards.
+pub(crate) unsafe fn drop_bodies(segment: *mut Segment, mut at: usize, end: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !(*segment).has_refs.load(Ordering::Relaxed) {
+            return;
+        }
+        let data = Segment::data(segment);
+        while at < end {
+            let head = record::head(data.add(at));
+            if head.flags & record::REF != 0 {
+                let raw = record::raw_body(data.add(at));
+                if raw != 0 {
+                    drop(Body::from_raw(raw));
+                }
+            }
+            at += head.header + head.body;
+        }
+    }
+}
+
+/// Makes a queue. Its memory is a segment of 2 KiB, had at the first push.
+pub fn queue(limits: Limits) -> (Producer, Consumer) {
+    let shared = Arc::new(Shared {
+        producer: Padded::default(),
+        consumer: Padded::default(),
+        spares: Default::default(),
+        left: AtomicPtr::default(),
+        left_at: AtomicU64::default(),
+        end_at: AtomicU64::default(),
+    });
+    (Producer::new(shared.clone(), limits), Consumer::new(shared, limits))
+}

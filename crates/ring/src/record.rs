@@ -1,0 +1,80 @@
+//! How a frame lies in a segment: as it goes on the wire, or as a reference to its body.
+//!
+//! ```text
+//! short       flags        len(1)          body
+//! long        flags|LONG   len(8, BE)      body
+//! reference   flags|REF    pointer(8)      (the body lies elsewhere)
+//! ```
+//! Flags are those of ZMTP 3 (RFC 23); REF is a bit the wire reserves, and intake clears it in what a peer sends.
+
+/// More frames of the same message follow (RFC 23, flags bit 0).
+pub const MORE: u8 = 1;
+/// The length takes eight bytes (RFC 23, flags bit 1).
+pub const LONG: u8 = 2;
+/// A command, not a message (RFC 23, flags bit 2).
+pub const COMMAND: u8 = 4;
+/// The record is a reference.
+pub(crate) const REF: u8 = 0x80;
+
+/// Bytes of a reference record.
+pub(crate) const REF_LEN: usize = 9;
+/// Bytes of the longest header on the wire.
+pub(crate) const HEADER_MAX: usize = 9;
+
+/// A record's head, read from its first bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) flags: u8,
+    pub(crate) header: usize,
+    pub(crate) body: usize,
+}
+
+/// Reads the head of the whole record at `at`; REF records have a header of nine bytes and no body here.
+///
+/// # Safety
+/// A whole record must lie at `at`.
+#[inline(always)]
+pub(crate) unsafe fn head(at: *const u8) -> Head {
+    // SAFETY: a record has at least two bytes, and nine where LONG or REF is set.
+    unsafe {
+        let flags = *at;
+        if flags & (LONG | REF) == 0 {
+            return Head { flags, header: 2, body: *at.add(1) as usize };
+        }
+        let body = if flags & REF != 0 {
+            0
+        } else {
+            u64::from_be_bytes(at.add(1).cast::<[u8; 8]>().read_unaligned())
+        };
+        Head { flags, header: 9, body: body as usize }
+    }
+}
+
+/// The raw body pointer of the reference record at `at`.
+///
+/// # Safety
+/// A whole reference record must lie at `at`.
+#[inline]
+pub(crate) unsafe fn raw_body(at: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    u64::from_ne_bytes(unsafe { at.add(1).cast::<[u8; 8]>().read_unaligned() })
+}
+
+/// Writes the header of a frame of `len` bytes to `at`; returns the header's length.
+///
+/// # Safety
+/// There must be room for nine bytes at `at`.
+#[inline(always)]
+pub(crate) unsafe fn write_header(at: *mut u8, flags: u8, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if len < 256 {
+            at.cast::<[u8; 2]>().write_unaligned([flags, len as u8]);
+            2
+        } else {
+            *at = flags | LONG;
+            at.add(1).cast::<[u8; 8]>().write_unaligned((len as u64).to_be_bytes());
+            9
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Stream sockets: TCP and the local domain. All of them are non-blocking.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+/// Where a local socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Local {
+    Path(PathBuf),
+    /// A name outside the file system (unix(7)).
+    Abstract(Vec<u8>),
+}
+
+impl Local {
+    fn address(&self) -> Result<SocketAddrUnix, Errno> {
+        match self {
+            Local::Path(path) => SocketAddrUnix::new(path.as_path()),
+            Local::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
+        }
+    }
+}
+
+/// What a socket is set up with, where not left as the system has it.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    pub send_buffer: Option<usize>,
+    pub recv_buffer: Option<usize>,
+    /// IP type of service (ip(7), ipv6(7)).
+    pub tos: Option<u8>,
+    pub device: Option<String>,
+    pub keepalive: Option<bool>,
+    pub keepalive_count: Option<u32>,
+    pub keepalive_idle_s: Option<u32>,
+    pub keepalive_interval_s: Option<u32>,
+    /// TCP_USER_TIMEOUT in milliseconds (tcp(7)).
+    pub max_retransmit_ms: Option<u32>,
+}
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+fn tcp_socket(address: &SocketAddr, setup: &Setup) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    buffers(&fd, setup)?;
+    if let Some(tos) = setup.tos {
+        if address.is_ipv4() {
+            sockopt::set_ip_tos(&fd, tos)?
+        } else {
+            sockopt::set_ipv6_tclass(&fd, tos.into())?
+        }
+    }
+    if let Some(device) = &setup.device {
+        bind_to_device(&fd, device)?;
+    }
+    Ok(fd)
+}
+
+fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the value is a buffer of the length given (socket(7), SO_BINDTODEVICE).
+    let result = unsafe {
+        let (value, len) = (device.as_ptr().cast(), device.len() as libc::socklen_t);
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, value, len)
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+    Err(Errno::from_raw_os_error(error))
+}
+
+fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
+    if let Some(bytes) = setup.send_buffer {
+        sockopt::set_socket_send_buffer_size(fd, bytes)?;
+    }
+    if let Some(bytes) = setup.recv_buffer {
+        sockopt::set_socket_recv_buffer_size(fd, bytes)?;
+    }
+    Ok(())
+}
+
+/// Sets what makes a connected TCP socket fit for messages: no delay, and keep-alives as asked for.
+pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(fd, true)?;
+    if let Some(on) = setup.keepalive {
+        sockopt::set_socket_keepalive(fd, on)?;
+        if let Some(count) = setup.keepalive_count {
+            sockopt::set_tcp_keepcnt(fd, count)?;
+        }
+        if let Some(idle) = setup.keepalive_idle_s {
+            sockopt::set_tcp_keepidle(fd, Duration::from_secs(idle.into()))?;
+        }
+        if let Some(interval) = setup.keepalive_interval_s {
+            sockopt::set_tcp_keepintvl(fd, Duration::from_secs(interval.into()))?;
+        }
+    }
+    if let Some(ms) = setup.max_retransmit_ms {
+        sockopt::set_tcp_user_timeout(fd, ms)?;
+    }
+    Ok(())
+}
+
+/// A listening TCP socket. `dual`: an IPv6 wildcard also takes IPv4 connections.
+pub fn listen_tcp(address: &SocketAddr, dual: bool, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
+    let fd = tcp_socket(address, setup)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&fd, !dual)?;
+    }
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    net::bind(&fd, address)?;
+    net::listen(&fd, backlog)?;
+    Ok(fd)
+}
+
+/// Begins to connect. The socket becomes writable when that is done; `connected` then tells how it went.
+pub fn connect_tcp(to: &SocketAddr, from: Option<&SocketAddr>, setup: &Setup) -> Result<OwnedFd, Errno> {
+    let fd = tcp_socket(to, setup)?;
+    if let Some(from) = from {
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        net::bind(&fd, from)?;
+    }
+    match net::connect(&fd, to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(error) => Err(error),
+    }
+}
+
+/// How a connection attempt ended.
+pub fn connected(fd: &OwnedFd) -> Result<(), Errno> {
+    sockopt::socket_error(fd)?
+}
+
+/// A listening local socket. A path must not exist.
+pub fn listen_local(at: &Local, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
+    let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+    buffers(&fd, setup)?;
+    net::bind(&fd, &at.address()?)?;
+    net::listen(&fd, backlog)?;
+    Ok(fd)
+}
+
+/// Connects to a local socket; EAGAIN where its backlog is full.
+pub fn connect_local(to: &Local, setup: &Setup) -> Result<OwnedFd, Errno> {
+    let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+    buffers(&fd, setup)?;
+    net::connect(&fd, &to.address()?)?;
+    Ok(fd)
+}
+
+/// Takes the next connection; EAGAIN where none waits.
+pub fn accept(fd: &impl AsFd) -> Result<OwnedFd, Errno> {
+    net::accept_with(fd, FLAGS)
+}
+
+/// The socket's own TCP address, and its peer's.
+pub fn tcp_addresses(fd: &OwnedFd) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    let local = net::getsockname(fd).ok().and_then(|a| SocketAddr::try_from(a).ok());
+    let peer = net::getpeername(fd).ok().flatten().and_then(|a| SocketAddr::try_from(a).ok());
+    (local, peer)
+}
+
+/// Reads what is there into both buffers in turn; 0 at the stream's end, EAGAIN where nothing is there yet.
+#[inline]
+pub fn read(fd: &impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        let outcome = if second.is_empty() {
+            net::recv(fd, &mut *first, net::RecvFlags::DONTWAIT).map(|(bytes, _)| bytes)
+        } else {
+            rustix::io::readv(fd, &mut [IoSliceMut::new(first), IoSliceMut::new(second)])
+        };
+        match outcome {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Writes as much as the kernel takes; EAGAIN where that is nothing.
+#[inline]
+pub fn write(fd: &impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    const FLAGS: net::SendFlags = net::SendFlags::NOSIGNAL.union(net::SendFlags::DONTWAIT);
+    loop {
+        let outcome = match slices {
+            [one] => net::send(fd, one, FLAGS),
+            many => net::sendmsg(fd, many, &mut net::SendAncillaryBuffer::default(), FLAGS),
+        };
+        match outcome {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Says that nothing more is going to be written. What was is still delivered.
+pub fn shut_down_writing(fd: &impl AsFd) {
+    // A connection that is gone already needs no more.
+    let _ = net::shutdown(fd, net::Shutdown::Write);
+}
+
+/// Ends both directions at once; waits for nothing.
+pub fn shut_down(fd: &impl AsFd) {
+    // As above.
+    let _ = net::shutdown(fd, net::Shutdown::Both);
+}
+
+/// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (local sockets).
+pub fn unsent(fd: &impl AsFd) -> usize {
+    use std::os::fd::AsRawFd;
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (the same number as SIOCOUTQ) writes one int.
+    let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    if result == 0 { bytes.max(0) as usize } else { 0 }
+}
+
+/// Bytes that wait to be read.
+pub fn unread(fd: &impl AsFd) -> usize {
+    ioctl_fionread(fd).map_or(0, |bytes| bytes as usize)
+}

@@ -1,0 +1,110 @@
+//! Readiness of many descriptors (epoll(7)) and of a few (poll(2)).
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{self, Timespec, epoll};
+use rustix::io::Errno;
+
+/// What to be told of. Hang-ups and errors are told of in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interest(u32);
+
+impl Interest {
+    /// Hang-ups and errors alone.
+    pub const NONE: Interest = Interest(0);
+    pub const READ: Interest = Interest(epoll::EventFlags::IN.bits());
+    pub const WRITE: Interest = Interest(epoll::EventFlags::OUT.bits());
+    pub const BOTH: Interest = Interest(Self::READ.0 | Self::WRITE.0);
+
+    fn flags(self) -> epoll::EventFlags {
+        epoll::EventFlags::from_bits_retain(self.0)
+    }
+}
+
+/// A descriptor that is ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Ready {
+    pub token: u64,
+    /// There is something to read: bytes, an end or an error.
+    pub readable: bool,
+    /// A write would not wait, or would fail.
+    pub writable: bool,
+}
+
+/// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered).
+pub struct Poller(OwnedFd);
+
+/// Events that one wait reports at most.
+const BATCH: usize = 64;
+
+impl Poller {
+    pub fn new() -> Result<Poller, Errno> {
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(Poller)
+    }
+
+    pub fn add(&self, fd: &impl AsFd, token: u64, interest: Interest) -> Result<(), Errno> {
+        epoll::add(&self.0, fd, epoll::EventData::new_u64(token), interest.flags())
+    }
+
+    pub fn modify(&self, fd: &impl AsFd, token: u64, interest: Interest) -> Result<(), Errno> {
+        epoll::modify(&self.0, fd, epoll::EventData::new_u64(token), interest.flags())
+    }
+
+    pub fn remove(&self, fd: &impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.0, fd)
+    }
+
+    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a time-out.
+    pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> Result<(), Errno> {
+        ready.clear();
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
+        let timeout = timeout.map(timespec);
+        let (events, _) = epoll::wait(&self.0, &mut events, timeout.as_ref())?;
+        ready.extend(events.iter().map(|event| {
+            let flags = event.flags;
+            let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+            Ready {
+                token: event.data.u64(),
+                readable: broken || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
+                writable: broken || flags.contains(epoll::EventFlags::OUT),
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// One descriptor of [`poll`], and what was found; the bits are those of poll(2).
+pub struct Polled<'a> {
+    pub fd: BorrowedFd<'a>,
+    pub events: i16,
+    pub revents: i16,
+}
+
+/// Waits for any of a few descriptors (poll(2)); returns how many are ready.
+pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
+    let mut list: Vec<event::PollFd<'_>> = fds
+        .iter()
+        .map(|p| event::PollFd::from_borrowed_fd(p.fd, event::PollFlags::from_bits_retain(p.events as u16)))
+        .collect();
+    let timeout = timeout.map(timespec);
+    let count = event::poll(&mut list, timeout.as_ref())?;
+    for (polled, found) in fds.iter_mut().zip(&list) {
+        polled.revents = found.revents().bits() as i16;
+    }
+    Ok(count)
+}
