@@ -185,7 +185,7 @@ impl Handshake {
 
     /// Tells that the first `n` bytes of [`output`](Handshake::output) have been written.
     pub fn sent(&mut self, n: usize) {
-        self.sent = (self.sent + n).min(self.output.len());
+        self.sent = self.sent.saturating_add(n).min(self.output.len());
     }
 
     /// The peer, as soon as all is known of it. There may still be [`output`](Handshake::output) to write.
