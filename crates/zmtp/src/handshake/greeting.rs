@@ -1,0 +1,149 @@
+//! The greeting, and what it tells about the peer's version (RFC 37, "Version Negotiation").
+//!
+//! | bytes the peer has sent | what they tell | what we send |
+//! | --- | --- | --- |
+//! | none | | signature: `FF`, length of our identity frame, `7F` |
+//! | 1: not `FF` | ZMTP 1.0; a short identity frame has begun | our identity, the body to that signature |
+//! | 10: last one even | ZMTP 1.0; a long identity frame has begun | the same |
+//! | 10: last one odd | 2.0 or later | major version 3 |
+//! | 11: last one 0 | ZMTP 1.0 behind a signature, as libzmq understands it | socket type, 1.0 identity frame |
+//! | 11: last one 1 | ZMTP 2.0 | socket type, 2.0 identity frame |
+//! | 11: last one 2 or more | ZMTP 3.x | minor version, mechanism, as-server, filler |
+//! | 64 | minor version 0: ZMTP 3.0, else 3.1; the mechanism | what the mechanism sends |
+//!
+//! RFC 37 calls 2 another number of ZMTP 2.0. libzmq answers it with a greeting of ZMTP 3, and so do we: no
+//! implementation is known to send it.
+
+use super::{Context, State, Step, commands, identity};
+use crate::error::{Error, Incompatibility};
+use crate::{SocketType, Version, frame, v1};
+
+const SIGNATURE_LEN: usize = 10;
+const REVISION: usize = 10;
+const MINOR: usize = 11;
+const SOCKET_TYPE: usize = 11;
+const MECHANISM: std::ops::Range<usize> = 12..32;
+const AS_SERVER: usize = 32;
+const FILLER_LEN: usize = 31;
+
+const V2_LEN: u64 = 12;
+const V3_LEN: u64 = 64;
+
+/// How much of the peer's greeting has been understood.
+#[derive(Debug)]
+pub(super) enum Greeting {
+    FirstByte,
+    Signature,
+    Revision,
+    /// The twelve bytes of a greeting with a socket type: revision 0 or 1.
+    Short(Version),
+    /// The 64 bytes of a greeting of ZMTP 3.
+    Long,
+}
+
+/// Sends the signature and waits for the peer's first byte.
+pub(super) fn start(context: &mut Context<'_>) -> State {
+    let identity_len = context.config.routing_id.len() as u64 + 1;
+    context.output.push(0xff);
+    context.output.extend_from_slice(&identity_len.to_be_bytes());
+    context.output.push(0x7f);
+    State::Greeting(Greeting::FirstByte)
+}
+
+impl Greeting {
+    pub(super) fn advance(self, unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+        match self {
+            Greeting::FirstByte if unit[0] == 0xff => Ok(need(Greeting::Signature, SIGNATURE_LEN as u64)),
+            Greeting::FirstByte => unversioned(unit, context),
+            Greeting::Signature if unit[SIGNATURE_LEN - 1] & 1 == 0 => unversioned(unit, context),
+            Greeting::Signature => {
+                context.output.push(3);
+                Ok(need(Greeting::Revision, REVISION as u64 + 1))
+            }
+            Greeting::Revision => revision(unit[REVISION], context),
+            Greeting::Short(version) => short(version, unit[SOCKET_TYPE], context),
+            Greeting::Long => long(unit, context),
+        }
+    }
+}
+
+/// A peer that knows no signature: what it has sent is the head of its identity frame.
+fn unversioned(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+    accept_version(Version::V1_0, context)?;
+    context.output.extend_from_slice(&context.config.routing_id);
+    identity::Identity::new(Version::V1_0, None).advance(unit)
+}
+
+fn revision(revision: u8, context: &mut Context<'_>) -> Result<Step, Error> {
+    let version = match revision {
+        0 => Version::V1_0,
+        1 => Version::V2_0,
+        _ => {
+            send_rest_of_v3(context);
+            return Ok(need(Greeting::Long, V3_LEN));
+        }
+    };
+    accept_version(version, context)?;
+    context.output.push(context.config.socket_type as u8);
+    let identity: &[&[u8]] = &[&context.config.routing_id];
+    if version.uses_v1_framing() {
+        v1::append(0, identity, context.output);
+    } else {
+        frame::append(0, identity, context.output);
+    }
+    Ok(need(Greeting::Short(version), V2_LEN))
+}
+
+fn send_rest_of_v3(context: &mut Context<'_>) {
+    let config = context.config;
+    let mut mechanism = [0; MECHANISM.end - MECHANISM.start];
+    mechanism[..config.mechanism.name().len()].copy_from_slice(config.mechanism.name().as_bytes());
+    context.output.push(1);
+    context.output.extend_from_slice(&mechanism);
+    context.output.push(u8::from(config.as_server && config.mechanism.has_roles()));
+    context.output.extend_from_slice(&[0; FILLER_LEN]);
+}
+
+/// Behind revision 0 there is no defined meaning of the socket type, and libzmq ignores it. In ZMTP 2.0 RFC 15,
+/// "Socket Compatibility", wants it checked; libzmq does not, but the connection would be of no use.
+fn short(version: Version, number: u8, context: &mut Context<'_>) -> Result<Step, Error> {
+    let socket_type = if version == Version::V1_0 {
+        None
+    } else {
+        let theirs = SocketType::from_number(number)
+            .ok_or_else(|| Incompatibility::UnknownSocketType { theirs: vec![number], version })?;
+        super::peer::accept_socket_type(context.config.socket_type, theirs, version)?;
+        Some(theirs)
+    };
+    Ok(Step::Next(State::Identity(identity::Identity::new(version, socket_type))))
+}
+
+fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+    let version = match (unit[REVISION], unit[MINOR]) {
+        (3, 0) => Version::V3_0,
+        _ => Version::V3_1,
+    };
+    accept_version(version, context)?;
+    let (ours, theirs) = (context.config.mechanism.name(), mechanism_name(&unit[MECHANISM]));
+    if theirs != ours.as_bytes() {
+        return Err(Incompatibility::Mechanism { ours, theirs: theirs.to_vec() }.into());
+    }
+    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it. The filler is for versions to come.
+    let as_server = unit[AS_SERVER] != 0;
+    Ok(Step::Next(State::Command(commands::Commands::start(version, as_server, context))))
+}
+
+/// The field without the zeros that fill it; a zero in its midst stays, and makes it a name that nobody has.
+fn mechanism_name(field: &[u8]) -> &[u8] {
+    let len = field.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &field[..len]
+}
+
+fn accept_version(theirs: Version, context: &Context<'_>) -> Result<(), Error> {
+    let oldest = context.config.oldest_version();
+    if theirs < oldest { Err(Incompatibility::Version { theirs, oldest }.into()) } else { Ok(()) }
+}
+
+fn need(greeting: Greeting, len: u64) -> Step {
+    Step::Need(State::Greeting(greeting), len)
+}

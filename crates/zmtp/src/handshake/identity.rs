@@ -1,0 +1,57 @@
+//! The identity frame, with which a peer of ZMTP 1.0 or 2.0 ends its side of the handshake (RFC 13, "The Connection
+//! Layer"; RFC 15, "Formal Grammar").
+
+use super::{MAX_ROUTING_ID, Peer, State, Step, peer};
+use crate::error::{Error, Misbehaviour};
+use crate::frame::Header;
+use crate::{SocketType, Version, frame, v1};
+
+#[derive(Debug)]
+pub(super) struct Identity {
+    version: Version,
+    socket_type: Option<SocketType>,
+}
+
+impl Identity {
+    pub(super) fn new(version: Version, socket_type: Option<SocketType>) -> Identity {
+        Identity { version, socket_type }
+    }
+
+    pub(super) fn advance(self, unit: &[u8]) -> Result<Step, Error> {
+        let Some(header) = self.parse_header(unit)? else {
+            let need = self.header_len(unit) as u64;
+            return Ok(Step::Need(State::Identity(self), need));
+        };
+        if header.body_len > MAX_ROUTING_ID as u64 {
+            return Err(Misbehaviour::RoutingIdTooLong { len: header.body_len }.into());
+        }
+        let len = header.header_len as u64 + header.body_len;
+        if (unit.len() as u64) < len {
+            return Ok(Step::Need(State::Identity(self), len));
+        }
+        let routing_id = &unit[header.header_len..];
+        peer::accept_routing_id(routing_id)?;
+        Ok(Step::Done(Peer::without_properties(self.version, self.socket_type, routing_id)))
+    }
+
+    fn parse_header(&self, unit: &[u8]) -> Result<Option<Header>, Error> {
+        if self.version.uses_v1_framing() {
+            return v1::parse(unit); // RFC 13: the flags of this frame are not validated.
+        }
+        match frame::parse(unit) {
+            Some(header) if header.more() || header.is_command() => {
+                Err(Misbehaviour::IdentityFrameFlags.into())
+            }
+            header => Ok(header),
+        }
+    }
+
+    /// How many bytes the header has, given those that are there.
+    fn header_len(&self, unit: &[u8]) -> usize {
+        match (self.version.uses_v1_framing(), unit.first()) {
+            (true, Some(255)) => v1::MAX_HEADER,
+            (false, Some(flags)) if flags & frame::LONG != 0 => frame::MAX_HEADER,
+            _ => 2,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A connection from its first byte until traffic may flow.
+//!
+//! Call [`input`](Handshake::input) with what the peer sent, write what [`output`](Handshake::output) holds and report it
+//! with [`sent`](Handshake::sent), in any order and in pieces of any size, until [`peer`](Handshake::peer) is there. Then
+//! write the rest of the output, which precedes all traffic, and go on with what `input` did not consume.
+//!
+//! The greeting leaves in stages, so that peers of every version understand it: ten bytes at once, the rest as the
+//! peer's bytes show what it speaks. Those ten bytes are a signature to ZMTP 2.0 and later, and the head of a long
+//! identity frame to ZMTP 1.0 (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
+//!
+//! After an error the handshake stays failed, and every further `input` returns the same error; its output may still
+//! be written, followed by the error's [`reply`](crate::Error::reply). There is no time limit here: the caller has the
+//! clock, and should have a deadline.
+//!
+//! ```
+//! use pinnace_zmtp::{Config, Handshake, SocketType, Version};
+//!
+//! let mut pull = Handshake::new(Config::new(SocketType::Pull));
+//! assert_eq!(pull.output(), b"\xff\0\0\0\0\0\0\0\x01\x7f");
+//! pull.sent(10);
+//!
+//! // A PUSH socket that speaks ZMTP 2.0, with a message right behind its empty identity.
+//! let bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x08\0\0\0\x05hello";
+//! assert_eq!(pull.input(bytes)?, 14);
+//! assert_eq!(pull.output(), b"\x03\x07\0\0");
+//! assert_eq!(pull.peer().unwrap().version, Version::V2_0);
+//! # Ok::<(), pinnace_zmtp::Error>(())
+//! ```
+
+mod commands;
+mod greeting;
+mod identity;
+mod peer;
+
+use crate::error::{Error, Misbehaviour, Misuse};
+pub use crate::mechanism::MechanismConfig;
+use crate::{SocketType, Version};
+pub use peer::Peer;
+
+/// What this side of a connection is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Our kind of socket.
+    pub socket_type: SocketType,
+    /// Our routing id, 0 to 255 bytes. Peers should not accept one that begins with a zero byte.
+    pub routing_id: Vec<u8>,
+    /// The security mechanism that both sides must want.
+    pub mechanism: MechanismConfig,
+    /// Whether we are the mechanism's server. Without a meaning, and not sent, for NULL.
+    pub as_server: bool,
+    /// What we accept from the peer.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A socket without routing id and security, with the default limits.
+    pub fn new(socket_type: SocketType) -> Config {
+        Config {
+            socket_type,
+            routing_id: Vec::new(),
+            mechanism: MechanismConfig::Null,
+            as_server: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The oldest version a peer may speak.
+    fn oldest_version(&self) -> Version {
+        if self.mechanism.allows_old_versions() {
+            self.limits.oldest_version
+        } else {
+            self.limits.oldest_version.max(Version::V3_0)
+        }
+    }
+}
+
+/// What we accept from a peer before we know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How many bytes the peer's side of the handshake may have, and so how many of them we may ever hold.
+    pub max_handshake_bytes: usize,
+    /// How many properties a peer may tell us.
+    pub max_properties: usize,
+    /// Peers that speak an older version are refused: [`Version::V3_0`] where peers must be authenticated.
+    pub oldest_version: Version,
+}
+
+impl Default for Limits {
+    /// 64 KiB, 64 properties, all versions.
+    fn default() -> Limits {
+        Limits { max_handshake_bytes: 64 * 1024, max_properties: 64, oldest_version: Version::V1_0 }
+    }
+}
+
+/// One side's handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    config: Config,
+    progress: Progress,
+    /// The greeting or frame that is being read, from its first byte.
+    unit: Vec<u8>,
+    /// How long `unit` has to be before the state can go on; always more than it has.
+    need: usize,
+    /// How many bytes have been consumed in all.
+    received: usize,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Running(State),
+    Advancing,
+    Done(Peer),
+    Failed(Error),
+}
+
+/// What we wait for. Each state is a type that is consumed into the next.
+#[derive(Debug)]
+enum State {
+    Greeting(greeting::Greeting),
+    Identity(identity::Identity),
+    Command(commands::Commands),
+}
+
+/// What a state makes of the bytes it asked for.
+enum Step {
+    /// Needs the unit to have this many bytes.
+    Need(State, u64),
+    /// Is done with the unit; the next one starts with the byte after it.
+    Next(State),
+    /// Was the last one.
+    Done(Peer),
+}
+
+/// What every state may use.
+struct Context<'a> {
+    config: &'a Config,
+    output: &'a mut Vec<u8>,
+}
+
+const MAX_ROUTING_ID: usize = 255;
+
+impl Handshake {
+    /// Starts a handshake; the first output is ready.
+    ///
+    /// A configuration that cannot work shows as [`Error::CallerMisuse`] from the first [`input`](Handshake::input).
+    pub fn new(config: Config) -> Handshake {
+        let mut output = Vec::new();
+        let progress = if config.routing_id.len() > MAX_ROUTING_ID {
+            Progress::Failed(Misuse::RoutingIdTooLong { len: config.routing_id.len() }.into())
+        } else {
+            Progress::Running(greeting::start(&mut Context { config: &config, output: &mut output }))
+        };
+        Handshake { config, progress, unit: Vec::new(), need: 1, received: 0, output, sent: 0 }
+    }
+
+    /// Takes bytes from the peer and returns how many of them belong to the handshake: all of them until it is over.
+    ///
+    /// # Errors
+    /// The connection cannot come about. The error is final and comes back from every further call.
+    pub fn input(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let mut used = 0;
+        loop {
+            match &self.progress {
+                Progress::Running(_) => {}
+                Progress::Advancing | Progress::Done(_) => return Ok(used),
+                Progress::Failed(error) => return Err(error.clone()),
+            }
+            let take = (self.need - self.unit.len()).min(bytes.len() - used);
+            self.unit.extend_from_slice(&bytes[used..used + take]);
+            self.received += take;
+            used += take;
+            if self.unit.len() < self.need {
+                return Ok(used);
+            }
+            self.advance();
+        }
+    }
+
+    /// The bytes that wait to be written, in order.
+    pub fn output(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    /// Tells that the first `n` bytes of [`output`](Handshake::output) have been written.
+    pub fn sent(&mut self, n: usize) {
+        self.sent = self.sent.saturating_add(n).min(self.output.len());
+    }
+
+    /// The peer, as soon as all is known of it. There may still be [`output`](Handshake::output) to write.
+    pub fn peer(&self) -> Option<&Peer> {
+        match &self.progress {
+            Progress::Done(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// The peer, when the handshake is no longer needed.
+    pub fn into_peer(self) -> Option<Peer> {
+        match self.progress {
+            Progress::Done(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// Lets the state look at the unit it has been waiting for.
+    fn advance(&mut self) {
+        // The state is moved out and consumed; `Advancing` is seen by nobody.
+        let Progress::Running(state) = std::mem::replace(&mut self.progress, Progress::Advancing) else {
+            return;
+        };
+        let mut context = Context { config: &self.config, output: &mut self.output };
+        let step = match state {
+            State::Greeting(greeting) => greeting.advance(&self.unit, &mut context),
+            State::Identity(identity) => identity.advance(&self.unit),
+            State::Command(commands) => commands.advance(&self.unit, &mut context),
+        };
+        self.progress = match step.and_then(|step| self.apply(step)) {
+            Ok(progress) => progress,
+            Err(error) => Progress::Failed(error),
+        };
+        if !matches!(self.progress, Progress::Running(_)) {
+            self.unit = Vec::new();
+        }
+    }
+
+    fn apply(&mut self, step: Step) -> Result<Progress, Error> {
+        let (state, need) = match step {
+            Step::Need(state, need) => (state, need),
+            Step::Next(state) => {
+                self.unit.clear();
+                (state, 1)
+            }
+            Step::Done(peer) => return Ok(Progress::Done(peer)),
+        };
+        self.need = self.within_limit(need)?;
+        Ok(Progress::Running(state))
+    }
+
+    /// No state gets more bytes than the limit leaves, whatever a peer has made it ask for.
+    fn within_limit(&self, need: u64) -> Result<usize, Error> {
+        let limit_bytes = self.config.limits.max_handshake_bytes;
+        let left = limit_bytes.saturating_sub(self.received);
+        match usize::try_from(need) {
+            Ok(need) if need.saturating_sub(self.unit.len()) <= left => Ok(need),
+            _ => Err(Misbehaviour::HandshakeTooLarge { limit_bytes }.into()),
+        }
+    }
+}
