@@ -1,0 +1,147 @@
+//! Where a socket is reached from outside: by its links, by the sockets at the other end of inproc pipes, by its context.
+//!
+//! They never take the socket's lock. They post mail, which whoever uses the socket next reads, and wake those who sleep in it.
+//! A socket with connections has a poll set of its own, which holds them: the I/O thread watches that set as a whole, and steps
+//! back from it while a caller waits in it (`lease`).
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use pinnace_ring::EventCount;
+use pinnace_sys::Errno;
+use pinnace_sys::poll::{Interest, Poller};
+use pinnace_sys::wake::WakeFd;
+
+use crate::link::Link;
+use crate::peer::Peer;
+use crate::pipe::{Pipe, PipeId};
+
+/// News for a socket.
+pub(crate) enum Mail {
+    /// A new pipe, whose peer is there.
+    Attach(PipeId, Box<Pipe>),
+    /// A connection for a pipe that is there.
+    Up(PipeId, Box<Peer>, Arc<Link>),
+    /// The connection is lost; the pipe stays.
+    Down(PipeId),
+    /// The pipe has ended.
+    Ended(PipeId),
+    Readable(PipeId),
+    Writable(PipeId),
+    /// The context is being terminated.
+    Stop,
+}
+
+/// The connections of one socket, to be waited for together.
+pub(crate) struct PollSet {
+    pub(crate) poller: Poller,
+    pub(crate) wake: WakeFd,
+}
+
+/// The token of a poll set's own wake-up.
+pub(crate) const WAKE_TOKEN: u64 = u64::MAX;
+
+/// A socket as others see it.
+#[derive(Default)]
+pub(crate) struct Hub {
+    mail: Mutex<Vec<Mail>>,
+    pending: AtomicBool,
+    pub(crate) event: EventCount,
+    poll_set: OnceLock<PollSet>,
+    /// ZMQ_FD, once it was asked for, and whether it is readable.
+    fd: OnceLock<WakeFd>,
+    fd_signalled: AtomicBool,
+    /// Ids of pipes that are free, and the next that never was used.
+    ids: Mutex<(Vec<u32>, u32)>,
+    /// The socket was closed: nobody reads mail any more.
+    pub(crate) closed: AtomicBool,
+    /// Callers that wait in the poll set, or serve it.
+    pub(crate) inside: AtomicU32,
+    /// Counts what callers do in the poll set.
+    pub(crate) activity: AtomicU32,
+}
+
+impl Hub {
+    pub(crate) fn post(&self, mail: Mail) {
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        self.mail.lock().push(mail);
+        self.pending.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes those who sleep in the socket.
+    pub(crate) fn wake(&self) {
+        if self.event.notify()
+            && let Some(set) = self.poll_set.get()
+        {
+            set.wake.signal();
+        }
+        if let Some(fd) = self.fd.get()
+            && !self.fd_signalled.swap(true, Ordering::SeqCst)
+        {
+            fd.signal();
+        }
+    }
+
+    /// Whether there is mail.
+    #[inline(always)]
+    pub(crate) fn has_mail(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take_mail(&self, into: &mut Vec<Mail>) {
+        if let Some(fd) = self.fd.get()
+            && self.fd_signalled.swap(false, Ordering::SeqCst)
+        {
+            fd.clear();
+        }
+        self.pending.store(false, Ordering::SeqCst);
+        into.append(&mut self.mail.lock());
+    }
+
+    pub(crate) fn poll_set(&self) -> Option<&PollSet> {
+        self.poll_set.get()
+    }
+
+    /// The poll set; it is made where there is none. True: it was made now.
+    pub(crate) fn make_poll_set(&self) -> Result<(&PollSet, bool), Errno> {
+        if let Some(set) = self.poll_set.get() {
+            return Ok((set, false));
+        }
+        let set = PollSet { poller: Poller::new()?, wake: WakeFd::new()? };
+        set.poller.add(&set.wake, WAKE_TOKEN, Interest::READ)?;
+        let made = self.poll_set.set(set).is_ok();
+        Ok((self.poll_set.get().expect("set above, here or elsewhere"), made))
+    }
+
+    /// ZMQ_FD: readable when something has changed; made at the first call.
+    pub(crate) fn descriptor(&self) -> Result<&WakeFd, Errno> {
+        if let Some(fd) = self.fd.get() {
+            return Ok(fd);
+        }
+        let fd = WakeFd::new()?;
+        fd.signal();
+        self.fd_signalled.store(true, Ordering::SeqCst);
+        let _ = self.fd.set(fd);
+        Ok(self.fd.get().expect("set above, here or elsewhere"))
+    }
+
+    pub(crate) fn has_descriptor(&self) -> bool {
+        self.fd.get().is_some()
+    }
+
+    pub(crate) fn new_pipe(&self) -> PipeId {
+        let mut ids = self.ids.lock();
+        PipeId(ids.0.pop().unwrap_or_else(|| {
+            ids.1 += 1;
+            ids.1 - 1
+        }))
+    }
+
+    pub(crate) fn free_pipe(&self, id: PipeId) {
+        self.ids.lock().0.push(id.0);
+    }
+}

@@ -1,0 +1,112 @@
+//! A socket's options: what each is by default, and what a set value does.
+
+use std::time::Duration;
+
+/// The values of a socket's options. Times of -1 are `None`: no limit, or off.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub affinity: u64,
+    pub routing_id: Vec<u8>,
+    pub rate: i32,
+    pub recovery_ivl_ms: i32,
+    pub sndbuf: i32,
+    pub rcvbuf: i32,
+    /// None: for ever.
+    pub linger: Option<Duration>,
+    /// Whether `linger` was set by the user.
+    pub linger_set: bool,
+    /// None: never reconnect.
+    pub reconnect_ivl: Option<Duration>,
+    /// Zero: the interval does not grow.
+    pub reconnect_ivl_max: Duration,
+    pub backlog: i32,
+    /// None: no limit but memory.
+    pub maxmsgsize: Option<u64>,
+    /// Messages; 0 is no limit.
+    pub sndhwm: u32,
+    pub rcvhwm: u32,
+    pub multicast_hops: i32,
+    pub rcvtimeo: Option<Duration>,
+    pub sndtimeo: Option<Duration>,
+    pub tcp_keepalive: i32,
+    pub tcp_keepalive_cnt: i32,
+    pub tcp_keepalive_idle: i32,
+    pub tcp_keepalive_intvl: i32,
+    pub immediate: bool,
+    pub ipv6: bool,
+    pub tos: i32,
+    /// Zero: no limit.
+    pub handshake_ivl: Duration,
+    /// Zero: no heartbeats.
+    pub heartbeat_ivl: Duration,
+    pub heartbeat_ttl: Duration,
+    /// None: as the interval.
+    pub heartbeat_timeout: Option<Duration>,
+    /// Zero: the system's.
+    pub connect_timeout: Duration,
+    pub tcp_maxrt_ms: i32,
+    pub bind_to_device: String,
+    pub connect_routing_id: Vec<u8>,
+    pub use_fd: i32,
+    pub zap_domain: String,
+    // What patterns look at.
+    pub router_mandatory: bool,
+    pub router_handover: bool,
+    pub probe_router: bool,
+    pub req_correlate: bool,
+    pub req_relaxed: bool,
+    pub xpub_verbose: bool,
+    pub xpub_verboser: bool,
+    pub xpub_nodrop: bool,
+    pub invert_matching: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            affinity: 0,
+            routing_id: Vec::new(),
+            rate: 100,
+            recovery_ivl_ms: 10_000,
+            sndbuf: -1,
+            rcvbuf: -1,
+            linger: None,
+            linger_set: false,
+            reconnect_ivl: Some(Duration::from_millis(100)),
+            reconnect_ivl_max: Duration::ZERO,
+            backlog: 100,
+            maxmsgsize: None,
+            sndhwm: 1000,
+            rcvhwm: 1000,
+            multicast_hops: 1,
+            rcvtimeo: None,
+            sndtimeo: None,
+            tcp_keepalive: -1,
+            tcp_keepalive_cnt: -1,
+            tcp_keepalive_idle: -1,
+            tcp_keepalive_intvl: -1,
+            immediate: false,
+            ipv6: false,
+            tos: 0,
+            handshake_ivl: Duration::from_secs(30),
+            heartbeat_ivl: Duration::ZERO,
+            heartbeat_ttl: Duration::ZERO,
+            heartbeat_timeout: None,
+            connect_timeout: Duration::ZERO,
+            tcp_maxrt_ms: 0,
+            bind_to_device: String::new(),
+            connect_routing_id: Vec::new(),
+            use_fd: -1,
+            zap_domain: String::new(),
+            router_mandatory: false,
+            router_handover: false,
+            probe_router: false,
+            req_correlate: false,
+            req_relaxed: false,
+            xpub_verbose: false,
+            xpub_verboser: false,
+            xpub_nodrop: false,
+            invert_matching: false,
+        }
+    }
+}

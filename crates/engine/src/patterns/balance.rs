@@ -1,0 +1,81 @@
+//! Load balancing: messages go to the writable pipes in turn, each whole to one pipe.
+
+use crate::error::Error;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+/// The writable pipes, and whose turn it is.
+#[derive(Default)]
+pub(crate) struct Balance {
+    writable: Vec<PipeId>,
+    next: usize,
+    /// The pipe that takes the rest of the message being sent; None inside says that it is gone and the rest is dropped.
+    current: Option<Option<PipeId>>,
+}
+
+impl Balance {
+    pub(crate) fn add(&mut self, id: PipeId) {
+        if !self.writable.contains(&id) {
+            self.writable.push(id);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: PipeId) {
+        if let Some(index) = self.writable.iter().position(|&other| other == id) {
+            self.drop_at(index);
+        }
+        if self.current == Some(Some(id)) {
+            self.current = Some(None);
+        }
+    }
+
+    fn drop_at(&mut self, index: usize) {
+        self.writable.remove(index);
+        if index < self.next {
+            self.next -= 1;
+        }
+        if self.next >= self.writable.len() {
+            self.next = 0;
+        }
+    }
+
+    /// The pipe whose turn it is and that has room.
+    #[inline(always)]
+    fn choose(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        while let Some(&id) = self.writable.get(self.next) {
+            if pipes.has_room(id) || pipes.want_room(id) {
+                return Some(id);
+            }
+            self.drop_at(self.next);
+        }
+        None
+    }
+
+    pub(crate) fn can_send(&mut self, pipes: &mut Pipes) -> bool {
+        self.current.is_some() || self.choose(pipes).is_some()
+    }
+
+    /// Sends one frame; returns the pipe it went into.
+    #[inline(always)]
+    pub(crate) fn send(
+        &mut self,
+        pipes: &mut Pipes,
+        frame: &Outgoing<'_>,
+        more: bool,
+    ) -> Result<Option<PipeId>, Error> {
+        let pipe = match self.current {
+            Some(pipe) => pipe,
+            None => Some(self.choose(pipes).ok_or(Error::WouldBlock)?),
+        };
+        if let Some(id) = pipe {
+            pipes.push(id, frame, more)?;
+            if !more {
+                pipes.commit(id);
+            }
+        }
+        self.current = more.then_some(pipe);
+        if !more && self.writable.len() > 1 {
+            self.next = (self.next + 1) % self.writable.len();
+        }
+        Ok(pipe)
+    }
+}

@@ -1,0 +1,88 @@
+//! Fair queueing: messages come from the readable pipes in turn, each whole from one pipe.
+
+use pinnace_ring::{Frame, MORE};
+
+use crate::error::Error;
+use crate::pipe::{PipeId, Pipes};
+
+/// The readable pipes, and whose turn it is.
+#[derive(Default)]
+pub(crate) struct Fair {
+    readable: Vec<PipeId>,
+    next: usize,
+    /// Frames of a message from the pipe whose turn it is are still to come.
+    inside: bool,
+}
+
+impl Fair {
+    pub(crate) fn add(&mut self, id: PipeId) {
+        if !self.readable.contains(&id) {
+            self.readable.push(id);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: PipeId) {
+        if let Some(index) = self.readable.iter().position(|&other| other == id) {
+            self.inside &= index != self.next;
+            self.drop_at(index);
+        }
+    }
+
+    fn drop_at(&mut self, index: usize) {
+        self.readable.remove(index);
+        if index < self.next {
+            self.next -= 1;
+        }
+        if self.next >= self.readable.len() {
+            self.next = 0;
+        }
+    }
+
+    /// The pipe that the next frame comes from.
+    #[inline(always)]
+    pub(crate) fn choose(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        while let Some(&id) = self.readable.get(self.next) {
+            if pipes.peek(id).is_some() || !pipes.park(id) {
+                return Some(id);
+            }
+            self.drop_at(self.next);
+        }
+        None
+    }
+
+    /// Whether the next frame continues a message.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside
+    }
+
+    /// Receives one frame; returns the pipe it came from, and whether more of its message follows.
+    #[inline(always)]
+    pub(crate) fn recv(
+        &mut self,
+        pipes: &mut Pipes,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Result<(PipeId, bool), Error> {
+        let id = self.choose(pipes).ok_or(Error::WouldBlock)?;
+        let more = pipes.pop(id, |frame| {
+            let more = frame.flags() & MORE != 0;
+            sink(frame);
+            more
+        });
+        self.inside = more == Some(true);
+        if !self.inside && self.readable.len() > 1 {
+            self.next = (self.next + 1) % self.readable.len();
+        }
+        Ok((id, self.inside))
+    }
+
+    /// Drops the rest of the message that was begun.
+    pub(crate) fn skip_rest(&mut self, pipes: &mut Pipes) {
+        if !std::mem::take(&mut self.inside) {
+            return;
+        }
+        if let Some(&id) = self.readable.get(self.next) {
+            pipes.skip_message(id);
+            self.next = (self.next + 1) % self.readable.len();
+        }
+    }
+}

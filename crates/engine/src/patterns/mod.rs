@@ -1,0 +1,79 @@
+//! The patterns: each decides which pipe, and nothing else.
+//!
+//! A pattern is called with its socket's lock held, by whoever uses the socket. It never waits: where it cannot go on it says
+//! [`Error::WouldBlock`], and the socket waits and calls again. It knows no transport.
+//!
+//! Calls on a pipe's life, in order: `attached` (it is there, its peer perhaps not yet), `up` (its peer is known; again after each
+//! reconnect), `down` (the connection is lost, the pipe stays), `ended` (nothing can be sent any more; what came in before can
+//! still be received), `removed` (forget it; the id may come again). In between `readable` and `writable`, each after a `park` or
+//! a `want_room` that said so.
+
+mod balance;
+mod fair;
+mod pull;
+mod push;
+
+use pinnace_ring::Frame;
+use pinnace_zmtp::SocketType;
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+/// One pattern's end of the conversation.
+pub trait Pattern: Send {
+    /// A pipe is there. Frames may be pushed from now on.
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId);
+
+    /// The pipe's peer is there and known (`Pipe::peer`).
+    fn up(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
+
+    /// The peer is lost; the pipe stays and is `up` again after a reconnect.
+    fn down(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
+
+    /// Nothing can be sent into the pipe any more.
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId);
+
+    /// The pipe is gone.
+    fn removed(&mut self, id: PipeId);
+
+    /// Something came into a parked pipe.
+    fn readable(&mut self, pipes: &mut Pipes, id: PipeId);
+
+    /// There is room again in a pipe that wanted it.
+    fn writable(&mut self, pipes: &mut Pipes, id: PipeId);
+
+    /// Sends one frame.
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error>;
+
+    /// Receives one frame into `sink`; true: more of the message follows.
+    fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error>;
+
+    /// Whether `send` would not wait.
+    fn can_send(&mut self, pipes: &mut Pipes) -> bool;
+
+    /// Whether `recv` would not wait.
+    fn can_recv(&mut self, pipes: &mut Pipes) -> bool;
+
+    /// SUBSCRIBE, UNSUBSCRIBE.
+    fn subscribe(&mut self, _pipes: &mut Pipes, _topic: &[u8], _on: bool) -> Result<(), Error> {
+        Err(Error::Invalid)
+    }
+
+    /// Options that change how a pattern behaves were set.
+    fn configure(&mut self, _options: &Options) {}
+
+    /// How many messages it dropped because the rules of the pattern say so.
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+/// The pattern of a socket type; None where there is none yet.
+pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
+    Some(match socket_type {
+        SocketType::Push => Box::<push::Push>::default(),
+        SocketType::Pull => Box::<pull::Pull>::default(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,59 @@
+//! PUSH: messages go to the peers in turn (RFC 30). It receives nothing, and waits while no peer takes more.
+
+use pinnace_ring::Frame;
+
+use super::Pattern;
+use super::balance::Balance;
+use crate::error::Error;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+#[derive(Default)]
+pub(super) struct Push {
+    balance: Balance,
+}
+
+impl Pattern for Push {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.add(id);
+        discard(pipes, id);
+    }
+
+    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(id);
+    }
+
+    fn removed(&mut self, id: PipeId) {
+        self.balance.remove(id);
+    }
+
+    fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
+        discard(pipes, id);
+    }
+
+    fn writable(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.balance.add(id);
+    }
+
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        self.balance.send(pipes, frame, more).map(|_| ())
+    }
+
+    fn recv(&mut self, _pipes: &mut Pipes, _sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        Err(Error::NotSupported)
+    }
+
+    fn can_send(&mut self, pipes: &mut Pipes) -> bool {
+        self.balance.can_send(pipes)
+    }
+
+    fn can_recv(&mut self, _pipes: &mut Pipes) -> bool {
+        false
+    }
+}
+
+/// Drops what a peer sends to a socket that receives nothing.
+pub(super) fn discard(pipes: &mut Pipes, id: PipeId) {
+    while !pipes.park(id) {
+        pipes.pop(id, |_| ());
+    }
+}

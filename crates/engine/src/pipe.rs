@@ -1,0 +1,208 @@
+//! The socket's ends of its pipes: one outgoing and one incoming queue to a peer.
+//!
+//! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context (inproc). Patterns see
+//! no difference: they push frames and commit, pop frames, and are told when a pipe becomes readable or writable. What has to be
+//! done outside the socket's lock (writing to the kernel, reading on) is left in `Pipes::chores`.
+//!
+//! Rules that patterns keep:
+//! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or `rollback`);
+//! - before a pipe is left out of the list of writable pipes, `want_room` must have said that there is none;
+//! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing.
+
+use std::sync::Arc;
+
+use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
+
+use crate::hub::{Hub, Mail};
+use crate::link::Link;
+use crate::peer::Peer;
+
+/// A pipe of one socket. It is used again after the pipe's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PipeId(pub u32);
+
+/// One frame that a caller sends.
+pub enum Outgoing<'a> {
+    /// Copied where it is small; large ones are put into a body first.
+    Bytes(&'a [u8]),
+    Body(Body),
+}
+
+impl Outgoing<'_> {
+    pub fn data(&self) -> &[u8] {
+        match self {
+            Outgoing::Bytes(data) => data,
+            Outgoing::Body(body) => body,
+        }
+    }
+
+    /// Makes it one that can be shared by several pipes without a copy each, where that pays.
+    pub fn share(&mut self) -> Result<(), NoMemory> {
+        if let Outgoing::Bytes(data) = self
+            && data.len() >= SHARE_MIN
+        {
+            *self = Outgoing::Body(Body::copy_of(data)?);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from which on sharing beats copying.
+const SHARE_MIN: usize = 1024;
+
+/// Where a pipe leads.
+pub(crate) enum Far {
+    /// To a link, while there is one.
+    Link(Option<Arc<Link>>),
+    /// To a pipe of another socket.
+    Socket { hub: Arc<Hub>, pipe: PipeId },
+}
+
+/// The socket's end of one pipe.
+pub struct Pipe {
+    pub(crate) tx: Producer,
+    pub(crate) rx: Consumer,
+    pub(crate) far: Far,
+    /// Who is at the other end, once that is known.
+    pub peer: Peer,
+    /// The peer is there: connected and shaken hands, or a socket of the same context.
+    pub up: bool,
+    /// The pipe has ended: nothing can be sent; what came in before can still be read.
+    pub ended: bool,
+}
+
+/// Something to be done once the socket's lock is open again.
+pub(crate) enum Chore {
+    /// Write what has gathered.
+    Flush(Arc<Link>),
+    /// There is room again for what the link reads.
+    ReadOn(Arc<Link>),
+}
+
+/// All pipes of one socket.
+#[derive(Default)]
+pub struct Pipes {
+    list: Vec<Option<Box<Pipe>>>,
+    pub(crate) chores: Vec<Chore>,
+    /// Something was received since the last send: then a send is an answer, and leaves at once.
+    pub(crate) turned: bool,
+}
+
+impl Pipes {
+    pub(crate) fn insert(&mut self, id: PipeId, pipe: Pipe) {
+        let index = id.0 as usize;
+        if self.list.len() <= index {
+            self.list.resize_with(index + 1, || None);
+        }
+        self.list[index] = Some(Box::new(pipe));
+    }
+
+    pub(crate) fn remove(&mut self, id: PipeId) -> Option<Box<Pipe>> {
+        self.list.get_mut(id.0 as usize)?.take()
+    }
+
+    /// The pipe, while it is there.
+    #[inline(always)]
+    pub fn get(&mut self, id: PipeId) -> Option<&mut Pipe> {
+        self.list.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// The ids of all pipes.
+    pub fn ids(&self) -> impl Iterator<Item = PipeId> + '_ {
+        let there = self.list.iter().enumerate().filter(|(_, pipe)| pipe.is_some());
+        there.map(|(index, _)| PipeId(index as u32))
+    }
+
+    /// Whether a message can be sent into the pipe.
+    #[inline(always)]
+    pub fn has_room(&mut self, id: PipeId) -> bool {
+        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.has_room())
+    }
+
+    /// Asks for a `writable` call when there is room again. True: there is room now.
+    pub fn want_room(&mut self, id: PipeId) -> bool {
+        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.want_room())
+    }
+
+    /// Puts a frame in; it is seen after `commit`. Pipes that are not there take it and drop it.
+    #[inline(always)]
+    pub fn push(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
+        let flags = if more { MORE } else { 0 };
+        let Some(pipe) = self.get(id) else { return Ok(()) };
+        match frame {
+            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => pipe.tx.push(flags, data),
+            Outgoing::Bytes(data) => pipe.tx.push_body(flags, Body::copy_of(data)?),
+            Outgoing::Body(body) if body.len() < SHARE_MIN => pipe.tx.push(flags, body),
+            Outgoing::Body(body) => pipe.tx.push_body(flags, body.clone()),
+        }
+    }
+
+    /// Puts a command in (its body, as it goes on the wire to a 3.1 peer) as a message of its own, and sends it.
+    pub fn push_command(&mut self, id: PipeId, body: &[u8]) -> Result<(), NoMemory> {
+        let Some(pipe) = self.get(id) else { return Ok(()) };
+        pipe.tx.push(COMMAND, body)?;
+        self.commit(id);
+        Ok(())
+    }
+
+    /// What was pushed is a message now.
+    #[inline(always)]
+    pub fn commit(&mut self, id: PipeId) {
+        let turned = std::mem::take(&mut self.turned);
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        match &pipe.far {
+            Far::Link(Some(link)) => {
+                pipe.tx.commit_quietly();
+                if link.after_commit(&pipe.tx, turned) {
+                    self.chores.push(Chore::Flush(link.clone()));
+                }
+            }
+            Far::Link(None) => pipe.tx.commit_quietly(),
+            Far::Socket { hub, pipe: far } => {
+                if pipe.tx.commit() {
+                    hub.post(Mail::Readable(*far));
+                }
+            }
+        }
+    }
+
+    /// Takes back what was pushed and not committed.
+    pub fn rollback(&mut self, id: PipeId) {
+        if let Some(pipe) = self.get(id) {
+            pipe.tx.rollback();
+        }
+    }
+
+    /// The flags of the next frame that came in.
+    #[inline(always)]
+    pub fn peek(&mut self, id: PipeId) -> Option<u8> {
+        self.get(id)?.rx.peek()
+    }
+
+    /// Hands the next frame that came in to `reader`.
+    #[inline(always)]
+    pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        self.turned = true;
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
+        let result = pipe.rx.pop(reader);
+        if pipe.rx.take_room_wanted() {
+            match &pipe.far {
+                Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
+                Far::Link(None) => {}
+                Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
+            }
+        }
+        result
+    }
+
+    /// Drops the rest of the message whose first frames were popped.
+    pub fn skip_message(&mut self, id: PipeId) {
+        while self.pop(id, |frame| frame.flags() & MORE != 0) == Some(true) {}
+    }
+
+    /// Asks for a `readable` call when something comes in. False: there is something now. An ended pipe stays readable until it
+    /// is empty; then `park` is true, and the caller forgets it.
+    pub fn park(&mut self, id: PipeId) -> bool {
+        self.get(id).is_none_or(|pipe| pipe.rx.park())
+    }
+}
