@@ -224,8 +224,9 @@ fn low_mark(messages: u64) -> u64 {
 impl Drop for Consumer {
     fn drop(&mut self) {
         if !self.segment.is_null() {
+            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are marked as taken.
             self.shared.left.store(self.segment, Ordering::Release);
-            self.shared.left_at.store(self.at as u64, Ordering::Release);
+            self.shared.left_at.store(self.boundary as u64, Ordering::Release);
         }
     }
 }
