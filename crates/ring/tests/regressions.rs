@@ -20,3 +20,18 @@ fn a_consumer_dropped_inside_a_record_leaves_the_rest_to_be_freed() {
     drop(tx);
     assert_eq!(counted.alive(), 0);
 }
+
+#[test]
+fn what_one_peer_left_unfinished_is_not_the_next_peers() {
+    let (tx, mut rx) = queue(NO_LIMIT);
+    let mut intake = Intake::new(tx, 1000);
+    intake.feed(b"\0\x05hel").unwrap();
+    assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)), Ok(false));
+    let mut tx = intake.into_queue();
+    tx.push(0, b"between").unwrap();
+    tx.commit();
+    let mut intake = Intake::new(tx, 1000);
+    intake.feed(b"\0\x05world").unwrap();
+    assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)), Ok(false));
+    assert_eq!(drain(&mut rx), [(0, b"between".to_vec()), (0, b"world".to_vec())]);
+}
