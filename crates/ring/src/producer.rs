@@ -1,7 +1,7 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
 use crate::queue::{Limits, Shared, drop_bodies};
-use crate::record::{self, HEADER_MAX, REF, REF_LEN};
+use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, fence};
 use crate::{Body, NoMemory};
@@ -119,7 +119,7 @@ impl Producer {
         self.wire
     }
 
-    /// Copies one frame in. It is seen after `commit` only.
+    /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.
     #[inline(always)]
     pub fn push(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
         let most = HEADER_MAX + data.len();
@@ -129,7 +129,7 @@ impl Producer {
         // SAFETY: `room - at` bytes are free behind `at`, which is at least `most`.
         unsafe {
             let to = Segment::data(self.segment).add(self.at);
-            let header = record::write_header(to, flags, data.len());
+            let header = record::write_header(to, flags & (MORE | COMMAND), data.len());
             std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(header), data.len());
             let bytes = header + data.len();
             self.at += bytes;
@@ -157,7 +157,7 @@ impl Producer {
         unsafe {
             (*self.segment).has_refs.store(true, Ordering::Relaxed);
             let to = Segment::data(self.segment).add(self.at);
-            *to = flags | REF;
+            *to = flags & (MORE | COMMAND) | REF;
             to.add(1).cast::<[u8; 8]>().write_unaligned(body.into_raw().to_ne_bytes());
         }
         self.at += REF_LEN;

@@ -35,3 +35,12 @@ fn what_one_peer_left_unfinished_is_not_the_next_peers() {
     assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)), Ok(false));
     assert_eq!(drain(&mut rx), [(0, b"between".to_vec()), (0, b"world".to_vec())]);
 }
+
+#[test]
+fn flags_that_mean_something_inside_are_not_the_callers() {
+    let (mut tx, mut rx) = queue(NO_LIMIT);
+    tx.push(0xff, &[1; 20]).unwrap();
+    tx.push_body(0xfa, Body::from(vec![2; 20])).unwrap();
+    tx.commit();
+    assert_eq!(drain(&mut rx), [(5, vec![1; 20]), (0, vec![2; 20])]);
+}
