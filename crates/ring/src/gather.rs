@@ -38,6 +38,7 @@ impl Consumer {
                 let run =
                     std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
                 let (taken, result) = write(&[IoSlice::new(run)], run.len());
+                let taken = taken.min(run.len());
                 self.at += taken;
                 if self.at == self.end {
                     self.boundary = self.at;
@@ -48,6 +49,7 @@ impl Consumer {
                 let mut slices = [IoSlice::new(&[]); SLICES];
                 let (count, bytes) = self.gather(heads, &mut slices);
                 let (taken, result) = write(&slices[..count], bytes);
+                let taken = taken.min(bytes);
                 self.pass(taken, done);
                 (taken, result)
             }
