@@ -104,7 +104,7 @@ impl Intake {
         }
     }
 
-    /// `bytes` were read into the space.
+    /// `bytes` were read into the space, the first part of it first. More than it holds counts as all of it.
     pub fn filled(&mut self, bytes: usize) {
         let mut rest = bytes;
         if let Some(pending) = &mut self.pending {
@@ -112,7 +112,7 @@ impl Intake {
             pending.filled += taken;
             rest -= taken;
         }
-        self.queue.filled += rest;
+        self.queue.filled += rest.min(self.queue.room - self.queue.filled);
         self.was_full = self.queue.filled == self.queue.room;
     }
 

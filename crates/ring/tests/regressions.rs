@@ -58,3 +58,12 @@ fn a_writer_that_claims_more_than_it_was_given_is_not_believed() {
     assert!(!rx.has_frame());
     assert_eq!((tx.backlog(), tx.backlog_wire()), (0, 0));
 }
+
+#[test]
+fn a_reader_that_claims_more_than_there_is_room_is_not_believed() {
+    let (tx, _rx) = queue(NO_LIMIT);
+    let mut intake = Intake::new(tx, 1000);
+    intake.space().unwrap();
+    intake.filled(1 << 40);
+    assert!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)).is_ok());
+}
