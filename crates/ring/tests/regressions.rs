@@ -67,3 +67,9 @@ fn a_reader_that_claims_more_than_there_is_room_is_not_believed() {
     intake.filled(1 << 40);
     assert!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)).is_ok());
 }
+
+#[test]
+fn a_body_of_any_length_is_an_error_at_worst() {
+    assert!(Body::with_len(usize::MAX).is_err());
+    assert!(Body::with_len(usize::MAX / 2 + 2).is_err());
+}
