@@ -76,10 +76,10 @@ impl Consumer {
         }
     }
 
-    /// The high-water mark has changed.
+    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already, and wait.
     pub fn set_mark(&mut self, messages: u64) {
         self.low = low_mark(messages);
-        self.until_low = self.until_low.min(self.low);
+        self.at_low_mark();
     }
 
     /// Whether a frame can be read.

@@ -69,6 +69,19 @@ fn a_reader_that_claims_more_than_there_is_room_is_not_believed() {
 }
 
 #[test]
+fn a_mark_that_is_lowered_under_a_waiting_producer_wakes_it() {
+    let (mut tx, mut rx) = queue(Limits { messages: 1000, ahead_bytes: 0 });
+    tx.set_limits(Limits { messages: 1, ahead_bytes: 0 });
+    tx.push(0, b"").unwrap();
+    tx.commit();
+    assert!(!tx.want_room());
+    rx.pop(|_| ()).unwrap();
+    assert!(!rx.take_room_wanted());
+    rx.set_mark(1);
+    assert!(rx.take_room_wanted());
+}
+
+#[test]
 fn a_body_of_any_length_is_an_error_at_worst() {
     assert!(Body::with_len(usize::MAX).is_err());
     assert!(Body::with_len(usize::MAX / 2 + 2).is_err());
