@@ -7,8 +7,8 @@
 use std::io::IoSlice;
 
 use crate::Body;
-use crate::consumer::{Consumer, take_body};
-use crate::record::{self, HEADER_MAX, MORE, REF, write_header};
+use crate::consumer::{Consumer, Frame, take_body};
+use crate::record::{self, HEADER_MAX, MORE, REF, wire_len, write_header};
 use crate::segment::Segment;
 use crate::sync::Ordering;
 
@@ -143,8 +143,7 @@ impl Consumer {
                 let wire = if head.flags & REF == 0 {
                     head.header + head.body
                 } else {
-                    let body = Body::peek_raw(record::raw_body(data.add(self.at))).len();
-                    body + if body < 256 { 2 } else { HEADER_MAX }
+                    wire_len(Body::peek_raw(record::raw_body(data.add(self.at))).len())
                 };
                 if left < wire {
                     break;
@@ -204,15 +203,23 @@ impl Consumer {
             }
         }
         if let Some(start) = start {
-            self.wire -= (self.at - start + self.partial) as u64;
+            // What was popped was not counted.
+            self.wire = self.wire.saturating_sub((self.at - start + self.partial) as u64);
+            self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
             self.at = start;
             self.boundary = start;
             self.partial = 0;
             return 0;
         }
-        self.partial = 0;
-        while self.pop(|frame| frame.flags() & MORE != 0) == Some(true) {}
+        let mut given_up = 0;
+        let mut skip = |frame: Frame<'_>| {
+            given_up += wire_len(frame.data().len());
+            frame.flags() & MORE != 0
+        };
+        while self.pop(&mut skip) == Some(true) {}
         self.boundary = self.at;
+        let written = std::mem::take(&mut self.partial);
+        self.account(given_up.saturating_sub(written));
         1
     }
 }

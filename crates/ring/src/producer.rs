@@ -1,7 +1,7 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
 use crate::queue::{Limits, Shared, drop_bodies};
-use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN};
+use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, fence};
 use crate::{Body, NoMemory};
@@ -144,7 +144,7 @@ impl Producer {
         if self.room - self.at < REF_LEN {
             self.advance(REF_LEN)?;
         }
-        let bytes = body.len() + if body.len() < 256 { 2 } else { HEADER_MAX };
+        let bytes = wire_len(body.len());
         self.push_reference(flags, body);
         self.wire += bytes as u64;
         Ok(())

@@ -68,6 +68,68 @@ fn a_reader_that_claims_more_than_there_is_room_is_not_believed() {
     assert!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)).is_ok());
 }
 
+/// A queue of one message whose first frame, a body, is written and gone, and whose last is not written.
+fn cut_behind_a_body(limits: Limits) -> (pinnace_ring::Producer, pinnace_ring::Consumer) {
+    let (mut tx, mut rx) = queue(limits);
+    tx.push_body(MORE, Body::from(vec![1; 300])).unwrap();
+    tx.push(0, &[2; 100]).unwrap();
+    tx.commit();
+    assert_eq!(write(&mut rx, 320).len(), 320);
+    (tx, rx)
+}
+
+#[test]
+fn a_message_given_up_is_released() {
+    let (mut tx, mut rx) = cut_behind_a_body(Limits { messages: 1, ahead_bytes: 1 });
+    assert!(!tx.want_room());
+    assert_eq!(rx.rewind(), 1);
+    assert!(rx.take_room_wanted());
+    assert_eq!((tx.backlog(), tx.backlog_wire()), (0, 0));
+    assert!(tx.has_room());
+}
+
+#[test]
+fn messages_before_one_that_is_given_up_are_released_with_it() {
+    let (mut tx, mut rx) = queue(Limits { messages: 3, ahead_bytes: 0 });
+    for _ in 0..2 {
+        tx.push(0, b"whole").unwrap();
+        tx.commit();
+    }
+    tx.push_body(MORE, Body::from(vec![1; 300])).unwrap();
+    tx.push(0, &[2; 100]).unwrap();
+    tx.commit();
+    write(&mut rx, 2 * 7 + 320);
+    assert!(!tx.want_room());
+    assert_eq!(rx.rewind(), 1);
+    assert_eq!((tx.backlog(), rx.take_room_wanted()), (0, true));
+}
+
+#[test]
+fn bytes_that_are_to_be_written_again_count_again() {
+    let (mut tx, mut rx) = queue(NO_LIMIT);
+    tx.push(MORE, b"first").unwrap();
+    tx.push(0, b"second").unwrap();
+    tx.commit();
+    write(&mut rx, 10);
+    assert_eq!(rx.rewind(), 0);
+    assert_eq!(tx.backlog_wire(), 15);
+    assert_eq!(write(&mut rx, 100).len(), 15);
+    assert_eq!(tx.backlog_wire(), 0);
+}
+
+#[test]
+fn rewinding_what_was_popped_does_not_count_below_nothing() {
+    let (mut tx, mut rx) = queue(Limits { messages: 1, ahead_bytes: 1 });
+    tx.push(MORE, b"first").unwrap();
+    tx.push(0, b"second").unwrap();
+    tx.commit();
+    rx.pop(|_| ()).unwrap();
+    assert_eq!(rx.rewind(), 0);
+    write(&mut rx, 1);
+    assert!(!tx.has_room());
+    assert_eq!(write(&mut rx, 100).len(), 14);
+}
+
 #[test]
 fn a_mark_that_is_lowered_under_a_waiting_producer_wakes_it() {
     let (mut tx, mut rx) = queue(Limits { messages: 1000, ahead_bytes: 0 });
