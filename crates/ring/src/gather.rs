@@ -161,20 +161,21 @@ impl Consumer {
 
     /// Tells the producer what was written.
     fn account(&mut self, taken: usize) {
-        let mut messages = self.messages;
-        if self.at == self.end {
-            // SAFETY: the segment is alive.
-            let segment = unsafe { &*self.segment };
-            if segment.closed_at.load(Ordering::Acquire) == self.at {
-                messages = segment.messages_end.load(Ordering::Relaxed);
-            } else {
-                let all = self.shared.producer.0.messages.load(Ordering::Acquire);
-                if self.shared.producer.0.published.load(Ordering::Acquire) == self.read_to_end {
-                    messages = all;
-                }
-            }
+        let messages = if self.at == self.end { self.messages_to_end() } else { None };
+        self.release(messages.unwrap_or(self.messages), taken as u64);
+    }
+
+    /// How many messages end at or before `end`, where that is known.
+    fn messages_to_end(&self) -> Option<u64> {
+        let line = &self.shared.producer.0;
+        let all = line.messages.load(Ordering::Acquire); // COUNT
+        if line.messages_reach.load(Ordering::Relaxed) == self.read_to_end {
+            return Some(all);
         }
-        self.release(messages, taken as u64);
+        // SAFETY: the segment is alive.
+        let segment = unsafe { &*self.segment };
+        let is_closed = || segment.closed_at.load(Ordering::Acquire) == self.end;
+        is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the next one.

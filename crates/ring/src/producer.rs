@@ -177,7 +177,8 @@ impl Producer {
         self.messages += 1;
         self.set_mark();
         let line = &self.shared.producer.0;
-        line.messages.store(self.messages, Ordering::Relaxed);
+        line.messages_reach.store(self.written, Ordering::Relaxed);
+        line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.store(self.written, Ordering::Release); // PUBLISH
     }
 
@@ -186,7 +187,8 @@ impl Producer {
     pub(crate) fn publish(&mut self, messages: u64) -> bool {
         self.messages += messages;
         let line = &self.shared.producer.0;
-        line.messages.store(self.messages, Ordering::Relaxed);
+        line.messages_reach.store(self.mark.written, Ordering::Relaxed);
+        line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
         let parked = &self.shared.consumer.0.parked;
         parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
@@ -257,7 +259,7 @@ impl Producer {
                 self.shared.left.store(next, Ordering::Release);
             } else {
                 let old = &*self.segment;
-                old.messages_end.store(self.messages, Ordering::Relaxed);
+                old.messages_end.store(self.messages, Ordering::Release); // CLOSE
                 old.next.store(next, Ordering::Release);
                 old.closed_at.store(self.at, Ordering::Release);
             }

@@ -148,3 +148,20 @@ fn a_body_of_any_length_is_an_error_at_worst() {
     assert!(Body::with_len(usize::MAX).is_err());
     assert!(Body::with_len(usize::MAX / 2 + 2).is_err());
 }
+
+#[test]
+fn a_link_that_reads_what_an_intake_fed_releases_all() {
+    let (tx, mut rx) = queue(NO_LIMIT);
+    let mut intake = Intake::new(tx, 1 << 20);
+    let mut wire = Vec::new();
+    while wire.len() < 1200 {
+        wire.extend_from_slice(b"\0\x05hello");
+    }
+    // The last frame begins where there is no room for it.
+    wire.extend_from_slice(&[0, 2, 0, 0]);
+    wire.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0x10, 0]);
+    intake.feed(&wire).unwrap();
+    let _ = intake.parse(|_| Ok::<_, ()>(Verdict::Drop)).unwrap();
+    while !write(&mut rx, usize::MAX).is_empty() {}
+    assert_eq!(intake.queue().backlog(), 0);
+}
