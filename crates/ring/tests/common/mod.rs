@@ -1,6 +1,8 @@
 //! What the tests of the ring share: bodies that are counted, a kernel that takes what it is told to.
 #![allow(dead_code)] // Each test takes what it needs.
 
+pub mod peer;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
