@@ -87,7 +87,8 @@ impl Intake {
                 queue.next_bytes = (queue.next_bytes * 4).min(MAX_BYTES);
             }
             let partial = queue.filled - queue.raw;
-            move_on(queue, partial + MIN_SPACE)?;
+            // Twice the least, or a frame that comes in byte by byte would move on at each.
+            move_on(queue, partial + 2 * MIN_SPACE)?;
         }
         // SAFETY: `filled..room` is initialised memory of our own segment that no record lies in.
         let behind = unsafe {
@@ -192,7 +193,7 @@ impl Intake {
             let record = header + body as usize;
             if available < record {
                 if self.queue.room - self.queue.raw < record {
-                    move_on(&mut self.queue, record).map_err(|NoMemory| Refused::NoMemory)?;
+                    move_on(&mut self.queue, record + MIN_SPACE).map_err(|NoMemory| Refused::NoMemory)?;
                 }
                 return Ok(());
             }
