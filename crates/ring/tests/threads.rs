@@ -156,7 +156,7 @@ fn push_shape(tx: &mut Producer, number: u64, counted: &Counted) {
                 tx.push(flags, &data).unwrap();
             }
         }
-        if attempt == 1 || number % 7 != 0 {
+        if attempt == 1 || !number.is_multiple_of(7) {
             break;
         }
         tx.rollback();
