@@ -125,7 +125,8 @@ impl Consumer {
         self.has_frame().then(|| unsafe { *Segment::data(self.segment).add(self.at) } & (MORE | COMMAND))
     }
 
-    /// Hands the next frame to `reader`.
+    /// Hands the next frame to `reader`. Where a link wrote part of a frame with `write_with`, `rewind` comes first (as before
+    /// `peek`): the rest would be read as a frame.
     #[inline(always)]
     pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         if !self.has_frame() {
