@@ -60,7 +60,7 @@ fn publish_shows_what_was_written_before() {
     });
 }
 
-/// What PARK must give: a consumer that saw nothing and parked is told, here by a flag that it would sleep on.
+/// What PARK must give: a consumer that saw nothing and parked is told, here by a count.
 #[test]
 fn park_loses_no_message() {
     model(|| {

@@ -1,6 +1,6 @@
 //! A word of memory that threads sleep on: the kernel's futex, and under loom what loom can follow.
 //!
-//! `wait` sleeps only while the word is the given value; looking and falling asleep are one step for `wake_all`.
+//! `wait` sleeps only while the word is the given value: no `wake_all` falls between the look and the sleep.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Generated operations on a queue that a link reads: a kernel that takes what it likes, connections that are lost.
+//! Generated operations on a queue that a link reads: a kernel that takes what it likes, lost connections.
 
 mod common;
 

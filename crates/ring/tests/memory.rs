@@ -52,7 +52,7 @@ const SEGMENTS: isize = 6 * 256 * 1024;
 proptest! {
     #![proptest_config(common::config(64))]
 
-    /// Nothing is read out. No frame is as large as to be had from the pool, which belongs to all.
+    /// Nothing is read out. No frame is so large that it would come from the pool, which belongs to all.
     #[test]
     fn what_an_intake_holds_is_bounded_by_what_it_was_fed(
         frames in prop::collection::vec((0usize..INLINE_MAX, any::<bool>(), 0u8..4), 1..10),
@@ -62,7 +62,8 @@ proptest! {
     ) {
         let mut round = Vec::new();
         for (len, more, kind) in &frames {
-            let (flags, len) = if *kind == 0 { (4, *len) } else { (u8::from(*more), len >> (4 * (kind - 1))) };
+            let shorter = len >> (4 * kind.saturating_sub(1));
+            let (flags, len) = if *kind == 0 { (4, *len) } else { (u8::from(*more), shorter) };
             encode(flags, &vec![b'D'; len], &mut round);
         }
         let before = held();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
 enum Turn {
-    /// A peer comes, sends this (lengths, MORE), of which only a part arrives (in 256ths), in pieces of so many bytes.
+    /// A peer comes and sends this (lengths, MORE); a part of it arrives (in 256ths), so many bytes at once.
     Peer {
         frames: Vec<(usize, bool)>,
         part: usize,

@@ -1,4 +1,4 @@
-//! Two real threads on one queue, for a part of a second each: nothing lost, nothing out of order, nobody left asleep.
+//! Two real threads on one queue, for a part of a second: nothing lost, all in order, nobody left asleep.
 
 mod common;
 
