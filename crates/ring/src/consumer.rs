@@ -76,10 +76,10 @@ impl Consumer {
         }
     }
 
-    /// The high-water mark has changed.
+    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already, and wait.
     pub fn set_mark(&mut self, messages: u64) {
         self.low = low_mark(messages);
-        self.until_low = self.until_low.min(self.low);
+        self.at_low_mark();
     }
 
     /// Whether a frame can be read.
@@ -224,8 +224,9 @@ fn low_mark(messages: u64) -> u64 {
 impl Drop for Consumer {
     fn drop(&mut self) {
         if !self.segment.is_null() {
+            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are marked as taken.
             self.shared.left.store(self.segment, Ordering::Release);
-            self.shared.left_at.store(self.at as u64, Ordering::Release);
+            self.shared.left_at.store(self.boundary as u64, Ordering::Release);
         }
     }
 }

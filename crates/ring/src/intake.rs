@@ -61,11 +61,12 @@ struct Pending {
 
 impl Intake {
     /// `max_body`: the largest frame a peer may send, in bytes.
-    pub fn new(queue: Producer, max_body: u64) -> Intake {
+    pub fn new(mut queue: Producer, max_body: u64) -> Intake {
+        (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
         Intake { queue, pending: None, max_body, parts: 0, was_full: false }
     }
 
-    /// The queue it feeds.
+    /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being read.
     pub fn queue(&mut self) -> &mut Producer {
         &mut self.queue
     }
@@ -103,7 +104,7 @@ impl Intake {
         }
     }
 
-    /// `bytes` were read into the space.
+    /// `bytes` were read into the space, the first part of it first. More than it holds counts as all of it.
     pub fn filled(&mut self, bytes: usize) {
         let mut rest = bytes;
         if let Some(pending) = &mut self.pending {
@@ -111,7 +112,7 @@ impl Intake {
             pending.filled += taken;
             rest -= taken;
         }
-        self.queue.filled += rest;
+        self.queue.filled += rest.min(self.queue.room - self.queue.filled);
         self.was_full = self.queue.filled == self.queue.room;
     }
 
