@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use pinnace_sys::fork;
 use pinnace_zmtp::SocketType;
 
-use crate::context_options::ContextOptions;
+use crate::context_options::{self, ContextOptions};
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::patterns;
@@ -80,11 +80,11 @@ impl Context {
     }
 
     pub fn set(&self, option: i32, value: i32) -> Result<(), Error> {
-        self.0.options.lock().set(option, value)
+        context_options::set(&mut self.0.options.lock(), option, value)
     }
 
     pub fn get(&self, option: i32) -> Result<i32, Error> {
-        self.0.options.lock().get(option)
+        context_options::get(&self.0.options.lock(), option)
     }
 
     /// A socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, or what the system says.
@@ -92,7 +92,8 @@ impl Context {
         if self.0.fork != fork::generation() {
             return Err(Error::Fault);
         }
-        let socket_type = u8::try_from(socket_type).ok().and_then(SocketType::from_number).ok_or(Error::Invalid)?;
+        let socket_type =
+            u8::try_from(socket_type).ok().and_then(SocketType::from_number).ok_or(Error::Invalid)?;
         let pattern = patterns::create(socket_type).ok_or(Error::Invalid)?;
         if self.0.terminating.load(Ordering::SeqCst) {
             return Err(Error::Terminated);
@@ -101,7 +102,7 @@ impl Context {
         let hub = Arc::new(Hub::default());
         {
             let mut live = self.0.live.lock();
-            let max = self.0.options.lock().max_sockets();
+            let max = self.0.options.lock().max_sockets as usize;
             if live.open >= max {
                 return Err(Error::TooManySockets);
             }
@@ -113,23 +114,25 @@ impl Context {
         }
         let (ipv6, linger_forever) = {
             let options = self.0.options.lock();
-            (options.ipv6(), options.blocky())
+            (options.ipv6, options.blocky)
         };
-        Socket::create(self.clone(), hub.clone(), io, socket_type, pattern, ipv6, linger_forever).inspect_err(|_| {
-            self.socket_closed();
-            self.socket_ended(&hub);
-        })
+        Socket::create(self.clone(), hub.clone(), io, socket_type, pattern, ipv6, linger_forever).inspect_err(
+            |_| {
+                self.socket_closed();
+                self.socket_ended(&hub);
+            },
+        )
     }
 
     fn least_busy(&self) -> Result<Arc<Io>, Error> {
         let mut ios = self.0.ios.lock();
         if ios.is_empty() {
-            let (count, prefix) = {
-                let mut options = self.0.options.lock();
-                options.freeze();
-                (options.io_threads(), options.thread_name_prefix())
+            let options = self.0.options.lock().clone();
+            let prefix = match options.thread_name_prefix {
+                0 => String::new(),
+                number => format!("{number}/"),
             };
-            for number in 0..count.max(1) {
+            for number in 0..options.io_threads.max(1) {
                 ios.push(Io::start(format!("{prefix}ZMQbg/IO/{number}"))?);
             }
         }
@@ -188,4 +191,3 @@ impl Context {
         Ok(())
     }
 }
-

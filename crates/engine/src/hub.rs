@@ -5,7 +5,7 @@
 //! back from it while a caller waits in it (`lease`).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -16,8 +16,9 @@ use pinnace_sys::wake::WakeFd;
 
 use crate::lease::Lease;
 use crate::link::Link;
+use crate::monitor::Monitor;
 use crate::peer::Peer;
-use crate::pipe::{Pipe, PipeId};
+use crate::pipe::{Far, Pipe, PipeId};
 
 /// News for a socket.
 pub(crate) enum Mail {
@@ -70,6 +71,10 @@ pub(crate) struct Hub {
     pub(crate) closed: AtomicBool,
     links: Mutex<Links>,
     pub(crate) lease: Lease,
+    monitored: AtomicBool,
+    monitor: Mutex<Option<Monitor>>,
+    /// Events that a monitor had no room for.
+    pub(crate) events_dropped: AtomicU64,
 }
 
 /// The links of a socket, by their tokens in its poll set.
@@ -81,10 +86,13 @@ struct Links {
 
 impl Hub {
     pub(crate) fn post(&self, mail: Mail) {
-        if self.closed.load(Ordering::Relaxed) {
-            return;
+        let mut list = self.mail.lock();
+        if self.closed.load(Ordering::SeqCst) {
+            drop(list);
+            return undeliverable(mail);
         }
-        self.mail.lock().push(mail);
+        list.push(mail);
+        drop(list);
         self.pending.store(true, Ordering::Release);
         self.wake();
     }
@@ -195,6 +203,40 @@ impl Hub {
         if links.by_token.len() == 1 { links.by_token.values().next().cloned() } else { None }
     }
 
+    pub(crate) fn for_each_link(&self, mut visit: impl FnMut(&Link)) {
+        if self.poll_set.get().is_none() {
+            return;
+        }
+        if let Some(link) = self.only_link() {
+            return visit(&link);
+        }
+        for link in self.all_links() {
+            visit(&link);
+        }
+    }
+
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitored.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn monitor(&self) -> Option<Monitor> {
+        *self.monitor.lock()
+    }
+
+    /// Sets who is told of events; returns who was before.
+    pub(crate) fn set_monitor(&self, monitor: Option<Monitor>) -> Option<Monitor> {
+        self.monitored.store(monitor.is_some(), Ordering::Relaxed);
+        std::mem::replace(&mut self.monitor.lock(), monitor)
+    }
+
+    /// The socket is closed: mail is no longer taken, and what there is is dropped.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let dropped = std::mem::take(&mut *self.mail.lock());
+        dropped.into_iter().for_each(undeliverable);
+        self.wake();
+    }
+
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &[Ready]) {
         for one in ready {
@@ -209,5 +251,18 @@ impl Hub {
                 link.serve(one);
             }
         }
+    }
+}
+
+/// Mail for a closed socket: a new inproc peer has to be told that nobody is there.
+fn undeliverable(mail: Mail) {
+    match mail {
+        Mail::Attach(_, pipe) => {
+            if let Far::Socket { hub, pipe } = &pipe.far {
+                hub.post(Mail::Ended(*pipe));
+            }
+        }
+        Mail::Bound(_, bound) => bound.hub.post(Mail::Ended(bound.pipe)),
+        _ => {}
     }
 }

@@ -13,7 +13,7 @@ mod v1;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -83,6 +83,8 @@ pub struct Link {
     /// Counts writes, and those that the I/O thread knows of.
     writes: AtomicU64,
     writes_seen: AtomicU64,
+    /// The time to live that the peer's last PING gave, in tenths of a second; 0: none.
+    peer_ttl_ds: AtomicU32,
 }
 
 /// What the poll set looks for.
@@ -122,6 +124,7 @@ impl Link {
             last_read: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
+            peer_ttl_ds: AtomicU32::new(0),
         }
     }
 
@@ -170,6 +173,12 @@ impl Link {
         Duration::from_nanos(self.now().saturating_sub(self.last_read.load(Ordering::Relaxed)))
     }
 
+    /// Within which time the peer has promised to be heard of again.
+    pub(crate) fn peer_ttl(&self) -> Option<Duration> {
+        let tenths = self.peer_ttl_ds.load(Ordering::Relaxed);
+        (tenths > 0).then(|| Duration::from_millis(u64::from(tenths) * 100))
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
@@ -188,7 +197,11 @@ impl Link {
         let _ = self.token.set(token);
         let mut watching = self.watching.lock();
         watching.registered = true;
-        self.hub.poll_set().expect("a socket with a link has a poll set").poller.add(&self.fd, token, Interest::READ)
+        self.hub.poll_set().expect("a socket with a link has a poll set").poller.add(
+            &self.fd,
+            token,
+            Interest::READ,
+        )
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -239,14 +252,17 @@ impl Link {
         if self.broken.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.leave_poll_set();
+        self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
+    }
+
+    pub(crate) fn leave_poll_set(&self) {
         let mut watching = self.watching.lock();
         if let Some(set) = self.hub.poll_set()
             && std::mem::take(&mut watching.registered)
         {
             let _ = set.poller.remove(&self.fd);
         }
-        drop(watching);
-        self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
     }
 
     /// Ends the connection from our side, at once.

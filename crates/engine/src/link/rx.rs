@@ -159,12 +159,17 @@ impl Link {
 
     fn on_command(&self, body: &[u8]) -> Result<Verdict, Error> {
         match command::parse(body)? {
-            Command::Ping { context, .. } => {
+            Command::Ping { context, ttl_ds } => {
+                if self.peer_ttl_ds.swap(ttl_ds.into(), Ordering::Relaxed) == 0 && ttl_ds > 0 {
+                    self.io.send(crate::reactor::Command::AwaitPeer(self.hub.clone(), self.pipe));
+                }
                 let mut pong = Vec::new();
                 command::encode_pong(context, &mut pong);
                 self.send_control(&pong);
             }
-            Command::Subscribe(_) | Command::Cancel(_) if self.config.keeps_subscriptions => return Ok(Verdict::Keep),
+            Command::Subscribe(_) | Command::Cancel(_) if self.config.keeps_subscriptions => {
+                return Ok(Verdict::Keep);
+            }
             // PONG has done its work by being read; what nobody knows is passed over, as libzmq does.
             _ => {}
         }

@@ -91,6 +91,18 @@ impl Link {
         self.room_made(wanted);
     }
 
+    /// Writes what has gathered, if it has and the kernel takes it.
+    pub(crate) fn flush_gathered(&self) {
+        if self.gathering.load(Ordering::Relaxed) && !self.is_blocked() {
+            self.flush();
+        }
+    }
+
+    /// Whether our side was shut: all is written.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.tx.lock().shut
+    }
+
     /// Writes what a sender left behind and has not written since the last call. True: the link is in use.
     pub(crate) fn flush_left(&self) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
@@ -174,7 +186,8 @@ impl Link {
             let (queue, out, version) = (tx.outgoing.as_mut()?, &mut tx.encoded, self.config.version);
             while out.len() < ENCODE_BYTES
                 && queue.pop(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
-            {}
+            {
+            }
             if out.is_empty() {
                 return None;
             }

@@ -56,11 +56,16 @@ impl Reactor {
         let timers = &mut self.timers;
         self.entries.retain(|&token, entry| {
             let keep = match entry {
-                Entry::Hub(_) | Entry::Closing(_) => true,
+                Entry::Hub(_) | Entry::Closing(_) | Entry::Beat(_) => true,
                 Entry::Listener(listener) => {
                     let ends = matches(&listener.owner.hub, token);
                     if ends {
-                        monitor::emit_fd(&listener.owner.hub, Event::Closed, &listener.bound.fd, &listener.bound.endpoint);
+                        monitor::emit_fd(
+                            &listener.owner.hub,
+                            Event::Closed,
+                            &*listener.bound,
+                            &listener.bound.endpoint,
+                        );
                     }
                     !ends
                 }

@@ -96,15 +96,17 @@ impl Reactor {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
         match &connecter.target {
-            Target::Local(local) => match net::connect_local(local, &transports::setup(&connecter.owner.options)) {
-                Ok(fd) => self.shake(token, fd),
-                Err(error) => self.failed(token, error),
-            },
-            Target::Addresses(addresses) => {
-                connecter.addresses = addresses.clone();
+            Target::Local(local) => {
+                match net::connect_local(local, &transports::setup(&connecter.owner.options)) {
+                    Ok(fd) => self.shake(token, fd),
+                    Err(error) => self.failed(token, error),
+                }
+            }
+            Target::Addresses { to, .. } => {
+                connecter.addresses = to.clone();
                 self.dial_next(token, Errno::HOSTUNREACH);
             }
-            Target::Name(name) => {
+            Target::Name { name, .. } => {
                 let (name, ipv6) = (name.clone(), connecter.owner.options.ipv6);
                 connecter.state = State::Resolving;
                 let resolver = std::thread::Builder::new().name("pinnace/dns".into());
@@ -131,7 +133,7 @@ impl Reactor {
         while !connecter.addresses.is_empty() {
             let to = connecter.addresses.remove(0);
             let setup = transports::setup(&connecter.owner.options);
-            match net::connect_tcp(&to, transports::source(&connecter.target, &to).as_ref(), &setup) {
+            match net::connect_tcp(&to, connecter.target.source(&to).as_ref(), &setup) {
                 Ok(fd) if io.poller().add(&fd, token, Interest::WRITE).is_ok() => {
                     connecter.state = State::Dialing(fd);
                     monitor::emit(&connecter.owner.hub, Event::ConnectDelayed, 0, &connecter.endpoint);
@@ -191,7 +193,12 @@ impl Reactor {
             }
             Step::Lost(error) => {
                 let value = error.raw_os_error() as u32;
-                monitor::emit(&connecter.owner.hub, Event::HandshakeFailedNoDetail, value, &connecter.endpoint);
+                monitor::emit(
+                    &connecter.owner.hub,
+                    Event::HandshakeFailedNoDetail,
+                    value,
+                    &connecter.endpoint,
+                );
                 self.failed(token, error);
             }
             Step::Refused(error) => {
@@ -218,7 +225,8 @@ impl Reactor {
         connecter.state = State::Connected(ends.id);
         let Shaken { fd, peer, behind } = shaken;
         let config = owner.link_config(&peer, &endpoint, token);
-        let link = Arc::new(Link::new(fd, owner.hub.clone(), io, ends.id, config, ends.outgoing, ends.incoming));
+        let link =
+            Arc::new(Link::new(fd, owner.hub.clone(), io, ends.id, config, ends.outgoing, ends.incoming));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
         link.feed(&behind);
         if owner.hub.add_link(&link).is_err() {

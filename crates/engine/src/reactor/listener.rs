@@ -23,14 +23,14 @@ const SHAKING_MAX: usize = 16_384;
 pub(crate) struct Listener {
     pub(crate) token: u64,
     pub(crate) owner: Owner,
-    pub(crate) bound: Bound,
+    pub(crate) bound: std::sync::Arc<Bound>,
 }
 
 impl Reactor {
     pub(super) fn listen(&mut self, listener: Box<Listener>) {
         let token = listener.token;
         // It fails only for want of memory; then the timer tries again.
-        if self.io.poller().add(&listener.bound.fd, token, Interest::READ).is_err() {
+        if self.io.poller().add(&listener.bound, token, Interest::READ).is_err() {
             self.timers.set(token, Instant::now() + REST);
         }
         self.entries.insert(token, Entry::Listener(listener));
@@ -38,7 +38,7 @@ impl Reactor {
 
     pub(super) fn listen_again(&mut self, token: u64) {
         if let Some(Entry::Listener(listener)) = self.entries.get(&token) {
-            let fd = &listener.bound.fd;
+            let fd = &listener.bound;
             if self.io.poller().modify(fd, token, Interest::READ).is_err() {
                 let _ = self.io.poller().add(fd, token, Interest::READ);
             }
@@ -48,8 +48,10 @@ impl Reactor {
     pub(super) fn accept(&mut self, token: u64) {
         for _ in 0..ACCEPT_MAX {
             let Some(Entry::Listener(listener)) = self.entries.get(&token) else { return };
-            let shaking = self.entries.values().filter(|e| matches!(e, Entry::Accepted(_))).take(SHAKING_MAX).count();
-            let accepted = if shaking < SHAKING_MAX { net::accept(&listener.bound.fd) } else { Err(Errno::MFILE) };
+            let shaking =
+                self.entries.values().filter(|e| matches!(e, Entry::Accepted(_))).take(SHAKING_MAX).count();
+            let accepted =
+                if shaking < SHAKING_MAX { net::accept(&listener.bound) } else { Err(Errno::MFILE) };
             match accepted {
                 Ok(fd) => self.welcome(token, fd),
                 Err(Errno::AGAIN) => return,
@@ -59,7 +61,7 @@ impl Reactor {
                     let value = error.raw_os_error() as u32;
                     let (hub, endpoint) = (&listener.owner.hub, &listener.bound.endpoint);
                     monitor::emit(hub, Event::AcceptFailed, value, endpoint);
-                    let _ = self.io.poller().modify(&listener.bound.fd, token, Interest::NONE);
+                    let _ = self.io.poller().modify(&listener.bound, token, Interest::NONE);
                     self.timers.set(token, Instant::now() + REST);
                     return;
                 }

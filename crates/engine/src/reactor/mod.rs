@@ -4,6 +4,7 @@
 //! connecters, handshakes, and the poll sets of sockets. Everything it does is non-blocking; host names are resolved on threads of
 //! their own.
 
+mod beat;
 mod closing;
 mod connecter;
 mod listener;
@@ -24,9 +25,10 @@ use pinnace_sys::wake::WakeFd;
 use crate::error::Error;
 use crate::hub::Hub;
 use crate::pipe::PipeId;
+use beat::Beat;
 use closing::Closing;
-pub(crate) use connecter::Connecter;
-pub(crate) use listener::Listener;
+pub(crate) use connecter::{Connecter, Ends, State};
+pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
 use supervise::Supervised;
 use timers::Timers;
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Watch(Arc<Hub>, PipeId),
     /// Callers watch the socket's connections; look after them.
     Supervise(Arc<Hub>),
+    /// A peer has promised to be heard of in time.
+    AwaitPeer(Arc<Hub>, PipeId),
     Resolved(u64, Vec<std::net::SocketAddr>),
     /// The socket is closed: send what is left, for so long at most, then say so.
     Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
@@ -80,7 +84,8 @@ impl Io {
         });
         let reactor = Reactor::new(io.clone());
         let thread = std::thread::Builder::new().name(name).spawn(move || reactor.run());
-        let thread = thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
+        let thread =
+            thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
         Ok((io, thread))
     }
 
@@ -106,6 +111,7 @@ enum Entry {
     Accepted(Box<Accepted>),
     Connecter(Box<Connecter>),
     Closing(Box<Closing>),
+    Beat(Box<Beat>),
 }
 
 struct Reactor {
@@ -165,6 +171,7 @@ impl Reactor {
                 Command::LinkDown(hub, pipe) => self.link_down(&hub, pipe),
                 Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
                 Command::Supervise(hub) => self.supervised.supervise(hub),
+                Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
                 Command::Resolved(token, addresses) => self.resolved(token, addresses),
                 Command::Close(hub, linger, done) => self.close(hub, linger, done),
             }
@@ -196,7 +203,7 @@ impl Reactor {
             Some(Entry::Listener(_)) => self.accept(ready.token),
             Some(Entry::Accepted(_)) => self.accepted_ready(ready.token),
             Some(Entry::Connecter(_)) => self.connecter_ready(ready.token),
-            Some(Entry::Closing(_)) => {}
+            Some(Entry::Closing(_) | Entry::Beat(_)) => {}
         }
     }
 
@@ -207,6 +214,7 @@ impl Reactor {
             Some(Entry::Accepted(_)) => self.accepted_late(token),
             Some(Entry::Connecter(_)) => self.connecter_timer(token, now),
             Some(Entry::Closing(_)) => self.closing_timer(token, now),
+            Some(Entry::Beat(_)) => self.beat_timer(token, now),
         }
     }
 }

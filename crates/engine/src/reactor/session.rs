@@ -89,7 +89,8 @@ impl Session {
         if self.handshake.peer().is_some() && self.handshake.output().is_empty() {
             let Session { fd, handshake, behind, .. } = *self;
             let peer = handshake.into_peer().expect("the peer is known");
-            let address = net::tcp_addresses(&fd).1.map(|address| address.ip().to_string()).unwrap_or_default();
+            let address =
+                net::tcp_addresses(&fd).1.map(|address| address.ip().to_string()).unwrap_or_default();
             let peer = Peer {
                 socket_type: peer.socket_type,
                 routing_id: peer.routing_id,
@@ -174,10 +175,17 @@ impl Reactor {
     }
 
     /// Makes a pipe for a new connection and hands it to the socket.
-    pub(super) fn attach(&mut self, owner: &Owner, shaken: Shaken, endpoint: &str, origin: u64) -> Option<PipeId> {
+    pub(super) fn attach(
+        &mut self,
+        owner: &Owner,
+        shaken: Shaken,
+        endpoint: &str,
+        origin: u64,
+    ) -> Option<PipeId> {
         let options = &owner.options;
         let id = owner.hub.new_pipe();
-        let (tx, outgoing) = queue(Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES });
+        let (tx, outgoing) =
+            queue(Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES });
         let (incoming, rx) = queue(Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 });
         let Shaken { fd, mut peer, behind } = shaken;
         let config = owner.link_config(&peer, endpoint, origin);

@@ -25,6 +25,7 @@ use crate::socket_kind::Kind;
 use crate::table::{Dead, Handle, Locked, Table};
 use endpoints::Attached;
 
+pub use options::{POLLIN, POLLOUT};
 pub(crate) use wait::Waiter;
 
 static SOCKETS: Table<Box<Core>> = Table::new(0xa);
