@@ -32,6 +32,8 @@ pub(crate) enum Dead {
     Inherited,
 }
 
+/// On cache lines of its own: neighbours are used by other threads.
+#[repr(align(128))]
 struct Slot<T> {
     fork: AtomicU32,
     held: Mutex<Held<T>>,
