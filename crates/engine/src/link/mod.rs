@@ -22,9 +22,11 @@ use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
 use pinnace_zmtp::Version;
 
+use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::pipe::PipeId;
 use crate::reactor::{Command, Io};
+use crate::socket::Waiter;
 use rx::Rx;
 use tx::Tx;
 
@@ -36,8 +38,20 @@ const BATCH_BYTES: u64 = 64 * 1024;
 const FLUSH_AGE: Duration = Duration::from_micros(100);
 /// A message that comes this long after the last write is alone, and is written at once.
 const LONE_GAP: Duration = Duration::from_micros(3);
+/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for how long at most.
+const PACE_BYTES: u64 = 512 * 1024;
+const PACE_TIME: Duration = Duration::from_millis(2);
 /// Bytes that a link may have taken ahead of the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
+
+/// What a sender has to do after a message.
+pub(crate) enum Next {
+    Nothing,
+    /// Write what has gathered.
+    Flush,
+    /// Wait a little: the kernel is far behind.
+    Pace,
+}
 
 /// What a link has to know of its socket and its peer.
 pub(crate) struct Config {
@@ -74,6 +88,8 @@ pub struct Link {
     /// The I/O thread looks after what senders leave behind.
     watched: AtomicBool,
     broken: AtomicBool,
+    /// Holding senders up has not helped: the peer takes nothing.
+    pacing_fails: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
     started: Instant,
@@ -118,6 +134,7 @@ impl Link {
             gathering: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            pacing_fails: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             started: Instant::now(),
             last_write: AtomicU64::new(0),
@@ -133,17 +150,35 @@ impl Link {
         Limits { messages: self.config.sndhwm, ahead_bytes: AHEAD_BYTES }
     }
 
-    /// Whether what has gathered in `queue` has to be written now, by the caller, once the socket's lock is open.
+    /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
     #[inline(always)]
-    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> bool {
+    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
+        let backlog = queue.backlog_wire();
         if self.blocked.load(Ordering::Relaxed) {
-            return false;
+            return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
         }
-        if turned || queue.backlog_wire() >= BATCH_BYTES {
-            return true;
+        if turned || backlog >= BATCH_BYTES {
+            return Next::Flush;
         }
         let first = !self.gathering.load(Ordering::Relaxed);
-        (first || queue.is_64th()) && self.is_due(first)
+        if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+    }
+
+    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues further would only
+    /// leave the processor's cache. It serves the connection meanwhile. A peer that takes nothing holds it up once.
+    pub(crate) fn pace(&self) {
+        if self.pacing_fails.load(Ordering::Relaxed) {
+            return;
+        }
+        let deadline = Instant::now() + PACE_TIME;
+        let mut waiter = Waiter::of(self.hub.clone(), self.io.clone());
+        while self.is_blocked() && !self.is_broken() && !self.hub.has_mail() {
+            match waiter.wait(Some(deadline)) {
+                Ok(()) => {}
+                Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),
+                Err(_) => return,
+            }
+        }
     }
 
     #[cold]

@@ -128,6 +128,7 @@ impl Link {
             match written {
                 None => return Round::Empty,
                 Some(Ok((taken, whole))) => {
+                    self.pacing_fails.store(false, Ordering::Relaxed);
                     if !whole {
                         return Round::Blocked;
                     }

@@ -103,12 +103,14 @@ impl Socket {
     }
 }
 
-/// Does what was left to be done once the lock is open.
+/// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
 #[cold]
 #[inline(never)]
-fn run(chores: Vec<Chore>) {
+fn run(chores: Vec<Chore>, wait: bool) {
     for chore in chores {
         match chore {
+            Chore::Pace(link) if wait => link.pace(),
+            Chore::Pace(_) => {}
             Chore::Flush(link) => link.flush(),
             Chore::ReadOn(link) => {
                 link.read();

@@ -23,7 +23,7 @@ impl Socket {
             Effect::Unsubscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, false)?,
         }
         let chores = std::mem::take(&mut core.pipes.chores);
-        super::run(chores);
+        super::run(chores, false);
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Socket {
             core.sweep();
         }
         let chores = std::mem::take(&mut core.pipes.chores);
-        super::run(chores);
+        super::run(chores, false);
         Ok(events)
     }
 

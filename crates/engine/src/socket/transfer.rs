@@ -12,14 +12,14 @@ impl Socket {
     /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long as ZMQ_SNDTIMEO says.
     #[inline]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        match self.try_send(&mut frame, more) {
+        match self.try_send(&mut frame, more, wait) {
             Err(Error::WouldBlock) => self.send_patiently(frame, more, wait),
             outcome => outcome,
         }
     }
 
     #[inline(always)]
-    fn try_send(self, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+    fn try_send(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
         let mut core = self.lock()?;
         core.news()?;
         let core_ref = &mut **core;
@@ -29,7 +29,7 @@ impl Socket {
         }
         let chores = std::mem::take(&mut core_ref.pipes.chores);
         drop(core);
-        run(chores);
+        run(chores, wait);
         outcome
     }
 
@@ -46,7 +46,7 @@ impl Socket {
             if !wait {
                 waiter.serve_if_ours()?;
             }
-            match self.try_send(&mut frame, more) {
+            match self.try_send(&mut frame, more, wait) {
                 Err(Error::WouldBlock) if wait => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
@@ -79,7 +79,7 @@ impl Socket {
         }
         let chores = std::mem::take(&mut core_ref.pipes.chores);
         drop(core);
-        run(chores);
+        run(chores, false);
         outcome
     }
 

@@ -22,11 +22,11 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
-        Waiter { hub: core.hub.clone(), io: core.io.clone(), ready: Vec::new() }
+        Waiter::of(core.hub.clone(), core.io.clone())
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub(crate) fn of(hub: Arc<Hub>, io: Arc<Io>) -> Waiter {
+        Waiter { hub, io, ready: Vec::new() }
     }
 
     /// Writes what callers have left behind.
