@@ -112,19 +112,45 @@ fn remove_processor(options: &mut ContextOptions, processor: i32) -> Result<(), 
     Ok(())
 }
 
-/// Sets option `number`. Errors: `Invalid` for an unknown number or a value out of its range.
-pub fn set(options: &mut ContextOptions, number: i32, value: i32) -> Result<(), Error> {
-    let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
-    match row.set {
-        Some(set) if (row.min..=row.max).contains(&value) => set(options, value),
-        _ => Err(Error::Invalid),
+impl ContextOptions {
+    pub fn io_threads(&self) -> usize {
+        self.io_threads as usize
     }
-}
 
-/// The value of option `number`. Errors: `Invalid` for an unknown number.
-pub fn get(options: &ContextOptions, number: i32) -> Result<i32, Error> {
-    let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
-    row.get.map(|get| get(options)).ok_or(Error::Invalid)
+    pub fn max_sockets(&self) -> usize {
+        self.max_sockets as usize
+    }
+
+    pub fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    pub fn blocky(&self) -> bool {
+        self.blocky
+    }
+
+    /// What stands before the names of the I/O threads: "7/", or nothing.
+    pub fn thread_name_prefix(&self) -> String {
+        match self.thread_name_prefix {
+            0 => String::new(),
+            number => format!("{number}/"),
+        }
+    }
+
+    /// Sets option `number`. Errors: `Invalid` for an unknown number or a value out of its range.
+    pub fn set(&mut self, number: i32, value: i32) -> Result<(), Error> {
+        let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
+        match row.set {
+            Some(set) if (row.min..=row.max).contains(&value) => set(self, value),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// The value of option `number`. Errors: `Invalid` for an unknown number, or one that can only be set.
+    pub fn get(&self, number: i32) -> Result<i32, Error> {
+        let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
+        row.get.map(|get| get(self)).ok_or(Error::Invalid)
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +163,7 @@ mod tests {
         for (number, expected) in
             [(1, 1), (2, 1023), (3, 65_535), (4, -1), (5, i32::MAX), (6, 64), (9, 0), (42, 0), (70, 1)]
         {
-            assert_eq!(get(&options, number), Ok(expected), "option {number}");
+            assert_eq!(options.get(number), Ok(expected), "option {number}");
         }
     }
 
@@ -146,13 +172,13 @@ mod tests {
         for row in TABLE.iter().filter(|row| row.get.is_some() && row.set.is_some() && row.number != 3) {
             for end in [row.min, row.max] {
                 let mut options = ContextOptions::default();
-                set(&mut options, row.number, end).unwrap();
+                options.set(row.number, end).unwrap();
                 let switch = matches!(row.number, 10 | 42 | 70);
                 let expected = if switch { end.min(1) } else { end };
-                assert_eq!(get(&options, row.number), Ok(expected), "option {}", row.number);
+                assert_eq!(options.get(row.number), Ok(expected), "option {}", row.number);
             }
             for outside in [row.min.checked_sub(1), row.max.checked_add(1)].into_iter().flatten() {
-                let outcome = set(&mut ContextOptions::default(), row.number, outside);
+                let outcome = ContextOptions::default().set(row.number, outside);
                 assert_eq!(outcome, Err(Error::Invalid), "option {} at {outside}", row.number);
             }
         }
@@ -162,27 +188,27 @@ mod tests {
     fn unknown_and_one_way_options_are_refused() {
         let mut options = ContextOptions::default();
         for number in [-1, 0, 11, 41, 43, 71] {
-            assert_eq!(set(&mut options, number, 1), Err(Error::Invalid));
-            assert_eq!(get(&options, number), Err(Error::Invalid));
+            assert_eq!(options.set(number, 1), Err(Error::Invalid));
+            assert_eq!(options.get(number), Err(Error::Invalid));
         }
-        assert_eq!(set(&mut options, 6, 64), Err(Error::Invalid));
-        assert_eq!(get(&options, 7), Err(Error::Invalid));
+        assert_eq!(options.set(6, 64), Err(Error::Invalid));
+        assert_eq!(options.get(7), Err(Error::Invalid));
     }
 
     #[test]
     fn priority_shares_its_number_with_the_socket_limit() {
         let mut options = ContextOptions::default();
-        set(&mut options, 3, 7).unwrap();
-        assert_eq!((options.thread_priority, get(&options, 3)), (Some(7), Ok(SOCKET_LIMIT)));
+        options.set(3, 7).unwrap();
+        assert_eq!((options.thread_priority, options.get(3)), (Some(7), Ok(SOCKET_LIMIT)));
     }
 
     #[test]
     fn processors_come_and_go() {
         let mut options = ContextOptions::default();
-        set(&mut options, 7, 2).unwrap();
-        set(&mut options, 7, 2).unwrap();
+        options.set(7, 2).unwrap();
+        options.set(7, 2).unwrap();
         assert_eq!(options.thread_affinity, [2]);
-        set(&mut options, 8, 2).unwrap();
-        assert_eq!(set(&mut options, 8, 2), Err(Error::Invalid));
+        options.set(8, 2).unwrap();
+        assert_eq!(options.set(8, 2), Err(Error::Invalid));
     }
 }
