@@ -4,7 +4,7 @@ use crate::Body;
 use crate::queue::{Limits, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
 use crate::segment::Segment;
-use crate::sync::{Arc, Ordering, fence};
+use crate::sync::{Arc, Ordering, fence, in_one_order};
 
 /// A frame as it is handed to its reader.
 #[derive(Debug)]
@@ -195,7 +195,9 @@ impl Consumer {
         if self.has_frame() {
             return false;
         }
-        self.shared.consumer.0.parked.store(true, Ordering::SeqCst); // PARK
+        // PARK: a swap costs what such a store does, and loom sees that it comes behind the producer's.
+        self.shared.consumer.0.parked.swap(true, Ordering::SeqCst);
+        in_one_order();
         if self.has_frame() {
             self.shared.consumer.0.parked.store(false, Ordering::SeqCst);
             return false;

@@ -3,7 +3,7 @@
 use crate::queue::{Limits, Shared, drop_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, Ordering, fence};
+use crate::sync::{Arc, Ordering, fence, in_one_order};
 use crate::{Body, NoMemory};
 
 /// Messages in flight from which on the next segment is larger than the last.
@@ -196,6 +196,7 @@ impl Producer {
         line.messages_reach.store(self.mark.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
+        in_one_order();
         let parked = &self.shared.consumer.0.parked;
         parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
     }

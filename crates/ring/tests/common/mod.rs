@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pinnace_ring::{Body, Consumer, Heads};
+use pinnace_ring::{Body, Consumer, Heads, INLINE_MAX};
+use proptest::prelude::*;
 
 /// Hands out bodies and counts those that are not freed; freeing one twice panics.
 #[derive(Clone, Default)]
@@ -53,6 +54,30 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
             (state >> 56) as u8
         })
         .collect()
+}
+
+/// So many cases: fewer where each is slow (miri), more where PROPTEST_CASES asks.
+pub fn config(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = if cfg!(miri) { 4 } else { asked.unwrap_or(usual) };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Lengths of frames: around the limits of the encoding, of segments and of what is copied.
+pub fn frame_size() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        8 => 0usize..20,
+        4 => 250usize..260,
+        4 => 20usize..700,
+        2 => 1950usize..2060,
+        1 => 4000usize..8300,
+        1 => INLINE_MAX - 12..INLINE_MAX + 12,
+    ]
+}
+
+/// Bytes of a frame on the wire.
+pub fn wire_len(len: usize) -> usize {
+    len + if len < 256 { 2 } else { 9 }
 }
 
 /// A frame as ZMTP 3 encodes it.
