@@ -1,10 +1,10 @@
 /* load: one workload over any library with libzmq's C ABI.
  *
- *   load stream pattern=push|pub endpoint=E size=BYTES count=N      messages one way, two processes (inproc: two threads)
- *   load tail   pattern=push     endpoint=E size=BYTES count=N      the same; the sender exits at once; what arrives?
- *   load round                   endpoint=E size=BYTES count=N      requests and replies, percentiles of the round trip
+ *   load stream pattern=push|pub endpoint=E size=BYTES count=N    messages one way; two processes (inproc: threads)
+ *   load tail   pattern=push     endpoint=E size=BYTES count=N    the same, the sender exits at once: what arrives?
+ *   load round                   endpoint=E size=BYTES count=N    requests and replies: percentiles of round trips
  *   load fan    pattern=push|pub endpoint=E size=BYTES count=N peers=P    one sender, P receiving processes
- *   load memory                  endpoint=E size=BYTES count=N      private bytes of an idle connection, N of them
+ *   load memory                  endpoint=E size=BYTES count=N    private bytes of an idle connection, of N
  *
  * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
  *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed

@@ -135,8 +135,8 @@ static int report(const struct plan *plan)
         fail("%" PRIu64 " of %" PRIu64 " messages came", got, want);
     check_sums(plan, sum, squares);
     double took_s = last_s > first_s ? last_s - first_s : 1e-9;
-    printf("kind=fan peers=%u least=%" PRIu64 " count=%" PRIu64 " seconds=%.6f rate=%.1f cpu_s=%.6f ", plan->peers, least,
-           want, took_s, (double)(want - 1) / took_s, cpu_both_s());
+    printf("kind=fan peers=%u least=%" PRIu64 " count=%" PRIu64 " ", plan->peers, least, want);
+    printf("seconds=%.6f rate=%.1f cpu_s=%.6f ", took_s, (double)(want - 1) / took_s, cpu_both_s());
     print_tail_of_line(plan);
     return 0;
 }

@@ -71,9 +71,11 @@ int run_round(const struct plan *plan)
     zmq_ctx_term(ctx);
 
     qsort(took_us, plan->count, sizeof *took_us, by_length);
-    printf("kind=round count=%" PRIu64 " seconds=%.6f rate=%.1f p50_us=%.3f p90_us=%.3f p99_us=%.3f max_us=%.1f cpu_s=%.6f ",
-           plan->count, total_s, (double)plan->count / total_s, took_us[plan->count / 2], took_us[plan->count * 9 / 10],
-           took_us[plan->count * 99 / 100], took_us[plan->count - 1], cpu_both_s());
+    uint64_t count = plan->count;
+    printf("kind=round count=%" PRIu64 " seconds=%.6f rate=%.1f cpu_s=%.6f ", count, total_s, (double)count / total_s,
+           cpu_both_s());
+    printf("p50_us=%.3f p90_us=%.3f p99_us=%.3f max_us=%.1f ", took_us[count / 2], took_us[count * 9 / 10],
+           took_us[count * 99 / 100], took_us[count - 1]);
     print_tail_of_line(plan);
     free(took_us);
     free(body);
