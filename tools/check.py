@@ -1,7 +1,9 @@
 """What the test scripts share: named checks, one line each, and the closing line that `make test` adds up."""
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 DEADLINE_S = 120
 
@@ -28,6 +30,15 @@ def run(command, library=None, timeout=DEADLINE_S, cwd=None, **more_env):
     if done.returncode:
         raise Failure(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def system_library():
+    """The system's libzmq.so.5 as the loader finds it, unless that is our own; None without one."""
+    listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    for path in re.findall(r"libzmq\.so\.5 .*=> (\S+)", listing):
+        if b"pinnace_version" not in Path(path).read_bytes():
+            return Path(path)
+    return None
 
 
 def results(output):
