@@ -31,6 +31,10 @@ install:
 examples: build
 	$(MAKE) --no-print-directory -C examples/c STAGE=$(STAGE) OUT=$(EXAMPLES)
 
+examples-sanitized: build
+	$(MAKE) --no-print-directory -C examples/c STAGE=$(STAGE) OUT=$(EXAMPLES)-sanitized \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+
 demo:
 	tools/setup build
 	tools/demo
@@ -56,4 +60,4 @@ tidy:
 clean:
 	rm -rf target fuzz/target
 
-.PHONY: help build install examples demo test faults fuzz bench tidy clean
+.PHONY: help build install examples examples-sanitized demo test faults fuzz bench tidy clean

@@ -58,8 +58,11 @@ int main(int argc, char *argv[]) {
             break;
         char *kind = zmsg_popstr(message);
         zframe_t *body = zmsg_first(message);
-        if (kind && streq(kind, "data") && body)
-            more = tally_take(&tally, (const Data *)zframe_data(body), zframe_size(body));
+        if (kind && streq(kind, "data") && body) {
+            Data data = {0}; /* a frame's bytes lie wherever they arrived, not where a Data may */
+            memcpy(&data, zframe_data(body), zframe_size(body) < sizeof data ? zframe_size(body) : sizeof data);
+            more = tally_take(&tally, &data, zframe_size(body));
+        }
         zstr_free(&kind);
         zmsg_destroy(&message);
     }
