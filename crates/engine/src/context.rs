@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use pinnace_sys::fork;
 use pinnace_zmtp::SocketType;
 
-use crate::context_options::{self, ContextOptions};
+use crate::context_options::ContextOptions;
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::patterns;
@@ -80,11 +80,11 @@ impl Context {
     }
 
     pub fn set(&self, option: i32, value: i32) -> Result<(), Error> {
-        context_options::set(&mut self.0.options.lock(), option, value)
+        self.0.options.lock().set(option, value)
     }
 
     pub fn get(&self, option: i32) -> Result<i32, Error> {
-        context_options::get(&self.0.options.lock(), option)
+        self.0.options.lock().get(option)
     }
 
     /// A socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, or what the system says.
