@@ -1,0 +1,1 @@
+//! The fault suites live in `tests/`. `FAULTS=long` in the environment chooses the long forms.
