@@ -51,6 +51,11 @@ fn resubscribes_after_the_publisher_returns(transport: Transport) {
     for turn in 0..3 {
         let xpub = ctx.socket(XPUB).with(LINGER, 0);
         until("the endpoint is free", || xpub.bind(&endpoint).is_ok());
+        // libzmq subscribes again when the subscriber's thread enters the library, not before.
+        until("the subscription comes again", || {
+            poll::ready(&sub, POLLIN, 5);
+            poll::ready(&xpub, POLLIN, 0) != 0
+        });
         xpub.expect(&["\x01A"]);
         xpub.put("B");
         xpub.put(format!("A{turn}"));
@@ -89,19 +94,19 @@ fn takes_many_and_long_topics() {
         let (publisher, sub) = Transport::Tcp.pair(&ctx, PUB, SUB);
         let long = "t".repeat(3_000);
         sub.set_bytes(SUBSCRIBE, long.as_bytes()).expect("SUBSCRIBE");
-        for n in 0..900 {
+        for n in 0..400 {
             sub.set_bytes(SUBSCRIBE, format!("topic/{n}/").as_bytes()).expect("SUBSCRIBE");
         }
         settle(&publisher, &sub);
         publisher.put(&long[1..]);
         publisher.put(&long);
         sub.expect(&[&long]);
-        for n in (0..900).rev() {
+        for n in (0..400).rev() {
             publisher.put(format!("topic/{n}"));
             publisher.put(format!("topic/{n}/x"));
             sub.expect(&[format!("topic/{n}/x")]);
         }
-        for n in 0..900 {
+        for n in 0..400 {
             sub.set_bytes(UNSUBSCRIBE, format!("topic/{n}/").as_bytes()).expect("UNSUBSCRIBE");
         }
         sub.set_bytes(UNSUBSCRIBE, long.as_bytes()).expect("UNSUBSCRIBE");
