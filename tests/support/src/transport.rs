@@ -19,11 +19,13 @@ fn next() -> usize {
     COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A directory of this process for socket files and the like, removed when the process ends in order.
+/// A directory of this process for socket files and the like, removed when the process ends in order. A
+/// child's lies in its parent's.
 pub fn scratch() -> &'static PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        let path = std::env::temp_dir().join(format!("pt-{}", std::process::id()));
+        let parent = std::env::var_os(crate::child::SCRATCH).map(PathBuf::from);
+        let path = parent.unwrap_or_else(std::env::temp_dir).join(format!("pt-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a temporary directory");
         extern "C" fn remove() {
