@@ -80,6 +80,7 @@ pub fn leave(status: i32) -> ! {
 pub struct Child {
     process: std::process::Child,
     lines: Receiver<String>,
+    ahead: Option<String>,
     input: Option<ChildStdin>,
     complaints: PathBuf,
 }
@@ -128,7 +129,7 @@ impl Child {
             }
         });
         let input = process.stdin.take();
-        Child { process, lines, input, complaints }
+        Child { process, lines, ahead: None, input, complaints }
     }
 
     pub fn pid(&self) -> u32 {
@@ -138,10 +139,21 @@ impl Child {
     /// The next line that the child says.
     #[track_caller]
     pub fn line(&mut self) -> String {
+        if let Some(line) = self.ahead.take() {
+            return line;
+        }
         match self.lines.recv_timeout(DEADLINE) {
             Ok(line) => line,
             Err(_) => panic!("the child says nothing more:\n{}", self.autopsy()),
         }
+    }
+
+    /// Whether the child has said something that [`Child::line`] would return at once.
+    pub fn has_line(&mut self) -> bool {
+        if self.ahead.is_none() {
+            self.ahead = self.lines.try_recv().ok();
+        }
+        self.ahead.is_some()
     }
 
     /// Tells the child one line.
