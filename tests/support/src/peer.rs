@@ -197,3 +197,27 @@ impl RawPeer {
         self.stream.as_raw_fd()
     }
 }
+
+/// The two ways in which a library and a peer of raw bytes meet.
+pub const MEETINGS: [Meeting; 2] = [Meeting::LibraryBinds, Meeting::LibraryConnects];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    LibraryBinds,
+    LibraryConnects,
+}
+
+impl Meeting {
+    /// Brings the socket and a raw peer together; nothing has been sent yet.
+    #[track_caller]
+    pub fn arrange(self, transport: Transport, socket: &crate::Socket) -> RawPeer {
+        match self {
+            Meeting::LibraryBinds => RawPeer::connect(&transport.bind(socket)),
+            Meeting::LibraryConnects => {
+                let listener = RawListener::bind(transport);
+                socket.connect(&listener.endpoint()).expect("connect");
+                listener.accept()
+            }
+        }
+    }
+}
