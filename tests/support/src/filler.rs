@@ -61,3 +61,33 @@ pub fn drain(socket: &Socket, first: u64, count: u64) {
         assert_eq!(number_of(&socket.take()), number, "in order");
     }
 }
+
+/// Numbers that differ from run to run; the seed is printed, which the harness shows when the test fails.
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new() -> Chance {
+        use std::hash::{BuildHasher, Hasher};
+        let seed = std::hash::RandomState::new().build_hasher().finish() | 1;
+        println!("seed {seed}");
+        Chance(seed)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+impl Default for Chance {
+    fn default() -> Chance {
+        Chance::new()
+    }
+}

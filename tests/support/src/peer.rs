@@ -120,6 +120,25 @@ impl RawPeer {
         self.stream.write_all(bytes)
     }
 
+    /// From now on a write that the library does not take ends with an error after this time.
+    pub fn give_up_writing_after_ms(&self, limit_ms: u64) {
+        let limit = libc::timeval {
+            tv_sec: (limit_ms / 1000) as libc::time_t,
+            tv_usec: (limit_ms % 1000 * 1000) as libc::suseconds_t,
+        };
+        // SAFETY: passes a structure of ours and its size.
+        let rc = unsafe {
+            libc::setsockopt(
+                self.fd(),
+                libc::SOL_SOCKET,
+                libc::SO_SNDTIMEO,
+                (&raw const limit).cast(),
+                size_of_val(&limit) as libc::socklen_t,
+            )
+        };
+        assert_eq!(rc, 0, "SO_SNDTIMEO");
+    }
+
     #[track_caller]
     pub fn read(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
