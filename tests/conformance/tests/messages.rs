@@ -221,14 +221,14 @@ fn knows_its_properties() {
     let mut copy = Message::new();
     // SAFETY: initialised messages.
     unsafe {
-        assert_eq!(zmq_msg_get(&mut message.raw, MORE), 0);
-        assert_eq!(zmq_msg_get(&mut message.raw, SHARED), 0);
+        assert_eq!(zmq_msg_get(&mut message.raw, MSG_MORE), 0);
+        assert_eq!(zmq_msg_get(&mut message.raw, MSG_SHARED), 0);
         copy.copy_from(&mut message).expect("copy");
-        assert_eq!(zmq_msg_get(&mut message.raw, SHARED), 1);
-        assert_eq!(zmq_msg_get(&mut copy.raw, SHARED), 1);
+        assert_eq!(zmq_msg_get(&mut message.raw, MSG_SHARED), 1);
+        assert_eq!(zmq_msg_get(&mut copy.raw, MSG_SHARED), 1);
         assert_eq!(zmq_msg_get(&mut message.raw, 99), -1);
         assert_eq!(errno::last(), Errno(libc::EINVAL));
-        assert_eq!(zmq_msg_set(&mut message.raw, MORE, 1), -1);
+        assert_eq!(zmq_msg_set(&mut message.raw, MSG_MORE, 1), -1);
         assert_eq!(errno::last(), Errno(libc::EINVAL));
     }
 }

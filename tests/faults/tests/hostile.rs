@@ -55,7 +55,6 @@ fn survives_garbage_after_the_handshake(transport: Transport) {
         let mut peer = RawPeer::connect(&victim.endpoint);
         peer.handshake(1, "PULL-LIKE");
         let mut peer = opened(&victim);
-        // No valid message of 8 bytes or more in it: those would count as the good peer's.
         let flags = [COMMAND, LONG | COMMAND, LONG, LONG | MORE, 0xFC][chance.below(5) as usize];
         let mut bytes = vec![flags];
         bytes.extend(chance.bytes(7));

@@ -16,7 +16,7 @@ numbers! {
 numbers! {
     DONTWAIT = 1; SNDMORE = 2;
     POLLIN = 1; POLLOUT = 2; POLLERR = 4; POLLPRI = 8;
-    MORE = 1; SHARED = 3;
+    MSG_MORE = 1; MSG_SHARED = 3;
 }
 
 // Socket options.
