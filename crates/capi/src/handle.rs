@@ -45,7 +45,7 @@ pub(crate) fn publish(socket: Socket) -> Result<*mut c_void, Error> {
 #[inline(always)]
 fn cell(pointer: *mut c_void) -> Option<&'static Cell> {
     let offset = pointer.addr().wrapping_sub((&raw const TABLE).addr());
-    if offset % size_of::<Cell>() != 0 {
+    if !offset.is_multiple_of(size_of::<Cell>()) {
         return None;
     }
     TABLE.get(offset / size_of::<Cell>())

@@ -20,3 +20,6 @@ mod poll;
 mod proxy;
 mod registry;
 mod socket;
+mod timers;
+mod utils;
+mod z85;

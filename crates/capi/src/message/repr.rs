@@ -175,23 +175,19 @@ impl Message {
     /// Where the bytes are: for C to read, and to write as the only holder.
     #[inline(always)]
     pub(crate) fn as_ptr(&mut self) -> *mut u8 {
-        if let View::Inline = self.view() {
-            // SAFETY: only the address is taken.
-            return unsafe { &raw mut self.content.inline }.cast();
-        }
+        let inline = &raw mut self.content.inline;
         match self.view() {
+            View::Inline => inline.cast(),
             View::Block(block) => block.as_ptr(),
             View::Body(body) => body.as_ptr(),
             View::Constant(data, _) => data,
-            View::Inline => unreachable!("looked at above"),
         }
     }
 
     #[inline(always)]
     pub(crate) fn data(&self) -> &[u8] {
         let at: *const u8 = match self.view() {
-            // SAFETY: only the address is taken.
-            View::Inline => unsafe { &raw const self.content.inline }.cast(),
+            View::Inline => (&raw const self.content.inline).cast(),
             View::Block(block) => block.as_ptr(),
             View::Body(body) => body.as_ptr(),
             View::Constant(data, _) => data,
