@@ -4,7 +4,7 @@ use crate::Body;
 use crate::queue::{Limits, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
 use crate::segment::Segment;
-use crate::sync::{Arc, Ordering, fence};
+use crate::sync::{Arc, Ordering, fence, in_one_order};
 
 /// A frame as it is handed to its reader.
 #[derive(Debug)]
@@ -76,10 +76,10 @@ impl Consumer {
         }
     }
 
-    /// The high-water mark has changed.
+    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already, and wait.
     pub fn set_mark(&mut self, messages: u64) {
         self.low = low_mark(messages);
-        self.until_low = self.until_low.min(self.low);
+        self.at_low_mark();
     }
 
     /// Whether a frame can be read.
@@ -195,7 +195,9 @@ impl Consumer {
         if self.has_frame() {
             return false;
         }
-        self.shared.consumer.0.parked.store(true, Ordering::SeqCst); // PARK
+        // PARK: a swap costs what such a store does, and loom sees that it comes behind the producer's.
+        self.shared.consumer.0.parked.swap(true, Ordering::SeqCst);
+        in_one_order();
         if self.has_frame() {
             self.shared.consumer.0.parked.store(false, Ordering::SeqCst);
             return false;
@@ -224,8 +226,9 @@ fn low_mark(messages: u64) -> u64 {
 impl Drop for Consumer {
     fn drop(&mut self) {
         if !self.segment.is_null() {
+            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are marked as taken.
             self.shared.left.store(self.segment, Ordering::Release);
-            self.shared.left_at.store(self.at as u64, Ordering::Release);
+            self.shared.left_at.store(self.boundary as u64, Ordering::Release);
         }
     }
 }

@@ -12,15 +12,15 @@
 //! assert!(event.wait(ticket, None).is_ok()); // ... and does not sleep.
 //! ```
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Instant;
 
-use pinnace_sys::futex;
+use crate::sync::{AtomicU32, Ordering, fence};
+use crate::word::{Waited, Word};
 
 /// Where threads sleep until they are notified.
 #[derive(Default)]
 pub struct EventCount {
-    generation: AtomicU32,
+    generation: Word,
     sleepers: AtomicU32,
 }
 
@@ -40,7 +40,7 @@ impl EventCount {
     /// Says that the caller is about to sleep. What it waits for must be looked at once more after this.
     pub fn listen(&self) -> Ticket {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let ticket = Ticket(self.generation.load(Ordering::SeqCst));
+        let ticket = Ticket(self.generation.load());
         fence(Ordering::SeqCst);
         ticket
     }
@@ -52,17 +52,17 @@ impl EventCount {
 
     /// Whether `notify` was called since the ticket was given.
     pub fn is_notified(&self, ticket: &Ticket) -> bool {
-        self.generation.load(Ordering::SeqCst) != ticket.0
+        self.generation.load() != ticket.0
     }
 
     /// Sleeps until notified since `listen`, or until the deadline.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Unnotified> {
-        let outcome = futex::wait(&self.generation, ticket.0, deadline);
+        let outcome = self.generation.wait(ticket.0, deadline);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
         match outcome {
-            futex::Waited::Changed => Ok(()),
-            futex::Waited::TimedOut => Err(Unnotified::TimedOut),
-            futex::Waited::Interrupted => Err(Unnotified::Interrupted),
+            Waited::Changed => Ok(()),
+            Waited::TimedOut => Err(Unnotified::TimedOut),
+            Waited::Interrupted => Err(Unnotified::Interrupted),
         }
     }
 
@@ -73,8 +73,8 @@ impl EventCount {
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return false;
         }
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        futex::wake_all(&self.generation);
+        self.generation.bump();
+        self.generation.wake_all();
         true
     }
 }

@@ -7,8 +7,8 @@
 use std::io::IoSlice;
 
 use crate::Body;
-use crate::consumer::{Consumer, take_body};
-use crate::record::{self, HEADER_MAX, MORE, REF, write_header};
+use crate::consumer::{Consumer, Frame, take_body};
+use crate::record::{self, HEADER_MAX, MORE, REF, wire_len, write_header};
 use crate::segment::Segment;
 use crate::sync::Ordering;
 
@@ -38,6 +38,7 @@ impl Consumer {
                 let run =
                     std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
                 let (taken, result) = write(&[IoSlice::new(run)], run.len());
+                let taken = taken.min(run.len());
                 self.at += taken;
                 if self.at == self.end {
                     self.boundary = self.at;
@@ -48,12 +49,18 @@ impl Consumer {
                 let mut slices = [IoSlice::new(&[]); SLICES];
                 let (count, bytes) = self.gather(heads, &mut slices);
                 let (taken, result) = write(&slices[..count], bytes);
+                let taken = taken.min(bytes);
                 self.pass(taken, done);
                 (taken, result)
             }
         };
         self.account(taken);
         Some(result)
+    }
+
+    /// Whether what was written so far ends with a whole frame, as far as is known without looking.
+    pub fn is_at_frame(&self) -> bool {
+        self.boundary == self.at && self.partial == 0
     }
 
     /// Puts `at` on the record it lies in, and the rest into `partial`.
@@ -141,8 +148,7 @@ impl Consumer {
                 let wire = if head.flags & REF == 0 {
                     head.header + head.body
                 } else {
-                    let body = Body::peek_raw(record::raw_body(data.add(self.at))).len();
-                    body + if body < 256 { 2 } else { HEADER_MAX }
+                    wire_len(Body::peek_raw(record::raw_body(data.add(self.at))).len())
                 };
                 if left < wire {
                     break;
@@ -160,20 +166,21 @@ impl Consumer {
 
     /// Tells the producer what was written.
     fn account(&mut self, taken: usize) {
-        let mut messages = self.messages;
-        if self.at == self.end {
-            // SAFETY: the segment is alive.
-            let segment = unsafe { &*self.segment };
-            if segment.closed_at.load(Ordering::Acquire) == self.at {
-                messages = segment.messages_end.load(Ordering::Relaxed);
-            } else {
-                let all = self.shared.producer.0.messages.load(Ordering::Acquire);
-                if self.shared.producer.0.published.load(Ordering::Acquire) == self.read_to_end {
-                    messages = all;
-                }
-            }
+        let messages = if self.at == self.end { self.messages_to_end() } else { None };
+        self.release(messages.unwrap_or(self.messages), taken as u64);
+    }
+
+    /// How many messages end at or before `end`, where that is known.
+    fn messages_to_end(&self) -> Option<u64> {
+        let line = &self.shared.producer.0;
+        let all = line.messages.load(Ordering::Acquire); // COUNT
+        if line.messages_reach.load(Ordering::Relaxed) == self.read_to_end {
+            return Some(all);
         }
-        self.release(messages, taken as u64);
+        // SAFETY: the segment is alive.
+        let segment = unsafe { &*self.segment };
+        let is_closed = || segment.closed_at.load(Ordering::Acquire) == self.end;
+        is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the next one.
@@ -202,15 +209,23 @@ impl Consumer {
             }
         }
         if let Some(start) = start {
-            self.wire -= (self.at - start + self.partial) as u64;
+            // What was popped was not counted.
+            self.wire = self.wire.saturating_sub((self.at - start + self.partial) as u64);
+            self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
             self.at = start;
             self.boundary = start;
             self.partial = 0;
             return 0;
         }
-        self.partial = 0;
-        while self.pop(|frame| frame.flags() & MORE != 0) == Some(true) {}
+        let mut given_up = 0;
+        let mut skip = |frame: Frame<'_>| {
+            given_up += wire_len(frame.data().len());
+            frame.flags() & MORE != 0
+        };
+        while self.pop(&mut skip) == Some(true) {}
         self.boundary = self.at;
+        let written = std::mem::take(&mut self.partial);
+        self.account(given_up.saturating_sub(written));
         1
     }
 }

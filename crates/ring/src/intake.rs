@@ -49,8 +49,6 @@ pub struct Intake {
     pending: Option<Pending>,
     max_body: u64,
     parts: u32,
-    /// The last read filled all the space there was.
-    was_full: bool,
 }
 
 struct Pending {
@@ -61,11 +59,12 @@ struct Pending {
 
 impl Intake {
     /// `max_body`: the largest frame a peer may send, in bytes.
-    pub fn new(queue: Producer, max_body: u64) -> Intake {
-        Intake { queue, pending: None, max_body, parts: 0, was_full: false }
+    pub fn new(mut queue: Producer, max_body: u64) -> Intake {
+        (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
+        Intake { queue, pending: None, max_body, parts: 0 }
     }
 
-    /// The queue it feeds.
+    /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being read.
     pub fn queue(&mut self) -> &mut Producer {
         &mut self.queue
     }
@@ -82,9 +81,6 @@ impl Intake {
         let queue = &mut self.queue;
         let least = if self.pending.is_some() { REF_LEN + BEHIND_BODY } else { MIN_SPACE };
         if queue.room - queue.filled < least {
-            if self.was_full && self.pending.is_none() {
-                queue.next_bytes = (queue.next_bytes * 4).min(MAX_BYTES);
-            }
             let partial = queue.filled - queue.raw;
             move_on(queue, partial + MIN_SPACE)?;
         }
@@ -103,7 +99,7 @@ impl Intake {
         }
     }
 
-    /// `bytes` were read into the space.
+    /// `bytes` were read into the space, the first part of it first. More than it holds counts as all of it.
     pub fn filled(&mut self, bytes: usize) {
         let mut rest = bytes;
         if let Some(pending) = &mut self.pending {
@@ -111,8 +107,11 @@ impl Intake {
             pending.filled += taken;
             rest -= taken;
         }
-        self.queue.filled += rest;
-        self.was_full = self.queue.filled == self.queue.room;
+        self.queue.filled += rest.min(self.queue.room - self.queue.filled);
+        if self.queue.filled == self.queue.room {
+            // The peer is streaming: the next segment, and with it the next read, is larger.
+            self.queue.next_bytes = (self.queue.next_bytes * 4).min(MAX_BYTES);
+        }
     }
 
     /// Copies bytes in, as if they had been read: what came behind the handshake.

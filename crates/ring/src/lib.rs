@@ -35,6 +35,10 @@ mod queue;
 mod record;
 mod segment;
 mod sync;
+mod word;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 pub use body::Body;
 pub use consumer::{Consumer, Frame};

@@ -20,7 +20,7 @@ static FREE: [Mutex<Vec<Vec<u8>>>; CLASSES] = [const { Mutex::new(Vec::new()) };
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 fn class_of(size: usize) -> Option<u32> {
-    let class = size.next_power_of_two().trailing_zeros().max(MIN_CLASS);
+    let class = size.checked_next_power_of_two()?.trailing_zeros().max(MIN_CLASS);
     (class <= MAX_CLASS).then_some(class)
 }
 

@@ -1,9 +1,9 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
 use crate::queue::{Limits, Shared, drop_bodies};
-use crate::record::{self, HEADER_MAX, REF, REF_LEN};
+use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, Ordering, fence};
+use crate::sync::{Arc, Ordering, fence, in_one_order};
 use crate::{Body, NoMemory};
 
 /// Messages in flight from which on the next segment is larger than the last.
@@ -113,13 +113,19 @@ impl Producer {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
     }
 
+    /// Whether the number of messages is a multiple of 64: an occasion to look at the clock.
+    #[inline(always)]
+    pub fn is_64th(&self) -> bool {
+        self.messages % 64 == 0
+    }
+
     /// All bytes pushed so far, as they are on the wire.
     #[inline(always)]
     pub fn wire(&self) -> u64 {
         self.wire
     }
 
-    /// Copies one frame in. It is seen after `commit` only.
+    /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.
     #[inline(always)]
     pub fn push(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
         let most = HEADER_MAX + data.len();
@@ -129,7 +135,7 @@ impl Producer {
         // SAFETY: `room - at` bytes are free behind `at`, which is at least `most`.
         unsafe {
             let to = Segment::data(self.segment).add(self.at);
-            let header = record::write_header(to, flags, data.len());
+            let header = record::write_header(to, flags & (MORE | COMMAND), data.len());
             std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(header), data.len());
             let bytes = header + data.len();
             self.at += bytes;
@@ -144,7 +150,7 @@ impl Producer {
         if self.room - self.at < REF_LEN {
             self.advance(REF_LEN)?;
         }
-        let bytes = body.len() + if body.len() < 256 { 2 } else { HEADER_MAX };
+        let bytes = wire_len(body.len());
         self.push_reference(flags, body);
         self.wire += bytes as u64;
         Ok(())
@@ -157,7 +163,7 @@ impl Producer {
         unsafe {
             (*self.segment).has_refs.store(true, Ordering::Relaxed);
             let to = Segment::data(self.segment).add(self.at);
-            *to = flags | REF;
+            *to = flags & (MORE | COMMAND) | REF;
             to.add(1).cast::<[u8; 8]>().write_unaligned(body.into_raw().to_ne_bytes());
         }
         self.at += REF_LEN;
@@ -177,7 +183,8 @@ impl Producer {
         self.messages += 1;
         self.set_mark();
         let line = &self.shared.producer.0;
-        line.messages.store(self.messages, Ordering::Relaxed);
+        line.messages_reach.store(self.written, Ordering::Relaxed);
+        line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.store(self.written, Ordering::Release); // PUBLISH
     }
 
@@ -186,8 +193,10 @@ impl Producer {
     pub(crate) fn publish(&mut self, messages: u64) -> bool {
         self.messages += messages;
         let line = &self.shared.producer.0;
-        line.messages.store(self.messages, Ordering::Relaxed);
+        line.messages_reach.store(self.mark.written, Ordering::Relaxed);
+        line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
+        in_one_order();
         let parked = &self.shared.consumer.0.parked;
         parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
     }
@@ -257,7 +266,7 @@ impl Producer {
                 self.shared.left.store(next, Ordering::Release);
             } else {
                 let old = &*self.segment;
-                old.messages_end.store(self.messages, Ordering::Relaxed);
+                old.messages_end.store(self.messages, Ordering::Release); // CLOSE
                 old.next.store(next, Ordering::Release);
                 old.closed_at.store(self.at, Ordering::Release);
             }

@@ -7,6 +7,10 @@
 //!   `parked`. Both are sequentially consistent, so that at least one of them sees the other.
 //! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`, then, each time it has
 //!   consumed half the mark, fences and looks at `wants_room`.
+//! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer that has read to an
+//!   end loads them in the opposite order, and takes the number only where it reaches to that end.
+//! - CLOSE: the producer stores `messages_end` with release, then `closed_at`, which a rollback opens again; the consumer looks
+//!   at `closed_at` before and after it loads the number.
 //! - SPARE: a consumed segment is put into a spare slot with release and taken from it with acquire.
 
 use crate::consumer::Consumer;
@@ -32,8 +36,10 @@ const SPARES: usize = 4;
 pub(crate) struct ByProducer {
     /// Bytes of records that the consumer may read, counted from the queue's beginning.
     pub(crate) published: AtomicU64,
-    /// Messages in them.
+    /// Messages in them, or in what is just about to be published ...
     pub(crate) messages: AtomicU64,
+    /// ... and how far these messages reach, in bytes as `published`.
+    pub(crate) messages_reach: AtomicU64,
     /// The producer waits for room.
     pub(crate) wants_room: AtomicBool,
 }

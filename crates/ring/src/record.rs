@@ -60,6 +60,12 @@ pub(crate) unsafe fn raw_body(at: *const u8) -> u64 {
     u64::from_ne_bytes(unsafe { at.add(1).cast::<[u8; 8]>().read_unaligned() })
 }
 
+/// Bytes on the wire of a frame of `len` bytes.
+#[inline]
+pub(crate) fn wire_len(len: usize) -> usize {
+    len + if len < 256 { 2 } else { HEADER_MAX }
+}
+
 /// Writes the header of a frame of `len` bytes to `at`; returns the header's length.
 ///
 /// # Safety

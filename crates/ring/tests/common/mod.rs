@@ -1,0 +1,110 @@
+//! What the tests of the ring share: bodies that are counted, a kernel that takes what it is told to.
+#![allow(dead_code)] // Each test takes what it needs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pinnace_ring::{Body, Consumer, Heads, INLINE_MAX};
+use proptest::prelude::*;
+
+/// Hands out bodies and counts those that are not freed; freeing one twice panics.
+#[derive(Clone, Default)]
+pub struct Counted(Arc<AtomicUsize>);
+
+struct Owner {
+    bytes: Box<[u8]>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let before = self.alive.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "a body was freed twice");
+        self.bytes.fill(0xdd);
+    }
+}
+
+impl Counted {
+    /// A body of `len` bytes that are a pattern.
+    pub fn body(&self, len: usize) -> Body {
+        self.body_of(pattern(len, len as u64))
+    }
+
+    /// A body of these bytes.
+    pub fn body_of(&self, bytes: Vec<u8>) -> Body {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let mut owner = Owner { bytes: bytes.into_boxed_slice(), alive: self.0.clone() };
+        let (ptr, len) = (owner.bytes.as_mut_ptr(), owner.bytes.len());
+        // SAFETY: the owner keeps the bytes, unmoved on the heap, until it is dropped.
+        unsafe { Body::foreign(ptr, len, Box::new(owner)) }
+    }
+
+    /// Bodies that are not freed yet.
+    pub fn alive(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Bytes that differ from frame to frame.
+pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+/// So many cases: fewer where each is slow (miri), more where PROPTEST_CASES asks.
+pub fn config(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = if cfg!(miri) { 4 } else { asked.unwrap_or(usual) };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Lengths of frames: around the limits of the encoding, of segments and of what is copied.
+pub fn frame_size() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        8 => 0usize..20,
+        4 => 250usize..260,
+        4 => 20usize..700,
+        2 => 1950usize..2060,
+        1 => 4000usize..8300,
+        1 => INLINE_MAX - 12..INLINE_MAX + 12,
+    ]
+}
+
+/// Bytes of a frame on the wire.
+pub fn wire_len(len: usize) -> usize {
+    len + if len < 256 { 2 } else { 9 }
+}
+
+/// A frame as ZMTP 3 encodes it.
+pub fn encode(flags: u8, data: &[u8], wire: &mut Vec<u8>) {
+    if data.len() < 256 {
+        wire.extend_from_slice(&[flags, data.len() as u8]);
+    } else {
+        wire.push(flags | 2);
+        wire.extend_from_slice(&(data.len() as u64).to_be_bytes());
+    }
+    wire.extend_from_slice(data);
+}
+
+/// Pops all frames there are.
+pub fn drain(rx: &mut Consumer) -> Vec<(u8, Vec<u8>)> {
+    std::iter::from_fn(|| rx.pop(|frame| (frame.flags(), frame.data().to_vec()))).collect()
+}
+
+/// One call of a kernel that takes `most` bytes; returns what it took.
+pub fn write(rx: &mut Consumer, most: usize) -> Vec<u8> {
+    let mut heads: Heads = Default::default();
+    let mut done = Vec::new();
+    rx.write_with(&mut heads, &mut done, |slices, bytes| {
+        let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        assert_eq!(all.len(), bytes);
+        let taken = most.min(bytes);
+        (taken, all[..taken].to_vec())
+    })
+    .unwrap_or_default()
+}
