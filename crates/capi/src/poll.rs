@@ -1,6 +1,7 @@
 //! Waiting for several things: zmq_poll(3).
 
 use std::ffi::{c_int, c_long, c_short, c_void};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use pinnace_engine::{Error, PollItem, Source, poll};
@@ -38,21 +39,40 @@ pub unsafe extern "C" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_lon
         }
         // SAFETY: the caller's promise.
         let items = unsafe { std::slice::from_raw_parts_mut(items, count) };
-        let mut asked: SmallVec<[PollItem; FEW]> = SmallVec::new();
+        let mut asked: SmallVec<[PollItem<'_>; FEW]> = SmallVec::new();
         asked.try_reserve(count).map_err(|_| Error::NoMemory)?;
         for item in &mut *items {
-            let source = match item.socket.is_null() {
-                true => Source::Fd(item.fd),
-                false => Source::Socket(socket(item.socket)?),
-            };
-            asked.push(PollItem { source, events: item.events, revents: 0 });
+            if let Some(source) = item.source()? {
+                asked.push(PollItem { source, events: item.events, revents: 0 });
+            }
         }
-        let ready = poll(&mut asked, limit(timeout))?;
-        for (item, answer) in items.iter_mut().zip(&asked) {
-            item.revents = answer.revents;
+        let ready =
+            if asked.is_empty() { sleep(timeout)? } else { poll(&mut asked, limit(timeout))? as c_int };
+        let mut answers = asked.iter();
+        for item in items {
+            let answer = if item.is_nothing() { None } else { answers.next() };
+            item.revents = answer.map_or(0, |answer| answer.revents);
         }
-        Ok(ready as c_int)
+        Ok(ready)
     })
+}
+
+impl Item {
+    /// Neither a socket nor a descriptor: poll(2) skips such, and so do we.
+    fn is_nothing(&self) -> bool {
+        self.socket.is_null() && self.fd < 0
+    }
+
+    fn source(&self) -> Result<Option<Source<'static>>, Error> {
+        if self.is_nothing() {
+            return Ok(None);
+        }
+        if !self.socket.is_null() {
+            return socket(self.socket).map(|socket| Some(Source::Socket(socket)));
+        }
+        // SAFETY: not negative; whether it is open is for the kernel to say, which is all that it is used for.
+        Ok(Some(Source::Fd(unsafe { BorrowedFd::borrow_raw(self.fd) })))
+    }
 }
 
 fn limit(timeout: c_long) -> Option<Duration> {
@@ -81,6 +101,25 @@ mod tests {
         // SAFETY: no items.
         assert_eq!(unsafe { zmq_poll(null_mut(), 0, 20) }, 0);
         assert!(start.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn descriptors_and_nothings_go_together() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let item = |fd| Item { socket: null_mut(), fd, events: 1, revents: 9 };
+        let mut items = [item(-1), item(std::os::fd::AsRawFd::as_raw_fd(&reader)), item(-1)];
+        let mut poll = |timeout| {
+            // SAFETY: three items.
+            let ready = unsafe { zmq_poll(items.as_mut_ptr(), 3, timeout) };
+            (ready, items.each_ref().map(|item| item.revents))
+        };
+        assert_eq!(poll(10), (0, [0; 3]));
+        std::io::Write::write_all(&mut writer, b"x").unwrap();
+        assert_eq!(poll(-1), (1, [0, 1, 0]));
+        let mut nothing = [item(-1)];
+        // SAFETY: one item.
+        assert_eq!(unsafe { zmq_poll(nothing.as_mut_ptr(), 1, 1) }, 0);
+        assert_eq!(nothing[0].revents, 0);
     }
 
     #[test]

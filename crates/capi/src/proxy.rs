@@ -51,7 +51,7 @@ pub extern "C" fn zmq_proxy_steerable(
 
 /// Waits for what each direction needs, and passes on.
 fn turn(directions: &mut [Direction]) -> Result<(), Error> {
-    let mut items: SmallVec<[PollItem; 2]> = directions.iter().map(Direction::needs).collect();
+    let mut items: SmallVec<[PollItem<'_>; 2]> = directions.iter().map(Direction::needs).collect();
     poll(&mut items, None)?;
     for (direction, item) in directions.iter_mut().zip(&items) {
         if item.revents != 0 {
@@ -69,7 +69,7 @@ struct Direction {
 }
 
 impl Direction {
-    fn needs(&self) -> PollItem {
+    fn needs(&self) -> PollItem<'static> {
         let (socket, events) = match self.under_way {
             None => (self.from, POLLIN),
             Some(_) => (self.to, POLLOUT),
