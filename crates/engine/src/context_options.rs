@@ -113,30 +113,6 @@ fn remove_processor(options: &mut ContextOptions, processor: i32) -> Result<(), 
 }
 
 impl ContextOptions {
-    pub fn io_threads(&self) -> usize {
-        self.io_threads as usize
-    }
-
-    pub fn max_sockets(&self) -> usize {
-        self.max_sockets as usize
-    }
-
-    pub fn ipv6(&self) -> bool {
-        self.ipv6
-    }
-
-    pub fn blocky(&self) -> bool {
-        self.blocky
-    }
-
-    /// What stands before the names of the I/O threads: "7/", or nothing.
-    pub fn thread_name_prefix(&self) -> String {
-        match self.thread_name_prefix {
-            0 => String::new(),
-            number => format!("{number}/"),
-        }
-    }
-
     /// Sets option `number`. Errors: `Invalid` for an unknown number or a value out of its range.
     pub fn set(&mut self, number: i32, value: i32) -> Result<(), Error> {
         let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use pinnace_zmtp::SocketType;
 
-pub use access::{Effect, Lookup, get, put_int, put_text, set, spec};
+pub use access::{Effect, Lookup, get, put_int, put_text, set};
 pub use spec::{Access, Kind, OptionSpec, SocketValue, When};
 pub use table::TABLE;
 
@@ -73,7 +73,6 @@ pub struct Options {
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
     pub use_fd: i32,
-    pub zap_domain: String,
     // What patterns look at.
     pub router_mandatory: bool,
     pub router_handover: bool,
@@ -136,7 +135,6 @@ impl Default for Options {
             bind_to_device: String::new(),
             connect_routing_id: Vec::new(),
             use_fd: -1,
-            zap_domain: String::new(),
             router_mandatory: false,
             router_handover: false,
             probe_router: false,

@@ -1,5 +1,6 @@
 //! The table against what libzmq 4.3 answers, and every row at both ends of its range.
 
+use super::access::spec;
 use super::spec::Store;
 use super::*;
 use crate::error::Error;
