@@ -4,18 +4,21 @@
 //! A socket with connections has a poll set of its own, which holds them: the I/O thread watches that set as a whole, and steps
 //! back from it while a caller waits in it (`lease`).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use pinnace_ring::EventCount;
+use pinnace_ring::{EventCount, Limits};
 use pinnace_sys::Errno;
-use pinnace_sys::poll::{Interest, Poller};
+use pinnace_sys::poll::{Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
 
+use crate::lease::Lease;
 use crate::link::Link;
+use crate::monitor::Monitor;
 use crate::peer::Peer;
-use crate::pipe::{Pipe, PipeId};
+use crate::pipe::{Far, Pipe, PipeId};
 
 /// News for a socket.
 pub(crate) enum Mail {
@@ -29,8 +32,18 @@ pub(crate) enum Mail {
     Ended(PipeId),
     Readable(PipeId),
     Writable(PipeId),
+    /// The socket that a waiting inproc pipe leads to is there.
+    Bound(PipeId, Box<Bound>),
     /// The context is being terminated.
     Stop,
+}
+
+/// What an inproc pipe that was connected early learns when its endpoint is bound.
+pub(crate) struct Bound {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) pipe: PipeId,
+    pub(crate) peer: Peer,
+    pub(crate) limits: Limits,
 }
 
 /// The connections of one socket, to be waited for together.
@@ -56,18 +69,30 @@ pub(crate) struct Hub {
     ids: Mutex<(Vec<u32>, u32)>,
     /// The socket was closed: nobody reads mail any more.
     pub(crate) closed: AtomicBool,
-    /// Callers that wait in the poll set, or serve it.
-    pub(crate) inside: AtomicU32,
-    /// Counts what callers do in the poll set.
-    pub(crate) activity: AtomicU32,
+    links: Mutex<Links>,
+    pub(crate) lease: Lease,
+    monitored: AtomicBool,
+    monitor: Mutex<Option<Monitor>>,
+    /// Events that a monitor had no room for.
+    pub(crate) events_dropped: AtomicU64,
+}
+
+/// The links of a socket, by their tokens in its poll set.
+#[derive(Default)]
+struct Links {
+    by_token: HashMap<u64, Arc<Link>>,
+    next: u64,
 }
 
 impl Hub {
     pub(crate) fn post(&self, mail: Mail) {
-        if self.closed.load(Ordering::Relaxed) {
-            return;
+        let mut list = self.mail.lock();
+        if self.closed.load(Ordering::SeqCst) {
+            drop(list);
+            return undeliverable(mail);
         }
-        self.mail.lock().push(mail);
+        list.push(mail);
+        drop(list);
         self.pending.store(true, Ordering::Release);
         self.wake();
     }
@@ -143,5 +168,101 @@ impl Hub {
 
     pub(crate) fn free_pipe(&self, id: PipeId) {
         self.ids.lock().0.push(id.0);
+    }
+
+    /// A link joins; it is served from now on.
+    pub(crate) fn add_link(&self, link: &Arc<Link>) -> Result<(), Errno> {
+        let token = {
+            let mut links = self.links.lock();
+            links.next += 1;
+            let token = links.next;
+            links.by_token.insert(token, link.clone());
+            token
+        };
+        link.register(token)
+    }
+
+    pub(crate) fn remove_link(&self, link: &Link) {
+        if let Some(token) = link.token() {
+            self.links.lock().by_token.remove(&token);
+        }
+    }
+
+    pub(crate) fn link_of(&self, pipe: PipeId) -> Option<Arc<Link>> {
+        self.links.lock().by_token.values().find(|link| link.pipe == pipe).cloned()
+    }
+
+    /// All links that are there.
+    pub(crate) fn all_links(&self) -> Vec<Arc<Link>> {
+        self.links.lock().by_token.values().cloned().collect()
+    }
+
+    /// The link, where there is just one.
+    pub(crate) fn only_link(&self) -> Option<Arc<Link>> {
+        let links = self.links.lock();
+        if links.by_token.len() == 1 { links.by_token.values().next().cloned() } else { None }
+    }
+
+    pub(crate) fn for_each_link(&self, mut visit: impl FnMut(&Link)) {
+        if self.poll_set.get().is_none() {
+            return;
+        }
+        if let Some(link) = self.only_link() {
+            return visit(&link);
+        }
+        for link in self.all_links() {
+            visit(&link);
+        }
+    }
+
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitored.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn monitor(&self) -> Option<Monitor> {
+        *self.monitor.lock()
+    }
+
+    /// Sets who is told of events; returns who was before.
+    pub(crate) fn set_monitor(&self, monitor: Option<Monitor>) -> Option<Monitor> {
+        self.monitored.store(monitor.is_some(), Ordering::Relaxed);
+        std::mem::replace(&mut self.monitor.lock(), monitor)
+    }
+
+    /// The socket is closed: mail is no longer taken, and what there is is dropped.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let dropped = std::mem::take(&mut *self.mail.lock());
+        dropped.into_iter().for_each(undeliverable);
+        self.wake();
+    }
+
+    /// Does what the poll set said can be done.
+    pub(crate) fn serve(&self, ready: &[Ready]) {
+        for one in ready {
+            if one.token == WAKE_TOKEN {
+                if let Some(set) = self.poll_set() {
+                    set.wake.clear();
+                }
+                continue;
+            }
+            let link = self.links.lock().by_token.get(&one.token).cloned();
+            if let Some(link) = link {
+                link.serve(one);
+            }
+        }
+    }
+}
+
+/// Mail for a closed socket: a new inproc peer has to be told that nobody is there.
+fn undeliverable(mail: Mail) {
+    match mail {
+        Mail::Attach(_, pipe) => {
+            if let Far::Socket { hub, pipe } = &pipe.far {
+                hub.post(Mail::Ended(*pipe));
+            }
+        }
+        Mail::Bound(_, bound) => bound.hub.post(Mail::Ended(bound.pipe)),
+        _ => {}
     }
 }

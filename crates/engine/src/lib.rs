@@ -1,13 +1,58 @@
 #![forbid(unsafe_code)]
-//! The engine: contexts, sockets, patterns and transports.
+//! The engine: contexts, sockets, patterns and transports, with libzmq's semantics.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `context` | a context: its sockets, I/O threads and inproc names |
+//! | `socket` | a socket behind one lock, with a handle that any thread may use |
+//! | `patterns` | PUSH, ROUTER and the others: each decides which pipe |
+//! | `pipe`, `hub`, `lease` | the socket's ends of its pipes; how others reach it; who watches its connections |
+//! | `link` | a connection after its handshake, moving bytes between kernel and queues |
+//! | `reactor` | the I/O thread: listening, connecting, handshakes, and what callers leave behind |
+//! | `transports` | tcp, ipc, inproc |
+//!
+//! It guarantees that no call aborts the process, that no lock is held while anybody waits, and that what a socket accepted before
+//! an orderly close is sent. It has no `unsafe` code: that lives in `pinnace-ring` and `pinnace-sys`.
+//!
+//! ```
+//! use pinnace_engine::{Context, Outgoing};
+//! let context = Context::new()?;
+//! let (push, pull) = (context.socket(8)?, context.socket(7)?);
+//! pull.bind("inproc://example")?;
+//! push.connect("inproc://example")?;
+//! push.send(Outgoing::Bytes(b"hello"), false, true)?;
+//! let mut text = Vec::new();
+//! pull.recv(true, &mut |frame| text.extend_from_slice(frame.data()))?;
+//! assert_eq!(text, b"hello");
+//! push.close()?;
+//! pull.close()?;
+//! context.terminate()?;
+//! # Ok::<(), pinnace_engine::Error>(())
+//! ```
 
+mod context;
+mod context_options;
+mod endpoint;
 mod error;
 mod hub;
+mod lease;
 mod link;
+mod monitor;
 mod options;
 mod patterns;
 mod peer;
 mod pipe;
+mod poll;
+mod reactor;
+mod socket;
+mod socket_kind;
+mod table;
+mod transports;
 
+pub use context::Context;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
+pub use pinnace_ring::{Body, Frame, MORE};
 pub use pinnace_zmtp::SocketType;
+pub use pipe::Outgoing;
+pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
+pub use socket::{POLLIN, POLLOUT, Socket};

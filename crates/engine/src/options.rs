@@ -1,10 +1,34 @@
-//! A socket's options: what each is by default, and what a set value does.
+//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new value counts.
+//!
+//! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of range reaches
+//! [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the socket knows by [`SocketValue`].
+//!
+//! ```ignore
+//! let mut options = Options::default();
+//! assert_eq!(set(&mut options, 23, &10i32.to_ne_bytes()), Ok(Effect::Hwm));
+//! assert_eq!(options.sndhwm, 10);
+//! ```
+
+mod access;
+mod spec;
+mod table;
+#[cfg(test)]
+mod tests;
+mod times;
 
 use std::time::Duration;
+
+use pinnace_zmtp::SocketType;
+
+pub use access::{Effect, Lookup, get, put_int, put_text, set};
+pub use spec::{Access, Kind, OptionSpec, SocketValue, When};
+pub use table::TABLE;
 
 /// The values of a socket's options. Times of -1 are `None`: no limit, or off.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Whose options these are; None: any type's.
+    pub socket_type: Option<SocketType>,
     pub affinity: u64,
     pub routing_id: Vec<u8>,
     pub rate: i32,
@@ -26,6 +50,7 @@ pub struct Options {
     pub sndhwm: u32,
     pub rcvhwm: u32,
     pub multicast_hops: i32,
+    pub multicast_maxtpdu: i32,
     pub rcvtimeo: Option<Duration>,
     pub sndtimeo: Option<Duration>,
     pub tcp_keepalive: i32,
@@ -48,7 +73,6 @@ pub struct Options {
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
     pub use_fd: i32,
-    pub zap_domain: String,
     // What patterns look at.
     pub router_mandatory: bool,
     pub router_handover: bool,
@@ -61,9 +85,22 @@ pub struct Options {
     pub invert_matching: bool,
 }
 
+impl Options {
+    /// The options that a new socket of this type begins with.
+    pub fn new(socket_type: SocketType) -> Options {
+        let mut options = Options { socket_type: Some(socket_type), ..Options::default() };
+        if matches!(socket_type, SocketType::Sub | SocketType::XSub) {
+            // What they send are subscriptions, which nobody needs to wait for.
+            options.linger = Some(Duration::ZERO);
+        }
+        options
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
+            socket_type: None,
             affinity: 0,
             routing_id: Vec::new(),
             rate: 100,
@@ -79,6 +116,7 @@ impl Default for Options {
             sndhwm: 1000,
             rcvhwm: 1000,
             multicast_hops: 1,
+            multicast_maxtpdu: 1500,
             rcvtimeo: None,
             sndtimeo: None,
             tcp_keepalive: -1,
@@ -97,7 +135,6 @@ impl Default for Options {
             bind_to_device: String::new(),
             connect_routing_id: Vec::new(),
             use_fd: -1,
-            zap_domain: String::new(),
             router_mandatory: false,
             router_handover: false,
             probe_router: false,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
 
 use crate::hub::{Hub, Mail};
-use crate::link::Link;
+use crate::link::{Link, Next};
 use crate::peer::Peer;
 
 /// A pipe of one socket. It is used again after the pipe's end.
@@ -75,6 +75,8 @@ pub struct Pipe {
 pub(crate) enum Chore {
     /// Write what has gathered.
     Flush(Arc<Link>),
+    /// Wait a little for the kernel to take more.
+    Pace(Arc<Link>),
     /// There is room again for what the link reads.
     ReadOn(Arc<Link>),
 }
@@ -153,8 +155,10 @@ impl Pipes {
         match &pipe.far {
             Far::Link(Some(link)) => {
                 pipe.tx.commit_quietly();
-                if link.after_commit(&pipe.tx, turned) {
-                    self.chores.push(Chore::Flush(link.clone()));
+                match link.after_commit(&pipe.tx, turned) {
+                    Next::Nothing => {}
+                    Next::Flush => self.chores.push(Chore::Flush(link.clone())),
+                    Next::Pace => self.chores.push(Chore::Pace(link.clone())),
                 }
             }
             Far::Link(None) => pipe.tx.commit_quietly(),

@@ -58,6 +58,11 @@ impl Consumer {
         Some(result)
     }
 
+    /// Whether what was written so far ends with a whole frame, as far as is known without looking.
+    pub fn is_at_frame(&self) -> bool {
+        self.boundary == self.at && self.partial == 0
+    }
+
     /// Puts `at` on the record it lies in, and the rest into `partial`.
     fn find_boundary(&mut self) {
         let target = self.at;

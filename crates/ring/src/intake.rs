@@ -49,8 +49,6 @@ pub struct Intake {
     pending: Option<Pending>,
     max_body: u64,
     parts: u32,
-    /// The last read filled all the space there was.
-    was_full: bool,
 }
 
 struct Pending {
@@ -63,7 +61,7 @@ impl Intake {
     /// `max_body`: the largest frame a peer may send, in bytes.
     pub fn new(mut queue: Producer, max_body: u64) -> Intake {
         (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
-        Intake { queue, pending: None, max_body, parts: 0, was_full: false }
+        Intake { queue, pending: None, max_body, parts: 0 }
     }
 
     /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being read.
@@ -83,9 +81,6 @@ impl Intake {
         let queue = &mut self.queue;
         let least = if self.pending.is_some() { REF_LEN + BEHIND_BODY } else { MIN_SPACE };
         if queue.room - queue.filled < least {
-            if self.was_full && self.pending.is_none() {
-                queue.next_bytes = (queue.next_bytes * 4).min(MAX_BYTES);
-            }
             let partial = queue.filled - queue.raw;
             // Twice the least, or a frame that comes in byte by byte would move on at each.
             move_on(queue, partial + 2 * MIN_SPACE)?;
@@ -114,7 +109,10 @@ impl Intake {
             rest -= taken;
         }
         self.queue.filled += rest.min(self.queue.room - self.queue.filled);
-        self.was_full = self.queue.filled == self.queue.room;
+        if self.queue.filled == self.queue.room {
+            // The peer is streaming: the next segment, and with it the next read, is larger.
+            self.queue.next_bytes = (self.queue.next_bytes * 4).min(MAX_BYTES);
+        }
     }
 
     /// Copies bytes in, as if they had been read: what came behind the handshake.

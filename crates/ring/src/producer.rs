@@ -113,6 +113,12 @@ impl Producer {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
     }
 
+    /// Whether the number of messages is a multiple of 64: an occasion to look at the clock.
+    #[inline(always)]
+    pub fn is_64th(&self) -> bool {
+        self.messages % 64 == 0
+    }
+
     /// All bytes pushed so far, as they are on the wire.
     #[inline(always)]
     pub fn wire(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! The bodies of command frames (RFC 37, "Commands" and the sections of the single commands).
 //!
-//! A body is a name with its length in front, then data whose form depends on the name. [`parse`] borrows from the
-//! body, copies nothing, and reports a name that it does not know as [`Command::Unknown`]: libzmq drops those, and a
-//! newer peer may send them. The `encode_*` functions append whole frames, header included.
+//! A body is a name with its length in front, then data whose form depends on the name. [`parse`] borrows
+//! from the body, copies nothing, and reports a name that it does not know as [`Command::Unknown`]: libzmq
+//! drops those, and a newer peer may send them. The `encode_*` functions append whole frames, header
+//! included.
 //!
 //! ```
 //! use pinnace_zmtp::{command::{self, Command}, frame};
@@ -69,8 +70,8 @@ pub enum Command<'a> {
 /// Reads the body of a command frame.
 ///
 /// # Errors
-/// [`Error::PeerMisbehaved`] when there is no name, when the name or a reason reaches beyond the body, or when a PING
-/// has no room for its time-to-live.
+/// [`Error::PeerMisbehaved`] when there is no name, when the name or a reason reaches beyond the body, or
+/// when a PING has no room for its time-to-live.
 pub fn parse(body: &[u8]) -> Result<Command<'_>, Error> {
     let (&len, rest) = body.split_first().ok_or(Misbehaviour::EmptyCommand)?;
     if len == 0 {

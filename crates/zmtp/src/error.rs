@@ -163,8 +163,8 @@ impl Error {
 
     /// The ERROR frame to send, after all other output, before closing the connection.
     ///
-    /// RFC 37 has it for socket types that do not fit ("The Socket-Type Property"); peers of ZMTP 3.x alone know it.
-    /// libzmq closes without a word.
+    /// RFC 37 has it for socket types that do not fit ("The Socket-Type Property"); peers of ZMTP 3.x alone
+    /// know it. libzmq closes without a word.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let reason = match self {
             Error::PeerIncompatible(Incompatibility::Mechanism { .. }) => "mechanism mismatch",

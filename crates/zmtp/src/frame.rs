@@ -1,11 +1,11 @@
 //! Frame headers of ZMTP 2.0 and later (RFC 15, 23 and 37, "Framing").
 //!
-//! A header is a flags byte and a length: one byte up to 255, else [`LONG`] and eight bytes, highest first. The
-//! length counts the body alone.
+//! A header is a flags byte and a length: one byte up to 255, else [`LONG`] and eight bytes, highest first.
+//! The length counts the body alone.
 //!
-//! This is the hot path: no state, no allocation, no loop. Reserved flag bits are ignored, as libzmq does. Any length
-//! is reported as it stands, above 2^63 - 1 too, although no frame can be that long: the caller has a limit to apply
-//! anyway, and no length passes it unseen.
+//! This is the hot path: no state, no allocation, no loop. Reserved flag bits are ignored, as libzmq does.
+//! Any length is reported as it stands, above 2^63 - 1 too, although no frame can be that long: the caller
+//! has a limit to apply anyway, and no length passes it unseen.
 //!
 //! ```
 //! use pinnace_zmtp::frame::{self, MORE};

@@ -2,24 +2,25 @@
 #![warn(missing_docs)]
 //! The wire of ZMTP, without any I/O.
 //!
-//! Everything two ZeroMQ peers say to each other over a stream is here, as plain functions and one state machine:
-//! bytes come in as arguments, bytes to write and decisions come out. There is no socket, clock, thread or random
-//! source in this crate, so all of it can be tested and fuzzed by calling it.
+//! Everything two ZeroMQ peers say to each other over a stream is here, as plain functions and one state
+//! machine: bytes come in as arguments, bytes to write and decisions come out. There is no socket, clock,
+//! thread or random source in this crate, so all of it can be tested and fuzzed by calling it.
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | [`handshake`] | a connection from its first byte until traffic may flow, for ZMTP 3.1, 3.0, 2.0 and 1.0 |
+//! | [`handshake`] | a connection from its first byte until traffic may flow, ZMTP 1.0 to 3.1 |
 //! | [`frame`], [`v1`] | frame headers of ZMTP 2.0 and later, and of ZMTP 1.0 |
 //! | [`command`] | the bodies of command frames: READY, ERROR, PING, PONG, SUBSCRIBE, CANCEL |
 //! | [`subscription`] | how a subscription travels to a peer of a given version |
 //! | [`metadata`] | the properties that READY carries |
 //!
 //! It guarantees that no input makes it panic, that a peer cannot make it hold more than the
-//! [limits](handshake::Limits) say, and that an [`Error`] tells whose fault it was. It does not move traffic: after
-//! the handshake the caller parses frame headers with [`frame::parse`] in its own buffers and applies its own limits.
+//! [limits](handshake::Limits) say, and that an [`Error`] tells whose fault it was. It does not move traffic:
+//! after the handshake the caller parses frame headers with [`frame::parse`] in its own buffers and applies
+//! its own limits.
 //!
-//! The rules are those of the ZeroMQ RFCs 13 (ZMTP 1.0), 15 (2.0), 23 (3.0) and 37 (3.1). Where libzmq deviates and
-//! the deviation shows on the wire, this crate does as libzmq does, and says so at that place.
+//! The rules are those of the ZeroMQ RFCs 13 (ZMTP 1.0), 15 (2.0), 23 (3.0) and 37 (3.1). Where libzmq
+//! deviates and the deviation shows on the wire, this crate does as libzmq does, and says so at that place.
 //!
 //! ```
 //! use pinnace_zmtp::{SocketType, handshake::{Config, Handshake}};

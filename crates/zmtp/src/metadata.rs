@@ -1,11 +1,11 @@
 //! The properties that two peers tell each other at the end of the handshake (RFC 37, "Connection Metadata").
 //!
-//! A property is a name with its length in one byte, then a value with its length in four bytes, highest first. Names
-//! have 1 to 255 letters, digits, `-`, `_`, `.` or `+`, and their case means nothing. (libzmq compares them exactly, so
-//! we send them in the RFC's spelling.) Values are any bytes, fewer than 2^31.
+//! A property is a name with its length in one byte, then a value with its length in four bytes, highest
+//! first. Names have 1 to 255 letters, digits, `-`, `_`, `.` or `+`, and their case means nothing. (libzmq
+//! compares them exactly, so we send them in the RFC's spelling.) Values are any bytes, fewer than 2^31.
 //!
-//! [`parse`] accepts a list that is right to its last byte, or nothing. What it holds is bounded by the bytes it is
-//! given and by the number of properties it is told to accept. What a value means is not its business.
+//! [`parse`] accepts a list that is right to its last byte, or nothing. What it holds is bounded by the bytes
+//! it is given and by the number of properties it is told to accept. What a value means is not its business.
 //!
 //! ```
 //! use pinnace_zmtp::metadata;
@@ -53,8 +53,8 @@ pub(crate) fn append(name: &str, value: &[u8], out: &mut Vec<u8>) {
 /// Reads all properties, in the order and spelling in which they came.
 ///
 /// # Errors
-/// [`Error::PeerMisbehaved`] when a name is empty or has other characters, when a name or value reaches beyond the end,
-/// when a value is too long, or when there are more than `max_properties`.
+/// [`Error::PeerMisbehaved`] when a name is empty or has other characters, when a name or value reaches
+/// beyond the end, when a value is too long, or when there are more than `max_properties`.
 pub fn parse(mut bytes: &[u8], max_properties: usize) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let mut properties = Vec::new();
     while let Some((&name_len, rest)) = bytes.split_first() {

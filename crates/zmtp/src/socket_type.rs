@@ -76,12 +76,14 @@ impl SocketType {
         }
     }
 
-    /// Whether the two may talk to each other: the table of RFC 37, "The Socket-Type Property". It is symmetric.
+    /// Whether the two may talk to each other: the table of RFC 37, "The Socket-Type Property". It is
+    /// symmetric.
     pub fn compatible(self, peer: SocketType) -> bool {
         self.peers().contains(&peer)
     }
 
-    /// Whether READY announces an Identity, even an empty one. RFC 37 has no Identity for ROUTER; libzmq sends it.
+    /// Whether READY announces an Identity, even an empty one. In RFC 37's worked example ROUTER does not;
+    /// libzmq sends it.
     pub fn announces_routing_id(self) -> bool {
         matches!(self, Req | Dealer | Router)
     }

@@ -1,11 +1,12 @@
 //! How a subscription, or its end, travels to a publisher.
 //!
-//! To a peer of ZMTP 3.1 as a SUBSCRIBE or CANCEL command (RFC 37, "The Publish-Subscribe Pattern"); to an older one as
-//! a message of one frame, `01 topic` or `00 topic` (RFC 15, "Publish-Subscribe"), in the framing of that version.
-//! libzmq understands both forms from anyone, and hands both to an XPUB's application in the message form.
+//! To a peer of ZMTP 3.1 as a SUBSCRIBE or CANCEL command (RFC 37, "The Publish-Subscribe Pattern"); to an
+//! older one as a message of one frame, `01 topic` or `00 topic` (RFC 15, "Publish-Subscribe"), in the
+//! framing of that version. libzmq understands both forms from anyone, and hands both to an XPUB's
+//! application in the message form.
 //!
-//! RFC 37 counts subscriptions, libzmq's publishers keep a set for each peer, and its subscribers send one CANCEL at
-//! the end of many equal subscriptions: a publisher must keep a set too. That is the caller's part.
+//! RFC 37 counts subscriptions, libzmq's publishers keep a set for each peer, and its subscribers send one
+//! CANCEL at the end of many equal subscriptions: a publisher must keep a set too. That is the caller's part.
 //!
 //! ```
 //! use pinnace_zmtp::{Version, subscription};
@@ -32,7 +33,8 @@ pub fn encode(version: Version, subscribe: bool, topic: &[u8], out: &mut Vec<u8>
     }
 }
 
-/// Reads the message form: whether it subscribes, and the topic. `None` when the message is not a subscription.
+/// Reads the message form: whether it subscribes, and the topic. `None` when the message is not a
+/// subscription.
 pub fn from_message(body: &[u8]) -> Option<(bool, &[u8])> {
     match body {
         [SUBSCRIBE, topic @ ..] => Some((true, topic)),

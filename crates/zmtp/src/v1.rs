@@ -1,8 +1,8 @@
 //! Frame headers of ZMTP 1.0 (RFC 13, "The Framing Layer").
 //!
-//! A header is a length and a flags byte. The length counts the flags byte and the body, so it is never 0: one byte
-//! up to 254, else 255 and eight bytes, highest first. Of the flags only MORE has a meaning; the others are ignored.
-//! As in [`frame`](crate::frame), lengths are reported and limits are the caller's.
+//! A header is a length and a flags byte. The length counts the flags byte and the body, so it is never 0:
+//! one byte up to 254, else 255 and eight bytes, highest first. Of the flags only MORE has a meaning; the
+//! others are ignored. As in [`frame`](crate::frame), lengths are reported and limits are the caller's.
 //!
 //! ```
 //! use pinnace_zmtp::v1;
@@ -25,8 +25,8 @@ const LONG_FOLLOWS: u8 = 255;
 /// Reads the header at the front of `bytes`; `Ok(None)` when there are not enough bytes for it yet.
 ///
 /// # Errors
-/// The peer sent a length of 0. RFC 13 would discard such a frame, libzmq closes the connection, and so should the
-/// caller: nothing can follow that makes sense.
+/// The peer sent a length of 0. RFC 13 would discard such a frame, libzmq closes the connection, and so
+/// should the caller: nothing can follow that makes sense.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Option<Header>, Error> {
     let (len, flags, header_len) = match *bytes {

@@ -7,18 +7,21 @@ use std::fmt;
 pub enum Version {
     /// RFC 13: what libzmq 2.x speaks. Frames of its own kind ([`v1`](crate::v1)), no socket types.
     ///
-    /// Such a peer may not forward its subscriptions: libzmq's PUB and XPUB treat it as subscribed to everything.
+    /// Such a peer may not forward its subscriptions: libzmq's PUB and XPUB treat it as subscribed to
+    /// everything.
     V1_0,
     /// RFC 15: what libzmq 3.2 speaks. Frames as in 3.x, subscriptions as messages, no commands.
     V2_0,
-    /// RFC 23: what libzmq 4.0 and 4.1 speak. Mechanisms and commands; subscriptions still travel as messages.
+    /// RFC 23: what libzmq 4.0 and 4.1 speak. Mechanisms and commands; subscriptions still travel as
+    /// messages.
     V3_0,
     /// RFC 37: what libzmq 4.2 and later speak. Subscriptions and heartbeats are commands.
     V3_1,
 }
 
 impl Version {
-    /// Whether frames have the form of ZMTP 1.0 ([`v1`](crate::v1)) instead of that of [`frame`](crate::frame).
+    /// Whether frames have the form of ZMTP 1.0 ([`v1`](crate::v1)) instead of that of
+    /// [`frame`](crate::frame).
     pub fn uses_v1_framing(self) -> bool {
         self == Version::V1_0
     }

@@ -6,7 +6,8 @@ use common::{SIGNATURE, cat, config, drain, feed, frame, greeting, handshake, pr
 use pinnace_zmtp::SocketType::{self, *};
 use pinnace_zmtp::{Config, Peer, Version};
 
-/// Sides that a PULL socket with the routing id "me" accepts: what the peer sends, what we send, what we learn.
+/// Sides that a PULL socket with the routing id "me" accepts: what the peer sends, what we send, what we
+/// learn.
 fn accepted() -> Vec<(Vec<u8>, Vec<u8>, Peer)> {
     let ours = |rest: &[&[u8]]| cat(&[b"\xff\0\0\0\0\0\0\0\x03\x7f", &rest.concat()]);
     let v3 = ours(&[&greeting(1, "NULL")[10..], &ready("PULL")]);

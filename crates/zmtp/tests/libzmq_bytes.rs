@@ -1,7 +1,7 @@
 //! Byte for byte what libzmq 4.3.4 sends in the same conversations.
 //!
-//! Each conversation was recorded with a bound libzmq socket and a script on a plain TCP connection that sent the left
-//! side step by step and noted what came back. Ours must come back too, step by step.
+//! Each conversation was recorded with a bound libzmq socket and a script on a plain TCP connection that sent
+//! the left side step by step and noted what came back. Ours must come back too, step by step.
 
 mod common;
 
@@ -30,10 +30,12 @@ const CONVERSATIONS: &[Conversation] = &[
             ("03", "01 4e554c4c 00000000000000000000000000000000 {0}"),
             (
                 "01 4e554c4c 00000000000000000000000000000000 {0}",
-                "04 29 05 5245414459 0b 536f636b65742d54797065 00000006 524f55544552 08 4964656e74697479 00000000",
+                "04 29 05 5245414459 0b 536f636b65742d54797065 00000006 524f55544552
+                 08 4964656e74697479 00000000",
             ),
             (
-                "04 29 05 5245414459 0b 536f636b65742d54797065 00000006 4445414c4552 08 4964656e74697479 00000000",
+                "04 29 05 5245414459 0b 536f636b65742d54797065 00000006 4445414c4552
+                 08 4964656e74697479 00000000",
                 "",
             ),
         ],

@@ -1,4 +1,5 @@
-//! Every fault a peer can commit in the handshake: which error it is, libzmq's number for it, and what we reply.
+//! Every fault a peer can commit in the handshake: which error it is, libzmq's number for it, and what we
+//! reply.
 
 mod common;
 

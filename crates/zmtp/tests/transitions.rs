@@ -1,7 +1,7 @@
 //! The whole matrix: what every kind of input does in every state of the handshake of a PULL socket.
 //!
-//! A cell says how many bytes are sent (`+n`), then whether the handshake waits for more, has found its peer (and how
-//! many bytes it left to the caller), or has failed and why.
+//! A cell says how many bytes are sent (`+n`), then whether the handshake waits for more, has found its peer
+//! (and how many bytes it left to the caller), or has failed and why.
 
 mod common;
 

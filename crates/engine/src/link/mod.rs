@@ -1,14 +1,327 @@
-//! A connection to a peer, after its handshake: it moves bytes between the kernel and the queues of one pipe.
+//! A connection to a peer, after its handshake: it moves bytes between the kernel and the two queues of one pipe.
+//!
+//! Whoever has the occasion moves them: a sender writes what has gathered, a receiver that would wait reads, and the I/O thread
+//! does both while nobody is inside. Each direction has a lock of its own; neither is held while anybody waits.
+//!
+//! When a sender writes (`after_commit`), in a few words: at once if the message is alone or answers one; otherwise when
+//! [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`]. What a sender leaves behind the I/O thread writes, which
+//! looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming.
 
-use pinnace_ring::Producer;
+mod rx;
+mod tx;
+mod v1;
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pinnace_ring::{Consumer, Intake, Limits, Producer};
+use pinnace_sys::poll::{Interest, Ready};
+use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
+use pinnace_zmtp::Version;
+
+use crate::error::Error;
+use crate::hub::{Hub, Mail};
+use crate::pipe::PipeId;
+use crate::reactor::{Command, Io};
+use crate::socket::Waiter;
+use rx::Rx;
+use tx::Tx;
+
+pub(crate) use rx::ReadOutcome;
+
+/// Bytes that a sender lets gather before it writes them.
+const BATCH_BYTES: u64 = 64 * 1024;
+/// How long a sender lets messages gather while more keep coming.
+const FLUSH_AGE: Duration = Duration::from_micros(100);
+/// A message that comes this long after the last write is alone, and is written at once.
+const LONE_GAP: Duration = Duration::from_micros(3);
+/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for how long at most.
+const PACE_BYTES: u64 = 512 * 1024;
+const PACE_TIME: Duration = Duration::from_millis(2);
+/// Bytes that a link may have taken ahead of the high-water mark.
+pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
+
+/// What a sender has to do after a message.
+pub(crate) enum Next {
+    Nothing,
+    /// Write what has gathered.
+    Flush,
+    /// Wait a little: the kernel is far behind.
+    Pace,
+}
+
+/// What a link has to know of its socket and its peer.
+pub(crate) struct Config {
+    pub(crate) version: Version,
+    /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
+    pub(crate) keeps_subscriptions: bool,
+    /// The socket sends subscriptions.
+    pub(crate) sends_subscriptions: bool,
+    /// The largest frame that is taken, in bytes.
+    pub(crate) max_body: u64,
+    pub(crate) sndhwm: u64,
+    /// Where the connection leads, for events.
+    pub(crate) endpoint: String,
+    /// Which entry of the reactor it came from.
+    pub(crate) origin: u64,
+}
 
 /// One connection.
-pub struct Link {}
+pub struct Link {
+    fd: OwnedFd,
+    pub(crate) hub: Arc<Hub>,
+    io: Arc<Io>,
+    pub(crate) pipe: PipeId,
+    pub(crate) config: Config,
+    /// Its token in the hub's poll set.
+    token: OnceLock<u64>,
+    watching: Mutex<Watching>,
+    tx: Mutex<Tx>,
+    rx: Mutex<Rx>,
+    /// The kernel takes no more for now; the poll set tells when it does.
+    blocked: AtomicBool,
+    /// Messages were committed since the last write began.
+    gathering: AtomicBool,
+    /// The I/O thread looks after what senders leave behind.
+    watched: AtomicBool,
+    broken: AtomicBool,
+    /// Holding senders up has not helped: the peer takes nothing.
+    pacing_fails: AtomicBool,
+    /// Reading without being told that there is something has paid off.
+    read_pays: AtomicBool,
+    started: Instant,
+    /// Nanoseconds from `started` to the end of the last write, and to the last read.
+    last_write: AtomicU64,
+    last_read: AtomicU64,
+    /// Counts writes, and those that the I/O thread knows of.
+    writes: AtomicU64,
+    writes_seen: AtomicU64,
+    /// The time to live that the peer's last PING gave, in tenths of a second; 0: none.
+    peer_ttl_ds: AtomicU32,
+}
+
+/// What the poll set looks for.
+struct Watching {
+    registered: bool,
+    read: bool,
+    write: bool,
+}
 
 impl Link {
-    /// Whether what has gathered in `_queue` has to be written now, by the caller, once the socket's lock is open.
+    pub(crate) fn new(
+        fd: OwnedFd,
+        hub: Arc<Hub>,
+        io: Arc<Io>,
+        pipe: PipeId,
+        config: Config,
+        outgoing: Consumer,
+        incoming: Producer,
+    ) -> Link {
+        Link {
+            fd,
+            hub,
+            io,
+            pipe,
+            token: OnceLock::new(),
+            watching: Mutex::new(Watching { registered: false, read: true, write: false }),
+            tx: Mutex::new(Tx::new(outgoing)),
+            rx: Mutex::new(Rx::new(Intake::new(incoming, config.max_body), config.version)),
+            config,
+            blocked: AtomicBool::new(false),
+            gathering: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            pacing_fails: AtomicBool::new(false),
+            read_pays: AtomicBool::new(false),
+            started: Instant::now(),
+            last_write: AtomicU64::new(0),
+            last_read: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            writes_seen: AtomicU64::new(0),
+            peer_ttl_ds: AtomicU32::new(0),
+        }
+    }
+
+    /// What the socket's end of the outgoing queue accepts while this link is there.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { messages: self.config.sndhwm, ahead_bytes: AHEAD_BYTES }
+    }
+
+    /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
     #[inline(always)]
-    pub(crate) fn after_commit(&self, _queue: &Producer, _turned: bool) -> bool {
-        true
+    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
+        let backlog = queue.backlog_wire();
+        if self.blocked.load(Ordering::Relaxed) {
+            return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
+        }
+        if turned || backlog >= BATCH_BYTES {
+            return Next::Flush;
+        }
+        let first = !self.gathering.load(Ordering::Relaxed);
+        if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+    }
+
+    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues further would only
+    /// leave the processor's cache. It serves the connection meanwhile. A peer that takes nothing holds it up once.
+    pub(crate) fn pace(&self) {
+        if self.pacing_fails.load(Ordering::Relaxed) {
+            return;
+        }
+        let deadline = Instant::now() + PACE_TIME;
+        let mut waiter = Waiter::of(self.hub.clone(), self.io.clone());
+        while self.is_blocked() && !self.is_broken() && !self.hub.has_mail() {
+            match waiter.wait(Some(deadline)) {
+                Ok(()) => {}
+                Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),
+                Err(_) => return,
+            }
+        }
+    }
+
+    #[cold]
+    fn is_due(&self, first: bool) -> bool {
+        let waited = self.now().saturating_sub(self.last_write.load(Ordering::Relaxed));
+        if waited >= if first { LONE_GAP } else { FLUSH_AGE }.as_nanos() as u64 {
+            return true;
+        }
+        self.gathering.store(true, Ordering::Relaxed);
+        self.be_watched();
+        false
+    }
+
+    /// Has the I/O thread look after what is left behind, for a while.
+    fn be_watched(&self) {
+        if !self.watched.load(Ordering::Relaxed) && !self.watched.swap(true, Ordering::SeqCst) {
+            self.io.send(Command::Watch(self.hub.clone(), self.pipe));
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Nanoseconds since bytes were last read.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(self.last_read.load(Ordering::Relaxed)))
+    }
+
+    /// Within which time the peer has promised to be heard of again.
+    pub(crate) fn peer_ttl(&self) -> Option<Duration> {
+        let tenths = self.peer_ttl_ds.load(Ordering::Relaxed);
+        (tenths > 0).then(|| Duration::from_millis(u64::from(tenths) * 100))
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// The I/O thread no longer looks after it.
+    pub(crate) fn unwatch(&self) {
+        self.watched.store(false, Ordering::SeqCst);
+    }
+
+    /// Enters the poll set of its socket.
+    pub(crate) fn register(&self, token: u64) -> Result<(), pinnace_sys::Errno> {
+        let _ = self.token.set(token);
+        let mut watching = self.watching.lock();
+        watching.registered = true;
+        self.hub.poll_set().expect("a socket with a link has a poll set").poller.add(
+            &self.fd,
+            token,
+            Interest::READ,
+        )
+    }
+
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.token.get().copied()
+    }
+
+    /// Tells the poll set what to look for from now on.
+    fn watch_for(&self, change: impl FnOnce(&mut Watching)) {
+        let mut watching = self.watching.lock();
+        let before = (watching.read, watching.write);
+        change(&mut watching);
+        let (Some(set), Some(token)) = (self.hub.poll_set(), self.token.get()) else { return };
+        if (watching.read, watching.write) == before || self.is_broken() {
+            return;
+        }
+        let interest = match (watching.read, watching.write) {
+            (true, true) => Interest::BOTH,
+            (true, false) => Interest::READ,
+            (false, true) => Interest::WRITE,
+            // A descriptor with nothing to look for would still report a hang-up, for ever.
+            (false, false) => {
+                let _ = set.poller.remove(&self.fd);
+                watching.registered = false;
+                return;
+            }
+        };
+        // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's tick serves.
+        if watching.registered {
+            let _ = set.poller.modify(&self.fd, *token, interest);
+        } else {
+            let _ = set.poller.add(&self.fd, *token, interest);
+            watching.registered = true;
+        }
+    }
+
+    /// Does what the poll set said can be done.
+    pub(crate) fn serve(&self, ready: &Ready) {
+        if ready.writable && self.is_blocked() {
+            self.flush();
+        }
+        if ready.readable && !self.is_broken() {
+            self.read();
+        }
+    }
+
+    /// The connection is lost, or the peer broke the rules: nothing more is read or written.
+    fn fail(&self) {
+        if self.broken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.leave_poll_set();
+        self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
+    }
+
+    pub(crate) fn leave_poll_set(&self) {
+        let mut watching = self.watching.lock();
+        if let Some(set) = self.hub.poll_set()
+            && std::mem::take(&mut watching.registered)
+        {
+            let _ = set.poller.remove(&self.fd);
+        }
+    }
+
+    /// Ends the connection from our side, at once.
+    pub(crate) fn cut(&self) {
+        net::shut_down(&self.fd);
+        self.fail();
+    }
+
+    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message.
+    pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
+        let outgoing = self.tx.lock().take();
+        let incoming = self.rx.lock().take();
+        (outgoing, incoming)
+    }
+
+    fn room_made(&self, wanted: bool) {
+        if wanted {
+            self.hub.post(Mail::Writable(self.pipe));
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

@@ -28,6 +28,13 @@ impl Balance {
         }
     }
 
+    /// Takes back the frames of the message being sent.
+    pub(crate) fn rollback(&mut self, pipes: &mut Pipes) {
+        if let Some(Some(id)) = self.current.take() {
+            pipes.rollback(id);
+        }
+    }
+
     fn drop_at(&mut self, index: usize) {
         self.writable.remove(index);
         if index < self.next {

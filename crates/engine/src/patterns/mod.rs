@@ -9,9 +9,22 @@
 //! a `want_room` that said so.
 
 mod balance;
+mod dealer;
 mod fair;
+mod kept;
+mod names;
+mod news;
+mod pair;
+mod publish;
 mod pull;
 mod push;
+mod radix;
+mod rep;
+mod req;
+mod router;
+mod spread;
+mod subscribe;
+mod subscriptions;
 
 use pinnace_ring::Frame;
 use pinnace_zmtp::SocketType;
@@ -72,8 +85,17 @@ pub trait Pattern: Send {
 /// The pattern of a socket type; None where there is none yet.
 pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
     Some(match socket_type {
-        SocketType::Push => Box::<push::Push>::default(),
+        SocketType::Pair => Box::<pair::Pair>::default(),
+        SocketType::Pub => Box::new(publish::Publish::for_pub()),
+        SocketType::Sub => Box::new(subscribe::Subscribe::for_sub()),
+        SocketType::Req => Box::<req::Req>::default(),
+        SocketType::Rep => Box::<rep::Rep>::default(),
+        SocketType::Dealer => Box::<dealer::Dealer>::default(),
+        SocketType::Router => Box::<router::Router>::default(),
         SocketType::Pull => Box::<pull::Pull>::default(),
+        SocketType::Push => Box::<push::Push>::default(),
+        SocketType::XPub => Box::new(publish::Publish::for_xpub()),
+        SocketType::XSub => Box::new(subscribe::Subscribe::for_xsub()),
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! PUSH: messages go to the peers in turn (RFC 30). It receives nothing, and waits while no peer takes more.
 
-use pinnace_ring::Frame;
+use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::balance::Balance;
@@ -10,12 +10,13 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 #[derive(Default)]
 pub(super) struct Push {
     balance: Balance,
+    dropped: u64,
 }
 
 impl Pattern for Push {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.balance.add(id);
-        discard(pipes, id);
+        self.dropped += discard(pipes, id);
     }
 
     fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
@@ -27,7 +28,7 @@ impl Pattern for Push {
     }
 
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
-        discard(pipes, id);
+        self.dropped += discard(pipes, id);
     }
 
     fn writable(&mut self, _pipes: &mut Pipes, id: PipeId) {
@@ -49,11 +50,17 @@ impl Pattern for Push {
     fn can_recv(&mut self, _pipes: &mut Pipes) -> bool {
         false
     }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
 }
 
-/// Drops what a peer sends to a socket that receives nothing.
-pub(super) fn discard(pipes: &mut Pipes, id: PipeId) {
+/// Drops what a peer sends to a socket that does not want it; returns how many messages that were.
+pub(super) fn discard(pipes: &mut Pipes, id: PipeId) -> u64 {
+    let mut messages = 0;
     while !pipes.park(id) {
-        pipes.pop(id, |_| ());
+        messages += u64::from(pipes.pop(id, |frame| frame.flags() & MORE == 0) == Some(true));
     }
+    messages
 }

@@ -44,7 +44,8 @@ impl Commands {
     }
 }
 
-/// Socket-Type, and Identity where libzmq sends it: nothing else, so that nothing but speed tells the two apart.
+/// Socket-Type, and Identity where libzmq sends it: nothing else, so that nothing but speed tells the two
+/// apart.
 fn own_metadata(context: &Context<'_>) -> Vec<u8> {
     let config = context.config;
     let mut out = Vec::new();

@@ -6,13 +6,16 @@
 //! | 1: not `FF` | ZMTP 1.0; a short identity frame has begun | our identity, the body to that signature |
 //! | 10: last one even | ZMTP 1.0; a long identity frame has begun | the same |
 //! | 10: last one odd | 2.0 or later | major version 3 |
-//! | 11: last one 0 | ZMTP 1.0 behind a signature, as libzmq understands it | socket type, 1.0 identity frame |
+//! | 11: last one 0 | ZMTP 1.0 behind a signature, as libzmq has it | socket type, 1.0 identity frame |
 //! | 11: last one 1 | ZMTP 2.0 | socket type, 2.0 identity frame |
 //! | 11: last one 2 or more | ZMTP 3.x | minor version, mechanism, as-server, filler |
 //! | 64 | minor version 0: ZMTP 3.0, else 3.1; the mechanism | what the mechanism sends |
 //!
 //! RFC 37 calls 2 another number of ZMTP 2.0. libzmq answers it with a greeting of ZMTP 3, and so do we: no
 //! implementation is known to send it.
+//!
+//! ZMTP 1.0 has nothing to recognise it by, so the first bytes of a stranger that speaks another protocol may
+//! pass for an identity. Raise [`oldest_version`](super::Limits::oldest_version) to be rid of such peers.
 
 use super::{Context, State, Step, commands, identity};
 use crate::error::{Error, Incompatibility};
@@ -104,8 +107,8 @@ fn send_rest_of_v3(context: &mut Context<'_>) {
     context.output.extend_from_slice(&[0; FILLER_LEN]);
 }
 
-/// Behind revision 0 there is no defined meaning of the socket type, and libzmq ignores it. In ZMTP 2.0 RFC 15,
-/// "Socket Compatibility", wants it checked; libzmq does not, but the connection would be of no use.
+/// Behind revision 0 there is no defined meaning of the socket type, and libzmq ignores it. In ZMTP 2.0 RFC
+/// 15, "Socket Compatibility", wants it checked; libzmq does not, but the connection would be of no use.
 fn short(version: Version, number: u8, context: &mut Context<'_>) -> Result<Step, Error> {
     let socket_type = if version == Version::V1_0 {
         None
@@ -128,7 +131,8 @@ fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
     if theirs != ours.as_bytes() {
         return Err(Incompatibility::Mechanism { ours, theirs: theirs.to_vec() }.into());
     }
-    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it. The filler is for versions to come.
+    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it.
+    // The filler is not checked: a later version may give it a meaning.
     let as_server = unit[AS_SERVER] != 0;
     Ok(Step::Next(State::Command(commands::Commands::start(version, as_server, context))))
 }

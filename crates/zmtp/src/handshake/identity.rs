@@ -1,5 +1,5 @@
-//! The identity frame, with which a peer of ZMTP 1.0 or 2.0 ends its side of the handshake (RFC 13, "The Connection
-//! Layer"; RFC 15, "Formal Grammar").
+//! The identity frame, with which a peer of ZMTP 1.0 or 2.0 ends its side of the handshake (RFC 13, "The
+//! Connection Layer"; RFC 15, "Formal Grammar").
 
 use super::{MAX_ROUTING_ID, Peer, State, Step, peer};
 use crate::error::{Error, Misbehaviour};

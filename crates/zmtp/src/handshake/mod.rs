@@ -1,16 +1,17 @@
 //! A connection from its first byte until traffic may flow.
 //!
-//! Call [`input`](Handshake::input) with what the peer sent, write what [`output`](Handshake::output) holds and report it
-//! with [`sent`](Handshake::sent), in any order and in pieces of any size, until [`peer`](Handshake::peer) is there. Then
-//! write the rest of the output, which precedes all traffic, and go on with what `input` did not consume.
+//! Call [`input`](Handshake::input) with what the peer sent, write what [`output`](Handshake::output) holds
+//! and report it with [`sent`](Handshake::sent), in any order and in pieces of any size, until
+//! [`peer`](Handshake::peer) is there. Then write the rest of the output, which precedes all traffic, and go
+//! on with what `input` did not consume.
 //!
-//! The greeting leaves in stages, so that peers of every version understand it: ten bytes at once, the rest as the
-//! peer's bytes show what it speaks. Those ten bytes are a signature to ZMTP 2.0 and later, and the head of a long
-//! identity frame to ZMTP 1.0 (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
+//! The greeting leaves in stages, so that peers of every version understand it: ten bytes at once, the rest
+//! as the peer's bytes show what it speaks. Those ten bytes are a signature to ZMTP 2.0 and later, and the
+//! head of a long identity frame to ZMTP 1.0 (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
 //!
-//! After an error the handshake stays failed, and every further `input` returns the same error; its output may still
-//! be written, followed by the error's [`reply`](crate::Error::reply). There is no time limit here: the caller has the
-//! clock, and should have a deadline.
+//! After an error the handshake stays failed, and every further `input` returns the same error; its output
+//! may still be written, followed by the error's [`reply`](crate::Error::reply). There is no time limit here:
+//! the caller has the clock, and should have a deadline.
 //!
 //! ```
 //! use pinnace_zmtp::{Config, Handshake, SocketType, Version};
@@ -77,7 +78,8 @@ impl Config {
 /// What we accept from a peer before we know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes the peer's side of the handshake may have, and so how many of them we may ever hold.
+    /// How many bytes the peer's side of the handshake may have, from the greeting's first byte on. We hold
+    /// no more of them than that, once as they came and once more as properties.
     pub max_handshake_bytes: usize,
     /// How many properties a peer may tell us.
     pub max_properties: usize,
@@ -144,7 +146,8 @@ const MAX_ROUTING_ID: usize = 255;
 impl Handshake {
     /// Starts a handshake; the first output is ready.
     ///
-    /// A configuration that cannot work shows as [`Error::CallerMisuse`] from the first [`input`](Handshake::input).
+    /// A configuration that cannot work shows as [`Error::CallerMisuse`] from the first
+    /// [`input`](Handshake::input).
     pub fn new(config: Config) -> Handshake {
         let mut output = Vec::new();
         let progress = if config.routing_id.len() > MAX_ROUTING_ID {
@@ -155,7 +158,8 @@ impl Handshake {
         Handshake { config, progress, unit: Vec::new(), need: 1, received: 0, output, sent: 0 }
     }
 
-    /// Takes bytes from the peer and returns how many of them belong to the handshake: all of them until it is over.
+    /// Takes bytes from the peer and returns how many of them belong to the handshake: all of them until it
+    /// is over.
     ///
     /// # Errors
     /// The connection cannot come about. The error is final and comes back from every further call.

@@ -9,7 +9,8 @@ pub struct Peer {
     pub version: Version,
     /// The security mechanism's name; "NULL" for versions that have none.
     pub mechanism: &'static str,
-    /// The peer's kind of socket: one that is compatible with ours. `None` when it did not say, as in ZMTP 1.0.
+    /// The peer's kind of socket: one that is compatible with ours. `None` when it did not say, as in ZMTP
+    /// 1.0.
     pub socket_type: Option<SocketType>,
     /// The peer's routing id, 0 to 255 bytes; it does not begin with a zero byte.
     pub routing_id: Vec<u8>,

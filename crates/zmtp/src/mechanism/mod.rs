@@ -1,9 +1,11 @@
-//! Security mechanisms (RFC 37, "Authentication and Confidentiality"): what happens between greeting and traffic.
+//! Security mechanisms (RFC 37, "Authentication and Confidentiality"): what happens between greeting and
+//! traffic.
 //!
-//! A mechanism is one file with its state. It is told of every command that the peer sends, in order, may append
-//! frames to the output, and ends the handshake by handing over the peer's properties. It never sees message frames and
-//! never more bytes than the handshake's limit. A new mechanism is a variant of [`MechanismConfig`] with what it needs
-//! to know (keys, names), a variant of [`Mechanism`] with its state, and a line in each function here.
+//! A mechanism is one file with its state. It is told of every command that the peer sends, in order, may
+//! append frames to the output, and ends the handshake by handing over the peer's properties. It never sees
+//! message frames and never more bytes than the handshake's limit. A new mechanism is a variant of
+//! [`MechanismConfig`] with what it needs to know (keys, names), a variant of [`Mechanism`] with its state,
+//! and a line in each function here.
 
 mod null;
 
@@ -28,14 +30,16 @@ impl MechanismConfig {
         }
     }
 
-    /// Whether clients and servers differ. If not, the greeting's as-server field is zero (RFC 37, "Topology").
+    /// Whether clients and servers differ. If not, the greeting's as-server field is zero (RFC 37,
+    /// "Topology").
     pub(crate) fn has_roles(&self) -> bool {
         match self {
             MechanismConfig::Null => false,
         }
     }
 
-    /// Whether peers before ZMTP 3.0 may take part: with NULL alone (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
+    /// Whether peers before ZMTP 3.0 may take part: with NULL alone (RFC 37, "Detecting ZMTP 1.0 and 2.0
+    /// Peers").
     pub(crate) fn allows_old_versions(&self) -> bool {
         match self {
             MechanismConfig::Null => true,

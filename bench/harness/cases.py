@@ -1,0 +1,206 @@
+"""cases: what is measured, and what the project asks of each case.
+
+A case is one workload at one size over one transport. Its bars are ratios to the system's libzmq, measured in the
+same rounds: of rates (higher is better), of times (lower is better), or an amount of bytes.
+"""
+
+from dataclasses import dataclass
+
+KIB = 1024
+
+# A second or more for the faster side; see rounds.py.
+SECONDS = 1.25
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a case has to reach (at_least) and is meant to reach (aim).
+
+    measure: "rate" (ours over libzmq's, at least), "time" (ours over libzmq's, at most) or "bytes" (ours, at most).
+    aim: a number on the same scale, or "limit": a multiple, aim_of_limit, of what the kernel alone allows.
+    """
+
+    measure: str
+    at_least: float
+    aim: float | str | None = None
+    aim_of_limit: float = 1.0
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    group: str  # a heading of the table and of the page
+    kind: str  # of bench/load.c: stream, round, fan, memory
+    transport: str  # tcp, ipc, inproc
+    size: int  # bytes of a message
+    bar: Bar | None = None
+    cpu_at_most: float | None = (
+        None  # CPU seconds a message over libzmq's; 1.0 means below, more means at most
+    )
+    pattern: str = "push"
+    peers: int = 1
+    place: str = "free"
+    guess: int = 10_000  # messages of the first, short run that calibrates the rest
+
+    @property
+    def limit(self):
+        """The program of bench/limit.c that goes with the case, or None."""
+        if self.transport == "inproc":
+            return None
+        if self.kind == "stream" and self.pattern == "push":
+            return "ideal"
+        return "pingpong" if self.kind == "round" else None
+
+
+CPU_AIM = 0.5
+
+
+def cpu_bar(size):
+    return 1.0 if size <= 16 * KIB else 1.05
+
+
+def size_name(size):
+    """The size as case names have it: 8, 1032, 16k, 1m."""
+    for unit, letter in ((KIB * KIB, "m"), (KIB, "k")):
+        if size % unit == 0:
+            return f"{size // unit}{letter}"
+    return str(size)
+
+
+def size_label(size):
+    """The size as people read it: 8 B, 16 KiB."""
+    for unit, letters in ((KIB * KIB, "MiB"), (KIB, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit} {letters}"
+    return f"{size:,} B"
+
+
+# transport: (size, at least, aim)
+STREAMS = {
+    "tcp": (
+        (8, 2.0, 4.0),
+        (64, 2.0, 4.0),
+        (256, 2.2, 3.5),
+        (1032, 2.2, 2.8),
+        (16 * KIB, 1.3, "limit"),
+        (100 * KIB, 1.1, "limit"),
+        (KIB * KIB, 1.0, "limit"),
+    ),
+    "ipc": (
+        (8, 2.5, 6.0),
+        (64, 3.0, 6.0),
+        (256, 3.5, 6.0),
+        (1032, 4.0, 5.0),
+        (16 * KIB, 3.0, 4.5),
+        (100 * KIB, 2.0, 2.7),
+        (KIB * KIB, 1.2, "limit"),
+    ),
+    "inproc": ((8, 4.0, 10.0), (1032, 2.5, 4.0), (100 * KIB, 1.0, 1.2)),
+}
+
+
+def streams():
+    for transport, rows in STREAMS.items():
+        for size, at_least, aim in rows:
+            yield Case(
+                f"{transport}-{size_name(size)}",
+                f"push/pull over {transport}",
+                "stream",
+                transport,
+                size,
+                Bar("rate", at_least, aim),
+                cpu_bar(size),
+                guess=max(50, 20_000_000 // (size + 1000)),
+            )
+
+
+def spreads():
+    for transport in ("tcp", "ipc"):
+        yield Case(
+            f"pub-{transport}-64",
+            "publish and fan-out",
+            "stream",
+            transport,
+            64,
+            Bar("rate", 2.0, 4.0),
+            cpu_bar(64),
+            pattern="pub",
+            guess=20_000,
+        )
+    for pattern, at_least in (("push", 1.5), ("pub", 2.0)):
+        yield Case(
+            f"fan-{pattern}8",
+            "publish and fan-out",
+            "fan",
+            "tcp",
+            64,
+            Bar("rate", at_least, 4.0),
+            cpu_bar(64),
+            pattern=pattern,
+            peers=8,
+            guess=20_000,
+        )
+
+
+def rounds():
+    for prefix, place, bar in (
+        ("lat", "split", Bar("time", 0.95, "limit", 1.1)),
+        ("lat1", "one", Bar("time", 0.65, 0.4)),
+    ):
+        for transport in ("tcp", "ipc"):
+            yield Case(
+                f"{prefix}-{transport}",
+                "round trips",
+                "round",
+                transport,
+                8,
+                bar,
+                cpu_bar(8),
+                place=place,
+                guess=1000,
+            )
+    yield Case("lat-inproc", "round trips", "round", "inproc", 8, guess=1000)  # no bar: to be looked at
+
+
+def memories():
+    for transport in ("tcp", "ipc"):
+        yield Case(
+            f"memory-{transport}",
+            "an idle connection",
+            "memory",
+            transport,
+            8,
+            Bar("bytes", 16 * KIB),
+            guess=256,
+        )
+
+
+CASES = tuple([*streams(), *spreads(), *rounds(), *memories()])
+
+# For --quick: one of each kind.
+QUICK = (
+    "tcp-8",
+    "tcp-1032",
+    "tcp-100k",
+    "ipc-64",
+    "ipc-1032",
+    "inproc-8",
+    "pub-tcp-64",
+    "fan-push8",
+    "lat-tcp",
+    "lat1-ipc",
+    "memory-tcp",
+)
+
+
+def choose(prefixes):
+    """The cases whose names are given or begin with what is given. An exact name stands for itself alone."""
+    names = {case.name for case in CASES}
+    chosen = []
+    for case in CASES:
+        if any(
+            case.name == prefix or (prefix not in names and case.name.startswith(prefix))
+            for prefix in prefixes
+        ):
+            chosen.append(case)
+    return chosen

@@ -1,0 +1,63 @@
+"""programs: builds bench/load.c and bench/limit.c, and finds the two libraries that they are run on."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+BUILD = ROOT / "target" / "bench"
+STAGE = ROOT / "target" / "stage" / "lib"
+SONAME = "libzmq.so.5"
+FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow"]
+
+
+class Trouble(Exception):
+    """Something that the person at the terminal has to mend; shown without a traceback."""
+
+
+def compiler():
+    return os.environ.get("CC", "cc")
+
+
+def compile_program(name, sources, extra):
+    """target/bench/NAME, built when a source is newer than it."""
+    program = BUILD / name
+    depends = [*sources, *(BENCH / "load").glob("*.h")]
+    if program.exists() and program.stat().st_mtime > max(source.stat().st_mtime for source in depends):
+        return program
+    BUILD.mkdir(parents=True, exist_ok=True)
+    partial = BUILD / f"{name}.{os.getpid()}"
+    command = [compiler(), *FLAGS, "-o", str(partial), *map(str, sources), *extra]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Trouble(
+            f"{' '.join(command)}\n{done.stderr}\nbench needs a C compiler and libzmq (Debian: gcc, libzmq3-dev)"
+        )
+    partial.replace(program)
+    return program
+
+
+def build():
+    """The two programs. Ours is the header where it is there: a program built against it runs on either library."""
+    if shutil.which(compiler()) is None:
+        raise Trouble(f"no C compiler named {compiler()} (Debian: gcc)")
+    ours = ROOT / "crates" / "capi" / "include"
+    include = [f"-I{ours}"] if (ours / "zmq.h").exists() else []
+    load = compile_program(
+        "load",
+        [BENCH / "load.c", *sorted((BENCH / "load").glob("*.c"))],
+        [*include, "-lzmq", "-lpthread", "-ldl"],
+    )
+    return load, compile_program("limit", [BENCH / "limit.c"], [])
+
+
+def library(where):
+    """Checks what was given for a side: a directory with libzmq.so.5, or "-" for the system's."""
+    if where == "-":
+        return None
+    directory = pathlib.Path(where).resolve()
+    if not (directory / SONAME).exists():
+        raise Trouble(f"no {SONAME} in {where}: build it first, or name its directory with --ours")
+    return directory

@@ -1,0 +1,188 @@
+"""rounds: who runs when.
+
+First each case is calibrated: short runs say how many messages the faster side takes for a second and a quarter; both
+sides then always get that many. A round visits every case and runs there ours and libzmq next to each other, in
+alternating order, then the bare kernel. So a spell of bad weather on the machine falls on one pair of many
+cases, not on all pairs of one, and each ratio is of two runs made within seconds.
+"""
+
+from dataclasses import dataclass, field
+
+from . import trial
+
+SIDES = ("ours", "libzmq")
+SHORT = 0.8  # of the seconds that a run should last
+LONG_ENOUGH_S = 0.08  # a calibrating run that says something
+BATCHES = (32768, 65536, 131072, 262144, 1048576)
+MEMORY_ROUNDS = 3  # it is a matter of pages, not of weather
+COUNT_MAX = {
+    "pub": 20_000_000,
+    "push": 2_000_000_000,
+}  # a PUB without a mark queues in memory what it is ahead
+
+
+@dataclass
+class Plan:
+    """A case with its counts. counts and batch are None until it is calibrated."""
+
+    case: object
+    count: int | None = None
+    limit_count: int | None = None
+    batch: int = BATCHES[1]
+    broken: list = field(default_factory=list)  # why sides gave no number
+
+
+@dataclass
+class Setting:
+    """What the runs have in common."""
+
+    load: object
+    limit: object
+    libraries: dict  # side to directory or None
+    pairs: int
+    seconds: float
+    say: object  # called with a line of progress
+
+
+def count_for(run_once, guess, seconds, most):
+    """How many messages take `seconds`, by runs of growing length. run_once(count) returns seconds."""
+    count = guess
+    while True:
+        took_s = max(run_once(count), 1e-6)
+        wanted = count * seconds / took_s
+        if took_s >= min(LONG_ENOUGH_S, seconds) or count >= most:
+            return max(2, min(int(wanted), most))
+        count = min(most, int(count * min(20.0, max(2.0, 1.5 * LONG_ENOUGH_S / took_s))))
+
+
+def most_of(case):
+    return COUNT_MAX[case.pattern] if case.kind != "round" else 5_000_000
+
+
+def calibrate(plan, setting):
+    case = plan.case
+    if case.kind == "memory":
+        plan.count = case.guess
+        return
+    counts = []
+    for side in SIDES:
+        try:
+            counts.append(
+                count_for(
+                    lambda count, side=side: trial.run_load(
+                        setting.load, case, count, setting.libraries[side]
+                    )["seconds"],
+                    case.guess,
+                    setting.seconds,
+                    most_of(case),
+                )
+            )
+        except trial.Failed as error:
+            plan.broken.append(f"{side}: {error}")
+    plan.count = max(counts, default=case.guess)
+    if case.limit is not None:
+        try:
+            calibrate_limit(plan, setting)
+        except trial.Failed as error:
+            plan.broken.append(f"limit: {error}")
+
+
+def calibrate_limit(plan, setting):
+    """The batch that suits the machine best, and its count; so that the limit is one."""
+    case, best = plan.case, 0.0
+    guess = max(plan.count // 4, 100)
+    for batch in BATCHES if case.limit == "ideal" else BATCHES[:1]:
+        result = trial.run_limit(setting.limit, case, guess, batch)
+        if result["rate"] > best:
+            best, plan.batch = result["rate"], batch
+    plan.limit_count = max(100, int(best * setting.seconds))
+
+
+def row_of(case, round_index, place, side, result):
+    """One run as the CSV has it."""
+    return {
+        "case": case.name,
+        "round": round_index,
+        "place": place,
+        "side": side,
+        "version": result.get("version", ""),
+        "batch": result.get("batch", ""),
+        "messages": result["count"],
+        **{
+            key: result.get(key, "")
+            for key in (
+                "seconds",
+                "rate",
+                "cpu_s",
+                "p50_us",
+                "p90_us",
+                "p99_us",
+                "max_us",
+                "accepted_bytes",
+                "connected_bytes",
+            )
+        },
+    }
+
+
+def run_pair(plan, setting, round_index):
+    """Ours and libzmq, the order alternating by round; then the bare kernel. Yields rows."""
+    order = SIDES if round_index % 2 == 0 else SIDES[::-1]
+    for place, side in enumerate((*order, "limit") if plan.limit_count else order):
+        try:
+            if side == "limit":
+                result = trial.run_limit(setting.limit, plan.case, plan.limit_count, plan.batch)
+            else:
+                result = trial.run_load(setting.load, plan.case, plan.count, setting.libraries[side])
+        except trial.Failed as error:
+            plan.broken.append(f"{side}: {error}")
+            continue
+        yield row_of(plan.case, round_index, place, side, result)
+
+
+def lengthen(plan, rows, setting):
+    """Raises the counts where a run was too short after all. Whether it did."""
+
+    def factor(sides):
+        shortest_s = min(
+            (float(row["seconds"]) for row in rows if row["side"] in sides and row["seconds"] != ""),
+            default=None,
+        )
+        short = shortest_s is not None and shortest_s < SHORT * setting.seconds
+        return setting.seconds / max(shortest_s, 1e-6) if short else 1.0
+
+    before = plan.count, plan.limit_count
+    plan.count = max(plan.count, min(int(plan.count * factor(SIDES)), most_of(plan.case)))
+    if plan.limit_count:
+        plan.limit_count = int(plan.limit_count * factor(("limit",)))
+    return before != (plan.count, plan.limit_count)
+
+
+def run_long_pair(plan, setting, round_index):
+    """A pair whose runs last as long as they should: one that did not is made anew with more messages."""
+    for _ in range(2):
+        rows = list(run_pair(plan, setting, round_index))
+        if not lengthen(plan, rows, setting):
+            return rows
+    return list(run_pair(plan, setting, round_index))
+
+
+def measure(chosen, setting):
+    """Runs it all. Returns (rows, broken): the runs, and per case why one gave no number.
+
+    Interrupted, it returns what there is.
+    """
+    plans, rows = [Plan(case) for case in chosen], []
+    try:
+        for index, plan in enumerate(plans):
+            setting.say(f"calibrating {index + 1}/{len(plans)}: {plan.case.name}")
+            calibrate(plan, setting)
+        for round_index in range(setting.pairs):
+            for plan in plans:
+                if plan.case.kind == "memory" and round_index >= MEMORY_ROUNDS:
+                    continue
+                setting.say(f"round {round_index + 1}/{setting.pairs}: {plan.case.name}")
+                rows.extend(run_long_pair(plan, setting, round_index))
+    except KeyboardInterrupt:
+        setting.say("interrupted: what follows is what there is\n")
+    return rows, {plan.case.name: plan.broken for plan in plans if plan.broken}

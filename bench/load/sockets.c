@@ -1,0 +1,118 @@
+/* sockets: libzmq's calls with their errors looked at, and messages with their numbers. */
+#include "load.h"
+
+#include "stamp.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <zmq.h>
+
+void set_option(void *socket, int option, int value)
+{
+    if (zmq_setsockopt(socket, option, &value, sizeof value) != 0)
+        die("zmq_setsockopt");
+}
+
+/* The high-water mark stays as it comes, 1,000, but for PUB and SUB: a PUB drops at its mark, and a stream with
+ * holes measures nothing. Both sides of that one case, and both libraries, have no mark. */
+void *open_socket(const struct plan *plan, void *ctx, enum end end)
+{
+    static const int types[][2] = {
+        [PATTERN_PUSH] = {ZMQ_PUSH, ZMQ_PULL}, [PATTERN_PUB] = {ZMQ_PUB, ZMQ_SUB}, [PATTERN_REQ] = {ZMQ_REQ, ZMQ_REP}};
+    void *socket = zmq_socket(ctx, types[plan->pattern][end]);
+    if (socket == NULL)
+        die("zmq_socket");
+    if (plan->pattern == PATTERN_PUB) {
+        set_option(socket, end == SENDING ? ZMQ_SNDHWM : ZMQ_RCVHWM, 0);
+        if (end == RECEIVING && zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) != 0)
+            die("ZMQ_SUBSCRIBE");
+    }
+    return socket;
+}
+
+void bind_socket(void *socket, const char *endpoint, char resolved[ENDPOINT_BYTES])
+{
+    size_t bytes = ENDPOINT_BYTES;
+    if (zmq_bind(socket, endpoint) != 0)
+        die("zmq_bind");
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, resolved, &bytes) != 0)
+        die("ZMQ_LAST_ENDPOINT");
+}
+
+void connect_socket(void *socket, const char *endpoint)
+{
+    if (zmq_connect(socket, endpoint) != 0)
+        die("zmq_connect");
+}
+
+void send_body(void *socket, const char *body, size_t size)
+{
+    while (zmq_send(socket, body, size, 0) < 0)
+        if (zmq_errno() != EINTR)
+            die("zmq_send");
+}
+
+bool receive_body(void *socket, char *body, size_t size)
+{
+    int got;
+    while ((got = zmq_recv(socket, body, size, 0)) < 0) {
+        if (zmq_errno() == EAGAIN)
+            return false;
+        if (zmq_errno() != EINTR)
+            die("zmq_recv");
+    }
+    if ((size_t)got != size)
+        fail("a message of %zu bytes came with %d", size, got);
+    return true;
+}
+
+char *new_body(size_t size)
+{
+    char *body = calloc(1, size);
+    if (body == NULL)
+        die("calloc");
+    return body;
+}
+
+void expect_number(const char *body, size_t size, uint64_t want)
+{
+    uint64_t number = stamp_read(body);
+    if (number != want)
+        fail("message %" PRIu64 " came as number %" PRIu64, want, number);
+    if (!stamp_whole(body, size))
+        fail("message %" PRIu64 " came torn", want);
+}
+
+/* One number is stamped falsely, sent twice or left out; see enum fault. */
+static void send_with_fault(const struct plan *plan, void *socket, char *body, uint64_t number)
+{
+    switch (plan->fault) {
+    case FAULT_WRONG:
+        stamp(body, plan->size, number + 1);
+        break;
+    case FAULT_TORN:
+        body[plan->size - 1] ^= 1;
+        break;
+    case FAULT_LOST:
+        return;
+    case FAULT_TWICE:
+        send_body(socket, body, plan->size);
+        break;
+    case FAULT_NONE:
+        break;
+    }
+    send_body(socket, body, plan->size);
+}
+
+void send_numbered(const struct plan *plan, void *socket, char *body)
+{
+    uint64_t fault_at = plan->fault == FAULT_NONE ? UINT64_MAX : plan->fault_at;
+    for (uint64_t number = 0; number < plan->count; number++) {
+        stamp(body, plan->size, number);
+        if (__builtin_expect(number == fault_at, 0))
+            send_with_fault(plan, socket, body, number);
+        else
+            send_body(socket, body, plan->size);
+    }
+}

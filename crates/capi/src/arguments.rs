@@ -1,0 +1,115 @@
+//! What C hands over, checked before it is used.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::slice;
+
+use pinnace_engine::Error;
+
+const DONTWAIT: c_int = 1;
+const SNDMORE: c_int = 2;
+
+/// The flags of a send or a receive.
+#[derive(Clone, Copy)]
+pub(crate) struct Flags {
+    pub(crate) wait: bool,
+    pub(crate) more: bool,
+}
+
+impl Flags {
+    #[inline(always)]
+    pub(crate) fn read(flags: c_int) -> Result<Flags, Error> {
+        if flags & !(DONTWAIT | SNDMORE) != 0 {
+            return Err(Error::Invalid);
+        }
+        Ok(Flags { wait: flags & DONTWAIT == 0, more: flags & SNDMORE != 0 })
+    }
+}
+
+/// A size as the functions that return ints can say it.
+#[inline(always)]
+pub(crate) fn int_size(size: usize) -> c_int {
+    c_int::try_from(size).unwrap_or(c_int::MAX)
+}
+
+/// The `len` bytes at `data`; null is fine where there are none.
+///
+/// # Safety
+/// Unless it is null, `data` must be good for reading `len` bytes for as long as the result is used.
+#[inline(always)]
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Error> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Error::Fault);
+    }
+    if len > isize::MAX as usize {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: the caller's promise, and checked above.
+    Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
+}
+
+/// As `bytes`, to be written.
+///
+/// # Safety
+/// Unless it is null, `data` must be good for writing `len` bytes, by nobody else, for as long as the result is used.
+#[inline(always)]
+pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a mut [u8], Error> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if data.is_null() {
+        return Err(Error::Fault);
+    }
+    // A length like SIZE_MAX means "enough"; no more than this is ever written.
+    let len = len.min(isize::MAX as usize);
+    // SAFETY: the caller's promise, and checked above.
+    Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
+}
+
+/// A C string that has to be UTF-8.
+///
+/// # Safety
+/// `text` must be null or a C string that stays for as long as the result is used.
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Error> {
+    if text.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Error::Invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_two() {
+        let read = |flags| Flags::read(flags).map(|flags| (flags.wait, flags.more));
+        assert_eq!(read(0), Ok((true, false)));
+        assert_eq!(read(1), Ok((false, false)));
+        assert_eq!(read(3), Ok((false, true)));
+        assert_eq!(read(4), Err(Error::Invalid));
+        assert_eq!(read(-1), Err(Error::Invalid));
+    }
+
+    #[test]
+    fn null_is_nothing_or_a_fault() {
+        let null = std::ptr::null_mut();
+        // SAFETY: null pointers.
+        unsafe {
+            assert_eq!(bytes(null, 0), Ok(&[][..]));
+            assert_eq!(bytes(null, 1), Err(Error::Fault));
+            assert_eq!(bytes_mut(null, 0), Ok(&mut [][..]));
+            assert_eq!(bytes_mut(null, 1), Err(Error::Fault));
+            assert_eq!(text(null.cast()), Err(Error::Fault));
+        }
+    }
+
+    #[test]
+    fn sizes_end_at_int_max() {
+        assert_eq!(int_size(7), 7);
+        assert_eq!(int_size(1 << 40), c_int::MAX);
+    }
+}

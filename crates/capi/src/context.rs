@@ -1,0 +1,61 @@
+//! Contexts: zmq_ctx_new(3), zmq_ctx_set(3), zmq_ctx_get(3), zmq_ctx_shutdown(3), zmq_ctx_term(3).
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use pinnace_engine::{Context, Error};
+
+use crate::guard::guard;
+
+/// A context made before a fork is the parent's: the child can end it, and do nothing else with it.
+fn own(context: *mut c_void) -> Result<Context, Error> {
+    Context::from_raw(context.addr())?.ok_or(Error::Fault)
+}
+
+/// A new context, or NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_new() -> *mut c_void {
+    guard(|| match Context::new()?.into_raw() {
+        0 => Err(Error::NoMemory),
+        raw => Ok(ptr::without_provenance_mut(raw)),
+    })
+}
+
+/// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger times allow.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_term(context: *mut c_void) -> c_int {
+    guard(|| {
+        if let Some(own) = Context::from_raw(context.addr())? {
+            own.terminate()?;
+        }
+        Context::forget_raw(context.addr());
+        Ok(0)
+    })
+}
+
+/// Makes all calls on the context's sockets return ETERM, all but zmq_close.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_shutdown(context: *mut c_void) -> c_int {
+    guard(|| {
+        if let Some(own) = Context::from_raw(context.addr())? {
+            own.shutdown()?;
+        }
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_set(context: *mut c_void, option: c_int, value: c_int) -> c_int {
+    guard(|| own(context)?.set(option, value).map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_get(context: *mut c_void, option: c_int) -> c_int {
+    guard(|| own(context)?.get(option))
+}
+
+/// A new socket of the context, or NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_socket(context: *mut c_void, socket_type: c_int) -> *mut c_void {
+    guard(|| crate::handle::publish(own(context)?.socket(socket_type)?))
+}

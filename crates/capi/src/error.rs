@@ -1,0 +1,116 @@
+//! errno: zmq_errno(3), zmq_strerror(3), zmq_version(3), and what a build can do: zmq_has(3).
+
+use std::ffi::{CStr, c_char, c_int};
+
+use pinnace_engine::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM};
+
+/// libzmq's version whose interface this is.
+const VERSION: [c_int; 3] = [4, 3, 5];
+
+pub(crate) fn set_errno(number: c_int) {
+    // SAFETY: errno is the calling thread's own.
+    unsafe { *libc::__errno_location() = number }
+}
+
+pub(crate) fn errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+/// The number of the last error in this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_errno() -> c_int {
+    errno()
+}
+
+/// What an error number means, in words that stay readable.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
+    let text = match number {
+        EFSM => c"This is not the socket's turn: its state does not allow the call now",
+        ENOCOMPATPROTO => c"The transport does not go with the socket type",
+        ETERM => c"The context was terminated",
+        EMTHREAD => c"There is no I/O thread",
+        // SAFETY: any number will do; the text is static, or the thread's own until its next call.
+        system => return unsafe { libc::strerror(system) },
+    };
+    text.as_ptr()
+}
+
+/// Writes libzmq's version; null pointers are skipped.
+///
+/// # Safety
+/// Each pointer must be null or good for writing an int.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int) {
+    for (to, number) in [major, minor, patch].into_iter().zip(VERSION) {
+        if !to.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { to.write(number) }
+        }
+    }
+}
+
+/// Pinnace's own version.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// 1 where this build has the named capability.
+///
+/// # Safety
+/// `capability` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
+    if capability.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    c_int::from(unsafe { CStr::from_ptr(capability) } == c"ipc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(number: c_int) -> String {
+        // SAFETY: strerror gives C strings.
+        unsafe { CStr::from_ptr(zmq_strerror(number)) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn every_number_has_words() {
+        for own in [EFSM, ENOCOMPATPROTO, ETERM, EMTHREAD] {
+            assert!(!text(own).starts_with("Unknown"), "{own}");
+        }
+        assert_eq!(text(libc::EINVAL), "Invalid argument");
+        assert!(!text(-7).is_empty());
+    }
+
+    #[test]
+    fn version_is_libzmqs_and_ours_is_ours() {
+        let (mut major, mut minor, mut patch) = (0, 0, 0);
+        // SAFETY: three ints, and nulls.
+        unsafe {
+            zmq_version(&mut major, &mut minor, &mut patch);
+            zmq_version(std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        }
+        assert_eq!((major, minor, patch), (4, 3, 5));
+        // SAFETY: a static C string.
+        assert_eq!(unsafe { CStr::from_ptr(pinnace_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn it_has_what_it_has() {
+        // SAFETY: C strings, and null.
+        unsafe {
+            assert_eq!(zmq_has(c"ipc".as_ptr()), 1);
+            for not in [c"curve", c"pgm", c"tipc", c"norm", c"gssapi", c"vmci", c"draft", c"WS", c"IPC", c""]
+            {
+                assert_eq!(zmq_has(not.as_ptr()), 0);
+            }
+            assert_eq!(zmq_has(std::ptr::null()), 0);
+        }
+    }
+}

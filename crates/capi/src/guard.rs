@@ -1,0 +1,104 @@
+//! The boundary: what the engine says becomes what C expects, and a panic stops here.
+//!
+//! ```ignore
+//! guard(|| Ok(0)) // 0
+//! guard(|| Err::<c_int, _>(Error::Invalid)) // -1, errno is EINVAL
+//! ```
+//! Nothing is paid for it where nothing goes wrong: unwinding is by tables.
+
+use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pinnace_engine::Error;
+
+use crate::error::set_errno;
+
+/// What a C function can return; which of its values says that it failed.
+pub(crate) trait Returned {
+    const FAILED: Self;
+}
+
+impl Returned for c_int {
+    const FAILED: c_int = -1;
+}
+
+impl Returned for c_long {
+    const FAILED: c_long = -1;
+}
+
+/// Elapsed times.
+impl Returned for c_ulong {
+    const FAILED: c_ulong = 0;
+}
+
+impl Returned for usize {
+    const FAILED: usize = 0;
+}
+
+impl Returned for () {
+    const FAILED: () = ();
+}
+
+impl Returned for *mut c_void {
+    const FAILED: *mut c_void = std::ptr::null_mut();
+}
+
+impl Returned for *mut c_char {
+    const FAILED: *mut c_char = std::ptr::null_mut();
+}
+
+impl Returned for *const c_char {
+    const FAILED: *const c_char = std::ptr::null();
+}
+
+impl Returned for *mut u8 {
+    const FAILED: *mut u8 = std::ptr::null_mut();
+}
+
+/// Runs `body`. An error or a panic is told by errno and the type's value for failure.
+#[inline(always)]
+pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    // What a panic leaves half done lies behind locks of its own; the caller learns that the object may be unusable.
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => failed(error.errno()),
+        Err(_) => failed(libc::ENOTRECOVERABLE),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn failed<R: Returned>(errno: c_int) -> R {
+    set_errno(errno);
+    R::FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::errno;
+
+    #[test]
+    fn a_value_passes() {
+        set_errno(0);
+        assert_eq!(guard(|| Ok(5)), 5);
+        assert_eq!(errno(), 0);
+    }
+
+    #[test]
+    fn an_error_becomes_errno() {
+        assert_eq!(guard::<c_int>(|| Err(Error::Terminated)), -1);
+        assert_eq!(errno(), pinnace_engine::ETERM);
+        assert!(guard::<*mut c_void>(|| Err(Error::Invalid)).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+
+    #[test]
+    fn a_panic_stops_here() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let outcomes = (guard::<c_int>(|| panic!("on purpose")), guard::<usize>(|| panic!("on purpose")));
+        std::panic::set_hook(hook);
+        assert_eq!((outcomes, errno()), ((-1, 0), libc::ENOTRECOVERABLE));
+    }
+}

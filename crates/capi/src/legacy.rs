@@ -1,0 +1,169 @@
+//! Functions that libzmq keeps for old programs: other names, and frames in iovecs.
+
+use std::ffi::{c_int, c_void};
+
+use libc::iovec;
+use pinnace_engine::{Error, Outgoing, Socket};
+
+use crate::arguments::{Flags, bytes, int_size};
+use crate::context::{zmq_ctx_new, zmq_ctx_set, zmq_ctx_term};
+use crate::error::set_errno;
+use crate::guard::guard;
+use crate::handle::socket;
+use crate::message::{Message, zmq_msg_recv, zmq_msg_send};
+use crate::proxy::zmq_proxy;
+
+const IO_THREADS: c_int = 1;
+
+/// A new context with so many I/O threads, or NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
+    if io_threads < 0 {
+        set_errno(libc::EINVAL);
+        return std::ptr::null_mut();
+    }
+    let context = zmq_ctx_new();
+    if !context.is_null() {
+        zmq_ctx_set(context, IO_THREADS, io_threads);
+    }
+    context
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_term(context: *mut c_void) -> c_int {
+    zmq_ctx_term(context)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_ctx_destroy(context: *mut c_void) -> c_int {
+    zmq_ctx_term(context)
+}
+
+/// A proxy, whatever the type.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_device(_type: c_int, frontend: *mut c_void, backend: *mut c_void) -> c_int {
+    zmq_proxy(frontend, backend, std::ptr::null_mut())
+}
+
+/// # Safety
+/// As for `zmq_msg_send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_sendmsg(handle: *mut c_void, message: *mut Message, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { zmq_msg_send(message, handle, flags) }
+}
+
+/// # Safety
+/// As for `zmq_msg_recv`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_recvmsg(handle: *mut c_void, message: *mut Message, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { zmq_msg_recv(message, handle, flags) }
+}
+
+/// Sends each vector as a frame. With SNDMORE all but the last have more after them. Returns the last one's size.
+///
+/// # Safety
+/// `vectors` must be null or point to `count` vectors of memory that can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_sendiov(
+    handle: *mut c_void,
+    vectors: *mut iovec,
+    count: usize,
+    flags: c_int,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        if vectors.is_null() || count == 0 {
+            return Err(Error::Invalid);
+        }
+        let mut size = 0;
+        for index in 0..count {
+            // SAFETY: the caller's promise.
+            let data = unsafe {
+                let vector = &*vectors.add(index);
+                bytes(vector.iov_base, vector.iov_len)?
+            };
+            socket.send(Outgoing::Bytes(data), flags.more && index + 1 < count, flags.wait)?;
+            size = data.len();
+        }
+        Ok(int_size(size))
+    })
+}
+
+/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3). Writes to `*count`,
+/// and returns, how many there were.
+///
+/// # Safety
+/// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_recviov(
+    handle: *mut c_void,
+    vectors: *mut iovec,
+    count: *mut usize,
+    flags: c_int,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        // SAFETY: the caller's promise.
+        let Some(count) = (unsafe { count.as_mut() }) else { return Err(Error::Invalid) };
+        let room = std::mem::take(count);
+        if vectors.is_null() || room == 0 {
+            return Err(Error::Invalid);
+        }
+        while *count < room {
+            let (vector, more) = receive(socket, flags.wait)?;
+            // SAFETY: the caller's promise.
+            unsafe { vectors.add(*count).write(vector) };
+            *count += 1;
+            if !more {
+                break;
+            }
+        }
+        Ok(int_size(*count))
+    })
+}
+
+/// A frame in memory of malloc(3), and whether more of the message follow.
+fn receive(socket: Socket, wait: bool) -> Result<(iovec, bool), Error> {
+    let frame = Message::receive(socket, wait)?;
+    let data = frame.data();
+    // SAFETY: no conditions; never of no bytes, whose address could be null.
+    let to = unsafe { libc::malloc(data.len().max(1)) };
+    if to.is_null() {
+        return Err(Error::NoMemory);
+    }
+    // SAFETY: so much memory was allocated just now.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), data.len()) };
+    Ok((iovec { iov_base: to, iov_len: data.len() }, frame.more()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::errno;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn a_context_has_the_threads_it_was_asked_for() {
+        let context = zmq_init(2);
+        assert_eq!(crate::context::zmq_ctx_get(context, IO_THREADS), 2);
+        assert_eq!(zmq_term(context), 0);
+        assert_eq!((zmq_ctx_destroy(context), errno()), (-1, libc::EFAULT));
+        assert!(zmq_init(-1).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_refused() {
+        let (mut vector, mut count) = (iovec { iov_base: null_mut(), iov_len: 0 }, 1);
+        // SAFETY: one vector, and null.
+        unsafe {
+            assert_eq!((zmq_sendiov(null_mut(), &mut vector, 1, 0), errno()), (-1, libc::ENOTSOCK));
+            assert_eq!((zmq_recviov(null_mut(), &mut vector, &mut count, 0), errno()), (-1, libc::ENOTSOCK));
+        }
+        assert_eq!((zmq_device(1, null_mut(), null_mut()), errno()), (-1, libc::EFAULT));
+    }
+}

@@ -1,0 +1,262 @@
+//! The 64 bytes of a `zmq_msg_t`.
+//!
+//! ```text
+//!  0  up to 48 bytes of data, or what holds more of them:
+//!     a block (pointer), a body (pointer), or constant bytes (pointer, length)
+//! 48  length of the data that lie here
+//! 49  flags: MORE
+//! 52  kind: says which of these it is, and that it is a message at all
+//! 56  kept for the properties that later versions carry
+//! ```
+//! Nothing points into it, so that it can be moved by memcpy, as bindings do.
+
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::{ptr, slice};
+
+use pinnace_engine::{Body, Error, Frame, Outgoing, Socket};
+
+use super::block::Block;
+
+/// The most bytes that lie in the message itself.
+pub(super) const INLINE_MAX: usize = 48;
+/// The most bytes that are copied into a block; more are a [`Body`].
+pub(super) const BLOCK_MAX: usize = 32 * 1024;
+/// The fewest bytes of a body that are sent by reference: below, a copy costs less.
+pub(crate) const SHARE_MIN: usize = 1024;
+
+/// Kinds. Four bytes, so that what was never initialised is not taken for a message.
+const CLOSED: u32 = 0;
+const INLINE: u32 = 0x506e_4d01;
+const BLOCK: u32 = 0x506e_4d02;
+const BODY: u32 = 0x506e_4d03;
+const CONSTANT: u32 = 0x506e_4d04;
+
+const MORE: u8 = 1;
+
+/// A message as C holds it. Dropping it is closing it.
+#[repr(C)]
+pub struct Message {
+    content: Content,
+    inline_len: u8,
+    flags: u8,
+    _unused: u16,
+    kind: u32,
+    _properties: usize,
+}
+
+const _: () = assert!(size_of::<Message>() == 64 && align_of::<Message>() == 8);
+
+#[repr(C)]
+union Content {
+    inline: [MaybeUninit<u8>; INLINE_MAX],
+    block: ManuallyDrop<Block>,
+    body: ManuallyDrop<Body>,
+    constant: (*mut u8, usize),
+}
+
+/// The same, to be matched.
+enum View<'a> {
+    Inline,
+    Block(&'a Block),
+    Body(&'a Body),
+    Constant(*mut u8, usize),
+}
+
+impl Message {
+    #[inline(always)]
+    fn new(content: Content, kind: u32) -> Message {
+        Message { content, inline_len: 0, flags: 0, _unused: 0, kind, _properties: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn empty() -> Message {
+        Message::new(Content { inline: [MaybeUninit::uninit(); INLINE_MAX] }, INLINE)
+    }
+
+    /// A message of `len` bytes of any content.
+    #[inline]
+    pub(crate) fn with_len(len: usize) -> Result<Message, Error> {
+        if len <= INLINE_MAX {
+            let mut message = Message::empty();
+            message.inline_len = len as u8;
+            return Ok(message);
+        }
+        if len <= BLOCK_MAX {
+            let block = ManuallyDrop::new(Block::with_len(len)?);
+            return Ok(Message::new(Content { block }, BLOCK));
+        }
+        if len > isize::MAX as usize {
+            return Err(Error::NoMemory);
+        }
+        Ok(Message::of_body(Body::with_len(len)?))
+    }
+
+    #[inline]
+    pub(crate) fn copy_of(data: &[u8]) -> Result<Message, Error> {
+        let mut message = Message::with_len(data.len())?;
+        // SAFETY: a fresh message has room for as many bytes as it was made for, and no other holder.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), message.as_ptr(), data.len()) };
+        Ok(message)
+    }
+
+    pub(crate) fn of_body(body: Body) -> Message {
+        Message::new(Content { body: ManuallyDrop::new(body) }, BODY)
+    }
+
+    /// Of bytes that stay for good.
+    pub(crate) fn constant(data: *mut u8, len: usize) -> Message {
+        Message::new(Content { constant: (data, len) }, CONSTANT)
+    }
+
+    /// Receives a frame.
+    #[inline]
+    pub(crate) fn receive(socket: Socket, wait: bool) -> Result<Message, Error> {
+        let mut received = Ok(Message::empty());
+        let more = socket.recv(wait, &mut |frame| {
+            received = match frame {
+                Frame::Bytes { data, .. } => Message::copy_of(data),
+                Frame::Body { body, .. } => Ok(Message::of_body(body)),
+            };
+        })?;
+        let mut message = received?;
+        message.flags = if more { MORE } else { 0 };
+        Ok(message)
+    }
+
+    /// The message at `at`; Fault where there is none.
+    ///
+    /// # Safety
+    /// `at` must be null or point to a `zmq_msg_t` that nobody else uses for as long as the result is used.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(at: *mut Message) -> Result<&'a mut Message, Error> {
+        // SAFETY: the caller's promise.
+        unsafe { Message::at_const(at)? };
+        // SAFETY: as above; it is a message.
+        Ok(unsafe { &mut *at })
+    }
+
+    /// As `at`, to be read only.
+    ///
+    /// # Safety
+    /// `at` must be null or point to a `zmq_msg_t` that nobody changes for as long as the result is used.
+    #[inline(always)]
+    pub(crate) unsafe fn at_const<'a>(at: *const Message) -> Result<&'a Message, Error> {
+        // SAFETY: the caller's promise; whatever the bytes are, they are one.
+        let message = unsafe { at.as_ref() }.ok_or(Error::Fault)?;
+        match message.kind {
+            INLINE..=CONSTANT => Ok(message),
+            _ => Err(Error::Fault),
+        }
+    }
+
+    #[inline(always)]
+    fn view(&self) -> View<'_> {
+        // SAFETY: the kind says which member was written.
+        unsafe {
+            match self.kind {
+                BLOCK => View::Block(&self.content.block),
+                BODY => View::Body(&self.content.body),
+                CONSTANT => View::Constant(self.content.constant.0, self.content.constant.1),
+                _ => View::Inline,
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        match self.view() {
+            View::Inline => self.inline_len.into(),
+            View::Block(block) => block.len(),
+            View::Body(body) => body.len(),
+            View::Constant(_, len) => len,
+        }
+    }
+
+    /// Where the bytes are: for C to read, and to write as the only holder.
+    #[inline(always)]
+    pub(crate) fn as_ptr(&mut self) -> *mut u8 {
+        let inline = &raw mut self.content.inline;
+        match self.view() {
+            View::Inline => inline.cast(),
+            View::Block(block) => block.as_ptr(),
+            View::Body(body) => body.as_ptr(),
+            View::Constant(data, _) => data,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn data(&self) -> &[u8] {
+        let at: *const u8 = match self.view() {
+            View::Inline => (&raw const self.content.inline).cast(),
+            View::Block(block) => block.as_ptr(),
+            View::Body(body) => body.as_ptr(),
+            View::Constant(data, _) => data,
+        };
+        // SAFETY: there are so many bytes there. The compiler never saw all of them written, because it is C's to write them;
+        // what C left out holds whatever the memory held, which C asked to have sent.
+        unsafe { slice::from_raw_parts(at, self.len()) }
+    }
+
+    /// The message as the engine takes it. It keeps what it is, until the caller empties it.
+    #[inline(always)]
+    pub(crate) fn outgoing(&self) -> Outgoing<'_> {
+        match self.view() {
+            View::Body(body) if body.len() >= SHARE_MIN => Outgoing::Body(body.clone()),
+            View::Constant(data, len) if len >= SHARE_MIN => {
+                // SAFETY: zmq_msg_init_data without a free function: the bytes stay, and nobody has to free them.
+                Outgoing::Body(unsafe { Body::foreign(data, len, Box::new(())) })
+            }
+            _ => Outgoing::Bytes(self.data()),
+        }
+    }
+
+    /// Another message of the same content, which is not copied where it lies elsewhere.
+    pub(crate) fn share(&self) -> Message {
+        let (content, kind) = match self.view() {
+            // SAFETY: any bytes are such an array.
+            View::Inline => (Content { inline: unsafe { self.content.inline } }, INLINE),
+            View::Block(block) => (Content { block: ManuallyDrop::new(block.clone()) }, BLOCK),
+            View::Body(body) => (Content { body: ManuallyDrop::new(body.clone()) }, BODY),
+            View::Constant(data, len) => (Content { constant: (data, len) }, CONSTANT),
+        };
+        let mut copy = Message::new(content, kind);
+        (copy.inline_len, copy.flags) = (self.inline_len, self.flags);
+        copy
+    }
+
+    #[inline(always)]
+    pub(crate) fn more(&self) -> bool {
+        self.flags & MORE != 0
+    }
+
+    /// Whether others may see the same bytes.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self.view() {
+            View::Inline => false,
+            View::Block(block) => block.is_shared(),
+            View::Body(body) => body.is_shared(),
+            View::Constant(..) => true,
+        }
+    }
+
+    /// Frees what it holds; it is no message any more.
+    #[inline(always)]
+    pub(crate) fn close(&mut self) {
+        let kind = std::mem::replace(&mut self.kind, CLOSED);
+        // SAFETY: the kind says which member was written, and it is dropped once, because the kind is closed now.
+        unsafe {
+            match kind {
+                BLOCK => ManuallyDrop::drop(&mut self.content.block),
+                BODY => ManuallyDrop::drop(&mut self.content.body),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Message {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.close();
+    }
+}

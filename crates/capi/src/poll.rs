@@ -1,0 +1,135 @@
+//! Waiting for several things: zmq_poll(3).
+
+use std::ffi::{c_int, c_long, c_short, c_void};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use pinnace_engine::{Error, PollItem, Source, poll};
+use smallvec::SmallVec;
+
+use crate::error::errno;
+use crate::guard::guard;
+use crate::handle::socket;
+
+/// zmq_pollitem_t.
+#[repr(C)]
+pub struct Item {
+    socket: *mut c_void,
+    fd: c_int,
+    events: c_short,
+    revents: c_short,
+}
+
+/// Items that are waited for without an allocation.
+const FEW: usize = 16;
+
+/// Waits until something asked for is there, or `timeout` milliseconds; -1 is for ever. Returns how many items have something.
+///
+/// # Safety
+/// `items` must be null or point to `count` items.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
+    guard(|| {
+        let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+        if count == 0 {
+            return sleep(timeout);
+        }
+        if items.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: the caller's promise.
+        let items = unsafe { std::slice::from_raw_parts_mut(items, count) };
+        let mut asked: SmallVec<[PollItem<'_>; FEW]> = SmallVec::new();
+        asked.try_reserve(count).map_err(|_| Error::NoMemory)?;
+        for item in &mut *items {
+            if let Some(source) = item.source()? {
+                asked.push(PollItem { source, events: item.events, revents: 0 });
+            }
+        }
+        let ready =
+            if asked.is_empty() { sleep(timeout)? } else { poll(&mut asked, limit(timeout))? as c_int };
+        let mut answers = asked.iter();
+        for item in items {
+            let answer = if item.is_nothing() { None } else { answers.next() };
+            item.revents = answer.map_or(0, |answer| answer.revents);
+        }
+        Ok(ready)
+    })
+}
+
+impl Item {
+    /// Neither a socket nor a descriptor: poll(2) skips such, and so do we.
+    fn is_nothing(&self) -> bool {
+        self.socket.is_null() && self.fd < 0
+    }
+
+    fn source(&self) -> Result<Option<Source<'static>>, Error> {
+        if self.is_nothing() {
+            return Ok(None);
+        }
+        if !self.socket.is_null() {
+            return socket(self.socket).map(|socket| Some(Source::Socket(socket)));
+        }
+        // SAFETY: not negative; whether it is open is for the kernel to say, which is all that it is used for.
+        Ok(Some(Source::Fd(unsafe { BorrowedFd::borrow_raw(self.fd) })))
+    }
+}
+
+fn limit(timeout: c_long) -> Option<Duration> {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
+}
+
+/// Waits for nothing but the time, or a signal.
+fn sleep(timeout: c_long) -> Result<c_int, Error> {
+    let timeout = timeout.clamp(-1, c_int::MAX.into()) as c_int;
+    // SAFETY: no descriptors.
+    match unsafe { libc::poll(std::ptr::null_mut(), 0, timeout) } {
+        0 => Ok(0),
+        _ => Err(Error::System(errno())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+    use std::time::Instant;
+
+    #[test]
+    fn nothing_to_wait_for_is_a_sleep() {
+        let start = Instant::now();
+        // SAFETY: no items.
+        assert_eq!(unsafe { zmq_poll(null_mut(), 0, 20) }, 0);
+        assert!(start.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn descriptors_and_nothings_go_together() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let item = |fd| Item { socket: null_mut(), fd, events: 1, revents: 9 };
+        let mut items = [item(-1), item(std::os::fd::AsRawFd::as_raw_fd(&reader)), item(-1)];
+        let mut poll = |timeout| {
+            // SAFETY: three items.
+            let ready = unsafe { zmq_poll(items.as_mut_ptr(), 3, timeout) };
+            (ready, items.each_ref().map(|item| item.revents))
+        };
+        assert_eq!(poll(10), (0, [0; 3]));
+        std::io::Write::write_all(&mut writer, b"x").unwrap();
+        assert_eq!(poll(-1), (1, [0, 1, 0]));
+        let mut nothing = [item(-1)];
+        // SAFETY: one item.
+        assert_eq!(unsafe { zmq_poll(nothing.as_mut_ptr(), 1, 1) }, 0);
+        assert_eq!(nothing[0].revents, 0);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let mut item = Item { socket: 8 as *mut c_void, fd: 0, events: 1, revents: 0 };
+        // SAFETY: no items, or one.
+        unsafe {
+            assert_eq!((zmq_poll(null_mut(), 1, 0), errno()), (-1, libc::EFAULT));
+            assert_eq!((zmq_poll(&mut item, -1, 0), errno()), (-1, libc::EINVAL));
+            assert_eq!((zmq_poll(&mut item, 1, 0), errno()), (-1, libc::ENOTSOCK));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Sockets: options, endpoints, and messages from and to plain memory: zmq_send(3), zmq_recv(3).
+
+use std::ffi::{c_char, c_int, c_void};
+
+use pinnace_engine::{Body, Error, Frame, Outgoing};
+
+use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
+use crate::guard::guard;
+use crate::handle::{retire, socket};
+use crate::message::SHARE_MIN;
+
+/// Closes the socket. What it has is still sent, as long as its linger time allows.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        socket.close()?;
+        retire(handle, socket);
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `value` must be null, or good for reading `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_setsockopt(
+    handle: *mut c_void,
+    option: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let value = unsafe { bytes(value, len) };
+        socket(handle)?.set_option(option, value?).map(|()| 0)
+    })
+}
+
+/// # Safety
+/// `len` must be null or point to the length of the memory at `value`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_getsockopt(
+    handle: *mut c_void,
+    option: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        if len.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: not null, and the caller's promise.
+        let room = unsafe { bytes_mut(value, len.read())? };
+        let written = socket.get_option(option, room)?;
+        // SAFETY: as above.
+        unsafe { len.write(written) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| socket(handle)?.bind(unsafe { text(endpoint) }?).map(|()| 0))
+}
+
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| socket(handle)?.connect(unsafe { text(endpoint) }?).map(|()| 0))
+}
+
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_unbind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| socket(handle)?.unbind(unsafe { text(endpoint) }?).map(|()| 0))
+}
+
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_disconnect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| socket(handle)?.disconnect(unsafe { text(endpoint) }?).map(|()| 0))
+}
+
+/// Publishes the socket's events as PAIR at an inproc endpoint; NULL ends that.
+///
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_socket_monitor(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+    events: c_int,
+) -> c_int {
+    guard(|| {
+        let endpoint = match endpoint.is_null() {
+            true => None,
+            // SAFETY: the caller's promise.
+            false => Some(unsafe { text(endpoint) }?),
+        };
+        socket(handle)?.monitor(endpoint, u64::from(events as u32), 1).map(|()| 0)
+    })
+}
+
+/// Sends a copy of the `len` bytes at `data`; returns `len`, at most INT_MAX.
+///
+/// # Safety
+/// `data` must be null or good for reading `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_send(
+    handle: *mut c_void,
+    data: *const c_void,
+    len: usize,
+    flags: c_int,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { bytes(data, len) }?;
+        socket.send(Outgoing::Bytes(data), flags.more, flags.wait)?;
+        Ok(int_size(len))
+    })
+}
+
+/// As `zmq_send`, without a copy where that pays.
+///
+/// # Safety
+/// `data` must be null or good for reading `len` bytes until the process ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_send_const(
+    handle: *mut c_void,
+    data: *const c_void,
+    len: usize,
+    flags: c_int,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { bytes(data, len) }?;
+        let frame = match len < SHARE_MIN {
+            true => Outgoing::Bytes(bytes),
+            // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
+            false => Outgoing::Body(unsafe { Body::foreign(data.cast_mut().cast(), len, Box::new(())) }),
+        };
+        socket.send(frame, flags.more, flags.wait)?;
+        Ok(int_size(len))
+    })
+}
+
+/// Receives a frame into the `len` bytes at `data`; returns its full size, even where that is more than fits.
+///
+/// # Safety
+/// `data` must be null or good for writing `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_recv(handle: *mut c_void, data: *mut c_void, len: usize, flags: c_int) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        // SAFETY: the caller's promise.
+        let room = unsafe { bytes_mut(data, len) }?;
+        let (mut size, mut body) = (0, None);
+        socket.recv(flags.wait, &mut |frame| {
+            let data = frame.data();
+            size = data.len();
+            let fits = size.min(room.len());
+            room[..fits].copy_from_slice(&data[..fits]);
+            // Not dropped here: it may call a free function, and the socket is locked.
+            if let Frame::Body { body: whole, .. } = frame {
+                body = Some(whole);
+            }
+        })?;
+        Ok(int_size(size))
+    })
+}

@@ -1,0 +1,247 @@
+//! Small things: zmq_atomic_counter_new(3) and its family, stopwatches, sleeping, threads.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pinnace_engine::Error;
+
+use crate::guard::guard;
+use crate::registry::Registry;
+
+/// A counter of 0, or NULL. It is C's, until `zmq_atomic_counter_destroy`.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_atomic_counter_new() -> *mut c_void {
+    Box::into_raw(Box::new(AtomicI32::new(0))).cast()
+}
+
+/// # Safety
+/// `counter` must be null or a counter that is not destroyed while the result is used.
+unsafe fn counter<'a>(counter: *mut c_void) -> Result<&'a AtomicI32, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { counter.cast::<AtomicI32>().as_ref() }.ok_or(Error::Fault)
+}
+
+/// # Safety
+/// `handle` must be null or a counter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_atomic_counter_set(handle: *mut c_void, value: c_int) {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { counter(handle) }.map(|counter| counter.store(value, Ordering::SeqCst)))
+}
+
+/// Adds one; returns what it was.
+///
+/// # Safety
+/// `handle` must be null or a counter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_atomic_counter_inc(handle: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { counter(handle) }.map(|counter| counter.fetch_add(1, Ordering::SeqCst)))
+}
+
+/// Takes one away; returns 0 where that leaves none, 1 otherwise.
+///
+/// # Safety
+/// `handle` must be null or a counter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_atomic_counter_dec(handle: *mut c_void) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let before = unsafe { counter(handle) }?.fetch_sub(1, Ordering::SeqCst);
+        Ok(c_int::from(before != 1))
+    })
+}
+
+/// # Safety
+/// `handle` must be null or a counter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_atomic_counter_value(handle: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { counter(handle) }.map(|counter| counter.load(Ordering::SeqCst)))
+}
+
+/// Frees the counter and sets the caller's pointer to NULL.
+///
+/// # Safety
+/// `handle` must be null or point to null or a counter that nobody else uses any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_atomic_counter_destroy(handle: *mut *mut c_void) {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { handle.as_mut() }.ok_or(Error::Fault)?;
+        let counter = std::mem::replace(handle, std::ptr::null_mut());
+        if !counter.is_null() {
+            // SAFETY: made by zmq_atomic_counter_new, and freed once, since the pointer is null now.
+            drop(unsafe { Box::from_raw(counter.cast::<AtomicI32>()) });
+        }
+        Ok(())
+    })
+}
+
+static STOPWATCHES: Registry<Instant> = Registry::new();
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_stopwatch_start() -> *mut c_void {
+    guard(|| Ok(STOPWATCHES.insert(Instant::now())))
+}
+
+/// Microseconds since the start.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_stopwatch_intermediate(watch: *mut c_void) -> c_ulong {
+    guard(|| STOPWATCHES.get(watch).map(|start| start.elapsed().as_micros() as c_ulong))
+}
+
+/// Microseconds since the start. The watch is gone afterwards.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
+    guard(|| STOPWATCHES.remove(watch).map(|start| start.elapsed().as_micros() as c_ulong))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_sleep(seconds: c_int) {
+    thread::sleep(Duration::from_secs(seconds.max(0) as u64));
+}
+
+type ThreadFn = unsafe extern "C" fn(argument: *mut c_void);
+
+/// What a thread is started with.
+struct Start {
+    run: ThreadFn,
+    argument: *mut c_void,
+}
+
+// SAFETY: C hands the argument over to the new thread.
+unsafe impl Send for Start {}
+
+impl Start {
+    fn run(self) {
+        block_signals();
+        // SAFETY: the caller of zmq_threadstart promised that it can be called.
+        unsafe { (self.run)(self.argument) }
+    }
+}
+
+/// Signals are for the program's own threads.
+fn block_signals() {
+    let mut all = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is filled before it is used.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+static THREADS: Registry<Mutex<Option<JoinHandle<()>>>> = Registry::new();
+
+/// Starts a thread that runs `run`; NULL where that fails.
+///
+/// # Safety
+/// `run` must be null or a function that can be called with `argument` on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_threadstart(run: Option<ThreadFn>, argument: *mut c_void) -> *mut c_void {
+    guard(|| {
+        let start = Start { run: run.ok_or(Error::Fault)?, argument };
+        let thread = thread::Builder::new().spawn(move || start.run());
+        let thread = thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+        Ok(THREADS.insert(Mutex::new(Some(thread))))
+    })
+}
+
+/// Waits until the thread ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_threadclose(handle: *mut c_void) {
+    guard(|| {
+        let thread = THREADS.remove(handle)?.lock().take().ok_or(Error::Fault)?;
+        thread.join().map_err(|_| Error::System(libc::ENOTRECOVERABLE))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::errno;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn counters_count() {
+        let mut handle = zmq_atomic_counter_new();
+        // SAFETY: a counter, until it is destroyed; then null.
+        unsafe {
+            assert_eq!(zmq_atomic_counter_inc(handle), 0);
+            assert_eq!(zmq_atomic_counter_inc(handle), 1);
+            assert_eq!(zmq_atomic_counter_value(handle), 2);
+            assert_eq!(zmq_atomic_counter_dec(handle), 1);
+            assert_eq!(zmq_atomic_counter_dec(handle), 0);
+            zmq_atomic_counter_set(handle, 40);
+            assert_eq!(zmq_atomic_counter_value(handle), 40);
+            zmq_atomic_counter_destroy(&mut handle);
+            assert!(handle.is_null());
+            zmq_atomic_counter_destroy(&mut handle);
+            zmq_atomic_counter_destroy(null_mut());
+            zmq_atomic_counter_set(null_mut(), 1);
+            assert_eq!(zmq_atomic_counter_inc(null_mut()), -1);
+            assert_eq!(errno(), libc::EFAULT);
+        }
+    }
+
+    #[test]
+    fn counters_count_from_many_threads() {
+        let mut handle = zmq_atomic_counter_new();
+        let address = handle.expose_provenance();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    for _ in 0..1000 {
+                        // SAFETY: the counter outlives the scope.
+                        unsafe { zmq_atomic_counter_inc(std::ptr::with_exposed_provenance_mut(address)) };
+                    }
+                });
+            }
+        });
+        // SAFETY: a counter.
+        unsafe {
+            assert_eq!(zmq_atomic_counter_value(handle), 4000);
+            zmq_atomic_counter_destroy(&mut handle);
+        }
+    }
+
+    #[test]
+    fn stopwatches_stop_once() {
+        let watch = zmq_stopwatch_start();
+        thread::sleep(Duration::from_millis(2));
+        let so_far = zmq_stopwatch_intermediate(watch);
+        let in_all = zmq_stopwatch_stop(watch);
+        assert!(2000 <= so_far && so_far <= in_all);
+        assert_eq!((zmq_stopwatch_stop(watch), errno()), (0, libc::EFAULT));
+    }
+
+    unsafe extern "C" fn add(argument: *mut c_void) {
+        // SAFETY: the test passes a counter.
+        unsafe { zmq_atomic_counter_inc(argument) };
+    }
+
+    #[test]
+    fn a_thread_runs_and_ends() {
+        let mut handle = zmq_atomic_counter_new();
+        // SAFETY: a counter that outlives the thread.
+        unsafe {
+            let thread = zmq_threadstart(Some(add), handle);
+            assert!(!thread.is_null());
+            zmq_threadclose(thread);
+            assert_eq!(zmq_atomic_counter_value(handle), 1);
+            zmq_threadclose(thread);
+            assert_eq!(errno(), libc::EFAULT);
+            assert!(zmq_threadstart(None, null_mut()).is_null());
+            zmq_atomic_counter_destroy(&mut handle);
+        }
+    }
+
+    #[test]
+    fn no_time_is_slept_for_no_seconds() {
+        zmq_sleep(0);
+        zmq_sleep(-1);
+    }
+}

@@ -1,0 +1,106 @@
+//! The shared object as a program finds it: its name, and what it exports.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Once;
+
+/// All that libzmq 4.3.5 exports in a stable build.
+const STABLE: &str = "
+    zmq_atomic_counter_dec zmq_atomic_counter_destroy zmq_atomic_counter_inc zmq_atomic_counter_new
+    zmq_atomic_counter_set zmq_atomic_counter_value zmq_bind zmq_close zmq_connect zmq_ctx_destroy zmq_ctx_get
+    zmq_ctx_new zmq_ctx_set zmq_ctx_shutdown zmq_ctx_term zmq_curve_keypair zmq_curve_public zmq_device
+    zmq_disconnect zmq_errno zmq_getsockopt zmq_has zmq_init zmq_msg_close zmq_msg_copy zmq_msg_data zmq_msg_get
+    zmq_msg_gets zmq_msg_init zmq_msg_init_data zmq_msg_init_size zmq_msg_more zmq_msg_move zmq_msg_recv
+    zmq_msg_send zmq_msg_set zmq_msg_size zmq_poll zmq_proxy zmq_proxy_steerable zmq_recv zmq_recviov zmq_recvmsg
+    zmq_send zmq_send_const zmq_sendiov zmq_sendmsg zmq_setsockopt zmq_sleep zmq_socket zmq_socket_monitor
+    zmq_stopwatch_intermediate zmq_stopwatch_start zmq_stopwatch_stop zmq_strerror zmq_term zmq_threadclose
+    zmq_threadstart zmq_timers_add zmq_timers_cancel zmq_timers_destroy zmq_timers_execute zmq_timers_new
+    zmq_timers_reset zmq_timers_set_interval zmq_timers_timeout zmq_unbind zmq_version zmq_z85_decode
+    zmq_z85_encode";
+
+/// Of libzmq's draft interface.
+const DRAFT: &str = "
+    zmq_ctx_set_ext zmq_ctx_get_ext zmq_join zmq_leave zmq_connect_peer zmq_disconnect_peer zmq_msg_set_routing_id
+    zmq_msg_routing_id zmq_msg_set_group zmq_msg_group zmq_msg_init_buffer zmq_poller_new zmq_poller_destroy
+    zmq_poller_size zmq_poller_add zmq_poller_modify zmq_poller_remove zmq_poller_wait zmq_poller_wait_all
+    zmq_poller_fd zmq_poller_add_fd zmq_poller_modify_fd zmq_poller_remove_fd zmq_socket_get_peer_state
+    zmq_socket_monitor_versioned zmq_socket_monitor_pipes_stats zmq_ppoll";
+
+/// The library, built as this test was, loaded.
+struct Library(*mut c_void);
+
+impl Library {
+    /// Cargo builds no shared object for tests by itself.
+    fn path() -> PathBuf {
+        static BUILT: Once = Once::new();
+        BUILT.call_once(|| {
+            let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+            let arguments =
+                ["build", "--offline", "--quiet", "--package", "pinnace-capi", "--profile", profile];
+            let mut cargo = Command::new(env!("CARGO"));
+            let status = cargo.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+            assert!(status.unwrap().success());
+        });
+        let test = std::env::current_exe().unwrap();
+        // Beside the folder of the test itself.
+        test.ancestors().nth(2).unwrap().join("libpinnace.so")
+    }
+
+    fn load() -> Library {
+        let path = CString::new(Library::path().to_str().unwrap()).unwrap();
+        // SAFETY: a C string; the library's initialisers have no conditions.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!library.is_null());
+        Library(library)
+    }
+
+    fn find(&self, name: &str) -> *mut c_void {
+        let name = CString::new(name).unwrap();
+        // SAFETY: a library that stays loaded, and a C string.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+
+    /// Of this library itself, not of one that it needs.
+    fn exports(&self, name: &str) -> bool {
+        let at = self.find(name);
+        // SAFETY: zeros are a valid Dl_info, and it is read only where dladdr filled it.
+        let file = unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            if at.is_null() || libc::dladdr(at, &mut info) == 0 {
+                return false;
+            }
+            CStr::from_ptr(info.dli_fname).to_str().unwrap().to_owned()
+        };
+        file == Library::path().to_str().unwrap()
+    }
+}
+
+#[test]
+fn every_stable_function_is_there_and_no_draft_one() {
+    let library = Library::load();
+    let stable: Vec<&str> = STABLE.split_whitespace().collect();
+    assert_eq!(stable.len(), 70);
+    for name in stable {
+        assert!(library.exports(name), "{name}");
+    }
+    for name in DRAFT.split_whitespace() {
+        assert!(!library.exports(name), "{name}");
+    }
+    assert!(library.exports("pinnace_version"));
+}
+
+#[test]
+fn functions_work_through_the_library() {
+    let library = Library::load();
+    // SAFETY: the function's C signature.
+    let has: extern "C" fn(*const c_char) -> i32 = unsafe { std::mem::transmute(library.find("zmq_has")) };
+    assert_eq!((has(c"ipc".as_ptr()), has(c"curve".as_ptr())), (1, 0));
+}
+
+#[test]
+fn its_name_is_libzmqs() {
+    let object = std::fs::read(Library::path()).unwrap();
+    let name = b"\0libzmq.so.5\0";
+    assert!(object.windows(name.len()).any(|bytes| bytes == name));
+}

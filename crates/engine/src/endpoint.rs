@@ -1,0 +1,212 @@
+//! Endpoints: "transport://address", read for binding or for connecting.
+//!
+//! Pure: nothing is looked up. A name stays a name ([`Host::Name`]); whether an interface or a host is called so is asked later,
+//! off the socket's path. What is accepted is what zmq_tcp(7), zmq_ipc(7) and zmq_inproc(7) describe.
+//!
+//! ```ignore
+//! let endpoint = Endpoint::parse("tcp://*:5555", Role::Bind)?;
+//! assert_eq!(endpoint, Endpoint::Tcp(TcpEndpoint { host: Host::Any, port: 5555, source: None }));
+//! ```
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use pinnace_sys::Errno;
+
+use crate::error::Error;
+
+/// What an endpoint is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Bind,
+    Connect,
+}
+
+/// Where a socket is bound, or connects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    Tcp(TcpEndpoint),
+    Ipc(IpcEndpoint),
+    /// The name, 1 to 255 bytes.
+    Inproc(String),
+}
+
+/// "tcp://host:port", and for connecting also "tcp://source;host:port".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpEndpoint {
+    pub host: Host,
+    /// 0: any that is free.
+    pub port: u16,
+    /// The address and port to connect from.
+    pub source: Option<(Host, u16)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// `*`: all interfaces.
+    Any,
+    /// An address; IPv6 ones may name their zone, an interface's name or number.
+    Ip(IpAddr, Option<String>),
+    /// An interface (to bind, or as a source), or a host.
+    Name(String),
+}
+
+/// "ipc://path", "ipc://@name", "ipc://*".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IpcEndpoint {
+    /// A path of the file system, at most 107 bytes.
+    Path(String),
+    /// A name in Linux' abstract namespace, without the `@`.
+    Abstract(String),
+    /// `*`: a path that the transport makes up; only to bind.
+    Any,
+}
+
+/// sun_path has 108 bytes, and a NUL at its end (unix(7)).
+const IPC_MAX: usize = 107;
+const INPROC_MAX: usize = 255;
+/// The longest host name (RFC 1035, section 2.3.4).
+const NAME_MAX: usize = 255;
+/// Transports that libzmq knows and that are not built yet are as unknown as any other.
+const SCHEMES: [&str; 3] = ["tcp", "ipc", "inproc"];
+
+impl Endpoint {
+    /// Reads `text`.
+    ///
+    /// Errors: `Transport` for a transport that is not there, `System(ENAMETOOLONG)` for a path that is too long, `Invalid` for
+    /// all that cannot be read.
+    pub fn parse(text: &str, role: Role) -> Result<Endpoint, Error> {
+        let (scheme, address) = text.split_once("://").ok_or(Error::Invalid)?;
+        if scheme.is_empty() || address.is_empty() || text.contains('\0') {
+            return Err(Error::Invalid);
+        }
+        match scheme {
+            "tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tcp),
+            "ipc" => IpcEndpoint::parse(address, role).map(Endpoint::Ipc),
+            "inproc" if address.len() > INPROC_MAX => Err(Error::Invalid),
+            "inproc" => Ok(Endpoint::Inproc(address.to_owned())),
+            _ => Err(Error::Transport),
+        }
+    }
+
+    /// The transport's name.
+    pub fn transport(&self) -> &'static str {
+        let [tcp, ipc, inproc] = SCHEMES;
+        match self {
+            Endpoint::Tcp(_) => tcp,
+            Endpoint::Ipc(_) => ipc,
+            Endpoint::Inproc(_) => inproc,
+        }
+    }
+}
+
+impl TcpEndpoint {
+    fn parse(address: &str, role: Role) -> Result<TcpEndpoint, Error> {
+        let (source, destination) = match (address.split_once(';'), role) {
+            (None, _) => (None, address),
+            (Some((source, destination)), Role::Connect) => {
+                (Some(host_and_port(source, Role::Bind)?), destination)
+            }
+            (Some(_), Role::Bind) => return Err(Error::Invalid),
+        };
+        let (host, port) = host_and_port(destination, role)?;
+        Ok(TcpEndpoint { host, port, source })
+    }
+}
+
+/// "host:port"; the last colon is the one, since IPv6 addresses have more.
+fn host_and_port(text: &str, role: Role) -> Result<(Host, u16), Error> {
+    let (host, port) = text.rsplit_once(':').ok_or(Error::Invalid)?;
+    Ok((Host::parse(host, role)?, port_number(port, role)?))
+}
+
+fn port_number(text: &str, role: Role) -> Result<u16, Error> {
+    match text {
+        "*" if role == Role::Bind => Ok(0),
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().map_err(|_| Error::Invalid),
+        _ => Err(Error::Invalid),
+    }
+}
+
+impl Host {
+    fn parse(text: &str, role: Role) -> Result<Host, Error> {
+        if text == "*" {
+            return if role == Role::Bind { Ok(Host::Any) } else { Err(Error::Invalid) };
+        }
+        let bracketed = text.strip_prefix('[');
+        let inner = match bracketed {
+            Some(rest) => rest.strip_suffix(']').ok_or(Error::Invalid)?,
+            None => text,
+        };
+        if let Some((ip, zone)) = inner.split_once('%') {
+            let ip: Ipv6Addr = ip.parse().map_err(|_| Error::Invalid)?;
+            let zone = name(zone).ok_or(Error::Invalid)?;
+            return Ok(Host::Ip(ip.into(), Some(zone)));
+        }
+        if let Ok(ip) = inner.parse() {
+            return Ok(Host::Ip(ip, None));
+        }
+        match name(inner) {
+            Some(name) if bracketed.is_none() => Ok(Host::Name(name)),
+            _ => Err(Error::Invalid),
+        }
+    }
+}
+
+/// A name that a host, an interface or a zone could have.
+fn name(text: &str) -> Option<String> {
+    let bad = |c: char| c.is_whitespace() || c.is_control() || ":/;[]*%@".contains(c);
+    (!text.is_empty() && text.len() <= NAME_MAX && !text.contains(bad)).then(|| text.to_owned())
+}
+
+impl IpcEndpoint {
+    fn parse(address: &str, role: Role) -> Result<IpcEndpoint, Error> {
+        if address.len() > IPC_MAX {
+            return Err(Error::from(Errno::NAMETOOLONG));
+        }
+        match (address, address.strip_prefix('@')) {
+            ("*", _) if role == Role::Bind => Ok(IpcEndpoint::Any),
+            ("*", _) | (_, Some("")) => Err(Error::Invalid),
+            (_, Some(name)) => Ok(IpcEndpoint::Abstract(name.to_owned())),
+            (path, None) => Ok(IpcEndpoint::Path(path.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.transport())?;
+        match self {
+            Endpoint::Tcp(tcp) => tcp.fmt(f),
+            Endpoint::Ipc(IpcEndpoint::Path(path)) => f.write_str(path),
+            Endpoint::Ipc(IpcEndpoint::Abstract(name)) => write!(f, "@{name}"),
+            Endpoint::Ipc(IpcEndpoint::Any) => f.write_str("*"),
+            Endpoint::Inproc(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for TcpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((host, port)) = &self.source {
+            write!(f, "{host}:{port};")?;
+        }
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Any => f.write_str("*"),
+            Host::Ip(IpAddr::V4(ip), _) => ip.fmt(f),
+            Host::Ip(IpAddr::V6(ip), None) => write!(f, "[{ip}]"),
+            Host::Ip(IpAddr::V6(ip), Some(zone)) => write!(f, "[{ip}%{zone}]"),
+            Host::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "endpoint_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! Endpoints that are one and endpoints that are none.
+
+use super::Role::*;
+use super::*;
+
+fn tcp(host: Host, port: u16) -> Endpoint {
+    Endpoint::Tcp(TcpEndpoint { host, port, source: None })
+}
+
+fn ip(text: &str) -> Host {
+    Host::Ip(text.parse().unwrap(), None)
+}
+
+fn called(name: &str) -> Host {
+    Host::Name(name.to_owned())
+}
+
+#[test]
+fn what_can_be_bound() {
+    for (text, expected) in [
+        ("tcp://*:5555", tcp(Host::Any, 5555)),
+        ("tcp://*:*", tcp(Host::Any, 0)),
+        ("tcp://*:0", tcp(Host::Any, 0)),
+        ("tcp://127.0.0.1:*", tcp(ip("127.0.0.1"), 0)),
+        ("tcp://lo:*", tcp(called("lo"), 0)),
+        ("tcp://eth0.7:65535", tcp(called("eth0.7"), 65_535)),
+        ("tcp://[::1]:80", tcp(ip("::1"), 80)),
+        ("tcp://::1:80", tcp(ip("::1"), 80)),
+        ("tcp://[::]:*", tcp(ip("::"), 0)),
+        ("tcp://[127.0.0.1]:1", tcp(ip("127.0.0.1"), 1)),
+        ("tcp://[fe80::1%lo]:1", tcp(Host::Ip("fe80::1".parse().unwrap(), Some("lo".into())), 1)),
+        ("tcp://localhost:1", tcp(called("localhost"), 1)),
+        ("ipc:///tmp/feed", Endpoint::Ipc(IpcEndpoint::Path("/tmp/feed".into()))),
+        ("ipc://feed", Endpoint::Ipc(IpcEndpoint::Path("feed".into()))),
+        ("ipc://@feed", Endpoint::Ipc(IpcEndpoint::Abstract("feed".into()))),
+        ("ipc://*", Endpoint::Ipc(IpcEndpoint::Any)),
+        ("inproc://a b://c", Endpoint::Inproc("a b://c".into())),
+    ] {
+        assert_eq!(Endpoint::parse(text, Bind), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_can_be_connected_to() {
+    let from = |source, host, port| Endpoint::Tcp(TcpEndpoint { host, port, source: Some(source) });
+    for (text, expected) in [
+        ("tcp://server.example:5555", tcp(called("server.example"), 5555)),
+        ("tcp://10.0.0.1:1", tcp(ip("10.0.0.1"), 1)),
+        ("tcp://[2001:db8::1]:1", tcp(ip("2001:db8::1"), 1)),
+        ("tcp://eth1:0;server:5555", from((called("eth1"), 0), called("server"), 5555)),
+        ("tcp://10.0.0.2:99;10.0.0.1:1", from((ip("10.0.0.2"), 99), ip("10.0.0.1"), 1)),
+        ("tcp://*:*;[::1]:1", from((Host::Any, 0), ip("::1"), 1)),
+        ("ipc://@feed", Endpoint::Ipc(IpcEndpoint::Abstract("feed".into()))),
+        ("inproc://feed", Endpoint::Inproc("feed".into())),
+    ] {
+        assert_eq!(Endpoint::parse(text, Connect), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_endpoint() {
+    for text in [
+        "",
+        "tcp",
+        "tcp:",
+        "tcp:/",
+        "tcp://",
+        "://x",
+        "tcp://*",
+        "tcp://*:",
+        "tcp://*:65536",
+        "tcp://*:-1",
+        "tcp://*:+1",
+        "tcp://*:1x",
+        "tcp://*: 1",
+        "tcp://:1",
+        "tcp://a:b:c",
+        "tcp://[::1:1",
+        "tcp://::1]:1",
+        "tcp://[lo]:1",
+        "tcp://%lo:1",
+        "tcp://[::1%]:1",
+        "tcp://[1.2.3.4%lo]:1",
+        "tcp://a b:1",
+        "tcp:// a:1",
+        "tcp://a/b:1",
+        "tcp://;a:1",
+        "tcp://a:1;",
+        "tcp://a:1;b:2;c:3",
+        "tcp://a\0:1",
+        "ipc://",
+        "ipc://@",
+        "inproc://",
+    ] {
+        assert_eq!(Endpoint::parse(text, Bind), Err(Error::Invalid), "bind {text}");
+        assert_eq!(Endpoint::parse(text, Connect), Err(Error::Invalid), "connect {text}");
+    }
+    for text in ["tcp://*:1", "tcp://a:*", "ipc://*"] {
+        assert_eq!(Endpoint::parse(text, Connect), Err(Error::Invalid), "connect {text}");
+    }
+    assert_eq!(Endpoint::parse("tcp://lo:0;a:1", Bind), Err(Error::Invalid));
+}
+
+#[test]
+fn transports_that_are_not_there() {
+    let schemes =
+        ["udp", "ws", "wss", "pgm", "epgm", "norm", "tipc", "vmci", "vsock", "tls", "foo", "TCP", " tcp"];
+    for scheme in schemes {
+        let text = format!("{scheme}://127.0.0.1:1");
+        assert_eq!(Endpoint::parse(&text, Bind), Err(Error::Transport), "{text}");
+        assert_eq!(Endpoint::parse(&text, Connect), Err(Error::Transport), "{text}");
+    }
+}
+
+#[test]
+fn lengths_have_limits() {
+    let too_long = Err(Error::System(Errno::NAMETOOLONG.raw_os_error()));
+    let of = |prefix: &str, len| format!("{prefix}{}", "a".repeat(len));
+    assert!(Endpoint::parse(&of("ipc:///", 106), Bind).is_ok());
+    assert_eq!(Endpoint::parse(&of("ipc:///", 107), Bind), too_long);
+    assert!(Endpoint::parse(&of("ipc://@", 106), Bind).is_ok());
+    assert_eq!(Endpoint::parse(&of("ipc://@", 107), Connect), too_long);
+    assert!(Endpoint::parse(&of("inproc://", 255), Bind).is_ok());
+    assert_eq!(Endpoint::parse(&of("inproc://", 256), Bind), Err(Error::Invalid));
+    assert_eq!(Endpoint::parse(&(of("tcp://", 256) + ":1"), Connect), Err(Error::Invalid));
+}
+
+#[test]
+fn what_is_shown_reads_back() {
+    for text in [
+        "tcp://*:0",
+        "tcp://[::1]:80",
+        "tcp://[fe80::1%eth0]:1",
+        "tcp://1.2.3.4:5",
+        "tcp://lo:1",
+        "ipc://*",
+        "ipc://@x",
+        "ipc://x",
+        "inproc://x",
+    ] {
+        assert_eq!(Endpoint::parse(text, Bind).unwrap().to_string(), text);
+    }
+    let text = "tcp://eth1:0;server:5555";
+    assert_eq!(Endpoint::parse(text, Connect).unwrap().to_string(), text);
+}
+
+/// Strings made of the pieces that endpoints are made of: none panics, and what is read shows and reads back as the same.
+#[test]
+fn no_string_is_too_strange() {
+    const PIECES: &[&str] = &[
+        "tcp",
+        "ipc",
+        "inproc",
+        "udp",
+        "://",
+        ":",
+        "/",
+        ";",
+        "*",
+        "[",
+        "]",
+        "%",
+        "@",
+        "::1",
+        "127.0.0.1",
+        "lo",
+        "0",
+        "65535",
+        "65536",
+        "é",
+        "\0",
+        " ",
+        "",
+        "-",
+        ".",
+    ];
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for _ in 0..200_000 {
+        let start = ["", "tcp://", "ipc://", "inproc://"][next(4)];
+        let tail = (0..next(9)).map(|_| PIECES[next(PIECES.len())]);
+        let text: String = std::iter::once(start).chain(tail).collect();
+        for role in [Bind, Connect] {
+            if let Ok(endpoint) = Endpoint::parse(&text, role) {
+                assert_eq!(Endpoint::parse(&endpoint.to_string(), role), Ok(endpoint), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The way in of a link: from the kernel to the incoming queue.
+
+use std::sync::atomic::Ordering;
+
+use pinnace_ring::{Intake, Producer, Refused, Verdict};
+use pinnace_sys::{Errno, net};
+use pinnace_zmtp::command::{self, Command};
+use pinnace_zmtp::{Error, Version};
+
+use super::Link;
+use super::v1::FromV1;
+use crate::hub::Mail;
+
+/// Bytes that one call reads at most, so that nobody is held up for long.
+const ROUND_BYTES: usize = 512 * 1024;
+/// A read of so many bytes says that the peer is streaming, and that the next read finds something too.
+const STREAMING_BYTES: usize = 16 * 1024;
+
+pub(super) struct Rx {
+    intake: Option<Intake>,
+    from_v1: Option<(FromV1, Vec<u8>)>,
+    /// The queue is at its mark; its consumer reads on when it has made room.
+    stalled: bool,
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadOutcome {
+    /// Bytes.
+    Some,
+    /// Nothing, for now.
+    None,
+    /// The queue is full, or the connection has ended.
+    Stopped,
+}
+
+impl Rx {
+    pub(super) fn new(intake: Intake, version: Version) -> Rx {
+        let from_v1 = version.uses_v1_framing().then(Default::default);
+        Rx { intake: Some(intake), from_v1, stalled: false }
+    }
+
+    pub(super) fn take(&mut self) -> Option<Producer> {
+        Some(self.intake.take()?.into_queue())
+    }
+}
+
+impl Link {
+    /// Reads what is there, as far as the queue has room for it.
+    pub(crate) fn read(&self) -> ReadOutcome {
+        let mut rx = self.rx.lock();
+        let mut left = ROUND_BYTES;
+        let mut outcome = ReadOutcome::None;
+        while left > 0 && !self.is_broken() {
+            let Some(intake) = &mut rx.intake else { return ReadOutcome::Stopped };
+            if !intake.queue().has_room() && !intake.queue().want_room() {
+                if !std::mem::replace(&mut rx.stalled, true) {
+                    self.watch_for(|watching| watching.read = false);
+                }
+                return ReadOutcome::Stopped;
+            }
+            let (taken, room) = match self.read_once(&mut rx) {
+                Ok(found) => found,
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    self.fail();
+                    return ReadOutcome::Stopped;
+                }
+            };
+            outcome = ReadOutcome::Some;
+            self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
+            left = left.saturating_sub(taken);
+            if taken < room {
+                break;
+            }
+        }
+        if std::mem::take(&mut rx.stalled) {
+            self.watch_for(|watching| watching.read = true);
+        }
+        outcome
+    }
+
+    /// Whether to read before being told that there is something to read.
+    pub(crate) fn reading_pays(&self) -> bool {
+        self.read_pays.load(Ordering::Relaxed)
+    }
+
+    /// Reads for a receiver that has nothing: if that finds nothing, the next one waits to be told.
+    pub(crate) fn try_read(&self) -> ReadOutcome {
+        let outcome = self.read();
+        if outcome != ReadOutcome::Some {
+            self.read_pays.store(false, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// One system call: how many bytes it gave, and how many it could have given.
+    fn read_once(&self, rx: &mut Rx) -> Result<(usize, usize), Errno> {
+        let Some(intake) = &mut rx.intake else { return Err(Errno::AGAIN) };
+        if let Some((from_v1, buffer)) = &mut rx.from_v1 {
+            let mut raw = [0; 4096];
+            let taken = net::read(&self.fd, &mut raw, &mut [])?;
+            buffer.clear();
+            let fed = from_v1.translate(&raw[..taken], buffer).is_ok() && intake.feed(buffer).is_ok();
+            if !fed || taken == 0 {
+                return Err(Errno::PROTO);
+            }
+            self.after_read(intake)?;
+            return Ok((taken, raw.len()));
+        }
+        let (first, second) = intake.space().map_err(|_| Errno::NOMEM)?;
+        let room = first.len() + second.len();
+        let taken = net::read(&self.fd, first, second)?;
+        if taken == 0 {
+            return Err(Errno::PIPE);
+        }
+        intake.filled(taken);
+        self.after_read(intake)?;
+        Ok((taken, room))
+    }
+
+    /// Bytes that came behind the handshake.
+    pub(crate) fn feed(&self, bytes: &[u8]) {
+        let mut rx = self.rx.lock();
+        let rx = &mut *rx;
+        let Some(intake) = &mut rx.intake else { return };
+        let fed = match &mut rx.from_v1 {
+            Some((from_v1, buffer)) => {
+                buffer.clear();
+                from_v1.translate(bytes, buffer).is_ok() && intake.feed(buffer).is_ok()
+            }
+            None => intake.feed(bytes).is_ok(),
+        };
+        if !fed || self.after_read(intake).is_err() {
+            self.fail();
+        }
+    }
+
+    fn after_read(&self, intake: &mut Intake) -> Result<(), Errno> {
+        self.last_read.store(self.now(), Ordering::Relaxed);
+        match intake.parse(|body| self.on_command(body)) {
+            Ok(told) => {
+                if told {
+                    self.hub.post(Mail::Readable(self.pipe));
+                }
+                Ok(())
+            }
+            Err(refused) => {
+                // Whole messages before it are delivered; a consumer that is parked looks again when the pipe ends.
+                self.hub.post(Mail::Readable(self.pipe));
+                Err(match refused {
+                    Refused::TooLarge(_) | Refused::TooManyParts => Errno::MSGSIZE,
+                    Refused::NoMemory => Errno::NOMEM,
+                    Refused::CommandInsideMessage | Refused::Command(_) => Errno::PROTO,
+                })
+            }
+        }
+    }
+
+    fn on_command(&self, body: &[u8]) -> Result<Verdict, Error> {
+        match command::parse(body)? {
+            Command::Ping { context, ttl_ds } => {
+                if self.peer_ttl_ds.swap(ttl_ds.into(), Ordering::Relaxed) == 0 && ttl_ds > 0 {
+                    self.io.send(crate::reactor::Command::AwaitPeer(self.hub.clone(), self.pipe));
+                }
+                let mut pong = Vec::new();
+                command::encode_pong(context, &mut pong);
+                self.send_control(&pong);
+            }
+            Command::Subscribe(_) | Command::Cancel(_) if self.config.keeps_subscriptions => {
+                return Ok(Verdict::Keep);
+            }
+            // PONG has done its work by being read; what nobody knows is passed over, as libzmq does.
+            _ => {}
+        }
+        Ok(Verdict::Drop)
+    }
+
+    /// Reads and drops what is there. True: the peer has ended its side.
+    pub(super) fn discard_input(&self) -> bool {
+        let mut sink = [0; 16 * 1024];
+        for _ in 0..64 {
+            match net::read(&self.fd, &mut sink, &mut []) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,264 @@
+//! The way out of a link: from the outgoing queue to the kernel.
+
+use pinnace_ring::{Body, COMMAND, Consumer, Heads, MORE};
+use pinnace_sys::{Errno, net};
+use pinnace_zmtp::{Version, command, frame, subscription, v1};
+use std::io::IoSlice;
+use std::sync::atomic::Ordering;
+
+use super::Link;
+
+/// Bytes that one call writes at most, so that nobody is held up for long.
+const ROUND_BYTES: usize = 1 << 20;
+/// Bytes that are encoded anew at once, for peers that do not take the queue's own form.
+const ENCODE_BYTES: usize = 64 * 1024;
+/// Bytes of answers to PING that may wait; a peer that sends more without reading is cut off.
+const CONTROL_MAX: usize = 16 * 1024;
+
+pub(super) struct Tx {
+    outgoing: Option<Consumer>,
+    /// Commands of the link's own; they go before anything in the queue.
+    control: Vec<u8>,
+    /// Frames encoded anew, and how many of their bytes were written.
+    encoded: Vec<u8>,
+    encoded_sent: usize,
+    heads: Heads,
+    /// Nothing more is going to be written.
+    shut: bool,
+}
+
+enum Round {
+    /// The queue is empty.
+    Empty,
+    /// The kernel takes no more for now.
+    Blocked,
+    /// There may be more; it was enough for now.
+    Enough,
+    Failed,
+}
+
+impl Tx {
+    pub(super) fn new(outgoing: Consumer) -> Tx {
+        Tx {
+            outgoing: Some(outgoing),
+            control: Vec::new(),
+            encoded: Vec::new(),
+            encoded_sent: 0,
+            heads: [[0; 9]; pinnace_ring::SLICES],
+            shut: false,
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Option<Consumer> {
+        let mut outgoing = self.outgoing.take()?;
+        outgoing.rewind();
+        Some(outgoing)
+    }
+
+    fn has_work(&mut self) -> bool {
+        !self.control.is_empty()
+            || self.encoded_sent < self.encoded.len()
+            || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
+    }
+}
+
+impl Link {
+    /// Writes what has gathered.
+    pub(crate) fn flush(&self) {
+        let mut done = Vec::new();
+        let mut tx = self.tx.lock();
+        if self.is_broken() || tx.outgoing.is_none() {
+            return;
+        }
+        self.gathering.store(false, Ordering::Relaxed);
+        let round = self.round(&mut tx, &mut done);
+        let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
+        let blocked = matches!(round, Round::Blocked);
+        if blocked != self.blocked.load(Ordering::Relaxed) {
+            self.blocked.store(blocked, Ordering::Relaxed);
+            self.watch_for(|watching| watching.write = blocked);
+            if !blocked {
+                self.be_watched(); // A sender may have seen it blocked just now, and left its message.
+            }
+        }
+        drop(tx);
+        drop(done); // Their owners' code runs here, with no lock held.
+        if matches!(round, Round::Failed) {
+            self.fail();
+        }
+        self.last_write.store(self.now(), Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.room_made(wanted);
+    }
+
+    /// Writes what has gathered, if it has and the kernel takes it.
+    pub(crate) fn flush_gathered(&self) {
+        if self.gathering.load(Ordering::Relaxed) && !self.is_blocked() {
+            self.flush();
+        }
+    }
+
+    /// Whether our side was shut: all is written.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.tx.lock().shut
+    }
+
+    /// Writes what a sender left behind and has not written since the last call. True: the link is in use.
+    pub(crate) fn flush_left(&self) -> bool {
+        let writes = self.writes.load(Ordering::Relaxed);
+        let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;
+        if !idle {
+            return true;
+        }
+        let left = self.has_unwritten();
+        if left && !self.is_blocked() {
+            self.flush();
+            self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        left
+    }
+
+    fn round(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Round {
+        let mut left = ROUND_BYTES;
+        loop {
+            if let Some(stopped) = self.write_control(tx) {
+                return stopped;
+            }
+            let written = if self.reencodes() { self.write_encoded(tx) } else { self.write_queue(tx, done) };
+            match written {
+                None => return Round::Empty,
+                Some(Ok((taken, whole))) => {
+                    self.pacing_fails.store(false, Ordering::Relaxed);
+                    if !whole {
+                        return Round::Blocked;
+                    }
+                    left = left.saturating_sub(taken);
+                    if left == 0 {
+                        return Round::Enough;
+                    }
+                }
+                Some(Err(Errno::AGAIN)) => return Round::Blocked,
+                Some(Err(_)) => return Round::Failed,
+            }
+        }
+    }
+
+    /// Writes the commands that wait, where no frame is cut open. Some: the round is over.
+    fn write_control(&self, tx: &mut Tx) -> Option<Round> {
+        if tx.control.is_empty() || tx.encoded_sent < tx.encoded.len() {
+            return None;
+        }
+        if !tx.outgoing.as_ref()?.is_at_frame() {
+            return None;
+        }
+        match net::write(&self.fd, &[IoSlice::new(&tx.control)]) {
+            Ok(taken) if taken == tx.control.len() => {
+                tx.control.clear();
+                None
+            }
+            Ok(taken) => {
+                tx.control.drain(..taken);
+                Some(Round::Blocked)
+            }
+            Err(Errno::AGAIN) => Some(Round::Blocked),
+            Err(_) => Some(Round::Failed),
+        }
+    }
+
+    /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
+    fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
+        let queue = tx.outgoing.as_mut()?;
+        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(&self.fd, slices) {
+            Ok(taken) => (taken, Ok((taken, taken == bytes))),
+            Err(error) => (0, Err(error)),
+        })
+    }
+
+    /// Whether the peer takes another form than the queue's.
+    fn reencodes(&self) -> bool {
+        let version = self.config.version;
+        version.uses_v1_framing() || (version < Version::V3_1 && self.config.sends_subscriptions)
+    }
+
+    fn write_encoded(&self, tx: &mut Tx) -> Option<Result<(usize, bool), Errno>> {
+        if tx.encoded_sent == tx.encoded.len() {
+            tx.encoded.clear();
+            tx.encoded_sent = 0;
+            let (queue, out, version) = (tx.outgoing.as_mut()?, &mut tx.encoded, self.config.version);
+            while out.len() < ENCODE_BYTES
+                && queue.pop(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
+            {
+            }
+            if out.is_empty() {
+                return None;
+            }
+        }
+        let rest = &tx.encoded[tx.encoded_sent..];
+        let result = net::write(&self.fd, &[IoSlice::new(rest)]);
+        Some(result.map(|taken| {
+            tx.encoded_sent += taken;
+            (taken, tx.encoded_sent == tx.encoded.len())
+        }))
+    }
+
+    /// Puts a command of the link's own (a whole frame) before everything else, and writes.
+    pub(crate) fn send_control(&self, frame: &[u8]) {
+        let mut tx = self.tx.lock();
+        if tx.control.len() + frame.len() > CONTROL_MAX {
+            drop(tx);
+            self.cut();
+            return;
+        }
+        tx.control.extend_from_slice(frame);
+        drop(tx);
+        if !self.is_blocked() {
+            self.flush();
+        }
+    }
+
+    /// Whether senders have left something behind.
+    fn has_unwritten(&self) -> bool {
+        self.tx.lock().has_work()
+    }
+
+    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True: it is done.
+    pub(crate) fn closes(&self) -> bool {
+        if self.is_broken() {
+            return true;
+        }
+        if !self.is_blocked() {
+            self.flush();
+        }
+        let mut tx = self.tx.lock();
+        if tx.has_work() {
+            return self.is_broken();
+        }
+        if !std::mem::replace(&mut tx.shut, true) {
+            net::shut_down_writing(&self.fd);
+        }
+        drop(tx);
+        self.discard_input() || net::unsent(&self.fd) == 0
+    }
+}
+
+/// Encodes one frame of the queue for a peer that does not speak 3.1.
+fn encode(version: Version, flags: u8, body: &[u8], out: &mut Vec<u8>) {
+    if flags & COMMAND != 0 {
+        match command::parse(body) {
+            Ok(command::Command::Subscribe(topic)) => subscription::encode(version, true, topic, out),
+            Ok(command::Command::Cancel(topic)) => subscription::encode(version, false, topic, out),
+            _ => {} // No other command is ever queued.
+        }
+        return;
+    }
+    if version.uses_v1_framing() {
+        let mut head = [0; v1::MAX_HEADER];
+        let len = v1::encode(flags & MORE, body.len() as u64, &mut head);
+        out.extend_from_slice(&head[..len]);
+    } else {
+        let mut head = [0; frame::MAX_HEADER];
+        let len = frame::encode(flags & MORE, body.len() as u64, &mut head);
+        out.extend_from_slice(&head[..len]);
+    }
+    out.extend_from_slice(body);
+}

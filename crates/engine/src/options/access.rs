@@ -1,0 +1,184 @@
+//! Setting and reading by number, from the table's rows.
+
+use super::spec::{Access, Kind, OptionSpec, SocketValue, Store, Then};
+use super::{Options, TABLE};
+use crate::error::Error;
+
+/// What the socket has to do after an option was set.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect<'a> {
+    /// Nothing: the value is in [`Options`].
+    Stored,
+    /// Tell the pattern (`configure`).
+    Patterns,
+    /// The marks of pipes that are there change too.
+    Hwm,
+    Subscribe(&'a [u8]),
+    Unsubscribe(&'a [u8]),
+}
+
+/// The answer to a question for a value.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// It was written; this long, in bytes.
+    Value(usize),
+    /// The socket knows it, and writes it with [`put_int`] or [`put_text`].
+    Socket(SocketValue),
+}
+
+/// The row of an option.
+pub fn spec(number: i32) -> Option<&'static OptionSpec> {
+    TABLE.binary_search_by_key(&number, |spec| spec.number).ok().map(|index| &TABLE[index])
+}
+
+/// Sets option `number` to `value`, as long as its type is. An empty value resets what is empty by default.
+///
+/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's; `NotSupported` for what
+/// is not built yet.
+pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Effect<'a>, Error> {
+    let spec = spec(number).ok_or(Error::Invalid)?;
+    if spec.access == Access::Get || !spec.fits(options) {
+        return Err(Error::Invalid);
+    }
+    match (&spec.store, spec.kind) {
+        (Store::Subscribe, _) => return Ok(Effect::Subscribe(value)),
+        (Store::Unsubscribe, _) => return Ok(Effect::Unsubscribe(value)),
+        (Store::Nowhere | Store::Socket(_), _) => return Err(Error::NotSupported),
+        (Store::Default, kind) => accept_default(kind, value)?,
+        (Store::Int(_, set), kind) => set(options, int_in(kind, value)?),
+        (Store::Int64(_, set), kind) => set(options, int64_in(kind, value)?),
+        (Store::Bits(_, set), _) => set(options, u64::from_ne_bytes(exactly(value)?)),
+        (Store::Text(_, set), kind) => set(options, text_in(kind, value)?),
+        (Store::Bytes(_, set), kind) => set(options, bytes_in(kind, value)?),
+    }
+    Ok(match spec.then {
+        Then::Nothing => Effect::Stored,
+        Then::Patterns => Effect::Patterns,
+        Then::Hwm => Effect::Hwm,
+    })
+}
+
+/// Writes the value of option `number` to the beginning of `value`.
+///
+/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit; `NotSupported` for what is not built yet.
+pub fn get(options: &Options, number: i32, value: &mut [u8]) -> Result<Lookup, Error> {
+    let spec = spec(number).ok_or(Error::Invalid)?;
+    if spec.access == Access::Set {
+        return Err(Error::Invalid);
+    }
+    spec.read(options, value)
+}
+
+/// Writes an int to the beginning of `value`; returns its length.
+pub fn put_int(value: &mut [u8], number: i32) -> Result<usize, Error> {
+    put(value, &number.to_ne_bytes())
+}
+
+/// Writes a text and a NUL to the beginning of `value`; returns the length with the NUL.
+pub fn put_text(value: &mut [u8], text: &str) -> Result<usize, Error> {
+    let room = value.get_mut(..=text.len()).ok_or(Error::Invalid)?;
+    room[..text.len()].copy_from_slice(text.as_bytes());
+    room[text.len()] = 0;
+    Ok(text.len() + 1)
+}
+
+fn put(value: &mut [u8], bytes: &[u8]) -> Result<usize, Error> {
+    value.get_mut(..bytes.len()).ok_or(Error::Invalid)?.copy_from_slice(bytes);
+    Ok(bytes.len())
+}
+
+impl OptionSpec {
+    /// Whether the socket's type knows this option.
+    fn fits(&self, options: &Options) -> bool {
+        self.types.is_empty() || options.socket_type.is_none_or(|kind| self.types.contains(&kind))
+    }
+
+    /// As `get`, but also what cannot be read by the public way.
+    pub(super) fn read(&self, options: &Options, value: &mut [u8]) -> Result<Lookup, Error> {
+        let len = match self.store {
+            Store::Socket(known) => return Ok(Lookup::Socket(known)),
+            Store::Int(get, _) => put_int(value, get(options)),
+            Store::Int64(get, _) => put(value, &get(options).to_ne_bytes()),
+            Store::Bits(get, _) => put(value, &get(options).to_ne_bytes()),
+            Store::Text(get, _) => put_text(value, get(options)),
+            Store::Bytes(get, _) => put(value, get(options)),
+            Store::Default => self.kind.put_default(value),
+            Store::Nowhere => Err(Error::NotSupported),
+            Store::Subscribe | Store::Unsubscribe => Err(Error::Invalid),
+        };
+        len.map(Lookup::Value)
+    }
+}
+
+impl Kind {
+    /// Writes the default, as `get` does the value.
+    pub fn put_default(self, value: &mut [u8]) -> Result<usize, Error> {
+        match self {
+            Kind::Int { default, .. } => put_int(value, default),
+            Kind::Int64 { default, .. } => put(value, &default.to_ne_bytes()),
+            Kind::Bits { default } => put(value, &default.to_ne_bytes()),
+            Kind::Text { .. } => put_text(value, ""),
+            Kind::Bytes { .. } => Ok(0),
+        }
+    }
+}
+
+fn exactly<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {
+    value.try_into().map_err(|_| Error::Invalid)
+}
+
+fn int_in(kind: Kind, value: &[u8]) -> Result<i32, Error> {
+    let number = i32::from_ne_bytes(exactly(value)?);
+    match kind {
+        Kind::Int { min, max, .. } if !(min..=max).contains(&number) => Err(Error::Invalid),
+        _ => Ok(number),
+    }
+}
+
+fn int64_in(kind: Kind, value: &[u8]) -> Result<i64, Error> {
+    let number = i64::from_ne_bytes(exactly(value)?);
+    match kind {
+        Kind::Int64 { min, .. } if number < min => Err(Error::Invalid),
+        _ => Ok(number),
+    }
+}
+
+/// Text as C programs give it: one NUL at the end is not part of it.
+fn text_in(kind: Kind, value: &[u8]) -> Result<String, Error> {
+    let value = value.strip_suffix(b"\0").unwrap_or(value);
+    let within = matches!(kind, Kind::Text { max } if value.len() <= max) && !value.contains(&0);
+    let bytes = if within { copy_of(value)? } else { return Err(Error::Invalid) };
+    String::from_utf8(bytes).map_err(|_| Error::Invalid)
+}
+
+fn bytes_in(kind: Kind, value: &[u8]) -> Result<Vec<u8>, Error> {
+    match kind {
+        Kind::Bytes { min, max } if (min..=max).contains(&value.len()) => copy_of(value),
+        _ => Err(Error::Invalid),
+    }
+}
+
+/// A copy whose memory may be refused.
+fn copy_of(value: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(value.len()).map_err(|_| Error::NoMemory)?;
+    copy.extend_from_slice(value);
+    Ok(copy)
+}
+
+/// Takes the default, and no other value.
+fn accept_default(kind: Kind, value: &[u8]) -> Result<(), Error> {
+    let is_default = match kind {
+        Kind::Int { default, .. } => int_in(kind, value)? == default,
+        Kind::Int64 { default, .. } => int64_in(kind, value)? == default,
+        Kind::Bits { default } => u64::from_ne_bytes(exactly(value)?) == default,
+        Kind::Text { .. } => text_in(kind, value)?.is_empty(),
+        Kind::Bytes { min, max } => {
+            if !value.is_empty() && !(min..=max).contains(&value.len()) {
+                return Err(Error::Invalid);
+            }
+            value.is_empty()
+        }
+    };
+    if is_default { Ok(()) } else { Err(Error::NotSupported) }
+}

@@ -1,0 +1,209 @@
+//! Every option there is, once: zmq_setsockopt(3) and zmq_getsockopt(3), libzmq 4.3.5.
+//!
+//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq takes and gives.
+
+use pinnace_zmtp::SocketType::{self, *};
+
+use super::Options;
+use super::spec::SocketValue::*;
+use super::spec::{Kind, OptionSpec, Store, bytes, draft, flag, from, int, row, socket, text};
+use super::times::{from_ms, limit, ms, ms_or_never};
+
+/// REP is a ROUTER and REQ a DEALER underneath, and take their options too.
+const ROUTERS: &[SocketType] = &[Router, Rep];
+const PROBERS: &[SocketType] = &[Router, Rep, Dealer, Req];
+const PUBLISHERS: &[SocketType] = &[XPub, Pub];
+
+/// The longest ZMTP identity, and what else libzmq limits alike.
+const SHORT: usize = 255;
+/// A HEARTBEAT_TTL travels as deciseconds in 16 bits.
+const TTL_MAX_MS: i32 = 6_553_599;
+/// IFNAMSIZ (netdevice(7)).
+const DEVICE_MAX: usize = 16;
+
+macro_rules! stored {
+    ($variant:ident, $field:ident) => {
+        Store::$variant(|options| options.$field, |options, value| options.$field = value)
+    };
+}
+
+macro_rules! switch {
+    ($field:ident) => {
+        Store::Int(|options| i32::from(options.$field), |options, value| options.$field = value != 0)
+    };
+}
+
+macro_rules! duration {
+    ($field:ident) => {
+        Store::Int(|options| ms(options.$field), |options, value| options.$field = from_ms(value))
+    };
+}
+
+/// A time of which -1 is none.
+macro_rules! time_limit {
+    ($field:ident) => {
+        Store::Int(|options| ms_or_never(options.$field), |options, value| options.$field = limit(value))
+    };
+}
+
+macro_rules! count {
+    ($field:ident) => {
+        Store::Int(|options| options.$field as i32, |options, value| options.$field = value as u32)
+    };
+}
+
+macro_rules! blob {
+    ($variant:ident, $field:ident) => {
+        Store::$variant(|options| &options.$field, |options, value| options.$field = value)
+    };
+}
+
+/// The table, by number.
+pub const TABLE: &[OptionSpec] = &[
+    row(4, "AFFINITY", Kind::Bits { default: 0 }, stored!(Bits, affinity)),
+    row(5, "ROUTING_ID", bytes(1, SHORT), blob!(Bytes, routing_id)),
+    row(6, "SUBSCRIBE", bytes(0, usize::MAX), Store::Subscribe).set_only().now(),
+    row(7, "UNSUBSCRIBE", bytes(0, usize::MAX), Store::Unsubscribe).set_only().now(),
+    row(8, "RATE", from(1, 100), stored!(Int, rate)),
+    row(9, "RECOVERY_IVL", from(0, 10_000), stored!(Int, recovery_ivl_ms)),
+    row(11, "SNDBUF", from(-1, -1), stored!(Int, sndbuf)),
+    row(12, "RCVBUF", from(-1, -1), stored!(Int, rcvbuf)),
+    socket(13, "RCVMORE", flag(0), ReceiveMore),
+    socket(14, "FD", from(-1, -1), Fd),
+    socket(15, "EVENTS", int(0, 3, 0), Events),
+    socket(16, "TYPE", int(0, 20, 0), Type),
+    row(17, "LINGER", from(-1, -1), Store::Int(|options| ms_or_never(options.linger), set_linger)).now(),
+    row(18, "RECONNECT_IVL", from(-1, 100), time_limit!(reconnect_ivl)),
+    row(19, "BACKLOG", from(0, 100), stored!(Int, backlog)),
+    row(21, "RECONNECT_IVL_MAX", from(0, 0), duration!(reconnect_ivl_max)),
+    row(22, "MAXMSGSIZE", Kind::Int64 { min: -1, default: -1 }, MAXMSGSIZE),
+    row(23, "SNDHWM", from(0, 1000), count!(sndhwm)).hwm(),
+    row(24, "RCVHWM", from(0, 1000), count!(rcvhwm)).hwm(),
+    row(25, "MULTICAST_HOPS", from(1, 1), stored!(Int, multicast_hops)),
+    row(27, "RCVTIMEO", from(-1, -1), time_limit!(rcvtimeo)).now(),
+    row(28, "SNDTIMEO", from(-1, -1), time_limit!(sndtimeo)).now(),
+    row(31, "IPV4ONLY", flag(1), IPV4ONLY),
+    socket(32, "LAST_ENDPOINT", text(usize::MAX), LastEndpoint),
+    row(33, "ROUTER_MANDATORY", from(0, 0), switch!(router_mandatory)).pattern(ROUTERS).set_only(),
+    row(34, "TCP_KEEPALIVE", int(-1, 1, -1), stored!(Int, tcp_keepalive)),
+    row(35, "TCP_KEEPALIVE_CNT", from(-1, -1), stored!(Int, tcp_keepalive_cnt)),
+    row(36, "TCP_KEEPALIVE_IDLE", from(-1, -1), stored!(Int, tcp_keepalive_idle)),
+    row(37, "TCP_KEEPALIVE_INTVL", from(-1, -1), stored!(Int, tcp_keepalive_intvl)),
+    row(38, "TCP_ACCEPT_FILTER", bytes(0, SHORT), Store::Default).set_only(),
+    row(39, "IMMEDIATE", flag(0), switch!(immediate)),
+    row(40, "XPUB_VERBOSE", from(0, 0), VERBOSE).pattern(PUBLISHERS).set_only(),
+    row(41, "ROUTER_RAW", from(0, 0), Store::Default).only(ROUTERS).set_only(),
+    row(42, "IPV6", flag(0), switch!(ipv6)),
+    socket(43, "MECHANISM", int(0, 3, 0), Mechanism),
+    row(44, "PLAIN_SERVER", flag(0), Store::Default),
+    row(45, "PLAIN_USERNAME", text(SHORT), Store::Default),
+    row(46, "PLAIN_PASSWORD", text(SHORT), Store::Default),
+    row(47, "CURVE_SERVER", flag(0), Store::Default),
+    row(48, "CURVE_PUBLICKEY", bytes(32, 41), Store::Nowhere),
+    row(49, "CURVE_SECRETKEY", bytes(32, 41), Store::Nowhere),
+    row(50, "CURVE_SERVERKEY", bytes(32, 41), Store::Nowhere),
+    row(51, "PROBE_ROUTER", from(0, 0), switch!(probe_router)).pattern(PROBERS).set_only(),
+    row(52, "REQ_CORRELATE", from(0, 0), switch!(req_correlate)).pattern(&[Req]).set_only(),
+    row(53, "REQ_RELAXED", from(0, 0), switch!(req_relaxed)).pattern(&[Req]).set_only(),
+    row(54, "CONFLATE", flag(0), Store::Default),
+    row(55, "ZAP_DOMAIN", text(SHORT), Store::Default),
+    row(56, "ROUTER_HANDOVER", from(0, 0), switch!(router_handover)).pattern(ROUTERS).set_only(),
+    row(57, "TOS", from(0, 0), stored!(Int, tos)),
+    row(58, "IPC_FILTER_PID", bytes(0, 4), Store::Default).set_only(),
+    row(59, "IPC_FILTER_UID", bytes(0, 4), Store::Default).set_only(),
+    row(60, "IPC_FILTER_GID", bytes(0, 4), Store::Default).set_only(),
+    row(61, "CONNECT_ROUTING_ID", bytes(1, SHORT), blob!(Bytes, connect_routing_id))
+        .only(&[Router, Rep, Stream])
+        .set_only(),
+    row(62, "GSSAPI_SERVER", flag(0), Store::Default),
+    row(63, "GSSAPI_PRINCIPAL", text(SHORT), Store::Default),
+    row(64, "GSSAPI_SERVICE_PRINCIPAL", text(SHORT), Store::Default),
+    row(65, "GSSAPI_PLAINTEXT", flag(0), Store::Default),
+    row(66, "HANDSHAKE_IVL", from(0, 30_000), duration!(handshake_ivl)),
+    row(68, "SOCKS_PROXY", text(SHORT), Store::Default),
+    row(69, "XPUB_NODROP", from(0, 0), switch!(xpub_nodrop)).pattern(PUBLISHERS).set_only(),
+    row(71, "XPUB_MANUAL", from(0, 0), Store::Default).only(PUBLISHERS).set_only(),
+    row(72, "XPUB_WELCOME_MSG", bytes(0, usize::MAX), Store::Default).only(PUBLISHERS).set_only(),
+    row(73, "STREAM_NOTIFY", flag(1), Store::Default).only(&[Stream]).set_only(),
+    row(74, "INVERT_MATCHING", from(i32::MIN, 0), switch!(invert_matching)).pattern(&[]),
+    row(75, "HEARTBEAT_IVL", from(0, 0), duration!(heartbeat_ivl)),
+    row(76, "HEARTBEAT_TTL", int(0, TTL_MAX_MS, 0), HEARTBEAT_TTL),
+    row(77, "HEARTBEAT_TIMEOUT", from(-1, -1), time_limit!(heartbeat_timeout)),
+    row(78, "XPUB_VERBOSER", from(0, 0), VERBOSER).pattern(PUBLISHERS).set_only(),
+    row(79, "CONNECT_TIMEOUT", from(0, 0), duration!(connect_timeout)),
+    row(80, "TCP_MAXRT", from(0, 0), stored!(Int, tcp_maxrt_ms)),
+    socket(81, "THREAD_SAFE", flag(0), ThreadSafe),
+    row(84, "MULTICAST_MAXTPDU", from(1, 1500), stored!(Int, multicast_maxtpdu)),
+    row(85, "VMCI_BUFFER_SIZE", Kind::Bits { default: 65_546 }, Store::Nowhere),
+    row(86, "VMCI_BUFFER_MIN_SIZE", Kind::Bits { default: 128 }, Store::Nowhere),
+    row(87, "VMCI_BUFFER_MAX_SIZE", Kind::Bits { default: 262_144 }, Store::Nowhere),
+    row(88, "VMCI_CONNECT_TIMEOUT", from(-1, -1), Store::Nowhere),
+    row(89, "USE_FD", from(-1, -1), stored!(Int, use_fd)),
+    row(90, "GSSAPI_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
+    row(91, "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
+    row(92, "BINDTODEVICE", text(DEVICE_MAX), blob!(Text, bind_to_device)),
+    draft(93, "ZAP_ENFORCE_DOMAIN", flag(0)),
+    draft(94, "LOOPBACK_FASTPATH", flag(0)),
+    draft(95, "METADATA", text(SHORT)),
+    draft(96, "MULTICAST_LOOP", flag(1)),
+    draft(97, "ROUTER_NOTIFY", int(0, 3, 0)),
+    draft(98, "XPUB_MANUAL_LAST_VALUE", from(0, 0)),
+    draft(99, "SOCKS_USERNAME", text(SHORT)),
+    draft(100, "SOCKS_PASSWORD", text(SHORT)),
+    draft(101, "IN_BATCH_SIZE", from(1, 8192)),
+    draft(102, "OUT_BATCH_SIZE", from(1, 8192)),
+    draft(103, "WSS_KEY_PEM", text(usize::MAX)),
+    draft(104, "WSS_CERT_PEM", text(usize::MAX)),
+    draft(105, "WSS_TRUST_PEM", text(usize::MAX)),
+    draft(106, "WSS_HOSTNAME", text(SHORT)),
+    draft(107, "WSS_TRUST_SYSTEM", flag(0)),
+    draft(108, "ONLY_FIRST_SUBSCRIBE", from(0, 0)),
+    draft(109, "RECONNECT_STOP", int(0, 7, 0)),
+    draft(110, "HELLO_MSG", bytes(0, usize::MAX)),
+    draft(111, "DISCONNECT_MSG", bytes(0, usize::MAX)),
+    draft(112, "PRIORITY", from(0, 0)),
+    draft(113, "BUSY_POLL", from(0, 0)),
+    draft(114, "HICCUP_MSG", bytes(0, usize::MAX)),
+    draft(115, "XSUB_VERBOSE_UNSUBSCRIBE", flag(0)),
+    draft(116, "TOPICS_COUNT", from(0, 0)),
+    draft(117, "NORM_MODE", from(0, 0)),
+    draft(118, "NORM_UNICAST_NACK", flag(0)),
+    draft(119, "NORM_BUFFER_SIZE", from(0, 0)),
+    draft(120, "NORM_SEGMENT_SIZE", from(0, 0)),
+    draft(121, "NORM_BLOCK_SIZE", from(0, 0)),
+    draft(122, "NORM_NUM_PARITY", from(0, 0)),
+    draft(123, "NORM_NUM_AUTOPARITY", from(0, 0)),
+    draft(124, "NORM_PUSH", flag(0)),
+];
+
+fn set_linger(options: &mut Options, value: i32) {
+    options.linger = limit(value);
+    options.linger_set = true;
+}
+
+const MAXMSGSIZE: Store = Store::Int64(
+    |options| options.maxmsgsize.map_or(-1, |size| size as i64),
+    |options, value| options.maxmsgsize = u64::try_from(value).ok(),
+);
+
+/// IPV6 by its old, opposite name.
+const IPV4ONLY: Store =
+    Store::Int(|options| i32::from(!options.ipv6), |options, value| options.ipv6 = value == 0);
+
+/// Deciseconds are what the wire can say, and what is left of the value.
+const HEARTBEAT_TTL: Store = Store::Int(
+    |options| ms(options.heartbeat_ttl),
+    |options, value| options.heartbeat_ttl = from_ms(value / 100 * 100),
+);
+
+/// Repeated subscriptions are told, repeated cancellations are not.
+const VERBOSE: Store = Store::Int(
+    |options| i32::from(options.xpub_verbose),
+    |options, value| (options.xpub_verbose, options.xpub_verboser) = (value != 0, false),
+);
+
+/// Both are told.
+const VERBOSER: Store = Store::Int(
+    |options| i32::from(options.xpub_verboser),
+    |options, value| (options.xpub_verbose, options.xpub_verboser) = (value != 0, value != 0),
+);

@@ -1,0 +1,126 @@
+//! PAIR: one peer, both ways (RFC 31).
+//!
+//! It guarantees that no two peers are ever mixed: a pipe that comes while another is in use is refused, what it sends is dropped
+//! and counted, and nothing is sent to it. When the pipe in use ends, what it still holds is received first, and the refused pipe
+//! that has waited longest takes its place. Sending waits while there is no pipe, or while it is full.
+
+use pinnace_ring::{Frame, MORE};
+
+use super::Pattern;
+use super::balance::Balance;
+use super::push::discard;
+use crate::error::Error;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+#[derive(Default)]
+pub(super) struct Pair {
+    /// The pipe in use.
+    current: Option<PipeId>,
+    /// Whether `current` may hold something: it is not parked.
+    readable: bool,
+    /// Pipes that were in use, have ended, and may still hold something; the oldest first.
+    old: Vec<PipeId>,
+    refused: Vec<PipeId>,
+    /// Sends into `current`, and drops the rest of a message whose pipe has ended.
+    sender: Balance,
+    dropped: u64,
+}
+
+impl Pair {
+    fn admit(&mut self, id: PipeId) {
+        self.current = Some(id);
+        self.readable = true;
+        self.sender.add(id);
+    }
+
+    /// Gives up the pipe in use; the next one takes its place.
+    fn give_up(&mut self, id: PipeId) {
+        self.sender.remove(id);
+        self.current = None;
+        if !self.refused.is_empty() {
+            let next = self.refused.remove(0);
+            self.admit(next);
+        }
+    }
+
+    /// The pipe that the next frame comes from. Messages are whole in their pipes, so that one that is begun stays first.
+    #[inline(always)]
+    fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        while let Some(&id) = self.old.first() {
+            if !pipes.park(id) {
+                return Some(id);
+            }
+            self.old.remove(0);
+        }
+        let id = self.current.filter(|_| self.readable)?;
+        self.readable = pipes.peek(id).is_some() || !pipes.park(id);
+        self.readable.then_some(id)
+    }
+}
+
+impl Pattern for Pair {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.current.is_none() {
+            self.admit(id);
+        } else {
+            self.refused.push(id);
+            self.dropped += discard(pipes, id);
+        }
+    }
+
+    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        if self.current == Some(id) {
+            self.old.push(id);
+            self.give_up(id);
+        }
+        self.refused.retain(|&other| other != id);
+    }
+
+    fn removed(&mut self, id: PipeId) {
+        if self.current == Some(id) {
+            self.give_up(id);
+        }
+        self.old.retain(|&other| other != id);
+        self.refused.retain(|&other| other != id);
+    }
+
+    fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.current == Some(id) {
+            self.readable = true;
+        } else if !self.old.contains(&id) {
+            self.dropped += discard(pipes, id);
+        }
+    }
+
+    fn writable(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        if self.current == Some(id) {
+            self.sender.add(id);
+        }
+    }
+
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        self.sender.send(pipes, frame, more).map(|_| ())
+    }
+
+    fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let id = self.source(pipes).ok_or(Error::WouldBlock)?;
+        let more = pipes.pop(id, |frame| {
+            let more = frame.flags() & MORE != 0;
+            sink(frame);
+            more
+        });
+        Ok(more == Some(true))
+    }
+
+    fn can_send(&mut self, pipes: &mut Pipes) -> bool {
+        self.sender.can_send(pipes)
+    }
+
+    fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
+        self.source(pipes).is_some()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

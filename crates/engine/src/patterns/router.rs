@@ -1,0 +1,219 @@
+//! ROUTER: each message goes to the peer that its first frame names; what comes in gets its peer's name in front (RFC 28).
+//!
+//! A peer can be sent to while it is connected; one that ZMQ_CONNECT_ROUTING_ID has named, before that and in between too.
+//!
+//! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that takes no more. With
+//! ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
+//! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the first is not any more.
+
+use pinnace_ring::{Frame, MORE};
+
+use super::Pattern;
+use super::dealer::probe;
+use super::fair::Fair;
+use super::names::{Names, Standing};
+use super::push::discard;
+use crate::error::Error;
+use crate::options::Options;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+/// The message that is being sent.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    #[default]
+    Nothing,
+    To(PipeId),
+    /// The rest of it goes nowhere.
+    Dropping,
+}
+
+#[derive(Default)]
+pub(super) struct Router {
+    names: Names,
+    fair: Fair,
+    /// The pipe whose name was received, and whose message comes next.
+    reading: Option<PipeId>,
+    sending: Sending,
+    mandatory: bool,
+    handover: bool,
+    probe: bool,
+    dropped: u64,
+}
+
+impl Router {
+    /// Lets a pipe's name lead to it, and listens to it; or does not, where another has the name.
+    fn admit(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if let Some(rival) = self.names.rival(id) {
+            if !self.handover {
+                return self.ignore(pipes, id);
+            }
+            self.ignore(pipes, rival);
+        }
+        self.names.claim(id);
+        self.fair.add(id);
+    }
+
+    /// Stops listening to a pipe, after the message that is being received.
+    fn ignore(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.leave(pipes, id, Standing::Ignored);
+        if self.reading != Some(id) {
+            self.fair.remove(id);
+            self.dropped += discard(pipes, id);
+        }
+    }
+
+    /// A pipe cannot be sent to any more.
+    fn leave(&mut self, pipes: &mut Pipes, id: PipeId, standing: Standing) {
+        if self.lose(id) {
+            pipes.rollback(id);
+        }
+        self.names.release(id, standing);
+    }
+
+    /// True: the message that is being sent goes nowhere now.
+    fn lose(&mut self, id: PipeId) -> bool {
+        let is_lost = self.sending == Sending::To(id);
+        if is_lost {
+            self.sending = Sending::Dropping;
+            self.dropped += 1;
+        }
+        is_lost
+    }
+
+    fn is_ignored(&self, id: PipeId) -> bool {
+        self.names.standing(id) == Some(Standing::Ignored)
+    }
+
+    /// Where a message goes that begins with this frame.
+    #[inline(always)]
+    fn route(&mut self, pipes: &mut Pipes, name: &[u8]) -> Result<Sending, Error> {
+        match self.names.find(name) {
+            Some(id) if pipes.has_room(id) => return Ok(Sending::To(id)),
+            Some(id) if self.mandatory && pipes.want_room(id) => return Ok(Sending::To(id)),
+            Some(_) if self.mandatory => return Err(Error::WouldBlock),
+            None if self.mandatory => return Err(Error::Unreachable),
+            Some(_) | None => {}
+        }
+        self.dropped += 1;
+        Ok(Sending::Dropping)
+    }
+
+    /// Receives the name of the pipe whose message comes next.
+    #[inline(always)]
+    fn recv_name(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let id = self.fair.choose(pipes).ok_or(Error::WouldBlock)?;
+        sink(Frame::Bytes { flags: MORE, data: self.names.name(id) });
+        self.reading = Some(id);
+        self.names.recent = Some(id);
+        Ok(true)
+    }
+}
+
+impl Pattern for Router {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
+        let Some(pipe) = pipes.get(id) else { return };
+        if pipe.up || pipe.peer.routing_id.is_empty() {
+            return self.names.add(id, &[]);
+        }
+        self.names.add(id, &pipe.peer.routing_id);
+        self.admit(pipes, id);
+    }
+
+    fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.probe {
+            probe(pipes, id);
+        }
+        if self.names.standing(id) == Some(Standing::Named) {
+            return;
+        }
+        if let Some(pipe) = pipes.get(id) {
+            self.names.settle(id, &pipe.peer.routing_id);
+            self.admit(pipes, id);
+        }
+    }
+
+    fn down(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.names.standing(id) == Some(Standing::Named) && !self.names.is_given(id) {
+            self.leave(pipes, id, Standing::Away);
+        }
+    }
+
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if !self.is_ignored(id) {
+            self.leave(pipes, id, Standing::Away);
+        }
+    }
+
+    fn removed(&mut self, id: PipeId) {
+        self.lose(id);
+        self.names.remove(id);
+        self.fair.remove(id);
+        self.reading = self.reading.filter(|&reading| reading != id);
+    }
+
+    fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.is_ignored(id) && self.reading != Some(id) {
+            self.dropped += discard(pipes, id);
+        } else {
+            self.fair.add(id);
+        }
+    }
+
+    fn writable(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
+
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        match self.sending {
+            Sending::Nothing if more => {
+                self.sending = self.route(pipes, frame.data())?;
+                return Ok(());
+            }
+            // A name and nothing else.
+            Sending::Nothing => self.dropped += 1,
+            Sending::To(id) => {
+                pipes.push(id, frame, more)?;
+                if !more {
+                    pipes.commit(id);
+                }
+            }
+            Sending::Dropping => {}
+        }
+        if !more {
+            self.sending = Sending::Nothing;
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        if self.reading.is_none() {
+            return self.recv_name(pipes, sink);
+        }
+        let (id, more) = self.fair.recv(pipes, sink)?;
+        if !more {
+            self.reading = None;
+            if self.is_ignored(id) {
+                self.ignore(pipes, id);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Always, as libzmq says; where messages must not be dropped, when any peer takes one.
+    fn can_send(&mut self, pipes: &mut Pipes) -> bool {
+        let begun = self.sending != Sending::Nothing;
+        begun || !self.mandatory || self.names.pipes().any(|id| pipes.want_room(id))
+    }
+
+    fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
+        self.reading.is_some() || self.fair.choose(pipes).is_some()
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.mandatory = options.router_mandatory;
+        self.handover = options.router_handover;
+        self.probe = options.probe_router;
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

@@ -1,0 +1,250 @@
+//! Who wants which messages: the topics that each pipe has subscribed to, found by what a message begins with.
+//!
+//! What it guarantees: a pipe has a topic once, however often it asks for it (RFC 37 counts, libzmq's publishers do not, and its
+//! subscribers send one CANCEL for many SUBSCRIBEs); a message finds each pipe once; what one peer can make us hold is limited.
+//! What it does not: it sends nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use pinnace_ring::NoMemory;
+
+use super::radix::{Radix, Value};
+use crate::pipe::PipeId;
+
+/// The most topics that one peer may have.
+pub(super) const TOPICS_PER_PEER: usize = 1 << 20;
+/// The longest topic, in bytes.
+pub(super) const TOPIC_MAX_BYTES: usize = 64 * 1024;
+/// The most that the topics of one peer may have together, in bytes.
+pub(super) const TOPICS_PER_PEER_BYTES: usize = 128 << 20;
+
+/// What a subscription has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    /// Nobody had the topic before.
+    First,
+    /// Others have it too.
+    Another,
+    /// The pipe has it already, or is not one of ours (any more).
+    Known,
+    /// It is beyond a limit, or there is no memory for it.
+    Refused,
+}
+
+/// What the end of a subscription has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// Nobody has the topic any more.
+    Last,
+    /// Others have it still.
+    Left,
+    /// The pipe did not have it.
+    Unknown,
+}
+
+/// Is told of a topic that a pipe has lost, and whether nobody has it any more.
+pub(super) type Lost<'a> = &'a mut dyn FnMut(&[u8], bool);
+
+/// What one pipe has.
+#[derive(Default)]
+struct Held {
+    nodes: HashSet<u32>,
+    bytes: usize,
+}
+
+/// The topics of all pipes.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    tree: Radix<PipeSet>,
+    held: HashMap<PipeId, Held>,
+    seen: Seen,
+}
+
+impl Subscriptions {
+    /// Subscriptions of this pipe are taken from now on.
+    pub(super) fn add_pipe(&mut self, id: PipeId) {
+        self.held.insert(id, Held::default());
+    }
+
+    /// Forgets a pipe; `lost`, where given, is told of each of its topics.
+    pub(super) fn remove_pipe(&mut self, id: PipeId, mut lost: Option<Lost<'_>>) {
+        let Some(held) = self.held.remove(&id) else { return };
+        let mut topic = Vec::new();
+        for node in held.nodes {
+            let set = self.tree.value_mut(node);
+            set.remove(id);
+            let last = set.is_empty();
+            topic.clear();
+            if let Some(lost) = &mut lost
+                && self.tree.append_topic(node, &mut topic).is_ok()
+            {
+                lost(&topic, last);
+            }
+            self.tree.prune(node);
+        }
+    }
+
+    pub(super) fn add(&mut self, id: PipeId, topic: &[u8]) -> Added {
+        let Some(held) = self.held.get(&id) else { return Added::Known };
+        if self.tree.find(topic).is_some_and(|node| self.tree.value(node).contains(id)) {
+            return Added::Known;
+        }
+        let fits = topic.len() <= TOPIC_MAX_BYTES
+            && held.nodes.len() < TOPICS_PER_PEER
+            && held.bytes + topic.len() <= TOPICS_PER_PEER_BYTES;
+        if !fits {
+            return Added::Refused;
+        }
+        self.add_new(id, topic).unwrap_or(Added::Refused)
+    }
+
+    fn add_new(&mut self, id: PipeId, topic: &[u8]) -> Result<Added, NoMemory> {
+        let Some(held) = self.held.get_mut(&id) else { return Ok(Added::Known) };
+        held.nodes.try_reserve(1).map_err(|_| NoMemory)?;
+        let node = self.tree.insert(topic)?;
+        let set = self.tree.value_mut(node);
+        let first = set.is_empty();
+        if let Err(error) = set.insert(id) {
+            self.tree.prune(node);
+            return Err(error);
+        }
+        held.nodes.insert(node);
+        held.bytes += topic.len();
+        Ok(if first { Added::First } else { Added::Another })
+    }
+
+    pub(super) fn remove(&mut self, id: PipeId, topic: &[u8]) -> Removed {
+        let Some(held) = self.held.get_mut(&id) else { return Removed::Unknown };
+        let Some(node) = self.tree.find(topic) else { return Removed::Unknown };
+        if !held.nodes.remove(&node) {
+            return Removed::Unknown;
+        }
+        held.bytes -= topic.len();
+        let set = self.tree.value_mut(node);
+        set.remove(id);
+        let last = set.is_empty();
+        self.tree.prune(node);
+        if last { Removed::Last } else { Removed::Left }
+    }
+
+    /// The pipes that want a message which begins with these bytes, each once.
+    #[inline(always)]
+    pub(super) fn find(&mut self, bytes: &[u8], into: &mut Vec<PipeId>) {
+        into.clear();
+        let mut sets = self.tree.prefixes(bytes).map(PipeSet::as_slice).filter(|set| !set.is_empty());
+        let Some(first) = sets.next() else { return };
+        into.extend_from_slice(first);
+        let Some(mut set) = sets.next() else { return };
+        self.seen.forget();
+        into.iter().for_each(|&id| _ = self.seen.note(id));
+        loop {
+            into.extend(set.iter().filter(|&&id| self.seen.note(id)));
+            let Some(next) = sets.next() else { return };
+            set = next;
+        }
+    }
+}
+
+impl Subscriptions {
+    /// Those of `all` that are not among the pipes in `ids`, in their place.
+    pub(super) fn invert(&mut self, all: &[PipeId], ids: &mut Vec<PipeId>) {
+        self.seen.forget();
+        ids.iter().for_each(|&id| _ = self.seen.note(id));
+        ids.clear();
+        ids.extend(all.iter().filter(|&&id| self.seen.note(id)));
+    }
+}
+
+/// The pipes of one topic; most topics have one.
+#[derive(Default)]
+enum PipeSet {
+    #[default]
+    None,
+    One(PipeId),
+    /// In order.
+    Many(Vec<PipeId>),
+}
+
+impl Value for PipeSet {
+    fn is_empty(&self) -> bool {
+        matches!(self, PipeSet::None)
+    }
+}
+
+impl PipeSet {
+    #[inline(always)]
+    fn as_slice(&self) -> &[PipeId] {
+        match self {
+            PipeSet::None => &[],
+            PipeSet::One(id) => std::slice::from_ref(id),
+            PipeSet::Many(ids) => ids,
+        }
+    }
+
+    fn contains(&self, id: PipeId) -> bool {
+        self.as_slice().binary_search(&id).is_ok()
+    }
+
+    /// Adds a pipe that is not in it.
+    fn insert(&mut self, id: PipeId) -> Result<(), NoMemory> {
+        match self {
+            PipeSet::None => *self = PipeSet::One(id),
+            PipeSet::One(other) => {
+                let mut ids = Vec::new();
+                ids.try_reserve_exact(2).map_err(|_| NoMemory)?;
+                ids.extend([id.min(*other), id.max(*other)]);
+                *self = PipeSet::Many(ids);
+            }
+            PipeSet::Many(ids) => {
+                ids.try_reserve(1).map_err(|_| NoMemory)?;
+                ids.insert(ids.partition_point(|&other| other < id), id);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, id: PipeId) {
+        match self {
+            PipeSet::None => {}
+            PipeSet::One(only) if *only == id => *self = PipeSet::None,
+            PipeSet::One(_) => {}
+            PipeSet::Many(ids) => {
+                if let Ok(index) = ids.binary_search(&id) {
+                    ids.remove(index);
+                }
+                match ids[..] {
+                    [] => *self = PipeSet::None,
+                    [only] => *self = PipeSet::One(only),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Pipes that were met in this round, by number.
+#[derive(Default)]
+struct Seen {
+    round: u32,
+    rounds: Vec<u32>,
+}
+
+impl Seen {
+    /// Begins a new round.
+    fn forget(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.rounds.clear();
+            self.round = 1;
+        }
+    }
+
+    /// Whether the pipe is met for the first time.
+    fn note(&mut self, id: PipeId) -> bool {
+        let index = id.0 as usize;
+        if self.rounds.len() <= index {
+            self.rounds.resize(index + 1, 0);
+        }
+        std::mem::replace(&mut self.rounds[index], self.round) != self.round
+    }
+}

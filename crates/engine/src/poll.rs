@@ -1,0 +1,176 @@
+//! Waiting for several sockets and descriptors at once (zmq_poll(3)).
+//!
+//! What is ready is found without a system call. Only a caller that has to wait enters the sockets' poll sets, and waits for all
+//! of them and for the plain descriptors in one poll(2).
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pinnace_ring::Ticket;
+use pinnace_sys::poll::{Polled, Ready};
+use pinnace_sys::{AsFd, Errno};
+
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::reactor::Io;
+use crate::socket::{POLLIN, POLLOUT, Socket};
+
+/// A descriptor is in error (ZMQ_POLLERR), has urgent data (ZMQ_POLLPRI).
+pub const POLLERR: i16 = 4;
+pub const POLLPRI: i16 = 8;
+
+/// What is waited for.
+pub enum Source<'a> {
+    Socket(Socket),
+    Fd(BorrowedFd<'a>),
+}
+
+/// One thing to be waited for, and what was found.
+pub struct PollItem<'a> {
+    pub source: Source<'a>,
+    pub events: i16,
+    pub revents: i16,
+}
+
+/// Waits until an item is ready, at most `timeout`; returns how many are.
+pub fn poll(items: &mut [PollItem<'_>], timeout: Option<Duration>) -> Result<usize, Error> {
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let found = look(items)?;
+        if found > 0 || timeout == Some(Duration::ZERO) {
+            return Ok(found);
+        }
+        let mut visits = Vec::new();
+        for item in items.iter() {
+            if let Source::Socket(socket) = item.source {
+                visits.push(Visit::enter(socket)?);
+            }
+        }
+        // Something may have come in before this thread was seen to wait.
+        let found = if visits.iter().any(Visit::has_news) { look(items)? } else { 0 };
+        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, deadline) };
+        visits.into_iter().for_each(Visit::leave);
+        if found > 0 {
+            return Ok(found);
+        }
+        outcome?;
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return look(items);
+        }
+    }
+}
+
+/// Finds out what is ready, and waits for nothing.
+fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
+    let mut fds: Vec<Polled<'_>> = Vec::new();
+    for item in items.iter_mut() {
+        match item.source {
+            Source::Socket(socket) => item.revents = socket.events()? & item.events,
+            Source::Fd(fd) => fds.push(Polled { fd, events: to_system(item.events), revents: 0 }),
+        }
+    }
+    if !fds.is_empty() {
+        match pinnace_sys::poll::poll(&mut fds, Some(Duration::ZERO)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut found = fds.iter();
+    for item in items.iter_mut() {
+        if let Source::Fd(_) = item.source
+            && let Some(polled) = found.next()
+        {
+            item.revents = from_system(polled.revents, item.events);
+        }
+    }
+    Ok(items.iter().filter(|item| item.revents != 0).count())
+}
+
+fn wait(items: &[PollItem<'_>], visits: &[Visit], deadline: Option<Instant>) -> Result<(), Error> {
+    let mut fds: Vec<Polled<'_>> = Vec::new();
+    for visit in visits {
+        let set = visit.hub.poll_set().expect("made when the visit began");
+        fds.push(Polled { fd: set.poller.as_fd(), events: libc_pollin(), revents: 0 });
+    }
+    for item in items {
+        if let Source::Fd(fd) = item.source {
+            fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
+        }
+    }
+    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    pinnace_sys::poll::poll(&mut fds, timeout)?;
+    let mut ready: Vec<Ready> = Vec::new();
+    for (visit, polled) in visits.iter().zip(&fds) {
+        if polled.revents != 0
+            && let Some(set) = visit.hub.poll_set()
+            && set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok()
+        {
+            visit.hub.serve(&ready);
+        }
+    }
+    Ok(())
+}
+
+/// A caller's stay in one socket.
+struct Visit {
+    hub: Arc<Hub>,
+    io: Arc<Io>,
+    ticket: Ticket,
+    entered: bool,
+}
+
+impl Visit {
+    fn enter(socket: Socket) -> Result<Visit, Error> {
+        let (hub, io) = {
+            let core = socket.lock()?;
+            core.enter_reactor()?;
+            (core.hub.clone(), core.io.clone())
+        };
+        let ticket = hub.event.listen();
+        let entered = !hub.has_descriptor() && hub.lease.enter(&io, &hub);
+        Ok(Visit { hub, io, ticket, entered })
+    }
+
+    fn has_news(&self) -> bool {
+        self.hub.has_mail()
+    }
+
+    fn leave(self) {
+        self.hub.event.cancel(self.ticket);
+        if self.entered {
+            self.hub.lease.leave(&self.io, &self.hub);
+        }
+    }
+}
+
+const SYSTEM: [(i16, i16); 4] = [(POLLIN, 0x1), (POLLOUT, 0x4), (POLLPRI, 0x2), (POLLERR, 0x8)];
+
+/// POLLIN of poll(2).
+fn libc_pollin() -> i16 {
+    SYSTEM[0].1
+}
+
+fn to_system(events: i16) -> i16 {
+    SYSTEM
+        .iter()
+        .filter(|(ours, _)| events & ours != 0)
+        .map(|(_, theirs)| theirs)
+        .fold(0, |all, bit| all | bit)
+}
+
+/// What libzmq makes of poll(2)'s answer: an error is told whether it was asked for or not.
+fn from_system(revents: i16, events: i16) -> i16 {
+    let mut found = 0;
+    for (ours, theirs) in SYSTEM {
+        if revents & theirs != 0 && (events & ours != 0 || ours == POLLERR) {
+            found |= ours;
+        }
+    }
+    const POLLHUP: i16 = 0x10;
+    const POLLNVAL: i16 = 0x20;
+    if revents & (POLLHUP | POLLNVAL) != 0 {
+        found |= POLLERR;
+    }
+    found
+}

@@ -1,0 +1,111 @@
+//! Heartbeats (RFC 37, PING and PONG): a peer that says nothing for too long is taken for lost.
+//!
+//! With ZMQ_HEARTBEAT_IVL a PING goes out each interval, and bytes of any kind have to come back within ZMQ_HEARTBEAT_TIMEOUT. A
+//! peer's PING carries a time to live: it promises to be heard again within that.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pinnace_zmtp::{Version, command};
+
+use super::{Entry, Reactor};
+use crate::hub::Hub;
+use crate::link::Link;
+use crate::options::Options;
+use crate::pipe::PipeId;
+
+/// What is looked after for one connection.
+pub(super) struct Beat {
+    link: Arc<Link>,
+    interval: Option<Duration>,
+    timeout: Duration,
+    ttl_ds: u16,
+    next_ping: Option<Instant>,
+    /// When bytes have to have come, since the last PING.
+    answer_by: Option<Instant>,
+}
+
+impl Reactor {
+    /// Begins the heartbeats of a new connection, where they are asked for.
+    pub(super) fn beat(&mut self, link: &Arc<Link>, options: &Options) {
+        if options.heartbeat_ivl.is_zero() || !speaks_heartbeats(link) {
+            return;
+        }
+        let interval = options.heartbeat_ivl;
+        let timeout = options.heartbeat_timeout.unwrap_or(interval);
+        let ttl_ds = u16::try_from(options.heartbeat_ttl.as_millis() / 100).unwrap_or(u16::MAX);
+        self.begin(link.clone(), Some(interval), timeout, ttl_ds);
+    }
+
+    /// A peer promises to be heard of within a time to live.
+    pub(super) fn await_peer(&mut self, hub: &Hub, pipe: PipeId) {
+        let Some(link) = hub.link_of(pipe) else { return };
+        let there =
+            self.entries.values().any(|e| matches!(e, Entry::Beat(beat) if Arc::ptr_eq(&beat.link, &link)));
+        if !there {
+            self.begin(link, None, Duration::ZERO, 0);
+        }
+    }
+
+    fn begin(&mut self, link: Arc<Link>, interval: Option<Duration>, timeout: Duration, ttl_ds: u16) {
+        let now = Instant::now();
+        let next_ping = interval.map(|interval| now + interval);
+        let beat = Beat { link, interval, timeout, ttl_ds, next_ping, answer_by: None };
+        let token = self.io.token();
+        self.timers.set(token, beat.next(now));
+        self.entries.insert(token, Entry::Beat(Box::new(beat)));
+    }
+
+    pub(super) fn beat_timer(&mut self, token: u64, now: Instant) {
+        let Some(Entry::Beat(beat)) = self.entries.get_mut(&token) else { return };
+        if beat.link.is_broken() || !beat.keeps(now) {
+            beat.link.cut();
+            self.entries.remove(&token);
+            return;
+        }
+        let next = beat.next(now);
+        self.timers.set(token, next);
+    }
+}
+
+fn speaks_heartbeats(link: &Link) -> bool {
+    link.config.version >= Version::V3_0
+}
+
+impl Beat {
+    /// Does what is due. False: the peer is lost.
+    fn keeps(&mut self, now: Instant) -> bool {
+        // What a caller has not read yet has come all the same.
+        self.link.read();
+        let quiet = self.link.quiet_for();
+        if self.link.peer_ttl().is_some_and(|ttl| quiet >= ttl) {
+            return false;
+        }
+        if let Some(by) = self.answer_by {
+            if quiet < self.timeout.saturating_sub(by.saturating_duration_since(now)) {
+                self.answer_by = None;
+            } else if by <= now {
+                return false;
+            }
+        }
+        if let (Some(at), Some(interval)) = (self.next_ping, self.interval)
+            && at <= now
+        {
+            let mut ping = Vec::new();
+            command::encode_ping(self.ttl_ds, b"", &mut ping);
+            self.link.send_control(&ping);
+            self.next_ping = Some(now + interval);
+            if !self.timeout.is_zero() && self.answer_by.is_none() {
+                self.answer_by = Some(now + self.timeout);
+            }
+        }
+        true
+    }
+
+    /// When to look again.
+    fn next(&self, now: Instant) -> Instant {
+        let ttl = self.link.peer_ttl().map(|ttl| now + ttl.saturating_sub(self.link.quiet_for()));
+        let at = [self.next_ping, self.answer_by, ttl].into_iter().flatten().min();
+        at.unwrap_or(now + Duration::from_secs(1)).max(now + Duration::from_millis(1))
+    }
+}

@@ -1,0 +1,89 @@
+//! Listening endpoints: connections come in, as many as wait, and each shakes hands as an entry of its own.
+
+use std::time::{Duration, Instant};
+
+use pinnace_sys::poll::Interest;
+use pinnace_sys::{Errno, OwnedFd, net};
+
+use super::session::{Accepted, Session};
+use super::{Entry, Reactor};
+use crate::monitor::{self, Event};
+use crate::transports::{self, Bound};
+
+pub(crate) use super::session::Owner;
+
+/// Connections that one call takes at most.
+const ACCEPT_MAX: usize = 64;
+/// How long a listener rests when there is no descriptor or memory for another connection.
+const REST: Duration = Duration::from_millis(50);
+/// Handshakes that one listener has under way at most; further connections wait in the backlog.
+const SHAKING_MAX: usize = 16_384;
+
+/// A listening endpoint of a socket.
+pub(crate) struct Listener {
+    pub(crate) token: u64,
+    pub(crate) owner: Owner,
+    pub(crate) bound: std::sync::Arc<Bound>,
+}
+
+impl Reactor {
+    pub(super) fn listen(&mut self, listener: Box<Listener>) {
+        let token = listener.token;
+        // It fails only for want of memory; then the timer tries again.
+        if self.io.poller().add(&listener.bound, token, Interest::READ).is_err() {
+            self.timers.set(token, Instant::now() + REST);
+        }
+        self.entries.insert(token, Entry::Listener(listener));
+    }
+
+    pub(super) fn listen_again(&mut self, token: u64) {
+        if let Some(Entry::Listener(listener)) = self.entries.get(&token) {
+            let fd = &listener.bound;
+            if self.io.poller().modify(fd, token, Interest::READ).is_err() {
+                let _ = self.io.poller().add(fd, token, Interest::READ);
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self, token: u64) {
+        for _ in 0..ACCEPT_MAX {
+            let Some(Entry::Listener(listener)) = self.entries.get(&token) else { return };
+            let shaking =
+                self.entries.values().filter(|e| matches!(e, Entry::Accepted(_))).take(SHAKING_MAX).count();
+            let accepted =
+                if shaking < SHAKING_MAX { net::accept(&listener.bound) } else { Err(Errno::MFILE) };
+            match accepted {
+                Ok(fd) => self.welcome(token, fd),
+                Err(Errno::AGAIN) => return,
+                // The peer gave up, or the network failed it: the next one may be well.
+                Err(Errno::CONNABORTED | Errno::PROTO | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
+                Err(error) => {
+                    let value = error.raw_os_error() as u32;
+                    let (hub, endpoint) = (&listener.owner.hub, &listener.bound.endpoint);
+                    monitor::emit(hub, Event::AcceptFailed, value, endpoint);
+                    let _ = self.io.poller().modify(&listener.bound, token, Interest::NONE);
+                    self.timers.set(token, Instant::now() + REST);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, listener_token: u64, fd: OwnedFd) {
+        let Some(Entry::Listener(listener)) = self.entries.get(&listener_token) else { return };
+        let (owner, endpoint) = (listener.owner.clone(), listener.bound.endpoint.clone());
+        if let Err(error) = transports::tune(&fd, &endpoint, &owner.options) {
+            monitor::emit(&owner.hub, Event::AcceptFailed, error.raw_os_error() as u32, &endpoint);
+            return;
+        }
+        monitor::emit_fd(&owner.hub, Event::Accepted, &fd, &endpoint);
+        let token = self.io.token();
+        let session = Box::new(Session::new(fd, &owner));
+        if self.io.poller().add(&session.fd, token, session.interest()).is_err() {
+            return;
+        }
+        self.shake_until(token, &owner);
+        let accepted = Accepted { owner, listener: listener_token, endpoint, session: Some(session) };
+        self.entries.insert(token, Entry::Accepted(Box::new(accepted)));
+    }
+}

@@ -1,0 +1,220 @@
+//! The I/O thread: it listens, connects and shakes hands, and serves the connections nobody else serves.
+//!
+//! Others give it [`Command`]s; it alone decides on the life of connections. What it owns are entries, each with a token: listeners,
+//! connecters, handshakes, and the poll sets of sockets. Everything it does is non-blocking; host names are resolved on threads of
+//! their own.
+
+mod beat;
+mod closing;
+mod connecter;
+mod listener;
+mod session;
+mod supervise;
+mod timers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pinnace_sys::poll::{Interest, Poller, Ready};
+use pinnace_sys::wake::WakeFd;
+
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::pipe::PipeId;
+use beat::Beat;
+use closing::Closing;
+pub(crate) use connecter::{Connecter, Ends, State};
+pub(crate) use listener::{Listener, Owner};
+use session::Accepted;
+use supervise::Supervised;
+use timers::Timers;
+
+/// How often the I/O thread looks at what senders left behind, while messages keep coming.
+pub(crate) const WATCH_TICK: Duration = Duration::from_micros(100);
+
+/// What the I/O thread is asked to do.
+pub(crate) enum Command {
+    /// A socket has a poll set.
+    Enter(Arc<Hub>),
+    Listen(Box<Listener>),
+    Connect(Box<Connecter>),
+    /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end first.
+    End(u64, Option<Duration>),
+    /// A connection is lost.
+    LinkDown(Arc<Hub>, PipeId),
+    /// A sender leaves messages to be written.
+    Watch(Arc<Hub>, PipeId),
+    /// Callers watch the socket's connections; look after them.
+    Supervise(Arc<Hub>),
+    /// A peer has promised to be heard of in time.
+    AwaitPeer(Arc<Hub>, PipeId),
+    Resolved(u64, Vec<std::net::SocketAddr>),
+    /// The socket is closed: send what is left, for so long at most, then say so.
+    Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
+    Stop,
+}
+
+/// The I/O thread as others see it.
+pub(crate) struct Io {
+    commands: Mutex<Vec<Command>>,
+    wake: WakeFd,
+    poller: Poller,
+    next_token: AtomicU64,
+    /// Entries it has, to find the least busy one.
+    pub(crate) load: AtomicUsize,
+}
+
+const WAKE_TOKEN: u64 = 0;
+
+impl Io {
+    /// Starts an I/O thread.
+    pub(crate) fn start(name: String) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
+        let (wake, poller) = (WakeFd::new()?, Poller::new()?);
+        poller.add(&wake, WAKE_TOKEN, Interest::READ)?;
+        let io = Arc::new(Io {
+            commands: Mutex::default(),
+            wake,
+            poller,
+            next_token: AtomicU64::new(WAKE_TOKEN + 1),
+            load: AtomicUsize::new(0),
+        });
+        let reactor = Reactor::new(io.clone());
+        let thread = std::thread::Builder::new().name(name).spawn(move || reactor.run());
+        let thread =
+            thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
+        Ok((io, thread))
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        self.commands.lock().push(command);
+        self.wake.signal();
+    }
+
+    pub(crate) fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    /// A token that nothing else has.
+    pub(crate) fn token(&self) -> u64 {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Something with a descriptor or a deadline.
+enum Entry {
+    Hub(Arc<Hub>),
+    Listener(Box<Listener>),
+    Accepted(Box<Accepted>),
+    Connecter(Box<Connecter>),
+    Closing(Box<Closing>),
+    Beat(Box<Beat>),
+}
+
+struct Reactor {
+    io: Arc<Io>,
+    entries: HashMap<u64, Entry>,
+    timers: Timers,
+    supervised: Supervised,
+}
+
+impl Reactor {
+    fn new(io: Arc<Io>) -> Reactor {
+        Reactor { io, entries: HashMap::new(), timers: Timers::default(), supervised: Supervised::default() }
+    }
+
+    fn run(mut self) {
+        let mut ready = Vec::new();
+        loop {
+            let timeout = self.timeout();
+            // Only an interruption can fail it; then there is nothing ready.
+            let _ = self.io.poller.wait(&mut ready, timeout);
+            for one in &ready {
+                if one.token == WAKE_TOKEN {
+                    self.io.wake.clear();
+                }
+            }
+            if self.commands() {
+                return;
+            }
+            for one in &ready {
+                self.on_ready(one);
+            }
+            let now = Instant::now();
+            while let Some(token) = self.timers.due(now) {
+                self.on_timer(token, now);
+            }
+            self.supervised.tick(&self.io, now);
+            self.io.load.store(self.entries.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let next = [self.timers.next(), self.supervised.next()].into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Does what was asked for. True: it was to stop.
+    fn commands(&mut self) -> bool {
+        let commands = std::mem::take(&mut *self.io.commands.lock());
+        for command in commands {
+            match command {
+                Command::Stop => return true,
+                Command::Enter(hub) => self.enter(hub),
+                Command::Listen(listener) => self.listen(listener),
+                Command::Connect(connecter) => self.connect(connecter),
+                Command::End(token, linger) => self.end(token, linger),
+                Command::LinkDown(hub, pipe) => self.link_down(&hub, pipe),
+                Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
+                Command::Supervise(hub) => self.supervised.supervise(hub),
+                Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
+                Command::Resolved(token, addresses) => self.resolved(token, addresses),
+                Command::Close(hub, linger, done) => self.close(hub, linger, done),
+            }
+        }
+        false
+    }
+
+    fn enter(&mut self, hub: Arc<Hub>) {
+        let token = self.io.token();
+        if let Some(set) = hub.poll_set()
+            && hub.lease.entered(&self.io, set, token).is_ok()
+        {
+            self.entries.insert(token, Entry::Hub(hub));
+        }
+    }
+
+    fn on_ready(&mut self, ready: &Ready) {
+        match self.entries.get(&ready.token) {
+            None => {}
+            Some(Entry::Hub(hub)) => {
+                let hub = hub.clone();
+                let mut inner = Vec::new();
+                if let Some(set) = hub.poll_set()
+                    && set.poller.wait(&mut inner, Some(Duration::ZERO)).is_ok()
+                {
+                    hub.serve(&inner);
+                }
+            }
+            Some(Entry::Listener(_)) => self.accept(ready.token),
+            Some(Entry::Accepted(_)) => self.accepted_ready(ready.token),
+            Some(Entry::Connecter(_)) => self.connecter_ready(ready.token),
+            Some(Entry::Closing(_) | Entry::Beat(_)) => {}
+        }
+    }
+
+    fn on_timer(&mut self, token: u64, now: Instant) {
+        match self.entries.get(&token) {
+            None | Some(Entry::Hub(_)) => {}
+            Some(Entry::Listener(_)) => self.listen_again(token),
+            Some(Entry::Accepted(_)) => self.accepted_late(token),
+            Some(Entry::Connecter(_)) => self.connecter_timer(token, now),
+            Some(Entry::Closing(_)) => self.closing_timer(token, now),
+            Some(Entry::Beat(_)) => self.beat_timer(token, now),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the I/O thread looks after at short intervals, and only while there is something to look after.
+//!
+//! - Links whose senders leave messages to be written: those that nobody has written since the last look are written now. A link
+//!   that has had nothing for [`QUIET_LOOKS`] is no longer looked at.
+//! - Sockets whose connections callers watch (`lease`).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Io, WATCH_TICK};
+use crate::hub::Hub;
+use crate::lease::{Checked, LEASE_TICK};
+use crate::link::Link;
+use crate::pipe::PipeId;
+
+/// Looks without a message after which a link is left alone.
+const QUIET_LOOKS: u32 = 20;
+
+#[derive(Default)]
+pub(super) struct Supervised {
+    links: Vec<Watched>,
+    next_look: Option<Instant>,
+    leases: Vec<(Arc<Hub>, Option<u32>)>,
+    next_check: Option<Instant>,
+}
+
+struct Watched {
+    link: Arc<Link>,
+    quiet: u32,
+    /// It was said to be no longer looked at; one more look follows, for what was sent meanwhile.
+    let_go: bool,
+}
+
+impl Supervised {
+    pub(super) fn watch(&mut self, hub: Arc<Hub>, pipe: PipeId) {
+        let Some(link) = hub.link_of(pipe) else { return };
+        self.links.push(Watched { link, quiet: 0, let_go: false });
+        self.next_look.get_or_insert_with(|| Instant::now() + WATCH_TICK);
+    }
+
+    pub(super) fn supervise(&mut self, hub: Arc<Hub>) {
+        if !self.leases.iter().any(|(other, _)| Arc::ptr_eq(other, &hub)) {
+            self.leases.push((hub, None));
+        }
+        self.next_check.get_or_insert_with(|| Instant::now() + LEASE_TICK);
+    }
+
+    /// When to look next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        [self.next_look, self.next_check].into_iter().flatten().min()
+    }
+
+    pub(super) fn tick(&mut self, io: &Io, now: Instant) {
+        if self.next_look.is_some_and(|at| at <= now) {
+            self.links.retain_mut(Watched::keeps);
+            self.next_look = (!self.links.is_empty()).then(|| now + WATCH_TICK);
+            for watched in &self.links {
+                // Its writes wait for the kernel: the poll set must be watched by somebody.
+                let hub = &watched.link.hub;
+                if watched.link.is_blocked() && hub.lease.is_taken() && hub.lease.is_empty() {
+                    hub.lease.take_back(io, hub, false);
+                }
+            }
+        }
+        if self.next_check.is_some_and(|at| at <= now) {
+            self.leases.retain_mut(|(hub, before)| match hub.lease.check(io, hub, *before) {
+                Checked::Again(visits) => {
+                    *before = Some(visits);
+                    true
+                }
+                Checked::Done => false,
+            });
+            self.next_check = (!self.leases.is_empty()).then(|| now + LEASE_TICK);
+        }
+    }
+}
+
+impl Watched {
+    /// Looks at the link. False: it is left alone from now on.
+    fn keeps(&mut self) -> bool {
+        if self.link.is_broken() {
+            return false;
+        }
+        if self.link.flush_left() {
+            self.quiet = 0;
+        } else {
+            self.quiet += 1;
+        }
+        if self.let_go {
+            return false;
+        }
+        if self.quiet >= QUIET_LOOKS {
+            self.link.unwatch();
+            self.let_go = true;
+        }
+        true
+    }
+}

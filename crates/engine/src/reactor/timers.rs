@@ -1,0 +1,43 @@
+//! When an entry of the reactor wants to be called next: at most one time each.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Instant;
+
+#[derive(Default)]
+pub(super) struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// The time that counts, for each token; others in the heap are stale.
+    current: HashMap<u64, Instant>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, token: u64, at: Instant) {
+        self.current.insert(token, at);
+        self.heap.push(Reverse((at, token)));
+    }
+
+    pub(super) fn clear(&mut self, token: u64) {
+        self.current.remove(&token);
+    }
+
+    /// The earliest time that anything wants to be called at; it may be stale, and then a call finds nothing due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next token that is due.
+    pub(super) fn due(&mut self, now: Instant) -> Option<u64> {
+        while let Some(&Reverse((at, token))) = self.heap.peek() {
+            if at > now {
+                return None;
+            }
+            self.heap.pop();
+            if self.current.get(&token) == Some(&at) {
+                self.current.remove(&token);
+                return Some(token);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,219 @@
+//! Binding and connecting, and the way back.
+
+use std::sync::Arc;
+
+use pinnace_ring::{Limits, queue};
+
+use super::{Core, Socket};
+use crate::endpoint::{Endpoint, Role};
+use crate::error::Error;
+use crate::hub::Mail;
+use crate::monitor::{self, Event};
+use crate::peer::Peer;
+use crate::pipe::{Far, Pipe, PipeId};
+use crate::reactor::{Command, Connecter, Ends, Listener, Owner, State};
+use crate::transports::inproc::Side;
+use crate::transports::{Bound, Target};
+
+/// An endpoint that the socket is bound or connected to.
+pub(super) struct Attached {
+    /// As the user wrote it, and as it came to be.
+    given: String,
+    actual: String,
+    role: Role,
+    what: What,
+}
+
+enum What {
+    /// With the I/O thread, under this token.
+    Remote { token: u64, bound: Option<Arc<Bound>> },
+    /// An inproc name, and the pipe of a connection.
+    Inproc(Option<PipeId>),
+}
+
+impl Socket {
+    /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV, EADDRNOTAVAIL ...).
+    pub fn bind(self, endpoint: &str) -> Result<(), Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        let outcome = core.bind(endpoint);
+        if let Err(error) = outcome {
+            monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, endpoint);
+        }
+        outcome
+    }
+
+    /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
+    pub fn connect(self, endpoint: &str) -> Result<(), Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        core.connect(endpoint)
+    }
+
+    /// Takes back a `bind`. Errors: NoEndpoint.
+    pub fn unbind(self, endpoint: &str) -> Result<(), Error> {
+        self.detach(endpoint, Role::Bind)
+    }
+
+    /// Takes back a `connect`. What was accepted for it is sent first, as long as the linger says. Errors: NoEndpoint.
+    pub fn disconnect(self, endpoint: &str) -> Result<(), Error> {
+        self.detach(endpoint, Role::Connect)
+    }
+
+    fn detach(self, endpoint: &str, role: Role) -> Result<(), Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        Endpoint::parse(endpoint, role)?;
+        let matches = |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
+        let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
+        let attached = core.endpoints.remove(index);
+        core.detach(attached);
+        Ok(())
+    }
+}
+
+impl Core {
+    fn bind(&mut self, text: &str) -> Result<(), Error> {
+        let bound = match Endpoint::parse(text, Role::Bind)? {
+            Endpoint::Tcp(endpoint) => Bound::tcp(&endpoint, &self.options)?,
+            Endpoint::Ipc(endpoint) => Bound::ipc(&endpoint, &self.options)?,
+            Endpoint::Inproc(name) => {
+                self.context.inproc().bind(&name, &self.side())?;
+                self.remember(text, text.to_owned(), Role::Bind, What::Inproc(None));
+                return Ok(());
+            }
+        };
+        self.enter_reactor()?;
+        let actual = bound.endpoint.clone();
+        let (token, bound) = (self.io.token(), Arc::new(bound));
+        monitor::emit_fd(&self.hub, Event::Listening, &*bound, &actual);
+        let listener = Listener { token, owner: self.owner(), bound: bound.clone() };
+        self.io.send(Command::Listen(Box::new(listener)));
+        self.remember(text, actual, Role::Bind, What::Remote { token, bound: Some(bound) });
+        Ok(())
+    }
+
+    fn connect(&mut self, text: &str) -> Result<(), Error> {
+        let target = match Endpoint::parse(text, Role::Connect)? {
+            Endpoint::Tcp(endpoint) => Target::tcp(&endpoint, self.options.ipv6)?,
+            Endpoint::Ipc(endpoint) => Target::ipc(&endpoint)?,
+            Endpoint::Inproc(name) => {
+                let (id, mut pipe) = self.context.inproc().connect(&name, &self.side());
+                let given = std::mem::take(&mut self.options.connect_routing_id);
+                if self.kind.names_peers && !given.is_empty() {
+                    pipe.peer.routing_id = given;
+                }
+                let up = pipe.up;
+                self.pipes.insert(id, pipe);
+                self.pattern.attached(&mut self.pipes, id);
+                if up {
+                    self.pattern.up(&mut self.pipes, id);
+                }
+                self.remember(text, text.to_owned(), Role::Connect, What::Inproc(Some(id)));
+                return Ok(());
+            }
+        };
+        self.enter_reactor()?;
+        let token = self.io.token();
+        let owner = self.owner();
+        let given = std::mem::take(&mut self.options.connect_routing_id);
+        let ends = (!self.options.immediate).then(|| self.lasting_pipe(given));
+        let connecter = Connecter {
+            token,
+            owner,
+            target,
+            endpoint: text.to_owned(),
+            ends,
+            state: State::Resting,
+            failures: 0,
+            addresses: Vec::new(),
+        };
+        self.io.send(Command::Connect(Box::new(connecter)));
+        self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None });
+        Ok(())
+    }
+
+    /// A pipe that is there before its connection, and lasts over reconnects.
+    fn lasting_pipe(&mut self, routing_id: Vec<u8>) -> Ends {
+        let id = self.hub.new_pipe();
+        let (tx, outgoing) = queue(Limits { messages: self.options.sndhwm.into(), ahead_bytes: 0 });
+        let (incoming, rx) = queue(Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 });
+        let peer = Peer {
+            routing_id: if self.kind.names_peers { routing_id } else { Vec::new() },
+            ..Peer::default()
+        };
+        self.pipes.insert(id, Pipe { tx, rx, far: Far::Link(None), peer, up: false, ended: false });
+        self.pattern.attached(&mut self.pipes, id);
+        Ends { id, outgoing, incoming }
+    }
+
+    fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
+        self.last_endpoint.clone_from(&actual);
+        self.endpoints.push(Attached { given: given.to_owned(), actual, role, what });
+    }
+
+    /// Makes the poll set, and has the I/O thread watch it.
+    pub(crate) fn enter_reactor(&self) -> Result<(), Error> {
+        let (_, made) = self.hub.make_poll_set()?;
+        if made {
+            self.io.send(Command::Enter(self.hub.clone()));
+        }
+        Ok(())
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { hub: self.hub.clone(), kind: self.kind, options: Arc::new(self.options.clone()) }
+    }
+
+    fn side(&self) -> Side {
+        let peer = Peer {
+            socket_type: Some(self.kind.socket_type),
+            routing_id: self.options.routing_id.clone(),
+            ..Peer::default()
+        };
+        Side { hub: self.hub.clone(), peer, sndhwm: self.options.sndhwm, rcvhwm: self.options.rcvhwm }
+    }
+
+    fn detach(&mut self, attached: Attached) {
+        match attached.what {
+            What::Remote { token, bound } => {
+                if let Some(bound) = bound {
+                    bound.stop();
+                }
+                let links = self.hub.all_links();
+                for link in links.iter().filter(|link| link.config.origin == token) {
+                    link.flush();
+                    self.end_pipe(link.pipe);
+                }
+                self.io.send(Command::End(token, self.options.linger));
+            }
+            What::Inproc(None) => {
+                let name = attached.actual.trim_start_matches("inproc://");
+                self.context.inproc().unbind(name, &self.hub);
+            }
+            What::Inproc(Some(id)) => {
+                self.context.inproc().stop_waiting(&self.hub, Some(id));
+                self.leave_peer(id);
+                self.end_pipe(id);
+            }
+        }
+    }
+
+    /// Tells the socket at the other end of an inproc pipe that nothing more comes.
+    pub(super) fn leave_peer(&mut self, id: PipeId) {
+        if let Some(pipe) = self.pipes.get(id)
+            && let Far::Socket { hub, pipe: far } = &pipe.far
+        {
+            hub.post(Mail::Ended(*far));
+        }
+    }
+
+    /// Stops listening everywhere, at once.
+    pub(super) fn stop_listening(&self) {
+        for attached in &self.endpoints {
+            if let What::Remote { bound: Some(bound), .. } = &attached.what {
+                bound.stop();
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A socket: a pattern, its pipes and its endpoints behind one lock, and a handle that any thread may use.
+//!
+//! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that were left: writing to
+//! the kernel, reading on. Nothing waits with the lock held.
+
+mod close;
+mod endpoints;
+mod news;
+mod options;
+mod transfer;
+mod wait;
+
+use std::sync::Arc;
+
+use pinnace_zmtp::SocketType;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::hub::{Hub, Mail};
+use crate::options::Options;
+use crate::patterns::Pattern;
+use crate::pipe::{Chore, PipeId, Pipes};
+use crate::reactor::Io;
+use crate::socket_kind::Kind;
+use crate::table::{Dead, Handle, Locked, Table};
+use endpoints::Attached;
+
+pub use options::{POLLIN, POLLOUT};
+pub(crate) use wait::Waiter;
+
+static SOCKETS: Table<Box<Core>> = Table::new(0xa);
+
+/// A handle of a socket. Any thread may use it; after `close` its calls return NotSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Socket(Handle);
+
+/// What the lock guards.
+pub(crate) struct Core {
+    pub(crate) context: Context,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) io: Arc<Io>,
+    pub(crate) kind: Kind,
+    pub(crate) pattern: Box<dyn Pattern>,
+    pub(crate) pipes: Pipes,
+    pub(crate) options: Options,
+    endpoints: Vec<Attached>,
+    last_endpoint: String,
+    /// The last frame received has more after it.
+    receive_more: bool,
+    stopped: bool,
+    /// Pipes that have ended and may still hold something.
+    ended: Vec<PipeId>,
+    mail: Vec<Mail>,
+}
+
+impl Socket {
+    pub(crate) fn create(
+        context: Context,
+        hub: Arc<Hub>,
+        io: Arc<Io>,
+        socket_type: SocketType,
+        pattern: Box<dyn Pattern>,
+        ipv6: bool,
+        linger_forever: bool,
+    ) -> Result<Socket, Error> {
+        let mut options = Options::new(socket_type);
+        options.ipv6 = ipv6;
+        if !linger_forever {
+            options.linger = Some(std::time::Duration::ZERO);
+        }
+        let core = Core {
+            context,
+            hub,
+            io,
+            kind: Kind::of(socket_type),
+            pattern,
+            pipes: Pipes::default(),
+            options,
+            endpoints: Vec::new(),
+            last_endpoint: String::new(),
+            receive_more: false,
+            stopped: false,
+            ended: Vec::new(),
+            mail: Vec::new(),
+        };
+        SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)
+    }
+
+    /// A number that stands for the socket, for C.
+    pub fn into_raw(self) -> usize {
+        SOCKETS.to_raw(self.0)
+    }
+
+    /// The socket that a number stands for; None where it cannot be one. Whether it is still open, each call tells.
+    #[inline(always)]
+    pub fn from_raw(raw: usize) -> Option<Socket> {
+        SOCKETS.from_raw(raw).map(Socket)
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
+        SOCKETS.lock(self.0).map_err(|_| Error::NotSocket)
+    }
+}
+
+/// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
+#[cold]
+#[inline(never)]
+fn run(chores: Vec<Chore>, wait: bool) {
+    for chore in chores {
+        match chore {
+            Chore::Pace(link) if wait => link.pace(),
+            Chore::Pace(_) => {}
+            Chore::Flush(link) => link.flush(),
+            Chore::ReadOn(link) => {
+                link.read();
+            }
+        }
+    }
+}
+
+/// Whether the socket of a dead handle was the parent's, before a fork.
+fn is_inherited(dead: Dead) -> bool {
+    dead == Dead::Inherited
+}

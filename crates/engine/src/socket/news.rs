@@ -1,0 +1,103 @@
+//! What others have told a socket, taken in by whoever uses it next.
+
+use pinnace_ring::Limits;
+
+use super::Core;
+use crate::error::Error;
+use crate::hub::Mail;
+use crate::pipe::{Chore, Far, PipeId};
+
+impl Core {
+    /// Takes in the mail. Terminated: the context is.
+    #[inline(always)]
+    pub(crate) fn news(&mut self) -> Result<(), Error> {
+        if self.hub.has_mail() {
+            self.read_mail();
+        }
+        if self.stopped { Err(Error::Terminated) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn read_mail(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.hub.take_mail(&mut mail);
+        for piece in mail.drain(..) {
+            self.take_in(piece);
+        }
+        self.mail = mail;
+    }
+
+    fn take_in(&mut self, piece: Mail) {
+        match piece {
+            Mail::Readable(id) => self.pattern.readable(&mut self.pipes, id),
+            Mail::Writable(id) => self.pattern.writable(&mut self.pipes, id),
+            Mail::Attach(id, pipe) => {
+                self.pipes.insert(id, *pipe);
+                self.pattern.attached(&mut self.pipes, id);
+                self.pattern.up(&mut self.pipes, id);
+            }
+            Mail::Up(id, peer, link) => {
+                let Some(pipe) = self.pipes.get(id) else { return };
+                pipe.tx.set_limits(link.limits());
+                pipe.far = Far::Link(Some(link.clone()));
+                let given = std::mem::replace(&mut pipe.peer, *peer).routing_id;
+                if self.kind.names_peers && !given.is_empty() {
+                    pipe.peer.routing_id = given; // ZMQ_CONNECT_ROUTING_ID
+                }
+                pipe.up = true;
+                self.pattern.up(&mut self.pipes, id);
+                self.pattern.writable(&mut self.pipes, id);
+                self.pipes.chores.push(Chore::Flush(link));
+            }
+            Mail::Down(id) => {
+                let messages = self.options.sndhwm.into();
+                let Some(pipe) = self.pipes.get(id) else { return };
+                pipe.tx.set_limits(Limits { messages, ahead_bytes: 0 });
+                pipe.far = Far::Link(None);
+                pipe.up = false;
+                self.pattern.down(&mut self.pipes, id);
+            }
+            Mail::Bound(id, bound) => {
+                let Some(pipe) = self.pipes.get(id) else { return };
+                pipe.tx.set_limits(bound.limits);
+                pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
+                pipe.peer = bound.peer;
+                pipe.up = true;
+                self.pattern.up(&mut self.pipes, id);
+                self.pattern.writable(&mut self.pipes, id);
+                bound.hub.post(Mail::Readable(bound.pipe));
+            }
+            Mail::Ended(id) => self.end_pipe(id),
+            Mail::Stop => self.stopped = true,
+        }
+    }
+
+    /// Nothing can be sent into the pipe any more; it goes once all that came in was received.
+    pub(super) fn end_pipe(&mut self, id: PipeId) {
+        let Some(pipe) = self.pipes.get(id) else { return };
+        if !matches!(pipe.far, Far::Socket { .. }) {
+            pipe.far = Far::Link(None);
+        }
+        if !std::mem::replace(&mut pipe.ended, true) {
+            self.pattern.ended(&mut self.pipes, id);
+            self.pattern.readable(&mut self.pipes, id);
+            self.ended.push(id);
+        }
+        self.sweep();
+    }
+
+    /// Lets ended pipes go that hold nothing any more.
+    pub(super) fn sweep(&mut self) {
+        let (pipes, pattern, hub) = (&mut self.pipes, &mut self.pattern, &self.hub);
+        self.ended.retain(|&id| {
+            // Its connection may still be sending what it has.
+            let gone = pipes.peek(id).is_none() && hub.link_of(id).is_none();
+            if gone {
+                pattern.removed(id);
+                pipes.remove(id);
+                hub.free_pipe(id);
+            }
+            !gone
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! Sending and receiving a frame.
+
+use std::time::Instant;
+
+use pinnace_ring::Frame;
+
+use super::{Socket, Waiter, run};
+use crate::error::Error;
+use crate::pipe::Outgoing;
+
+impl Socket {
+    /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long as ZMQ_SNDTIMEO says.
+    #[inline]
+    pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+        match self.try_send(&mut frame, more, wait) {
+            Err(Error::WouldBlock) => self.send_patiently(frame, more, wait),
+            outcome => outcome,
+        }
+    }
+
+    #[inline(always)]
+    fn try_send(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        let core_ref = &mut **core;
+        let outcome = core_ref.pattern.send(&mut core_ref.pipes, frame, more);
+        if core_ref.pipes.chores.is_empty() {
+            return outcome;
+        }
+        let chores = std::mem::take(&mut core_ref.pipes.chores);
+        drop(core);
+        run(chores, wait);
+        outcome
+    }
+
+    #[cold]
+    fn send_patiently(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+        let (mut waiter, timeout) = {
+            let core = self.lock()?;
+            (Waiter::new(&core), core.options.sndtimeo)
+        };
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            // What has gathered may be all that stands in the way.
+            waiter.flush();
+            if !wait {
+                waiter.serve_if_ours()?;
+            }
+            match self.try_send(&mut frame, more, wait) {
+                Err(Error::WouldBlock) if wait => waiter.wait(deadline)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the message follows. With
+    /// `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
+    #[inline]
+    pub fn recv(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        match self.try_recv(sink) {
+            Err(Error::WouldBlock) => self.recv_patiently(wait, sink),
+            outcome => outcome,
+        }
+    }
+
+    #[inline(always)]
+    fn try_recv(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        let core_ref = &mut **core;
+        let outcome = core_ref.pattern.recv(&mut core_ref.pipes, sink);
+        match outcome {
+            Ok(more) => core_ref.receive_more = more,
+            Err(_) if !core_ref.ended.is_empty() => core_ref.sweep(),
+            Err(_) => {}
+        }
+        if core_ref.pipes.chores.is_empty() {
+            return outcome;
+        }
+        let chores = std::mem::take(&mut core_ref.pipes.chores);
+        drop(core);
+        run(chores, false);
+        outcome
+    }
+
+    #[cold]
+    fn recv_patiently(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let (mut waiter, timeout) = {
+            let core = self.lock()?;
+            (Waiter::new(&core), core.options.rcvtimeo)
+        };
+        if !wait {
+            waiter.serve_if_ours()?;
+            return self.try_recv(sink);
+        }
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        waiter.flush();
+        let mut hopeful = true;
+        loop {
+            if !(hopeful && waiter.read_eagerly()) {
+                waiter.wait(deadline)?;
+            }
+            hopeful = false;
+            match self.try_recv(sink) {
+                Err(Error::WouldBlock) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}

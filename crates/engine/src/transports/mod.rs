@@ -1,0 +1,100 @@
+//! The transports: each makes descriptors, for listening or for connecting, out of what an endpoint says.
+
+pub(crate) mod inproc;
+mod ipc;
+mod tcp;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use pinnace_sys::net::{self, Local, Setup};
+use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
+
+use crate::endpoint::{IpcEndpoint, TcpEndpoint};
+use crate::error::Error;
+use crate::options::Options;
+pub(crate) use tcp::Name;
+
+/// A listening descriptor, and the endpoint that leads to it.
+pub(crate) struct Bound {
+    fd: OwnedFd,
+    /// As a peer would connect to it: wildcards are filled in.
+    pub(crate) endpoint: String,
+    /// The path to be removed in the end.
+    path: Option<PathBuf>,
+}
+
+/// Where a connecter dials to.
+pub(crate) enum Target {
+    Local(Local),
+    Addresses { to: Vec<SocketAddr>, from: Option<Name> },
+    Name { name: Name, from: Option<Name> },
+}
+
+impl Bound {
+    pub(crate) fn tcp(endpoint: &TcpEndpoint, options: &Options) -> Result<Bound, Error> {
+        let (fd, endpoint) = tcp::listen(endpoint, options)?;
+        Ok(Bound { fd, endpoint, path: None })
+    }
+
+    pub(crate) fn ipc(endpoint: &IpcEndpoint, options: &Options) -> Result<Bound, Error> {
+        let (fd, endpoint, path) = ipc::listen(endpoint, options)?;
+        Ok(Bound { fd, endpoint, path })
+    }
+
+    /// Stops listening at once, so that the endpoint is free for others.
+    pub(crate) fn stop(&self) {
+        net::shut_down(&self.fd);
+        if let Some(path) = &self.path {
+            // Somebody may have removed it before us.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Target {
+    pub(crate) fn tcp(endpoint: &TcpEndpoint, ipv6: bool) -> Result<Target, Error> {
+        tcp::target(endpoint, ipv6)
+    }
+
+    pub(crate) fn ipc(endpoint: &IpcEndpoint) -> Result<Target, Error> {
+        ipc::local(endpoint).map(Target::Local)
+    }
+
+    /// The address to dial from, of the same family as `to`.
+    pub(crate) fn source(&self, to: &SocketAddr) -> Option<SocketAddr> {
+        match self {
+            Target::Addresses { from: Some(from), .. } | Target::Name { from: Some(from), .. } => {
+                from.resolve(to.is_ipv6()).into_iter().find(|address| address.is_ipv6() == to.is_ipv6())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What sockets are set up with.
+pub(crate) fn setup(options: &Options) -> Setup {
+    let given = |value: i32| u32::try_from(value).ok();
+    Setup {
+        send_buffer: usize::try_from(options.sndbuf).ok().filter(|&bytes| bytes > 0),
+        recv_buffer: usize::try_from(options.rcvbuf).ok().filter(|&bytes| bytes > 0),
+        tos: u8::try_from(options.tos).ok().filter(|&tos| tos > 0),
+        device: Some(options.bind_to_device.clone()).filter(|device| !device.is_empty()),
+        keepalive: given(options.tcp_keepalive).map(|on| on != 0),
+        keepalive_count: given(options.tcp_keepalive_cnt).filter(|&count| count > 0),
+        keepalive_idle_s: given(options.tcp_keepalive_idle).filter(|&seconds| seconds > 0),
+        keepalive_interval_s: given(options.tcp_keepalive_intvl).filter(|&seconds| seconds > 0),
+        max_retransmit_ms: given(options.tcp_maxrt_ms).filter(|&ms| ms > 0),
+    }
+}
+
+/// Makes a connection fit for messages.
+pub(crate) fn tune(fd: &OwnedFd, endpoint: &str, options: &Options) -> Result<(), Errno> {
+    if endpoint.starts_with("tcp://") { net::tune_tcp(fd, &setup(options)) } else { Ok(()) }
+}

@@ -1,0 +1,100 @@
+//! tcp:// (zmq_tcp(7)): host names, interfaces, wildcards, IPv4 and IPv6.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+
+use pinnace_sys::{Errno, OwnedFd, interfaces, net};
+
+use super::{Target, setup};
+use crate::endpoint::{Host, TcpEndpoint};
+use crate::error::Error;
+use crate::options::Options;
+
+/// A host and a port, to be looked up.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    host: Host,
+    port: u16,
+    /// Interfaces count too: to bind, or to connect from.
+    local: bool,
+}
+
+impl Name {
+    /// All addresses it stands for; asking the system's resolver may take long.
+    pub(crate) fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
+        let wanted = |address: &SocketAddr| ipv6 || address.is_ipv4();
+        match &self.host {
+            Host::Any if ipv6 => vec![(Ipv6Addr::UNSPECIFIED, self.port).into()],
+            Host::Any => vec![(Ipv4Addr::UNSPECIFIED, self.port).into()],
+            Host::Ip(ip, zone) => vec![with_zone(*ip, zone.as_deref(), self.port)],
+            Host::Name(name) => {
+                if self.local {
+                    let of_interface = interfaces::addresses(name).into_iter();
+                    let found: Vec<_> =
+                        of_interface.map(|ip| SocketAddr::new(ip, self.port)).filter(wanted).collect();
+                    if !found.is_empty() {
+                        return found;
+                    }
+                }
+                let resolved = (name.as_str(), self.port).to_socket_addrs();
+                let mut found: Vec<_> = resolved.into_iter().flatten().filter(wanted).collect();
+                found.dedup();
+                found
+            }
+        }
+    }
+}
+
+fn with_zone(ip: IpAddr, zone: Option<&str>, port: u16) -> SocketAddr {
+    match (ip, zone) {
+        (IpAddr::V6(v6), Some(zone)) => {
+            let scope = zone.parse().ok().or_else(|| interfaces::index(zone)).unwrap_or(0);
+            SocketAddrV6::new(v6, port, 0, scope).into()
+        }
+        _ => SocketAddr::new(ip, port),
+    }
+}
+
+/// Listens; returns the endpoint with what the wildcards came to.
+pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(OwnedFd, String), Error> {
+    let name = Name { host: endpoint.host.clone(), port: endpoint.port, local: true };
+    let mut last = Error::System(Errno::NODEV.raw_os_error());
+    let any = endpoint.host == Host::Any;
+    for address in name.resolve(options.ipv6) {
+        match net::listen_tcp(&address, any && options.ipv6, options.backlog, &setup(options)) {
+            Ok(fd) => {
+                let at = net::tcp_addresses(&fd).0.unwrap_or(address);
+                return Ok((fd, describe(&at)));
+            }
+            // A system without IPv6.
+            Err(Errno::AFNOSUPPORT) if any && options.ipv6 => {
+                let ipv4 = Options { ipv6: false, ..options.clone() };
+                return listen(endpoint, &ipv4);
+            }
+            Err(error) => last = error.into(),
+        }
+    }
+    if last == Error::System(Errno::ADDRNOTAVAIL.raw_os_error()) && matches!(endpoint.host, Host::Name(_)) {
+        last = Error::System(Errno::NODEV.raw_os_error());
+    }
+    Err(last)
+}
+
+/// Where to dial; names stay names.
+pub(super) fn target(endpoint: &TcpEndpoint, ipv6: bool) -> Result<Target, Error> {
+    let from =
+        endpoint.source.as_ref().map(|(host, port)| Name { host: host.clone(), port: *port, local: true });
+    let name = Name { host: endpoint.host.clone(), port: endpoint.port, local: false };
+    match &endpoint.host {
+        Host::Ip(..) => Ok(Target::Addresses { to: name.resolve(true), from }),
+        Host::Any => {
+            let loopback: IpAddr = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+            Ok(Target::Addresses { to: vec![SocketAddr::new(loopback, endpoint.port)], from })
+        }
+        Host::Name(_) => Ok(Target::Name { name, from }),
+    }
+}
+
+/// An address as an endpoint.
+pub(crate) fn describe(address: &SocketAddr) -> String {
+    format!("tcp://{address}")
+}

@@ -1,0 +1,227 @@
+//! Calls that wait: how long, what ends them, and what they say then.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use support::poll::{ready, socket_item};
+use support::*;
+
+const AGAIN: Errno = Errno(libc::EAGAIN);
+
+/// No receiver waits when it is told not to.
+#[test]
+fn dontwait_says_eagain() {
+    let ctx = Context::new();
+    for kind in [PAIR, SUB, REP, DEALER, ROUTER, PULL, XPUB, XSUB] {
+        let socket = ctx.socket(kind);
+        assert_eq!(socket.recv(DONTWAIT), Err(AGAIN), "type {kind}");
+    }
+    for kind in [PAIR, REQ, DEALER, PUSH] {
+        let socket = ctx.socket(kind);
+        assert_eq!(socket.send("x", DONTWAIT), Err(AGAIN), "type {kind}");
+    }
+}
+
+fn assert_lasts(milliseconds: u64, call: impl FnOnce()) {
+    let start = Instant::now();
+    call();
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(milliseconds - 2), "too early: {elapsed:?}");
+    assert!(elapsed < Duration::from_millis(milliseconds) + Duration::from_secs(5), "too late: {elapsed:?}");
+}
+
+#[test]
+fn timeouts_end_in_eagain() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(RCVTIMEO, 120);
+    assert_lasts(120, || assert_eq!(pull.recv(0), Err(AGAIN)));
+    let push = ctx.socket(PUSH).with(SNDTIMEO, 120);
+    assert_lasts(120, || assert_eq!(push.send("x", 0), Err(AGAIN)));
+    pull.set(RCVTIMEO, 0).expect("RCVTIMEO");
+    assert_eq!(pull.recv(0), Err(AGAIN));
+    push.set(SNDTIMEO, 0).expect("SNDTIMEO");
+    assert_eq!(push.send("x", 0), Err(AGAIN));
+}
+
+/// A timeout is not used up by other messages' comings and goings, and a message in time ends the wait.
+#[test]
+fn a_message_ends_the_wait() {
+    within(60, || {
+        for transport in Transport::ALL {
+            let ctx = Context::new();
+            let (pull, push) = transport.pair(&ctx, PULL, PUSH);
+            std::thread::scope(|scope| {
+                let (said, heard) = channel();
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        said.send(pull.take_text()).expect("the test listens");
+                    }
+                });
+                for n in 0..50 {
+                    push.put(n.to_string());
+                    let patience = Duration::from_millis(deadline::PATIENCE_MS as u64);
+                    assert_eq!(heard.recv_timeout(patience), Ok(n.to_string()));
+                }
+            });
+        }
+    });
+}
+
+extern "C" fn ignore(_: libc::c_int) {}
+
+/// Runs a blocking call on a thread and shoots signals at it until it returns.
+fn interrupted<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    // SAFETY: a handler that does nothing, installed without SA_RESTART; the thread that the signals go to
+    // is not joined while they are sent.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    std::thread::scope(|scope| {
+        let (said, heard) = channel();
+        let thread = scope.spawn(move || {
+            // SAFETY: asks for the own thread's name.
+            said.send(unsafe { libc::pthread_self() }).expect("the test listens");
+            call()
+        });
+        let target = heard.recv().expect("the thread runs");
+        until("the call returns", || {
+            // SAFETY: see above.
+            unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+            deadline::pass(Duration::from_millis(1));
+            thread.is_finished()
+        });
+        thread.join().expect("no panic")
+    })
+}
+
+/// A signal ends a blocking call with EINTR; afterwards the socket works as before.
+#[test]
+fn a_signal_interrupts() {
+    within(60, || {
+        for transport in Transport::ALL {
+            let ctx = Context::new();
+            let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
+            assert_eq!(interrupted(|| pull.recv(0)), Err(Errno(libc::EINTR)));
+            assert_eq!(interrupted(|| push.send("x", 0)), Err(Errno(libc::EINTR)));
+            assert_eq!(interrupted(|| poll_forever(&pull)), Err(Errno(libc::EINTR)));
+            transport.join(&pull, &push);
+            assert_eq!(interrupted(|| pull.recv(0)), Err(Errno(libc::EINTR)));
+            push.put("after all");
+            assert_eq!(pull.take_text(), "after all");
+        }
+    });
+}
+
+fn poll_forever(socket: &Socket) -> Outcome<i32> {
+    poll::poll(&mut [socket_item(socket, POLLIN)], -1)
+}
+
+/// LINGER 0 discards what nobody took: neither close nor term waits.
+#[test]
+fn linger_zero_discards() {
+    within(60, || {
+        for transport in Transport::WIRES {
+            let ctx = Context::new();
+            let push = ctx.socket(PUSH).with(LINGER, 0);
+            push.connect(&transport.fresh()).expect("connect to nobody");
+            push.put("lost");
+            let start = Instant::now();
+            push.close().expect("close");
+            ctx.term().expect("term");
+            assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        }
+    });
+}
+
+/// A linger of some milliseconds bounds the wait for a peer.
+#[test]
+fn linger_ends() {
+    within(60, || {
+        for transport in Transport::WIRES {
+            let ctx = Context::new();
+            let push = ctx.socket(PUSH).with(LINGER, 250);
+            push.connect(&transport.fresh()).expect("connect to nobody");
+            push.put("lost");
+            assert_lasts(250, || {
+                push.close().expect("close");
+                ctx.term().expect("term");
+            });
+        }
+    });
+}
+
+/// Without a limit, term waits until the last message has gone out.
+#[test]
+fn linger_forever_waits_for_the_peer() {
+    within(60, || {
+        for transport in Transport::WIRES {
+            let endpoint = transport.fresh();
+            let (sender, receiver) = (Context::new(), Context::new());
+            let push = sender.socket(PUSH).with(RECONNECT_IVL, 10).with(LINGER, -1);
+            push.connect(&endpoint).expect("connect before bind");
+            (0..100).for_each(|n| push.put(n.to_string()));
+            push.close().expect("close");
+            let (said, heard) = channel();
+            std::thread::spawn(move || said.send(sender.term()));
+            assert!(heard.recv_timeout(Duration::from_millis(150)).is_err(), "term waits for the peer");
+            let pull = receiver.socket(PULL);
+            pull.bind(&endpoint).expect("bind");
+            (0..100).for_each(|n| assert_eq!(pull.take_text(), n.to_string()));
+            let patience = Duration::from_millis(deadline::PATIENCE_MS as u64);
+            assert_eq!(heard.recv_timeout(patience).expect("term ends"), Ok(()));
+        }
+    });
+}
+
+/// Over inproc a receiver gets what was sent before the sender closed.
+#[test]
+fn what_was_sent_outlives_the_socket() {
+    within(60, || {
+        for transport in Transport::ALL {
+            let ctx = Context::new();
+            let (pull, push) = transport.pair(&ctx, PULL, PUSH);
+            (0..100).for_each(|n| push.put(n.to_string()));
+            push.close().expect("close");
+            (0..100).for_each(|n| assert_eq!(pull.take_text(), n.to_string()));
+        }
+    });
+}
+
+/// ctx_shutdown and ctx_term end every blocked call with ETERM; close still works and lets term return.
+#[test]
+fn termination_ends_blocked_calls() {
+    within(60, || {
+        let ctx = Context::new();
+        let idle = ctx.socket(REP);
+        std::thread::scope(|scope| {
+            let blocked = [
+                scope.spawn(|| ctx.bare_socket(PULL).recv(0).map(|_| ())),
+                scope.spawn(|| ctx.bare_socket(PUSH).send("x", 0).map(|_| ())),
+                scope.spawn(|| poll_forever(&ctx.bare_socket(SUB)).map(|_| ())),
+                scope.spawn(|| ctx.bare_socket(ROUTER).recv(0).map(|_| ())),
+            ];
+            // A thread that has not blocked yet gets ETERM all the same, at its first call.
+            deadline::pass(Duration::from_millis(50));
+            ctx.shutdown().expect("shutdown");
+            for thread in blocked {
+                assert_eq!(thread.join().expect("no panic"), Err(Errno(ETERM)));
+            }
+        });
+        assert_eq!(idle.recv(DONTWAIT), Err(Errno(ETERM)));
+        assert_eq!(idle.bind("inproc://late"), Err(Errno(ETERM)));
+        assert_eq!(idle.get(TYPE), Err(Errno(ETERM)));
+        assert_eq!(ctx.try_socket(PULL).err(), Some(Errno(ETERM)));
+        idle.close().expect("close works still");
+        ctx.term().expect("term");
+    });
+}
+
+/// A poll that is out of time says 0, and does not come early.
+#[test]
+fn poll_lasts_its_time() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    assert_lasts(120, || assert_eq!(ready(&pull, POLLIN, 120), 0));
+}

@@ -1,0 +1,187 @@
+//! Connections come and go: connect before bind, unbind, disconnect, peers that restart.
+
+use std::time::Duration;
+
+use support::filler::{drain, numbered};
+use support::poll::ready;
+use support::*;
+
+over_transports!(
+    connects_before_the_bind,
+    connects_twice_as_two_peers,
+    disconnects,
+    unbinds_and_keeps_nobody_out_of_reach,
+    asks_only_connections_that_stand;
+    wires reconnects_after_a_restart, survives_many_restarts, serves_again_after_unbind
+);
+
+/// What was sent before anybody listened arrives, in order.
+fn connects_before_the_bind(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10);
+    push.connect(&endpoint).expect("connect before bind");
+    (0..100).for_each(|n| push.put(numbered(n, 100)));
+    let pull = ctx.socket(PULL);
+    pull.bind(&endpoint).expect("bind");
+    (100..200).for_each(|n| push.put(numbered(n, 100)));
+    drain(&pull, 0, 200);
+}
+
+/// Two connects to one endpoint: a ROUTER there sees two peers. (libzmq ignores the second for some types.)
+fn connects_twice_as_two_peers(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    let endpoint = transport.join(&pull, &push);
+    push.connect(&endpoint).expect("a second connect");
+    for n in 0..100 {
+        push.put(numbered(n, 8));
+    }
+    let mut all: Vec<u64> = (0..100).map(|_| filler::number_of(&pull.take())).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..100).collect::<Vec<_>>());
+}
+
+fn disconnects(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    let endpoint = transport.join(&pull, &push);
+    push.put("before");
+    assert_eq!(pull.take_text(), "before");
+    push.disconnect(&endpoint).expect("disconnect");
+    assert_eq!(push.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
+    assert_eq!(push.disconnect(&endpoint), Err(Errno(libc::ENOENT)));
+    assert_eq!(push.disconnect("tcp://127.0.0.1:1"), Err(Errno(libc::ENOENT)));
+    push.connect(&endpoint).expect("connect again");
+    push.put("after");
+    assert_eq!(pull.take_text(), "after");
+}
+
+/// After unbind nobody new comes in by that way; another endpoint of the same socket still serves.
+fn unbinds_and_keeps_nobody_out_of_reach(transport: Transport) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let (closed, open) = (transport.bind(&pull), transport.bind(&pull));
+    pull.unbind(&closed).expect("unbind");
+    let late = ctx.socket(PUSH).with(RECONNECT_IVL, 10);
+    late.connect(&closed).expect("connect");
+    let _ = late.send("too late", DONTWAIT);
+    let push = ctx.socket(PUSH);
+    push.connect(&open).expect("connect");
+    push.put("in time");
+    assert_eq!(pull.take_text(), "in time");
+    pull.expect_nothing();
+}
+
+/// With IMMEDIATE a message is only queued for connections that stand.
+fn asks_only_connections_that_stand(transport: Transport) {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(IMMEDIATE, 1).with(RECONNECT_IVL, 10);
+    if transport != Transport::Inproc {
+        push.connect(&transport.fresh()).expect("connect to nobody");
+        assert_eq!(push.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
+    }
+    let pull = ctx.socket(PULL);
+    transport.join(&pull, &push);
+    for n in 0..50 {
+        push.put(numbered(n, 8));
+    }
+    drain(&pull, 0, 50);
+}
+
+/// A receiver that comes back at the same endpoint is found again.
+fn reconnects_after_a_restart(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10);
+    push.connect(&endpoint).expect("connect");
+    for turn in 0..5 {
+        let pull = ctx.socket(PULL);
+        until("the endpoint is free", || pull.bind(&endpoint).is_ok());
+        // What went to the one before may be lost with it.
+        let word = format!("turn {turn}");
+        until("the sender is back", || {
+            let _ = push.send(&word, DONTWAIT);
+            ready(&pull, POLLIN, 10) != 0 && pull.take_text() == word
+        });
+    }
+}
+
+/// Requests go on through twenty restarts of the service, whoever of the two restarts.
+fn survives_many_restarts(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let router = ctx.socket(ROUTER);
+    router.bind(&endpoint).expect("bind");
+    let dealer = ctx.socket(DEALER).with(RECONNECT_IVL, 5);
+    dealer.set_bytes(ROUTING_ID, b"d").expect("ROUTING_ID");
+    dealer.connect(&endpoint).expect("connect");
+    let mut router = Some(router);
+    for turn in 0..20 {
+        let current = router.as_ref().expect("bound");
+        let word = format!("turn {turn}");
+        until("a round trip", || {
+            let _ = dealer.send(&word, DONTWAIT);
+            if ready(current, POLLIN, 10) != 0 {
+                let parts = current.rx();
+                current.tx(&parts);
+            }
+            ready(&dealer, POLLIN, 10) != 0 && dealer.take_text() == word
+        });
+        router.take().expect("bound").close().expect("close");
+        let next = ctx.socket(ROUTER);
+        until("the endpoint is free", || next.bind(&endpoint).is_ok());
+        router = Some(next);
+    }
+}
+
+/// An endpoint that is unbound and bound again serves the same peers. (libzmq ends the connections that came
+/// in by it; that is allowed, not asked for.)
+fn serves_again_after_unbind(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH).with(RECONNECT_IVL, 10));
+    pull.bind(&endpoint).expect("bind");
+    push.connect(&endpoint).expect("connect");
+    for turn in 0..3 {
+        let word = format!("turn {turn}");
+        until("the sender is heard", || {
+            let _ = push.send(&word, DONTWAIT);
+            ready(&pull, POLLIN, 10) != 0 && pull.take_text() == word
+        });
+        pull.unbind(&endpoint).expect("unbind");
+        until("the endpoint is free", || pull.bind(&endpoint).is_ok());
+    }
+}
+
+/// The back-off: with RECONNECT_IVL -1 there is no second try.
+#[test]
+fn does_not_reconnect_when_told_so() {
+    let listener = peer::RawListener::bind(Transport::Tcp);
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, -1);
+    push.connect(&listener.endpoint()).expect("connect");
+    drop(listener.accept());
+    assert!(!listener.knocked(300), "a second try");
+    let patient = ctx.socket(PUSH).with(RECONNECT_IVL, 20);
+    patient.connect(&listener.endpoint()).expect("connect");
+    for _ in 0..5 {
+        drop(listener.accept());
+    }
+}
+
+/// Tries come at intervals that grow to RECONNECT_IVL_MAX: no storm.
+#[test]
+fn backs_off() {
+    let listener = peer::RawListener::bind(Transport::Tcp);
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 40).with(RECONNECT_IVL_MAX, 200);
+    push.connect(&listener.endpoint()).expect("connect");
+    drop(listener.accept());
+    let start = std::time::Instant::now();
+    for _ in 0..5 {
+        drop(listener.accept());
+    }
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(150), "five tries within {elapsed:?}");
+}

@@ -1,0 +1,260 @@
+//! DEALER and ROUTER: identities set and generated, unknown and doubled ones, whole envelopes.
+
+use std::collections::BTreeSet;
+
+use support::filler::{drain, fill, number_of, numbered};
+use support::*;
+
+over_transports!(
+    shows_an_identity_that_was_set,
+    generates_identities,
+    finds_the_right_peer,
+    drops_for_an_unknown_peer,
+    mandatory_reports_an_unknown_peer,
+    mandatory_reports_a_full_peer,
+    keeps_the_first_of_two_equal_identities,
+    hands_over_to_the_second,
+    meets_an_identity_again,
+    carries_multipart_both_ways,
+    probes,
+    names_the_peer_it_connects_to,
+    dealers_balance_and_queue,
+);
+
+fn dealer(ctx: &Context, identity: &str) -> Socket {
+    let dealer = ctx.socket(DEALER);
+    dealer.set_bytes(ROUTING_ID, identity.as_bytes()).expect("ROUTING_ID");
+    dealer
+}
+
+fn shows_an_identity_that_was_set(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let long = "x".repeat(255);
+    for identity in ["A", "a name with spaces", long.as_str()] {
+        let dealer = dealer(&ctx, identity);
+        dealer.connect(&endpoint).expect("connect");
+        dealer.put("hello");
+        router.expect(&[identity, "hello"]);
+        router.tx(&[identity, "and you"]);
+        assert_eq!(dealer.take_text(), "and you");
+    }
+}
+
+/// Who sets none is given five bytes of which the first is 0, another each time.
+fn generates_identities(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let dealers: Vec<Socket> = (0..10).map(|_| ctx.socket(DEALER)).collect();
+    let mut seen = BTreeSet::new();
+    for dealer in &dealers {
+        dealer.connect(&endpoint).expect("connect");
+        dealer.put("hello");
+        let parts = router.rx();
+        assert_eq!((parts.len(), parts[0].len(), parts[0][0]), (2, 5, 0));
+        assert!(seen.insert(parts[0].clone()), "identities differ");
+        router.tx(&parts);
+        assert_eq!(dealer.take_text(), "hello");
+    }
+}
+
+fn finds_the_right_peer(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let dealers: Vec<Socket> = (0..50).map(|n| dealer(&ctx, &format!("peer-{n}"))).collect();
+    for dealer in &dealers {
+        dealer.connect(&endpoint).expect("connect");
+        dealer.put("here");
+    }
+    dealers.iter().for_each(|_| assert_eq!(router.rx()[1], b"here"));
+    for n in (0..50).rev() {
+        router.tx(&[format!("peer-{n}"), format!("for {n}")]);
+    }
+    for (n, dealer) in dealers.iter().enumerate() {
+        assert_eq!(dealer.take_text(), format!("for {n}"));
+    }
+}
+
+/// A message for nobody vanishes whole, without an error; the next one finds its peer.
+fn drops_for_an_unknown_peer(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    router.tx(&["nobody", "before any peer"]);
+    let known = dealer(&ctx, "known");
+    transport.join(&router, &known);
+    known.put("hello");
+    router.expect(&["known", "hello"]);
+    router.tx(&["unknown", "a", "b", "c"]);
+    router.tx(&["", "empty identity"]);
+    router.tx(&["known", "x", "y"]);
+    known.expect(&["x", "y"]);
+}
+
+fn mandatory_reports_an_unknown_peer(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).with(ROUTER_MANDATORY, 1);
+    let known = dealer(&ctx, "known");
+    transport.join(&router, &known);
+    assert_eq!(router.send("unknown", SNDMORE), Err(Errno(libc::EHOSTUNREACH)));
+    known.put("hello");
+    router.expect(&["known", "hello"]);
+    assert_eq!(router.send("unknown", SNDMORE), Err(Errno(libc::EHOSTUNREACH)));
+    router.tx(&["known", "x", "y"]);
+    known.expect(&["x", "y"]);
+}
+
+/// With ROUTER_MANDATORY a peer at its mark is EAGAIN; without it the message is dropped.
+fn mandatory_reports_a_full_peer(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).hwm(2).with(ROUTER_MANDATORY, 1);
+    let slow = dealer(&ctx, "slow").hwm(2);
+    transport.join(&router, &slow);
+    slow.put("hello");
+    router.expect(&["slow", "hello"]);
+    let mut count = 0u64;
+    let mut refusals = 0;
+    // Several refusals in a row, time between them: the kernel's buffers are full too.
+    while refusals < 4 {
+        match router.send("slow", SNDMORE | DONTWAIT) {
+            Ok(_) => {
+                router.put(numbered(count, 50_000));
+                (count, refusals) = (count + 1, 0);
+            }
+            Err(error) => {
+                assert_eq!(error, Errno(libc::EAGAIN));
+                deadline::pass(std::time::Duration::from_millis(50));
+                refusals += 1;
+            }
+        }
+        assert!(count < 100_000, "the mark is never reached");
+    }
+    drain(&slow, 0, count);
+}
+
+/// The second of two peers with one identity is not heard while the first is there.
+fn keeps_the_first_of_two_equal_identities(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let (first, second) = (dealer(&ctx, "same"), dealer(&ctx, "same"));
+    first.connect(&endpoint).expect("connect");
+    first.put("first");
+    router.expect(&["same", "first"]);
+    second.connect(&endpoint).expect("connect");
+    second.put("second");
+    router.expect_nothing();
+    router.tx(&["same", "for the first"]);
+    assert_eq!(first.take_text(), "for the first");
+    first.put("still heard");
+    router.expect(&["same", "still heard"]);
+}
+
+/// With ROUTER_HANDOVER the second takes the name over.
+fn hands_over_to_the_second(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).with(ROUTER_HANDOVER, 1);
+    let endpoint = transport.bind(&router);
+    let (first, second) = (dealer(&ctx, "same"), dealer(&ctx, "same").with(RECONNECT_IVL, -1));
+    first.connect(&endpoint).expect("connect");
+    first.put("first");
+    router.expect(&["same", "first"]);
+    // A first peer that came back would take the name again.
+    first.disconnect(&first.endpoint()).expect("disconnect");
+    second.connect(&endpoint).expect("connect");
+    second.put("second");
+    router.expect(&["same", "second"]);
+    router.tx(&["same", "for the second"]);
+    assert_eq!(second.take_text(), "for the second");
+}
+
+/// A peer that closed and came back under its name is the same peer to the caller.
+fn meets_an_identity_again(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).with(ROUTER_HANDOVER, 1);
+    let endpoint = transport.bind(&router);
+    for turn in 0..5 {
+        let dealer = dealer(&ctx, "regular");
+        dealer.connect(&endpoint).expect("connect");
+        dealer.put(format!("{turn}"));
+        router.expect(&["regular", format!("{turn}").as_str()]);
+        router.tx(&["regular", "welcome"]);
+        assert_eq!(dealer.take_text(), "welcome");
+    }
+}
+
+fn carries_multipart_both_ways(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let dealer = dealer(&ctx, "d");
+    transport.join(&router, &dealer);
+    let many: Vec<String> =
+        (0..200).map(|n| if n % 3 == 0 { String::new() } else { format!("part {n}") }).collect();
+    dealer.tx(&many);
+    let parts = router.rx();
+    assert_eq!(parts[0], b"d");
+    assert!(parts[1..].iter().map(|part| &part[..]).eq(many.iter().map(|part| part.as_bytes())));
+    router.tx(&parts);
+    dealer.expect(&many);
+    // A message of nothing but the identity is a message of no parts: it is not delivered as one.
+    dealer.tx(&[""]);
+    router.expect(&["d", ""]);
+}
+
+/// PROBE_ROUTER sends an empty message as soon as the connection stands, from either kind.
+fn probes(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let dealer = dealer(&ctx, "prober").with(PROBE_ROUTER, 1);
+    dealer.connect(&endpoint).expect("connect");
+    router.expect(&["prober", ""]);
+    let peer = ctx.socket(ROUTER).with(PROBE_ROUTER, 1);
+    peer.set_bytes(ROUTING_ID, b"router").expect("ROUTING_ID");
+    peer.connect(&endpoint).expect("connect");
+    router.expect(&["router", ""]);
+}
+
+/// CONNECT_ROUTING_ID names the peer of the next connect, so a ROUTER can speak first.
+fn names_the_peer_it_connects_to(transport: Transport) {
+    let ctx = Context::new();
+    let (service, router) = (ctx.socket(DEALER), ctx.socket(ROUTER).with(ROUTER_MANDATORY, 1));
+    let endpoint = transport.bind(&service);
+    router.set_bytes(CONNECT_ROUTING_ID, b"service").expect("CONNECT_ROUTING_ID");
+    router.connect(&endpoint).expect("connect");
+    router.tx(&["service", "first word"]);
+    assert_eq!(service.take_text(), "first word");
+    service.put("answer");
+    router.expect(&["service", "answer"]);
+}
+
+/// Between DEALERs: round robin out, fair queueing in, no envelope.
+fn dealers_balance_and_queue(transport: Transport) {
+    let ctx = Context::new();
+    let hub = ctx.socket(DEALER);
+    let ends: Vec<Socket> = (0..3).map(|_| ctx.socket(DEALER)).collect();
+    ends.iter().for_each(|end| {
+        transport.join(end, &hub);
+    });
+    (0..30).for_each(|n| hub.put(numbered(n, 8)));
+    for end in &ends {
+        let own: Vec<u64> = (0..10).map(|_| number_of(&end.take())).collect();
+        assert!(own.windows(2).all(|pair| pair[1] == pair[0] + 3), "{own:?}");
+        own.iter().for_each(|n| end.put(numbered(*n, 8)));
+    }
+    let back: BTreeSet<u64> = (0..30).map(|_| number_of(&hub.take())).collect();
+    assert_eq!(back, (0..30).collect());
+}
+
+#[test]
+fn dealer_blocks_at_the_mark() {
+    let ctx = Context::new();
+    let (a, b) = (ctx.socket(DEALER).hwm(3), ctx.socket(DEALER).hwm(4));
+    Transport::Inproc.join(&a, &b);
+    assert_eq!(fill(&a, 0, 8), 7, "inproc has exactly the sum of the marks");
+    drain(&b, 0, 7);
+    let alone = ctx.socket(DEALER);
+    assert_eq!(alone.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
+}

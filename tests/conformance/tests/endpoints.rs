@@ -1,0 +1,209 @@
+//! Endpoints: what can be bound and connected, what LAST_ENDPOINT says, and which errors the rest brings.
+
+use support::transport::{free_tcp, socket_path};
+use support::*;
+
+#[track_caller]
+fn fails(call: Outcome<()>, errno: i32) {
+    assert_eq!(call, Err(Errno(errno)));
+}
+
+/// Both ends on this endpoint (as the binder's LAST_ENDPOINT names it) pass a message.
+#[track_caller]
+fn passes(ctx: &Context, pull: &Socket, endpoint: &str) {
+    let push = ctx.socket(PUSH);
+    push.connect(endpoint).unwrap_or_else(|e| panic!("connect {endpoint}: {e:?}"));
+    push.put(endpoint);
+    assert_eq!(pull.take_text(), endpoint);
+}
+
+#[track_caller]
+fn bound(ctx: &Context, endpoint: &str) -> (Socket, String) {
+    let pull = ctx.socket(PULL);
+    pull.bind(endpoint).unwrap_or_else(|e| panic!("bind {endpoint}: {e:?}"));
+    let last = pull.endpoint();
+    (pull, last)
+}
+
+/// The port at the end of a resolved endpoint.
+fn port(endpoint: &str) -> u16 {
+    endpoint.rsplit(':').next().and_then(|text| text.parse().ok()).expect("a port")
+}
+
+#[test]
+fn tcp_wildcards_are_resolved() {
+    let ctx = Context::new();
+    for (asked, prefix) in [
+        ("tcp://127.0.0.1:*", "tcp://127.0.0.1:"),
+        ("tcp://127.0.0.1:0", "tcp://127.0.0.1:"),
+        ("tcp://*:*", "tcp://0.0.0.0:"),
+        ("tcp://*:0", "tcp://0.0.0.0:"),
+        ("tcp://lo:*", "tcp://127.0.0.1:"),
+    ] {
+        let (pull, last) = bound(&ctx, asked);
+        assert!(last.starts_with(prefix), "{asked} became {last}");
+        assert_ne!(port(&last), 0);
+        passes(&ctx, &pull, &format!("tcp://127.0.0.1:{}", port(&last)));
+        passes(&ctx, &pull, &format!("tcp://localhost:{}", port(&last)));
+    }
+}
+
+#[test]
+fn tcp_speaks_ipv6() {
+    let ctx = Context::new();
+    ctx.set(CTX_IPV6, 1).expect("IPV6 for all sockets");
+    let (pull, last) = bound(&ctx, "tcp://[::1]:*");
+    assert!(last.starts_with("tcp://[::1]:"), "{last}");
+    passes(&ctx, &pull, &last);
+    let (pull, last) = bound(&ctx, "tcp://*:*");
+    assert!(last.starts_with("tcp://[::]:"), "{last}");
+    passes(&ctx, &pull, &format!("tcp://[::1]:{}", port(&last)));
+    passes(&ctx, &pull, &format!("tcp://127.0.0.1:{}", port(&last)));
+}
+
+/// `tcp://source;destination` connects from that address.
+#[test]
+fn tcp_connects_from_a_source() {
+    let ctx = Context::new();
+    let (pull, last) = bound(&ctx, "tcp://127.0.0.1:*");
+    passes(&ctx, &pull, &format!("tcp://127.0.0.2:0;127.0.0.1:{}", port(&last)));
+    let push = ctx.socket(PUSH);
+    push.connect(&format!("tcp://127.0.0.3:0;127.0.0.1:{}", port(&last))).expect("connect");
+    push.put("x");
+    let mut message = Message::new();
+    message.recv(&pull, 0).expect("receive");
+    assert_eq!(message.property(c"Peer-Address").as_deref(), Some("127.0.0.3"));
+}
+
+#[test]
+fn ipc_takes_paths_names_and_wildcards() {
+    let ctx = Context::new();
+    let path = socket_path();
+    let (pull, last) = bound(&ctx, &format!("ipc://{path}"));
+    assert_eq!(last, format!("ipc://{path}"));
+    passes(&ctx, &pull, &last);
+    let name = format!("ipc://@pinnace-test-{}", std::process::id());
+    let (pull, last) = bound(&ctx, &name);
+    assert_eq!(last, name);
+    passes(&ctx, &pull, &last);
+    let (pull, last) = bound(&ctx, "ipc://*");
+    let made = last.strip_prefix("ipc://").expect("ipc").to_string();
+    assert!(std::path::Path::new(&made).exists(), "{made}");
+    passes(&ctx, &pull, &last);
+    drop(pull);
+    until("the wildcard's file goes with its socket", || !std::path::Path::new(&made).exists());
+}
+
+/// A socket file that a dead process left is taken over. (Whether unbind removes a file with a given name is
+/// left open: libzmq does not.)
+#[test]
+fn ipc_takes_over() {
+    let ctx = Context::new();
+    let path = socket_path();
+    let endpoint = format!("ipc://{path}");
+    let (pull, _) = bound(&ctx, &endpoint);
+    assert!(std::path::Path::new(&path).exists());
+    pull.unbind(&endpoint).expect("unbind");
+    let _ = std::fs::remove_file(&path);
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a file that nobody listens at"));
+    let (pull, _) = bound(&ctx, &endpoint);
+    passes(&ctx, &pull, &endpoint);
+}
+
+#[test]
+fn addresses_in_use_are_refused() {
+    let ctx = Context::new();
+    let second = ctx.socket(PULL);
+    let (_tcp, last) = bound(&ctx, "tcp://127.0.0.1:*");
+    fails(second.bind(&last), libc::EADDRINUSE);
+    let (_inproc, last) = bound(&ctx, "inproc://taken");
+    fails(second.bind(&last), libc::EADDRINUSE);
+    // The refused socket is none the worse.
+    let free = Transport::Tcp.bind(&second);
+    passes(&ctx, &second, &free);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let ctx = Context::new();
+    let socket = ctx.socket(PULL);
+    for nonsense in ["", "tcp", "tcp:", "tcp:/x", "://x", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x"] {
+        fails(socket.bind(nonsense), libc::EINVAL);
+        fails(socket.connect(nonsense), libc::EINVAL);
+    }
+    fails(socket.bind("tcp://127.0.0.1:65536"), libc::EINVAL);
+    for unknown in ["foo://bar", "TCP://127.0.0.1:*", "http://127.0.0.1:80"] {
+        fails(socket.bind(unknown), libc::EPROTONOSUPPORT);
+        fails(socket.connect(unknown), libc::EPROTONOSUPPORT);
+    }
+    fails(socket.bind("tcp://no-such-interface0:*"), libc::ENODEV);
+    let long = format!("ipc:///{}", "x".repeat(200));
+    fails(socket.bind(&long), libc::ENAMETOOLONG);
+    fails(socket.connect(&long), libc::ENAMETOOLONG);
+    fails(socket.bind("ipc:///no-such-directory/at/all"), libc::ENOENT);
+    // An address of another machine.
+    fails(socket.bind("tcp://192.0.2.1:*"), libc::EADDRNOTAVAIL);
+    // The transport is known, but not for this pattern.
+    fails(socket.bind("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
+    fails(socket.connect("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
+    let endpoint = Transport::Tcp.bind(&socket);
+    passes(&ctx, &socket, &endpoint);
+}
+
+/// A name that cannot be resolved is no error of connect: the socket keeps trying.
+#[test]
+fn names_are_resolved_later() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH);
+    push.connect("tcp://no-such-host.invalid:5555").expect("connect does not resolve");
+    assert_eq!(push.endpoint(), "tcp://no-such-host.invalid:5555");
+    let pull = ctx.socket(PULL);
+    let endpoint = Transport::Ipc.bind(&pull);
+    passes(&ctx, &pull, &endpoint);
+}
+
+#[test]
+fn last_endpoint_starts_empty_and_follows() {
+    let ctx = Context::new();
+    let socket = ctx.socket(DEALER);
+    assert_eq!(socket.endpoint(), "");
+    let first = Transport::Ipc.bind(&socket);
+    let second = Transport::Tcp.bind(&socket);
+    assert_ne!(first, second);
+    assert_eq!(socket.get_bytes(LAST_ENDPOINT, 5), Err(Errno(libc::EINVAL)), "no room");
+    assert_eq!(
+        socket.get_bytes(LAST_ENDPOINT, second.len() + 1).map(|text| text.len()),
+        Ok(second.len() + 1)
+    );
+}
+
+/// One socket, many endpoints of every kind, in both roles.
+#[test]
+fn one_socket_has_many_endpoints() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let endpoints: Vec<String> =
+        Transport::ALL.iter().cycle().take(9).map(|transport| transport.bind(&pull)).collect();
+    endpoints.iter().for_each(|endpoint| passes(&ctx, &pull, endpoint));
+    let push = ctx.socket(PUSH);
+    endpoints.iter().for_each(|endpoint| push.connect(endpoint).expect("connect"));
+    (0..90).for_each(|n| push.put(format!("{n:02}")));
+    let mut all: Vec<String> = (0..90).map(|_| pull.take_text()).collect();
+    all.sort();
+    assert!(all.iter().enumerate().all(|(n, text)| *text == format!("{n:02}")));
+}
+
+/// A port on an address that only this process uses can be bound right after it was given back.
+#[test]
+fn an_endpoint_can_be_bound_again() {
+    let ctx = Context::new();
+    for endpoint in [format!("tcp://{}", free_tcp()), Transport::Ipc.fresh(), Transport::Inproc.fresh()] {
+        for _ in 0..3 {
+            let pull = ctx.socket(PULL);
+            until("the endpoint is free again", || pull.bind(&endpoint).is_ok());
+            passes(&ctx, &pull, &endpoint);
+            pull.unbind(&endpoint).expect("unbind");
+            fails(pull.unbind(&endpoint), libc::ENOENT);
+        }
+    }
+}

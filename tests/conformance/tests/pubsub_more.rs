@@ -1,0 +1,118 @@
+//! The rest of PUB and SUB: what they refuse, conflation, the manual XPUB, a publisher that comes back.
+
+use support::pubsub::settle;
+use support::*;
+
+over_transports!(conflates, manual_xpub_decides; wires resubscribes_after_the_publisher_returns);
+
+/// With CONFLATE a subscriber that lags keeps the last message only.
+fn conflates(transport: Transport) {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(CONFLATE, 1);
+    let pull = ctx.socket(PULL).with(CONFLATE, 1);
+    transport.join(&pull, &push);
+    for n in 0..1_000 {
+        push.put(format!("{n:04}"));
+    }
+    let mut last = String::new();
+    let mut count = 0;
+    until("the last message", || {
+        let message = pull.take_text();
+        assert!(message > last, "in order");
+        last = message;
+        count += 1;
+        last == "0999"
+    });
+    assert!(count < 1_000, "nothing was conflated");
+}
+
+/// With XPUB_MANUAL the application subscribes on the peer's behalf, as it likes.
+fn manual_xpub_decides(transport: Transport) {
+    let ctx = Context::new();
+    let xpub = ctx.socket(XPUB).with(XPUB_MANUAL, 1);
+    let sub = ctx.socket(SUB);
+    transport.join(&xpub, &sub);
+    sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+    sub.set_bytes(SUBSCRIBE, b"XA").expect("SUBSCRIBE");
+    xpub.expect(&["\x01A"]);
+    xpub.set_bytes(SUBSCRIBE, b"XA").expect("SUBSCRIBE by the publisher");
+    xpub.put("A");
+    xpub.put("XA");
+    sub.expect(&["XA"]);
+}
+
+/// A subscriber tells a publisher that restarted at the same endpoint what it wants.
+fn resubscribes_after_the_publisher_returns(transport: Transport) {
+    let ctx = Context::new();
+    let sub = ctx.socket(SUB).with(RECONNECT_IVL, 10);
+    sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+    let endpoint = transport.fresh();
+    sub.connect(&endpoint).expect("connect");
+    for turn in 0..3 {
+        let xpub = ctx.socket(XPUB).with(LINGER, 0);
+        until("the endpoint is free", || xpub.bind(&endpoint).is_ok());
+        // libzmq subscribes again when the subscriber's thread enters the library, not before.
+        until("the subscription comes again", || {
+            poll::ready(&sub, POLLIN, 5);
+            poll::ready(&xpub, POLLIN, 0) != 0
+        });
+        xpub.expect(&["\x01A"]);
+        xpub.put("B");
+        xpub.put(format!("A{turn}"));
+        sub.expect(&[format!("A{turn}")]);
+        xpub.close().expect("close");
+    }
+}
+
+#[test]
+fn refuses_the_wrong_direction() {
+    let ctx = Context::new();
+    let (publisher, sub) = Transport::Inproc.pair(&ctx, PUB, SUB);
+    assert_eq!(publisher.recv(DONTWAIT), Err(Errno(libc::ENOTSUP)));
+    assert_eq!(sub.send("x", DONTWAIT), Err(Errno(libc::ENOTSUP)));
+    assert_eq!(publisher.set_bytes(SUBSCRIBE, b"A"), Err(Errno(libc::EINVAL)));
+    assert_eq!(poll::ready(&sub, POLLOUT, 0), 0);
+    assert_eq!(poll::ready(&publisher, POLLIN, 0), 0);
+}
+
+/// A publisher without subscribers takes messages and drops them: it is always ready to send.
+#[test]
+fn publishes_to_nobody() {
+    let ctx = Context::new();
+    let publisher = ctx.socket(PUB).hwm(1);
+    for _ in 0..10_000 {
+        publisher.put("nobody hears");
+    }
+    assert_eq!(poll::ready(&publisher, POLLOUT, 0), POLLOUT);
+}
+
+/// A topic may be long, and topics many.
+#[test]
+fn takes_many_and_long_topics() {
+    within(60, || {
+        let ctx = Context::new();
+        let (publisher, sub) = Transport::Tcp.pair(&ctx, PUB, SUB);
+        let long = "t".repeat(3_000);
+        sub.set_bytes(SUBSCRIBE, long.as_bytes()).expect("SUBSCRIBE");
+        for n in 0..400 {
+            sub.set_bytes(SUBSCRIBE, format!("topic/{n}/").as_bytes()).expect("SUBSCRIBE");
+        }
+        settle(&publisher, &sub);
+        publisher.put(&long[1..]);
+        publisher.put(&long);
+        sub.expect(&[&long]);
+        for n in (0..400).rev() {
+            publisher.put(format!("topic/{n}"));
+            publisher.put(format!("topic/{n}/x"));
+            sub.expect(&[format!("topic/{n}/x")]);
+        }
+        for n in 0..400 {
+            sub.set_bytes(UNSUBSCRIBE, format!("topic/{n}/").as_bytes()).expect("UNSUBSCRIBE");
+        }
+        sub.set_bytes(UNSUBSCRIBE, long.as_bytes()).expect("UNSUBSCRIBE");
+        settle(&publisher, &sub);
+        publisher.put("topic/1/x");
+        publisher.put(&long);
+        settle(&publisher, &sub);
+    });
+}

@@ -1,0 +1,185 @@
+//! `kill -9` of either end at random moments: the survivor goes on, messages are whole or absent, and in
+//! order for each peer.
+
+use support::child::{self, Child, long};
+use support::filler::{Chance, body, number_of, numbered};
+use support::*;
+
+support::roles!(streamer, collector, service);
+
+over_wires!(survives_a_killed_sender, survives_a_killed_receiver, survives_a_killed_service);
+
+fn runs() -> u64 {
+    if long() { 100 } else { 5 }
+}
+
+/// What the senders send: a number, and a body that follows from it, in a message of two or three parts.
+fn parts_of(number: u64) -> Vec<Vec<u8>> {
+    let size = [10, 200, 3_000, 50_000][(number % 4) as usize];
+    let mut parts = vec![numbered(number, 8), body(number, size)];
+    if number.is_multiple_of(3) {
+        parts.push(numbered(number, 600));
+    }
+    parts
+}
+
+#[track_caller]
+fn assert_whole(parts: &[Vec<u8>]) -> u64 {
+    let number = number_of(&parts[0]);
+    assert!(parts == parts_of(number), "message {number} is torn");
+    number
+}
+
+/// Streams for ever; the second argument numbers the stream.
+fn streamer(args: &[String]) {
+    let stream: u64 = args[1].parse().expect("a number");
+    let ctx = Context::new();
+    let push = ctx.bare_socket(PUSH);
+    push.connect(&args[0]).expect("connect");
+    for n in 0.. {
+        push.tx(&parts_of(stream << 32 | n));
+    }
+}
+
+fn survives_a_killed_sender(transport: Transport) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let endpoint = transport.bind(&pull);
+    let good = ctx.socket(PUSH);
+    good.connect(&endpoint).expect("connect");
+    good.put("ready");
+    assert_eq!(pull.take_text(), "ready");
+    let descriptors = process::descriptors(process::own());
+    let mut chance = Chance::new();
+    for stream in 1..=runs() {
+        let mut child = Child::start("streamer", &[&endpoint, &stream.to_string()]);
+        let mut next = 0;
+        let mut read = |parts: &[Vec<u8>]| {
+            let number = assert_whole(parts);
+            assert_eq!((number >> 32, number & 0xFFFF_FFFF), (stream, next), "in order, none missing");
+            next += 1;
+        };
+        for _ in 0..1 + chance.below(3_000) {
+            read(&pull.rx());
+        }
+        child.kill();
+        // What is left of it ends; then only the good peer is there.
+        let marker = format!("after {stream}");
+        good.put(&marker);
+        until("the good peer's message", || {
+            let parts = pull.rx();
+            let is_marker = parts[0] == marker.as_bytes();
+            if !is_marker {
+                read(&parts);
+            }
+            is_marker
+        });
+        pull.set(RCVTIMEO, 50).expect("RCVTIMEO");
+        while let Ok(parts) = pull.recv_parts(0) {
+            read(&parts);
+        }
+        pull.set(RCVTIMEO, deadline::PATIENCE_MS).expect("RCVTIMEO");
+    }
+    if cfg!(target_os = "linux") && std::env::var_os("RUST_TEST_THREADS").is_some_and(|n| n == "1") {
+        // Other tests of this program open descriptors too: only alone does the count say something.
+        until("descriptors return", || process::descriptors(process::own()) <= descriptors + 2);
+    }
+}
+
+/// Receives until it reads the end; messages have to be whole and their numbers to grow.
+fn collector(args: &[String]) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    until("the endpoint is free", || pull.bind(&args[0]).is_ok());
+    child::say("bound");
+    let mut last = None;
+    loop {
+        let parts = pull.rx();
+        if parts[0] == b"end" {
+            break;
+        }
+        let number = assert_whole(&parts);
+        assert!(last.is_none_or(|last| number > last), "{number} came after {last:?}");
+        if last.is_none() {
+            child::say("reading");
+        }
+        last = Some(number);
+    }
+}
+
+fn survives_a_killed_receiver(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10).hwm(100);
+    push.connect(&endpoint).expect("connect");
+    let mut chance = Chance::new();
+    let mut number = 0;
+    for run in 0..runs() {
+        let mut child = Child::start("collector", &[&endpoint]);
+        assert_eq!(child.line(), "bound");
+        // Keeps sending until the child reads, and then for a random while.
+        until("the receiver reads", || {
+            number += send_some(&push, number, 1);
+            child.has_line()
+        });
+        number += send_some(&push, number, chance.below(2_000));
+        if run + 1 < runs() {
+            child.kill();
+            continue;
+        }
+        push.put("end");
+        assert_eq!(child.line(), "reading");
+        child.succeeds();
+    }
+}
+
+/// Sends up to `count` messages, none of them for longer than a moment; returns how many it sent.
+fn send_some(push: &Socket, first: u64, count: u64) -> u64 {
+    for n in 0..count {
+        let parts = parts_of(first + n);
+        if poll::ready(push, POLLOUT, 100) == 0 {
+            return n;
+        }
+        push.tx(&parts);
+    }
+    count
+}
+
+/// Answers for ever.
+fn service(args: &[String]) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    until("the endpoint is free", || router.bind(&args[0]).is_ok());
+    loop {
+        let parts = router.rx();
+        router.tx(&parts);
+    }
+}
+
+/// A client goes on with the next service at the same endpoint; it never reads half an answer.
+fn survives_a_killed_service(transport: Transport) {
+    let ctx = Context::new();
+    let endpoint = transport.fresh();
+    let dealer = ctx.socket(DEALER).with(RECONNECT_IVL, 10);
+    dealer.connect(&endpoint).expect("connect");
+    let mut chance = Chance::new();
+    let mut number = 0;
+    for _ in 0..runs() {
+        let mut child = Child::start("service", &[&endpoint]);
+        let mut last = 0;
+        let mut answers = 0;
+        let enough = 20 + chance.below(500);
+        until("answers", || {
+            if dealer.send_parts(&parts_of(number + 1), DONTWAIT).is_ok() {
+                number += 1;
+            }
+            while poll::ready(&dealer, POLLIN, 1) != 0 {
+                let answer = assert_whole(&dealer.rx());
+                assert!(answer > last, "{answer} came after {last}");
+                (last, answers) = (answer, answers + 1);
+            }
+            answers >= enough
+        });
+        child.kill();
+    }
+}

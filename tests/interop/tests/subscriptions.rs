@@ -1,0 +1,125 @@
+//! Subscriptions on the wire: commands to a peer of ZMTP 3.1, messages to older ones, both from anybody.
+
+use support::peer::{MEETINGS, RawPeer};
+use support::wire::*;
+use support::*;
+
+over_wires!(says_commands_to_3_1, says_messages_to_3_0, takes_both_forms, cancels_once, keeps_sets_per_peer);
+
+/// libzmq tells a new peer of its wishes when the subscriber's thread enters the library: so let it.
+fn let_it_speak(sub: &Socket, peer: &RawPeer) {
+    until("the subscriber says something", || {
+        poll::ready(sub, POLLIN, 2);
+        peer.stirs(2)
+    });
+}
+
+fn says_commands_to_3_1(transport: Transport) {
+    for meeting in MEETINGS {
+        let ctx = Context::new();
+        let sub = ctx.socket(SUB);
+        sub.set_bytes(SUBSCRIBE, b"early").expect("SUBSCRIBE");
+        let mut peer = meeting.arrange(transport, &sub);
+        peer.handshake(1, "PUB");
+        let_it_speak(&sub, &peer);
+        peer.expect(&command("SUBSCRIBE", b"early"));
+        sub.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+        peer.expect(&command("SUBSCRIBE", b""));
+        sub.set_bytes(UNSUBSCRIBE, b"early").expect("UNSUBSCRIBE");
+        peer.expect(&command("CANCEL", b"early"));
+        let long = vec![b't'; 300];
+        sub.set_bytes(SUBSCRIBE, &long).expect("SUBSCRIBE");
+        peer.expect(&command("SUBSCRIBE", &long));
+        peer.send(&frame(0, b"news"));
+        assert_eq!(sub.take_text(), "news");
+    }
+}
+
+fn says_messages_to_3_0(transport: Transport) {
+    for meeting in MEETINGS {
+        let ctx = Context::new();
+        let sub = ctx.socket(SUB);
+        sub.set_bytes(SUBSCRIBE, b"early").expect("SUBSCRIBE");
+        let mut peer = meeting.arrange(transport, &sub);
+        peer.handshake(0, "PUB");
+        let_it_speak(&sub, &peer);
+        peer.expect(b"\x00\x06\x01early");
+        sub.set_bytes(UNSUBSCRIBE, b"early").expect("UNSUBSCRIBE");
+        peer.expect(b"\x00\x06\x00early");
+        sub.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+        peer.expect(b"\x00\x01\x01");
+        peer.send(&frame(0, b"news"));
+        assert_eq!(sub.take_text(), "news");
+    }
+}
+
+/// A publisher takes commands and messages from peers of either version, and shows both alike.
+fn takes_both_forms(transport: Transport) {
+    for (meeting, minor) in MEETINGS.into_iter().flat_map(|meeting| [(meeting, 0), (meeting, 1)]) {
+        let ctx = Context::new();
+        let xpub = ctx.socket(XPUB);
+        let mut peer = meeting.arrange(transport, &xpub);
+        peer.handshake(minor, "SUB");
+        peer.send(&command("SUBSCRIBE", b"command"));
+        peer.send(&frame(0, b"\x01message"));
+        xpub.expect(&["\x01command"]);
+        xpub.expect(&["\x01message"]);
+        xpub.put("nothing");
+        xpub.put("command 1");
+        xpub.put("message 1");
+        peer.expect(b"\x00\x09command 1\x00\x09message 1");
+        peer.send(&command("CANCEL", b"command"));
+        peer.send(&frame(0, b"\x00message"));
+        xpub.expect(&["\0command"]);
+        xpub.expect(&["\0message"]);
+        peer.send(&command("SUBSCRIBE", b"end"));
+        xpub.expect(&["\x01end"]);
+        xpub.put("command 2");
+        xpub.put("end");
+        peer.expect(b"\x00\x03end");
+    }
+}
+
+/// However often a socket asked for a topic, it takes it back on the wire once, at the last unsubscribe.
+fn cancels_once(transport: Transport) {
+    for meeting in MEETINGS {
+        let ctx = Context::new();
+        let sub = ctx.socket(SUB);
+        let mut peer = meeting.arrange(transport, &sub);
+        peer.handshake(1, "PUB");
+        // The first wish shows that the connection stands; from then on wishes go out one by one.
+        sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+        let_it_speak(&sub, &peer);
+        peer.expect(&command("SUBSCRIBE", b"A"));
+        sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+        sub.set_bytes(UNSUBSCRIBE, b"A").expect("UNSUBSCRIBE");
+        sub.set_bytes(SUBSCRIBE, b"B").expect("SUBSCRIBE");
+        let mut next = peer.read_frame();
+        if next.body == command("SUBSCRIBE", b"A")[2..] {
+            next = peer.read_frame();
+        }
+        assert_eq!(next.body, command("SUBSCRIBE", b"B")[2..], "no CANCEL yet");
+        sub.set_bytes(UNSUBSCRIBE, b"A").expect("UNSUBSCRIBE");
+        peer.expect(&command("CANCEL", b"A"));
+    }
+}
+
+/// A publisher keeps a set for each peer: asked twice, one CANCEL ends it.
+fn keeps_sets_per_peer(transport: Transport) {
+    for meeting in MEETINGS {
+        let ctx = Context::new();
+        let xpub = ctx.socket(XPUB);
+        let mut peer = meeting.arrange(transport, &xpub);
+        peer.handshake(1, "SUB");
+        peer.send(&command("SUBSCRIBE", b"A"));
+        peer.send(&command("SUBSCRIBE", b"A"));
+        peer.send(&command("CANCEL", b"A"));
+        peer.send(&command("SUBSCRIBE", b"end"));
+        xpub.expect(&["\x01A"]);
+        xpub.expect(&["\0A"]);
+        xpub.expect(&["\x01end"]);
+        xpub.put("A");
+        xpub.put("end");
+        peer.expect(b"\x00\x03end");
+    }
+}

@@ -1,0 +1,192 @@
+//! libzmq's C ABI as a table of functions, loaded from the library that this process tests.
+//!
+//! A symbol that the library lacks is found out when it is called, not when the library is loaded, so that a
+//! library under construction can already be tested.
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libc::{c_char, c_int, c_long, c_short, c_ulong, size_t};
+
+/// `zmq_msg_t`: 64 opaque bytes, relocatable.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct RawMsg(pub [u8; 64]);
+
+impl RawMsg {
+    pub const fn zeroed() -> RawMsg {
+        RawMsg([0; 64])
+    }
+}
+
+/// `zmq_pollitem_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PollItem {
+    pub socket: *mut c_void,
+    pub fd: c_int,
+    pub events: c_short,
+    pub revents: c_short,
+}
+
+pub type FreeFn = unsafe extern "C" fn(*mut c_void, *mut c_void);
+pub type ThreadFn = unsafe extern "C" fn(*mut c_void);
+pub type TimerFn = unsafe extern "C" fn(c_int, *mut c_void);
+type P = *mut c_void;
+type M = *mut RawMsg;
+
+macro_rules! table {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {
+        /// The library's functions; `None` where the symbol is missing.
+        pub struct Api { $(pub $name: Option<unsafe extern "C" fn($($ty),*) $(-> $ret)?>,)* }
+
+        impl Api {
+            fn load(library: &libloading::Library) -> Api {
+                // SAFETY: the signatures are those of zmq.h; the library is never unloaded.
+                unsafe { Api { $($name: library.get(stringify!($name).as_bytes()).ok().map(|s| *s),)* } }
+            }
+        }
+
+        $(
+            /// The C function of this name.
+            /// # Safety
+            /// As in C.
+            pub unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
+                let function = api().$name.expect(concat!("the library lacks ", stringify!($name)));
+                unsafe { function($($arg),*) }
+            }
+        )*
+
+        /// The names of all functions in the table: the stable symbols of libzmq.
+        pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+table! {
+    fn zmq_errno() -> c_int;
+    fn zmq_strerror(number: c_int) -> *const c_char;
+    fn zmq_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int);
+    fn zmq_has(capability: *const c_char) -> c_int;
+
+    fn zmq_ctx_new() -> P;
+    fn zmq_ctx_term(ctx: P) -> c_int;
+    fn zmq_ctx_shutdown(ctx: P) -> c_int;
+    fn zmq_ctx_set(ctx: P, option: c_int, value: c_int) -> c_int;
+    fn zmq_ctx_get(ctx: P, option: c_int) -> c_int;
+    fn zmq_init(io_threads: c_int) -> P;
+    fn zmq_term(ctx: P) -> c_int;
+    fn zmq_ctx_destroy(ctx: P) -> c_int;
+
+    fn zmq_msg_init(msg: M) -> c_int;
+    fn zmq_msg_init_size(msg: M, size: size_t) -> c_int;
+    fn zmq_msg_init_data(msg: M, data: P, size: size_t, free: Option<FreeFn>, hint: P) -> c_int;
+    fn zmq_msg_send(msg: M, socket: P, flags: c_int) -> c_int;
+    fn zmq_msg_recv(msg: M, socket: P, flags: c_int) -> c_int;
+    fn zmq_msg_close(msg: M) -> c_int;
+    fn zmq_msg_move(to: M, from: M) -> c_int;
+    fn zmq_msg_copy(to: M, from: M) -> c_int;
+    fn zmq_msg_data(msg: M) -> P;
+    fn zmq_msg_size(msg: M) -> size_t;
+    fn zmq_msg_more(msg: M) -> c_int;
+    fn zmq_msg_get(msg: M, property: c_int) -> c_int;
+    fn zmq_msg_set(msg: M, property: c_int, value: c_int) -> c_int;
+    fn zmq_msg_gets(msg: M, property: *const c_char) -> *const c_char;
+
+    fn zmq_socket(ctx: P, kind: c_int) -> P;
+    fn zmq_close(socket: P) -> c_int;
+    fn zmq_setsockopt(socket: P, option: c_int, value: *const c_void, size: size_t) -> c_int;
+    fn zmq_getsockopt(socket: P, option: c_int, value: P, size: *mut size_t) -> c_int;
+    fn zmq_bind(socket: P, endpoint: *const c_char) -> c_int;
+    fn zmq_connect(socket: P, endpoint: *const c_char) -> c_int;
+    fn zmq_unbind(socket: P, endpoint: *const c_char) -> c_int;
+    fn zmq_disconnect(socket: P, endpoint: *const c_char) -> c_int;
+    fn zmq_send(socket: P, data: *const c_void, size: size_t, flags: c_int) -> c_int;
+    fn zmq_send_const(socket: P, data: *const c_void, size: size_t, flags: c_int) -> c_int;
+    fn zmq_recv(socket: P, data: P, size: size_t, flags: c_int) -> c_int;
+    fn zmq_socket_monitor(socket: P, endpoint: *const c_char, events: c_int) -> c_int;
+
+    fn zmq_poll(items: *mut PollItem, count: c_int, timeout_ms: c_long) -> c_int;
+    fn zmq_proxy(front: P, back: P, capture: P) -> c_int;
+    fn zmq_proxy_steerable(front: P, back: P, capture: P, control: P) -> c_int;
+    fn zmq_device(kind: c_int, front: P, back: P) -> c_int;
+    fn zmq_sendmsg(socket: P, msg: M, flags: c_int) -> c_int;
+    fn zmq_recvmsg(socket: P, msg: M, flags: c_int) -> c_int;
+    fn zmq_sendiov(socket: P, parts: *mut libc::iovec, count: size_t, flags: c_int) -> c_int;
+    fn zmq_recviov(socket: P, parts: *mut libc::iovec, count: *mut size_t, flags: c_int) -> c_int;
+
+    fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: size_t) -> *mut c_char;
+    fn zmq_z85_decode(to: *mut u8, text: *const c_char) -> *mut u8;
+    fn zmq_curve_keypair(public: *mut c_char, secret: *mut c_char) -> c_int;
+    fn zmq_curve_public(public: *mut c_char, secret: *const c_char) -> c_int;
+
+    fn zmq_atomic_counter_new() -> P;
+    fn zmq_atomic_counter_set(counter: P, value: c_int);
+    fn zmq_atomic_counter_inc(counter: P) -> c_int;
+    fn zmq_atomic_counter_dec(counter: P) -> c_int;
+    fn zmq_atomic_counter_value(counter: P) -> c_int;
+    fn zmq_atomic_counter_destroy(counter: *mut P);
+
+    fn zmq_timers_new() -> P;
+    fn zmq_timers_destroy(timers: *mut P) -> c_int;
+    fn zmq_timers_add(timers: P, interval_ms: size_t, handler: Option<TimerFn>, arg: P) -> c_int;
+    fn zmq_timers_cancel(timers: P, timer: c_int) -> c_int;
+    fn zmq_timers_set_interval(timers: P, timer: c_int, interval_ms: size_t) -> c_int;
+    fn zmq_timers_reset(timers: P, timer: c_int) -> c_int;
+    fn zmq_timers_timeout(timers: P) -> c_long;
+    fn zmq_timers_execute(timers: P) -> c_int;
+
+    fn zmq_stopwatch_start() -> P;
+    fn zmq_stopwatch_intermediate(watch: P) -> c_ulong;
+    fn zmq_stopwatch_stop(watch: P) -> c_ulong;
+    fn zmq_sleep(seconds: c_int);
+    fn zmq_threadstart(function: Option<ThreadFn>, arg: P) -> P;
+    fn zmq_threadclose(thread: P);
+}
+
+/// Where the library under test lies.
+pub fn library_path() -> PathBuf {
+    match std::env::var_os("PINNACE_LIB") {
+        Some(path) => path.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/stage/lib/libzmq.so.5"),
+    }
+}
+
+/// Where the system's libzmq lies: `SYSTEM_LIBZMQ`, or what the dynamic linker's cache names.
+pub fn system_library_path() -> PathBuf {
+    if let Some(path) = std::env::var_os("SYSTEM_LIBZMQ") {
+        return path.into();
+    }
+    let cache = ["/sbin/ldconfig", "ldconfig"]
+        .iter()
+        .find_map(|tool| std::process::Command::new(tool).arg("-p").output().ok())
+        .expect("ldconfig runs; otherwise name the system's libzmq in SYSTEM_LIBZMQ");
+    String::from_utf8_lossy(&cache.stdout)
+        .lines()
+        .filter(|line| line.trim_start().starts_with("libzmq.so.5 "))
+        .find_map(|line| line.split(" => ").nth(1).map(PathBuf::from))
+        .expect("the system has a libzmq.so.5 (Debian: libzmq5); otherwise name it in SYSTEM_LIBZMQ")
+}
+
+/// The table of the library that this process tests; loaded at the first call, never unloaded.
+pub fn api() -> &'static Api {
+    static API: OnceLock<Api> = OnceLock::new();
+    API.get_or_init(|| {
+        let path = library_path();
+        // SAFETY: loading runs the library's initialisers, which is what is under test.
+        let library = unsafe { libloading::Library::new(&path) }.unwrap_or_else(|error| {
+            panic!("no library to test at {}: {error}; set PINNACE_LIB or build it first", path.display())
+        });
+        let table = Api::load(&library);
+        std::mem::forget(library);
+        table
+    })
+}
+
+/// Version of the loaded library.
+pub fn version() -> (c_int, c_int, c_int) {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: three valid places for a number.
+    unsafe { zmq_version(&mut major, &mut minor, &mut patch) };
+    (major, minor, patch)
+}

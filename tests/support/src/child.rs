@@ -1,0 +1,240 @@
+//! Children that are this very test program, started again to play a role in a process of their own: with
+//! another library, with limits, or in order to crash or be killed.
+//!
+//! A test file names its roles once, `support::roles!(reader, writer);`, and starts them by name:
+//!
+//! ```ignore
+//! let mut reader = Child::start("reader", &[&endpoint]);
+//! assert_eq!(reader.line(), "ready");
+//! reader.succeeds();
+//! ```
+//!
+//! The two talk in lines: the role with [`say`] and [`hear`], the parent with [`Child::line`] and
+//! [`Child::tell`]. A child dies with the thread that started it, when its `Child` is dropped, and at the
+//! latest when a wait for it exceeds its deadline.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::{api, transport};
+
+/// What a child does; its arguments are the strings given to [`Child::start`].
+pub type Role = fn(&[String]);
+
+/// How long a child may take for one line or to end.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const ROLE: &str = "PINNACE_TEST_ROLE";
+const ARGS: &str = "PINNACE_TEST_ARGS";
+pub(crate) const SCRATCH: &str = "PINNACE_TEST_SCRATCH";
+
+/// Makes the entry through which the file's children find their role.
+#[macro_export]
+macro_rules! roles {
+    ($($role:ident),* $(,)?) => {
+        #[test]
+        #[ignore = "the entry of child processes, started by the other tests"]
+        fn role() {
+            $crate::child::enter(&[$((stringify!($role), $role as $crate::child::Role)),*]);
+        }
+    };
+}
+
+/// Plays the role that the environment names, if any.
+pub fn enter(roles: &[(&str, Role)]) {
+    let Ok(name) = std::env::var(ROLE) else { return };
+    let args = std::env::var(ARGS).unwrap_or_default();
+    let args: Vec<String> = args.split_terminator('\x1f').map(String::from).collect();
+    let (_, role) = roles.iter().find(|(known, _)| *known == name).expect("a role of this file");
+    role(&args);
+}
+
+/// Tells the parent one line.
+pub fn say(line: impl std::fmt::Display) {
+    // The harness has written the start of a line of its own.
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "\n@{line}");
+    let _ = out.flush();
+}
+
+/// Waits for a line of the parent; ends the process when the parent has hung up.
+pub fn hear() -> String {
+    let mut line = String::new();
+    match std::io::stdin().read_line(&mut line) {
+        Ok(0) | Err(_) => std::process::exit(3),
+        Ok(_) => line.trim_end().to_string(),
+    }
+}
+
+/// Ends the process at once, without running anything of the library or of the harness.
+pub fn leave(status: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+pub struct Child {
+    process: std::process::Child,
+    lines: Receiver<String>,
+    ahead: Option<String>,
+    input: Option<ChildStdin>,
+    complaints: PathBuf,
+}
+
+impl Child {
+    /// Starts a role with the library that this process tests.
+    #[track_caller]
+    pub fn start(role: &str, args: &[&str]) -> Child {
+        Child::with_library(role, args, api::library_path())
+    }
+
+    /// Starts a role with the system's libzmq.
+    #[track_caller]
+    pub fn with_system(role: &str, args: &[&str]) -> Child {
+        Child::with_library(role, args, api::system_library_path())
+    }
+
+    #[track_caller]
+    pub fn with_library(role: &str, args: &[&str], library: PathBuf) -> Child {
+        let complaints = PathBuf::from(transport::socket_path()).with_extension("stderr");
+        let mut command = Command::new(std::env::current_exe().expect("own path"));
+        command
+            .args(["role", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .env("PINNACE_LIB", library)
+            .env(ROLE, role)
+            .env(ARGS, args.iter().map(|arg| format!("{arg}\x1f")).collect::<String>())
+            .env(SCRATCH, transport::scratch())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&complaints).expect("a file for the child's complaints"));
+        // SAFETY: one system call, which is allowed between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        let mut process = command.spawn().expect("the test program starts again");
+        let output = BufReader::new(process.stdout.take().expect("piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(line) = line.strip_prefix('@') {
+                    let _ = sender.send(line.to_string());
+                }
+            }
+        });
+        let input = process.stdin.take();
+        Child { process, lines, ahead: None, input, complaints }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next line that the child says.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        if let Some(line) = self.ahead.take() {
+            return line;
+        }
+        match self.lines.recv_timeout(DEADLINE) {
+            Ok(line) => line,
+            Err(_) => panic!("the child says nothing more:\n{}", self.autopsy()),
+        }
+    }
+
+    /// Whether the child has said something that [`Child::line`] would return at once.
+    pub fn has_line(&mut self) -> bool {
+        if self.ahead.is_none() {
+            self.ahead = self.lines.try_recv().ok();
+        }
+        self.ahead.is_some()
+    }
+
+    /// Tells the child one line.
+    pub fn tell(&mut self, line: impl std::fmt::Display) {
+        if let Some(input) = &mut self.input {
+            let _ = writeln!(input, "{line}");
+        }
+    }
+
+    /// Kills with SIGKILL and collects the process.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    pub fn signal(&self, number: i32) {
+        // SAFETY: the child has not been collected, so the id is its own.
+        unsafe { libc::kill(self.pid() as i32, number) };
+    }
+
+    /// Waits for the end of the child.
+    #[track_caller]
+    pub fn ends(&mut self) -> ExitStatus {
+        self.ends_within(DEADLINE)
+    }
+
+    #[track_caller]
+    pub fn ends_within(&mut self, limit: Duration) -> ExitStatus {
+        if !exited(self.pid(), limit) {
+            let report = self.autopsy();
+            self.kill();
+            panic!("the child does not end within {limit:?}:\n{report}");
+        }
+        self.process.wait().expect("collected")
+    }
+
+    /// Waits for the end of the child, which has to be a good one.
+    #[track_caller]
+    pub fn succeeds(&mut self) {
+        let status = self.ends();
+        assert!(status.success(), "the child ended with {}:\n{}", verdict(status), self.autopsy());
+    }
+
+    fn autopsy(&self) -> String {
+        std::fs::read_to_string(&self.complaints).unwrap_or_default()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn verdict(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("signal {signal}"),
+        None => format!("status {}", status.code().unwrap_or(-1)),
+    }
+}
+
+/// Waits until the process has ended; it stays to be collected.
+fn exited(pid: u32, limit: Duration) -> bool {
+    // SAFETY: opens a descriptor for a child of ours, polls and closes it.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+        assert!(fd >= 0, "pidfd_open");
+        let mut item = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let ended = libc::poll(&mut item, 1, limit.as_millis() as i32) == 1;
+        libc::close(fd);
+        ended
+    }
+}
+
+/// Runs a role that needs a process of its own but no conversation.
+#[track_caller]
+pub fn alone(role: &str, args: &[&str]) {
+    Child::start(role, args).succeeds();
+}
+
+/// Whether the long forms of the tests were asked for, by `FAULTS=long`.
+pub fn long() -> bool {
+    std::env::var("FAULTS").is_ok_and(|value| value == "long")
+}

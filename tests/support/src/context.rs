@@ -1,0 +1,91 @@
+//! A context of the library under test.
+
+use std::ffi::c_void;
+
+use libc::c_int;
+
+use crate::api::*;
+use crate::errno::{self, Outcome};
+use crate::socket::Socket;
+
+/// Terminated when dropped. Sockets must be dropped before, as Rust does for locals declared after it.
+pub struct Context {
+    raw: *mut c_void,
+}
+
+// SAFETY: a context may be used from any thread.
+unsafe impl Send for Context {}
+unsafe impl Sync for Context {}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context::new()
+    }
+}
+
+impl Context {
+    pub fn new() -> Context {
+        // SAFETY: no arguments.
+        let raw = unsafe { zmq_ctx_new() };
+        assert!(!raw.is_null(), "zmq_ctx_new");
+        Context { raw }
+    }
+
+    /// A socket whose blocking calls end after [`crate::deadline::PATIENCE_MS`].
+    #[track_caller]
+    pub fn socket(&self, kind: c_int) -> Socket {
+        self.try_socket(kind).expect("zmq_socket")
+    }
+
+    pub fn try_socket(&self, kind: c_int) -> Outcome<Socket> {
+        // SAFETY: the handle is ours; a bad kind is the library's to refuse.
+        let raw = unsafe { zmq_socket(self.raw, kind) };
+        if raw.is_null() { Err(errno::last()) } else { Ok(Socket::from_raw(raw).patient()) }
+    }
+
+    /// A socket with the library's own defaults: its calls may block for ever.
+    #[track_caller]
+    pub fn bare_socket(&self, kind: c_int) -> Socket {
+        // SAFETY: as above.
+        let raw = unsafe { zmq_socket(self.raw, kind) };
+        assert!(!raw.is_null(), "zmq_socket: {:?}", errno::last());
+        Socket::from_raw(raw)
+    }
+
+    pub fn set(&self, option: c_int, value: c_int) -> Outcome<()> {
+        // SAFETY: the handle is ours.
+        errno::check(unsafe { zmq_ctx_set(self.raw, option, value) }).map(|_| ())
+    }
+
+    pub fn get(&self, option: c_int) -> Outcome<c_int> {
+        // SAFETY: the handle is ours.
+        errno::check(unsafe { zmq_ctx_get(self.raw, option) })
+    }
+
+    pub fn shutdown(&self) -> Outcome<()> {
+        // SAFETY: the handle is ours.
+        errno::check(unsafe { zmq_ctx_shutdown(self.raw) }).map(|_| ())
+    }
+
+    /// Terminates; blocks as the C function does.
+    pub fn term(self) -> Outcome<()> {
+        let raw = self.raw;
+        std::mem::forget(self);
+        // SAFETY: the handle is ours and not used again.
+        errno::check(unsafe { zmq_ctx_term(raw) }).map(|_| ())
+    }
+
+    pub fn raw(&self) -> *mut c_void {
+        self.raw
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // A test that panicked may have leaked sockets into other threads: do not wait for those.
+        if !std::thread::panicking() {
+            // SAFETY: the handle is ours and not used again.
+            while unsafe { zmq_ctx_term(self.raw) } == -1 && errno::last().0 == libc::EINTR {}
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Waiting without sleeping: for a condition, or for a whole test, each with a deadline.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long the tests wait for one event that has to come. Long, because the machine may be busy: a test
+/// that passes does not wait for it.
+pub const PATIENCE_MS: i32 = 20_000;
+
+/// How long the tests look when nothing is to come.
+pub const ABSENCE_MS: i32 = 150;
+
+/// Runs a test's body on a thread of its own; panics when it takes longer than `seconds`.
+#[track_caller]
+pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let value = body();
+        let _ = done.send(());
+        value
+    });
+    if let Err(mpsc::RecvTimeoutError::Timeout) = wait.recv_timeout(Duration::from_secs(seconds)) {
+        panic!("not done within {seconds} s");
+    }
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Asks `condition` again and again until it holds; panics after [`PATIENCE_MS`].
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    until_some(what, || condition().then_some(()));
+}
+
+/// The same for a condition that brings a value.
+#[track_caller]
+pub fn until_some<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_millis(PATIENCE_MS as u64), "in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Lets time pass where time itself is what is under test (idle costs, timers that must not fire): waits on
+/// a descriptor that never becomes ready.
+pub fn pass(interval: Duration) {
+    // SAFETY: no descriptors, only the timeout.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, interval.as_millis() as i32) };
+}

@@ -1,0 +1,68 @@
+//! What the outer tests share: a library with libzmq's C ABI loaded by path, a small safe face over it,
+//! endpoints for every transport, deadlines, raw-byte peers, and children that are this very program.
+//!
+//! The library comes from `PINNACE_LIB` (default: the one staged in the project's `target/stage/lib`), the
+//! system's libzmq from `SYSTEM_LIBZMQ` (default: what `ldconfig -p` names). A process loads one of them.
+//!
+//! Every operation of [`Socket`] that could block has a deadline, so a broken library fails a test and does
+//! not hang it; [`deadline::within`] bounds the whole test besides.
+
+pub mod api;
+pub mod child;
+pub mod consts;
+pub mod context;
+pub mod deadline;
+pub mod errno;
+pub mod filler;
+pub mod message;
+pub mod monitor;
+pub mod peer;
+pub mod poll;
+pub mod process;
+pub mod pubsub;
+pub mod socket;
+pub mod transport;
+pub mod wire;
+
+pub use consts::*;
+pub use context::Context;
+pub use deadline::{until, within};
+pub use errno::{Errno, Outcome};
+pub use message::Message;
+pub use monitor::Monitor;
+pub use socket::Socket;
+pub use transport::Transport;
+
+/// Makes one `#[test]` for each function and each transport: `over_transports!(a, b)` gives `tcp::a`,
+/// `ipc::a`, `inproc::a` and so on; `over_transports!(a; wires b)` runs `b` over the two that go through the
+/// kernel alone. The functions take the [`Transport`].
+#[macro_export]
+macro_rules! over_transports {
+    ($($name:ident),* $(,)? $(; wires $($wire:ident),* $(,)?)?) => {
+        $crate::over!(tcp, Tcp, $($name,)* $($($wire,)*)?);
+        $crate::over!(ipc, Ipc, $($name,)* $($($wire,)*)?);
+        $crate::over!(inproc, Inproc, $($name,)*);
+    };
+}
+
+/// The same for functions that all need the kernel.
+#[macro_export]
+macro_rules! over_wires {
+    ($($name:ident),* $(,)?) => {
+        $crate::over!(tcp, Tcp, $($name,)*);
+        $crate::over!(ipc, Ipc, $($name,)*);
+    };
+}
+
+/// One transport's share of [`over_transports`].
+#[macro_export]
+macro_rules! over {
+    ($module:ident, $transport:ident, $($name:ident,)*) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                $crate::within(60, || super::$name($crate::Transport::$transport));
+            })*
+        }
+    };
+}

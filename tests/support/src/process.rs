@@ -1,0 +1,58 @@
+//! What the kernel says about a process: memory, processor time, descriptors; and its limits.
+
+use std::time::Duration;
+
+fn field(pid: u32, file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process is there");
+    let line = text.lines().filter_map(|line| line.strip_prefix(name)).map(|rest| {
+        let number = rest.split_whitespace().next().expect("a value");
+        number.parse::<u64>().expect("a number")
+    });
+    line.sum()
+}
+
+/// Resident bytes.
+pub fn resident_bytes(pid: u32) -> u64 {
+    field(pid, "status", "VmRSS:") * 1024
+}
+
+/// Resident bytes that the process shares with nobody.
+pub fn private_bytes(pid: u32) -> u64 {
+    (field(pid, "smaps_rollup", "Private_Clean:") + field(pid, "smaps_rollup", "Private_Dirty:")) * 1024
+}
+
+/// Processor time of all threads, user and system.
+pub fn cpu_time(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    let fields: Vec<&str> = text.rsplit_once(')').expect("a name in brackets").1.split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum();
+    // SAFETY: asks for a constant.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    Duration::from_secs_f64(ticks as f64 / per_second)
+}
+
+/// How many descriptors are open.
+pub fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is there").count()
+}
+
+/// Threads of the process.
+pub fn threads(pid: u32) -> u64 {
+    field(pid, "status", "Threads:")
+}
+
+/// Sets the soft limit of open descriptors of this process.
+pub fn limit_descriptors(count: u64) {
+    // SAFETY: reads and writes a structure of ours.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = count.min(limit.rlim_max);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
+/// This process.
+pub fn own() -> u32 {
+    std::process::id()
+}
