@@ -117,12 +117,17 @@ impl Hub {
         self.pending.load(Ordering::Acquire)
     }
 
-    pub(crate) fn take_mail(&self, into: &mut Vec<Mail>) {
+    /// ZMQ_FD is no longer readable: its reader looks at the socket now.
+    pub(crate) fn clear_descriptor(&self) {
         if let Some(fd) = self.fd.get()
             && self.fd_signalled.swap(false, Ordering::SeqCst)
         {
             fd.clear();
         }
+    }
+
+    pub(crate) fn take_mail(&self, into: &mut Vec<Mail>) {
+        self.clear_descriptor();
         self.pending.store(false, Ordering::SeqCst);
         into.append(&mut self.mail.lock());
     }

@@ -20,12 +20,9 @@ pub(super) struct Dealer {
 }
 
 impl Pattern for Dealer {
-    fn attached(&mut self, _pipes: &mut Pipes, id: PipeId) {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.balance.add(id);
         self.fair.add(id);
-    }
-
-    fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.probe {
             probe(pipes, id);
         }

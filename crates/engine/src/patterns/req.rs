@@ -123,12 +123,9 @@ impl Req {
 }
 
 impl Pattern for Req {
-    fn attached(&mut self, _pipes: &mut Pipes, id: PipeId) {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.balance.add(id);
         self.fair.add(id);
-    }
-
-    fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.probe {
             probe(pipes, id);
         }

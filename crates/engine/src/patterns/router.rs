@@ -111,6 +111,9 @@ impl Router {
 
 impl Pattern for Router {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
+        if self.probe {
+            probe(pipes, id);
+        }
         let Some(pipe) = pipes.get(id) else { return };
         if pipe.up || pipe.peer.routing_id.is_empty() {
             return self.names.add(id, &[]);
@@ -120,9 +123,6 @@ impl Pattern for Router {
     }
 
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.probe {
-            probe(pipes, id);
-        }
         if self.names.standing(id) == Some(Standing::Named) {
             return;
         }

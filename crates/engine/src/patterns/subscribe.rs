@@ -45,8 +45,8 @@ pub(super) struct Subscribe {
     is_sub: bool,
     invert: bool,
     topics: Radix<Count>,
-    /// The publishers that are connected.
-    up: Vec<PipeId>,
+    /// The publishers that have been sent the topics, and are sent what changes.
+    told: Vec<PipeId>,
     fair: Fair,
     /// The first frame of a message that was looked for before anybody received.
     ahead: Option<Kept>,
@@ -77,7 +77,7 @@ impl Subscribe {
         self.command.try_reserve(topic.len()).map_err(|_| NoMemory)?;
         self.command.extend_from_slice(topic);
         let mut result = Ok(());
-        for &id in &self.up {
+        for &id in &self.told {
             result = pipes.push_command(id, &self.command).and(result);
         }
         Ok(result?)
@@ -167,7 +167,7 @@ impl Subscribe {
     fn start_spread(&mut self, pipes: &mut Pipes) {
         let targets = self.spread.targets();
         targets.clear();
-        targets.extend_from_slice(&self.up);
+        targets.extend_from_slice(&self.told);
         self.spread.leave_out_full(pipes);
     }
 
@@ -182,14 +182,17 @@ impl Subscribe {
 }
 
 impl Pattern for Subscribe {
-    fn attached(&mut self, _pipes: &mut Pipes, id: PipeId) {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.fair.add(id);
+        self.up(pipes, id);
     }
 
+    /// The topics wait in a new pipe for its connection; only after a reconnect do they have to be sent again.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if !self.up.contains(&id) {
-            self.up.push(id);
+        if self.told.contains(&id) {
+            return;
         }
+        self.told.push(id);
         if self.send_topics(pipes, id).is_err() {
             self.dropped += 1;
         }
@@ -197,7 +200,7 @@ impl Pattern for Subscribe {
 
     fn down(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.spread.lose(pipes, id);
-        self.up.retain(|&other| other != id);
+        self.told.retain(|&other| other != id);
     }
 
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -206,7 +209,7 @@ impl Pattern for Subscribe {
 
     fn removed(&mut self, id: PipeId) {
         self.spread.forget(id);
-        self.up.retain(|&other| other != id);
+        self.told.retain(|&other| other != id);
         let was_inside = self.fair.is_inside();
         self.fair.remove(id);
         if was_inside && !self.fair.is_inside() {

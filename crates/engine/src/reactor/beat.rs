@@ -82,7 +82,8 @@ impl Beat {
             return false;
         }
         if let Some(by) = self.answer_by {
-            if quiet < self.timeout.saturating_sub(by.saturating_duration_since(now)) {
+            let waited = (now + self.timeout).saturating_duration_since(by);
+            if quiet < waited {
                 self.answer_by = None;
             } else if by <= now {
                 return false;

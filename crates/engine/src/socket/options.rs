@@ -56,6 +56,7 @@ impl Socket {
         waiter.serve_if_ours()?;
         waiter.flush();
         let mut core = self.lock()?;
+        core.hub.clear_descriptor();
         core.news()?;
         let core = &mut **core;
         let mut events = 0;
