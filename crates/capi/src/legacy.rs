@@ -157,6 +157,36 @@ mod tests {
     }
 
     #[test]
+    fn vectors_are_frames() {
+        use crate::context::zmq_socket;
+        use crate::socket::{zmq_bind, zmq_close, zmq_connect};
+        let context = zmq_ctx_new();
+        let (one, other) = (zmq_socket(context, 0), zmq_socket(context, 0));
+        let vector =
+            |text: &'static [u8]| iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
+        let mut sent = [vector(b"one"), vector(b""), vector(b"three")];
+        let mut received = [vector(b""), vector(b""), vector(b""), vector(b"")];
+        let mut count = 4;
+        // SAFETY: C strings, and arrays of the lengths told.
+        unsafe {
+            assert_eq!(zmq_bind(one, c"inproc://iov".as_ptr()), 0);
+            assert_eq!(zmq_connect(other, c"inproc://iov".as_ptr()), 0);
+            assert_eq!(zmq_sendiov(one, sent.as_mut_ptr(), 3, 2), 5);
+            assert_eq!(zmq_recviov(other, received.as_mut_ptr(), &mut count, 0), 3);
+            for (sent, received) in sent.iter().zip(&received) {
+                let text = std::slice::from_raw_parts(received.iov_base.cast::<u8>(), received.iov_len);
+                assert_eq!(text, std::slice::from_raw_parts(sent.iov_base.cast::<u8>(), sent.iov_len));
+                libc::free(received.iov_base);
+            }
+            assert_eq!((zmq_sendiov(one, sent.as_mut_ptr(), 0, 0), errno()), (-1, libc::EINVAL));
+            count = 0;
+            let outcome = zmq_recviov(other, received.as_mut_ptr(), &mut count, 0);
+            assert_eq!((outcome, errno()), (-1, libc::EINVAL));
+        }
+        assert_eq!((count, zmq_close(one), zmq_close(other), zmq_term(context)), (0, 0, 0, 0));
+    }
+
+    #[test]
     fn what_is_no_socket_is_refused() {
         let (mut vector, mut count) = (iovec { iov_base: null_mut(), iov_len: 0 }, 1);
         // SAFETY: one vector, and null.
