@@ -37,8 +37,6 @@ pub struct Options {
     pub rcvbuf: i32,
     /// None: for ever.
     pub linger: Option<Duration>,
-    /// Whether `linger` was set by the user.
-    pub linger_set: bool,
     /// None: never reconnect.
     pub reconnect_ivl: Option<Duration>,
     /// Zero: the interval does not grow.
@@ -72,7 +70,6 @@ pub struct Options {
     pub tcp_maxrt_ms: i32,
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
-    pub use_fd: i32,
     // What patterns look at.
     pub router_mandatory: bool,
     pub router_handover: bool,
@@ -108,7 +105,6 @@ impl Default for Options {
             sndbuf: -1,
             rcvbuf: -1,
             linger: None,
-            linger_set: false,
             reconnect_ivl: Some(Duration::from_millis(100)),
             reconnect_ivl_max: Duration::ZERO,
             backlog: 100,
@@ -134,7 +130,6 @@ impl Default for Options {
             tcp_maxrt_ms: 0,
             bind_to_device: String::new(),
             connect_routing_id: Vec::new(),
-            use_fd: -1,
             router_mandatory: false,
             router_handover: false,
             probe_router: false,

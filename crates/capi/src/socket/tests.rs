@@ -92,6 +92,26 @@ fn wrong_arguments_are_refused() {
     assert_eq!(errno(), libc::EINVAL);
 }
 
+/// As docs/compatibility.md says.
+#[test]
+fn what_is_not_there_yet_is_refused() {
+    let pair = Pair::new();
+    for later in 11..=20 {
+        assert!(zmq_socket(pair.context, later).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md"));
+    for later in ["udp", "ws", "wss", "pgm", "epgm", "norm", "tipc", "vmci", "vsock"] {
+        let endpoint = std::ffi::CString::new(format!("{later}://127.0.0.1:1")).unwrap();
+        // SAFETY: a C string.
+        unsafe {
+            assert_eq!((zmq_bind(pair.one, endpoint.as_ptr()), errno()), (-1, libc::EPROTONOSUPPORT));
+            assert_eq!((zmq_connect(pair.one, endpoint.as_ptr()), errno()), (-1, libc::EPROTONOSUPPORT));
+        }
+        assert!(page.contains(&format!("`{later}`")), "{later}");
+    }
+}
+
 #[test]
 fn options_tell_their_length() {
     let pair = Pair::new();
