@@ -92,8 +92,8 @@ pub unsafe extern "C" fn zmq_sendiov(
     })
 }
 
-/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3). Writes to `*count`,
-/// and returns, how many there were.
+/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3).
+/// Writes to `*count`, and returns, how many there were.
 ///
 /// # Safety
 /// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors as it says.

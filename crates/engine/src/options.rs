@@ -1,7 +1,9 @@
-//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new value counts.
+//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new
+//! value counts.
 //!
-//! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of range reaches
-//! [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the socket knows by [`SocketValue`].
+//! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of
+//! range reaches [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the
+//! socket knows by [`SocketValue`].
 //!
 //! ```ignore
 //! let mut options = Options::default();

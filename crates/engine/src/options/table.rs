@@ -1,6 +1,7 @@
 //! Every option there is, once: zmq_setsockopt(3) and zmq_getsockopt(3), libzmq 4.3.5.
 //!
-//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq takes and gives.
+//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq
+//! takes and gives.
 
 use pinnace_zmtp::SocketType::{self, *};
 
