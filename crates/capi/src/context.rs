@@ -21,7 +21,8 @@ pub extern "C" fn zmq_ctx_new() -> *mut c_void {
     })
 }
 
-/// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger times allow.
+/// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger
+/// times allow.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_term(context: *mut c_void) -> c_int {
     guard(|| {

@@ -61,15 +61,15 @@ pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     // What a panic leaves half done lies behind locks of its own; the caller learns that the object may be unusable.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
-        Ok(Err(error)) => failed(error.errno()),
-        Err(_) => failed(libc::ENOTRECOVERABLE),
+        Ok(Err(error)) => failed(error),
+        Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn failed<R: Returned>(errno: c_int) -> R {
-    set_errno(errno);
+fn failed<R: Returned>(error: Error) -> R {
+    set_errno(error.errno());
     R::FAILED
 }
 

@@ -1,9 +1,10 @@
 //! The pointers that C knows sockets by.
 //!
-//! CZMQ looks at the first word behind every pointer it is given, to see whether it is one of its own objects: a socket's pointer
-//! must therefore be readable. So each leads to a cell of a static table. A cell is never freed; its first word stays zero, its
-//! second holds the engine's handle while the socket is open. Whatever pointer C passes in is compared with the table's bounds
-//! before anything is read, and cells are used in turn, so that a closed socket's pointer stays dead for the next 262,143.
+//! CZMQ looks at the first word behind every pointer it is given, to see whether it is one of its own
+//! objects: a socket's pointer must therefore be readable. So each leads to a cell of a static table. A cell
+//! is never freed; its first word stays zero, its second holds the engine's handle while the socket is open.
+//! Whatever pointer C passes in is compared with the table's bounds before anything is read, and cells are
+//! used in turn, so that a closed socket's pointer stays dead for the next 262,143.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -92,8 +92,8 @@ pub unsafe extern "C" fn zmq_sendiov(
     })
 }
 
-/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3). Writes to `*count`,
-/// and returns, how many there were.
+/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3).
+/// Writes to `*count`, and returns, how many there were.
 ///
 /// # Safety
 /// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors as it says.
@@ -154,6 +154,36 @@ mod tests {
         assert_eq!((zmq_ctx_destroy(context), errno()), (-1, libc::EFAULT));
         assert!(zmq_init(-1).is_null());
         assert_eq!(errno(), libc::EINVAL);
+    }
+
+    #[test]
+    fn vectors_are_frames() {
+        use crate::context::zmq_socket;
+        use crate::socket::{zmq_bind, zmq_close, zmq_connect};
+        let context = zmq_ctx_new();
+        let (one, other) = (zmq_socket(context, 0), zmq_socket(context, 0));
+        let vector =
+            |text: &'static [u8]| iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
+        let mut sent = [vector(b"one"), vector(b""), vector(b"three")];
+        let mut received = [vector(b""), vector(b""), vector(b""), vector(b"")];
+        let mut count = 4;
+        // SAFETY: C strings, and arrays of the lengths told.
+        unsafe {
+            assert_eq!(zmq_bind(one, c"inproc://iov".as_ptr()), 0);
+            assert_eq!(zmq_connect(other, c"inproc://iov".as_ptr()), 0);
+            assert_eq!(zmq_sendiov(one, sent.as_mut_ptr(), 3, 2), 5);
+            assert_eq!(zmq_recviov(other, received.as_mut_ptr(), &mut count, 0), 3);
+            for (sent, received) in sent.iter().zip(&received) {
+                let text = std::slice::from_raw_parts(received.iov_base.cast::<u8>(), received.iov_len);
+                assert_eq!(text, std::slice::from_raw_parts(sent.iov_base.cast::<u8>(), sent.iov_len));
+                libc::free(received.iov_base);
+            }
+            assert_eq!((zmq_sendiov(one, sent.as_mut_ptr(), 0, 0), errno()), (-1, libc::EINVAL));
+            count = 0;
+            let outcome = zmq_recviov(other, received.as_mut_ptr(), &mut count, 0);
+            assert_eq!((outcome, errno()), (-1, libc::EINVAL));
+        }
+        assert_eq!((count, zmq_close(one), zmq_close(other), zmq_term(context)), (0, 0, 0, 0));
     }
 
     #[test]

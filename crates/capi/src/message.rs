@@ -1,6 +1,7 @@
 //! Messages: zmq_msg_init(3) and its family.
 //!
-//! A `zmq_msg_t` is a [`Message`]. Every function looks at its kind first: one that was never initialised, or is closed, is EFAULT.
+//! A `zmq_msg_t` is a [`Message`]. Every function looks at its kind first: one that was never initialised, or
+//! is closed, is EFAULT.
 
 mod block;
 mod repr;
@@ -75,10 +76,12 @@ impl Drop for Release {
     }
 }
 
-/// A message of the caller's own bytes, which `free` frees when the last copy is gone; without it they must stay for good.
+/// A message of the caller's own bytes, which `free` frees when the last copy is gone; without it they must
+/// stay for good.
 ///
 /// # Safety
-/// `message` must be null or good for writing a message; `data` good for reading `size` bytes until `free` is called for it.
+/// `message` must be null or good for writing a message; `data` good for reading `size` bytes until `free` is
+/// called for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_init_data(
     message: *mut Message,

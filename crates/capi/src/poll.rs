@@ -23,7 +23,8 @@ pub struct Item {
 /// Items that are waited for without an allocation.
 const FEW: usize = 16;
 
-/// Waits until something asked for is there, or `timeout` milliseconds; -1 is for ever. Returns how many items have something.
+/// Waits until something asked for is there, or `timeout` milliseconds; -1 is for ever. Returns how many
+/// items have something.
 ///
 /// # Safety
 /// `items` must be null or point to `count` items.

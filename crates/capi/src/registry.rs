@@ -1,6 +1,6 @@
 //! Things that C knows by a handle and calls seldom: the handle is a number, never an address.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -9,36 +9,34 @@ use parking_lot::Mutex;
 use pinnace_engine::Error;
 
 pub(crate) struct Registry<T> {
-    held: Mutex<Option<Held<T>>>,
+    held: Mutex<Held<T>>,
 }
 
 struct Held<T> {
     last: usize,
-    things: HashMap<usize, Arc<T>>,
+    things: BTreeMap<usize, Arc<T>>,
 }
 
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Registry<T> {
-        Registry { held: Mutex::new(None) }
+        Registry { held: Mutex::new(Held { last: 1, things: BTreeMap::new() }) }
     }
 
     pub(crate) fn insert(&self, thing: T) -> *mut c_void {
         let mut held = self.held.lock();
-        let held = held.get_or_insert_with(|| Held { last: 1, things: HashMap::new() });
         // Odd numbers: no object lies there.
         held.last += 2;
-        held.things.insert(held.last, Arc::new(thing));
-        ptr::without_provenance_mut(held.last)
+        let handle = held.last;
+        held.things.insert(handle, Arc::new(thing));
+        ptr::without_provenance_mut(handle)
     }
 
     pub(crate) fn get(&self, handle: *mut c_void) -> Result<Arc<T>, Error> {
-        let held = self.held.lock();
-        held.as_ref().and_then(|held| held.things.get(&handle.addr()).cloned()).ok_or(Error::Fault)
+        self.held.lock().things.get(&handle.addr()).cloned().ok_or(Error::Fault)
     }
 
     pub(crate) fn remove(&self, handle: *mut c_void) -> Result<Arc<T>, Error> {
-        let mut held = self.held.lock();
-        held.as_mut().and_then(|held| held.things.remove(&handle.addr())).ok_or(Error::Fault)
+        self.held.lock().things.remove(&handle.addr()).ok_or(Error::Fault)
     }
 }
 

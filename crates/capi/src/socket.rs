@@ -183,3 +183,6 @@ pub unsafe extern "C" fn zmq_recv(handle: *mut c_void, data: *mut c_void, len: u
         Ok(int_size(size))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,7 +211,10 @@ mod tests {
     #[test]
     fn stopwatches_stop_once() {
         let watch = zmq_stopwatch_start();
-        thread::sleep(Duration::from_millis(2));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(2) {
+            thread::yield_now();
+        }
         let so_far = zmq_stopwatch_intermediate(watch);
         let in_all = zmq_stopwatch_stop(watch);
         assert!(2000 <= so_far && so_far <= in_all);
@@ -237,11 +240,5 @@ mod tests {
             assert!(zmq_threadstart(None, null_mut()).is_null());
             zmq_atomic_counter_destroy(&mut handle);
         }
-    }
-
-    #[test]
-    fn no_time_is_slept_for_no_seconds() {
-        zmq_sleep(0);
-        zmq_sleep(-1);
     }
 }

@@ -1,7 +1,8 @@
 //! Endpoints: "transport://address", read for binding or for connecting.
 //!
-//! Pure: nothing is looked up. A name stays a name ([`Host::Name`]); whether an interface or a host is called so is asked later,
-//! off the socket's path. What is accepted is what zmq_tcp(7), zmq_ipc(7) and zmq_inproc(7) describe.
+//! Pure: nothing is looked up. A name stays a name ([`Host::Name`]); whether an interface or a host is called
+//! so is asked later, off the socket's path. What is accepted is what zmq_tcp(7), zmq_ipc(7) and
+//! zmq_inproc(7) describe.
 //!
 //! ```ignore
 //! let endpoint = Endpoint::parse("tcp://*:5555", Role::Bind)?;
@@ -73,8 +74,8 @@ const SCHEMES: [&str; 3] = ["tcp", "ipc", "inproc"];
 impl Endpoint {
     /// Reads `text`.
     ///
-    /// Errors: `Transport` for a transport that is not there, `System(ENAMETOOLONG)` for a path that is too long, `Invalid` for
-    /// all that cannot be read.
+    /// Errors: `Transport` for a transport that is not there, `System(ENAMETOOLONG)` for a path that is too
+    /// long, `Invalid` for all that cannot be read.
     pub fn parse(text: &str, role: Role) -> Result<Endpoint, Error> {
         let (scheme, address) = text.split_once("://").ok_or(Error::Invalid)?;
         if scheme.is_empty() || address.is_empty() || text.contains('\0') {

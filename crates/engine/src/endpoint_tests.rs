@@ -144,7 +144,8 @@ fn what_is_shown_reads_back() {
     assert_eq!(Endpoint::parse(text, Connect).unwrap().to_string(), text);
 }
 
-/// Strings made of the pieces that endpoints are made of: none panics, and what is read shows and reads back as the same.
+/// Strings made of the pieces that endpoints are made of: none panics, and what is read shows and reads back
+/// as the same.
 #[test]
 fn no_string_is_too_strange() {
     const PIECES: &[&str] = &[

@@ -1,7 +1,9 @@
-//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new value counts.
+//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new
+//! value counts.
 //!
-//! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of range reaches
-//! [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the socket knows by [`SocketValue`].
+//! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of
+//! range reaches [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the
+//! socket knows by [`SocketValue`].
 //!
 //! ```ignore
 //! let mut options = Options::default();
@@ -37,8 +39,6 @@ pub struct Options {
     pub rcvbuf: i32,
     /// None: for ever.
     pub linger: Option<Duration>,
-    /// Whether `linger` was set by the user.
-    pub linger_set: bool,
     /// None: never reconnect.
     pub reconnect_ivl: Option<Duration>,
     /// Zero: the interval does not grow.
@@ -72,7 +72,6 @@ pub struct Options {
     pub tcp_maxrt_ms: i32,
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
-    pub use_fd: i32,
     // What patterns look at.
     pub router_mandatory: bool,
     pub router_handover: bool,
@@ -108,7 +107,6 @@ impl Default for Options {
             sndbuf: -1,
             rcvbuf: -1,
             linger: None,
-            linger_set: false,
             reconnect_ivl: Some(Duration::from_millis(100)),
             reconnect_ivl_max: Duration::ZERO,
             backlog: 100,
@@ -134,7 +132,6 @@ impl Default for Options {
             tcp_maxrt_ms: 0,
             bind_to_device: String::new(),
             connect_routing_id: Vec::new(),
-            use_fd: -1,
             router_mandatory: false,
             router_handover: false,
             probe_router: false,

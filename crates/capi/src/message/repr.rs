@@ -192,8 +192,8 @@ impl Message {
             View::Body(body) => body.as_ptr(),
             View::Constant(data, _) => data,
         };
-        // SAFETY: there are so many bytes there. The compiler never saw all of them written, because it is C's to write them;
-        // what C left out holds whatever the memory held, which C asked to have sent.
+        // SAFETY: there are so many bytes there. The compiler never saw all of them written, because it is
+        // C's to write them; what C left out holds whatever the memory held, which C asked to have sent.
         unsafe { slice::from_raw_parts(at, self.len()) }
     }
 

@@ -33,8 +33,8 @@ pub fn spec(number: i32) -> Option<&'static OptionSpec> {
 
 /// Sets option `number` to `value`, as long as its type is. An empty value resets what is empty by default.
 ///
-/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's; `NotSupported` for what
-/// is not built yet.
+/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's;
+/// `NotSupported` for what is not built yet.
 pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Effect<'a>, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Get || !spec.fits(options) {
@@ -60,7 +60,8 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
 
 /// Writes the value of option `number` to the beginning of `value`.
 ///
-/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit; `NotSupported` for what is not built yet.
+/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit; `NotSupported` for what
+/// is not built yet.
 pub fn get(options: &Options, number: i32, value: &mut [u8]) -> Result<Lookup, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Set {

@@ -1,10 +1,10 @@
 //! Every option there is, once: zmq_setsockopt(3) and zmq_getsockopt(3), libzmq 4.3.5.
 //!
-//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq takes and gives.
+//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq
+//! takes and gives.
 
 use pinnace_zmtp::SocketType::{self, *};
 
-use super::Options;
 use super::spec::SocketValue::*;
 use super::spec::{Kind, OptionSpec, Store, bytes, draft, flag, from, int, row, socket, text};
 use super::times::{from_ms, limit, ms, ms_or_never};
@@ -72,7 +72,7 @@ pub const TABLE: &[OptionSpec] = &[
     socket(14, "FD", from(-1, -1), Fd),
     socket(15, "EVENTS", int(0, 3, 0), Events),
     socket(16, "TYPE", int(0, 20, 0), Type),
-    row(17, "LINGER", from(-1, -1), Store::Int(|options| ms_or_never(options.linger), set_linger)).now(),
+    row(17, "LINGER", from(-1, -1), time_limit!(linger)).now(),
     row(18, "RECONNECT_IVL", from(-1, 100), time_limit!(reconnect_ivl)),
     row(19, "BACKLOG", from(0, 100), stored!(Int, backlog)),
     row(21, "RECONNECT_IVL_MAX", from(0, 0), duration!(reconnect_ivl_max)),
@@ -138,7 +138,7 @@ pub const TABLE: &[OptionSpec] = &[
     row(86, "VMCI_BUFFER_MIN_SIZE", Kind::Bits { default: 128 }, Store::Nowhere),
     row(87, "VMCI_BUFFER_MAX_SIZE", Kind::Bits { default: 262_144 }, Store::Nowhere),
     row(88, "VMCI_CONNECT_TIMEOUT", from(-1, -1), Store::Nowhere),
-    row(89, "USE_FD", from(-1, -1), stored!(Int, use_fd)),
+    row(89, "USE_FD", from(-1, -1), Store::Default),
     row(90, "GSSAPI_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
     row(91, "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
     row(92, "BINDTODEVICE", text(DEVICE_MAX), blob!(Text, bind_to_device)),
@@ -175,11 +175,6 @@ pub const TABLE: &[OptionSpec] = &[
     draft(123, "NORM_NUM_AUTOPARITY", from(0, 0)),
     draft(124, "NORM_PUSH", flag(0)),
 ];
-
-fn set_linger(options: &mut Options, value: i32) {
-    options.linger = limit(value);
-    options.linger_set = true;
-}
 
 const MAXMSGSIZE: Store = Store::Int64(
     |options| options.maxmsgsize.map_or(-1, |size| size as i64),

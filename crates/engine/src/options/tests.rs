@@ -250,3 +250,25 @@ fn verboser_says_more_than_verbose() {
     set(&mut options, 40, &1i32.to_ne_bytes()).unwrap();
     assert!(options.xpub_verbose && !options.xpub_verboser);
 }
+
+/// The page for users says what is not built, and nothing else.
+#[test]
+fn the_page_on_compatibility_is_true() {
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md"));
+    const FIRST_DRAFT: i32 = 93;
+    for row in TABLE.iter().filter(|row| row.number < FIRST_DRAFT) {
+        let kind = match row.store {
+            Store::Default => Some("its default alone"),
+            Store::Nowhere => Some("not at all"),
+            _ => None,
+        };
+        for claim in ["its default alone", "not at all"] {
+            let line = format!("| `ZMQ_{}` | {claim} |\n", row.name);
+            assert_eq!(page.contains(&line), kind == Some(claim), "{line}");
+        }
+    }
+    assert!(
+        TABLE.iter().filter(|row| row.number >= FIRST_DRAFT).all(|row| matches!(row.store, Store::Nowhere))
+    );
+    assert_eq!(TABLE.last().map(|row| row.number), Some(124));
+}
