@@ -1,13 +1,19 @@
 //! `kill -9` of either end at random moments: the survivor goes on, messages are whole or absent, and in
 //! order for each peer.
 
+use faults::{Victim, victim};
 use support::child::{self, Child, long};
 use support::filler::{Chance, body, number_of, numbered};
 use support::*;
 
-support::roles!(streamer, collector, service);
+support::roles!(streamer, collector, service, victim);
 
-over_wires!(survives_a_killed_sender, survives_a_killed_receiver, survives_a_killed_service);
+over_wires!(
+    survives_a_killed_sender,
+    returns_what_the_killed_held,
+    survives_a_killed_receiver,
+    survives_a_killed_service,
+);
 
 fn runs() -> u64 {
     if long() { 100 } else { 5 }
@@ -49,7 +55,6 @@ fn survives_a_killed_sender(transport: Transport) {
     good.connect(&endpoint).expect("connect");
     good.put("ready");
     assert_eq!(pull.take_text(), "ready");
-    let descriptors = process::descriptors(process::own());
     let mut chance = Chance::new();
     for stream in 1..=runs() {
         let mut child = Child::start("streamer", &[&endpoint, &stream.to_string()]);
@@ -80,10 +85,23 @@ fn survives_a_killed_sender(transport: Transport) {
         }
         pull.set(RCVTIMEO, deadline::PATIENCE_MS).expect("RCVTIMEO");
     }
-    if cfg!(target_os = "linux") && std::env::var_os("RUST_TEST_THREADS").is_some_and(|n| n == "1") {
-        // Other tests of this program open descriptors too: only alone does the count say something.
-        until("descriptors return", || process::descriptors(process::own()) <= descriptors + 2);
+}
+
+/// What killed senders had under way is given back: memory and descriptors.
+fn returns_what_the_killed_held(transport: Transport) {
+    let mut victim = Victim::start(transport, 1_000, -1);
+    let before = victim.status();
+    let mut chance = Chance::new();
+    for stream in 1..=runs() {
+        let endpoint = victim.endpoint.clone();
+        let mut child = Child::start("streamer", &[&endpoint, &stream.to_string()]);
+        until("it is connected", || victim.status().descriptors > before.descriptors);
+        victim.serves(1 + chance.below(2_000));
+        child.kill();
+        until("descriptors return", || victim.status().descriptors <= before.descriptors);
     }
+    victim.has_not_grown(before, 32 << 20);
+    victim.ends();
 }
 
 /// Receives until it reads the end; messages have to be whole and their numbers to grow.

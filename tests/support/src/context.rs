@@ -38,18 +38,19 @@ impl Context {
     }
 
     pub fn try_socket(&self, kind: c_int) -> Outcome<Socket> {
-        // SAFETY: the handle is ours; a bad kind is the library's to refuse.
-        let raw = unsafe { zmq_socket(self.raw, kind) };
-        if raw.is_null() { Err(errno::last()) } else { Ok(Socket::from_raw(raw).patient()) }
+        self.try_bare_socket(kind).map(Socket::patient)
     }
 
     /// A socket with the library's own defaults: its calls may block for ever.
     #[track_caller]
     pub fn bare_socket(&self, kind: c_int) -> Socket {
-        // SAFETY: as above.
+        self.try_bare_socket(kind).expect("zmq_socket")
+    }
+
+    pub fn try_bare_socket(&self, kind: c_int) -> Outcome<Socket> {
+        // SAFETY: the handle is ours; a bad kind is the library's to refuse.
         let raw = unsafe { zmq_socket(self.raw, kind) };
-        assert!(!raw.is_null(), "zmq_socket: {:?}", errno::last());
-        Socket::from_raw(raw)
+        if raw.is_null() { Err(errno::last()) } else { Ok(Socket::from_raw(raw)) }
     }
 
     pub fn set(&self, option: c_int, value: c_int) -> Outcome<()> {

@@ -21,9 +21,15 @@ pub fn body(seed: u64, size: usize) -> Vec<u8> {
 
 /// A body that starts with its number.
 pub fn numbered(number: u64, size: usize) -> Vec<u8> {
-    let mut bytes = vec![(number % 251) as u8; size.max(8)];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    let mut bytes = vec![0; size.max(8)];
+    renumber(&mut bytes, number);
     bytes
+}
+
+/// Writes another number into a body of the same size.
+pub fn renumber(bytes: &mut [u8], number: u64) {
+    bytes.fill((number % 251) as u8);
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
 }
 
 /// The number of a body made by [`numbered`]; panics when the body is torn.
@@ -40,8 +46,11 @@ pub fn number_of(bytes: &[u8]) -> u64 {
 #[track_caller]
 pub fn fill(socket: &Socket, first: u64, size: usize) -> u64 {
     let (mut count, mut since) = (0, Instant::now());
+    // One buffer for all: the callers that measure memory do not want to see it.
+    let mut bytes = vec![0; size.max(8)];
     loop {
-        match socket.send(numbered(first + count, size), DONTWAIT) {
+        renumber(&mut bytes, first + count);
+        match socket.send(&bytes, DONTWAIT) {
             Ok(_) => (count, since) = (count + 1, Instant::now()),
             // A wait of its own, because PUB is always ready to send.
             Err(Errno(libc::EAGAIN)) if since.elapsed() < Duration::from_millis(200) => {

@@ -86,6 +86,12 @@ impl Socket {
         String::from_utf8(bytes).expect("text")
     }
 
+    /// The same with its NUL, whatever bytes it is made of.
+    #[track_caller]
+    pub fn endpoint_bytes(&self) -> Vec<u8> {
+        self.get_bytes(LAST_ENDPOINT, 200_000).expect("LAST_ENDPOINT")
+    }
+
     pub fn bind(&self, endpoint: &str) -> Outcome<()> {
         self.by_endpoint(zmq_bind, endpoint)
     }

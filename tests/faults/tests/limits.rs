@@ -1,0 +1,178 @@
+//! Out of descriptors: errors come back, nothing aborts, nothing spins, and all is well when there are some
+//! again.
+
+use std::time::Duration;
+
+use support::api::*;
+use support::child::{self, Child};
+use support::peer::RawPeer;
+use support::*;
+
+support::roles!(runs_out_by_itself, is_run_out_by_others, starts_without_any, connects_without_any);
+
+/// Takes all descriptors that the limit leaves; dropping gives them back.
+fn hoard() -> Vec<std::fs::File> {
+    std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
+}
+
+fn assert_works(ctx: &Context) {
+    for transport in Transport::ALL {
+        let (pull, push) = transport.pair(ctx, PULL, PUSH);
+        push.put("works");
+        assert_eq!(pull.take_text(), "works");
+    }
+}
+
+/// Creates sockets until there is an error; then lets them go and works on.
+fn runs_out_by_itself(_: &[String]) {
+    process::limit_descriptors(64);
+    let ctx = Context::new();
+    ctx.set(MAX_SOCKETS, 10_000).expect("MAX_SOCKETS");
+    for _ in 0..3 {
+        let mut sockets = Vec::new();
+        let mut refused = 0;
+        while refused < 10 && sockets.len() < 2_000 {
+            match ctx.try_socket(PULL) {
+                Ok(socket) => {
+                    match socket.bind("tcp://127.0.0.1:*") {
+                        Ok(()) => {}
+                        Err(error) => {
+                            assert!(
+                                matches!(error.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM),
+                                "{error:?}"
+                            );
+                            refused += 1;
+                        }
+                    }
+                    sockets.push(socket);
+                }
+                Err(error) => {
+                    assert!(matches!(error.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM), "{error:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0, "64 descriptors are not enough for {} listeners", sockets.len());
+        drop(sockets);
+        until("descriptors return", || process::descriptors(process::own()) < 30);
+        assert_works(&ctx);
+    }
+    ctx.term().expect("term");
+}
+
+/// Fails with libzmq 4.3.4: "Too many open files", and the process is aborted.
+#[test]
+fn errors_when_descriptors_run_out() {
+    child::alone("runs_out_by_itself", &[]);
+}
+
+/// Listens with few descriptors while others open connections; the parent watches.
+fn is_run_out_by_others(args: &[String]) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    pull.bind(&args[0]).expect("bind");
+    process::limit_descriptors(64);
+    child::say(pull.endpoint());
+    while child::hear() == "receive" {
+        child::say(pull.take_text());
+    }
+    drop(pull);
+    ctx.term().expect("term");
+}
+
+fn opens_too_many(transport: Transport) -> (Child, String, Vec<RawPeer>) {
+    let mut child = Child::start("is_run_out_by_others", &[&transport.wildcard()]);
+    let endpoint = child.line();
+    let peers = (0..150).filter_map(|_| RawPeer::try_connect(&endpoint).ok()).collect();
+    until("the limit is reached", || process::descriptors(child.pid()) >= 60);
+    (child, endpoint, peers)
+}
+
+over_wires!(recovers_when_others_let_go, does_not_spin_meanwhile);
+
+/// More connections than descriptors; when they go, a good peer gets in.
+///
+/// Over ipc libzmq 4.3.4 fails: it aborts in accept.
+fn recovers_when_others_let_go(transport: Transport) {
+    let (mut child, endpoint, peers) = opens_too_many(transport);
+    drop(peers);
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 20);
+    push.connect(&endpoint).expect("connect");
+    push.put("after all");
+    child.tell("receive");
+    assert_eq!(child.line(), "after all");
+    child.tell("end");
+    child.succeeds();
+}
+
+/// A listener that cannot accept waits; it does not ask the kernel again and again.
+///
+/// Fails with libzmq 4.3.4, which uses a whole processor then (over tcp), or aborts (over ipc).
+fn does_not_spin_meanwhile(transport: Transport) {
+    let (mut child, _, peers) = opens_too_many(transport);
+    let before = process::cpu_time(child.pid());
+    deadline::pass(Duration::from_millis(600));
+    let used = process::cpu_time(child.pid()) - before;
+    assert!(used <= Duration::from_millis(120), "{used:?} of processor time in 600 ms");
+    drop(peers);
+    child.tell("end");
+    child.succeeds();
+}
+
+/// Not a single descriptor left: contexts and sockets fail or work, and never end the process.
+fn starts_without_any(_: &[String]) {
+    // The library itself is loaded before.
+    assert_eq!(api::version().0, 4);
+    process::limit_descriptors(64);
+    let hoard = hoard();
+    assert!(hoard.len() > 10);
+    let exhausted = || assert!(matches!(errno::last().0, libc::EMFILE | libc::ENFILE | libc::ENOMEM));
+    // SAFETY: handles of these very calls.
+    unsafe {
+        let ctx = zmq_ctx_new();
+        if ctx.is_null() {
+            exhausted();
+        } else {
+            let socket = zmq_socket(ctx, PULL);
+            if socket.is_null() {
+                exhausted();
+            } else {
+                assert_eq!(zmq_close(socket), 0);
+            }
+            assert_eq!(zmq_ctx_term(ctx), 0);
+        }
+    }
+    drop(hoard);
+    assert_works(&Context::new());
+}
+
+/// Fails with libzmq 4.3.4: "Too many open files", and the process is aborted.
+#[test]
+fn starts_without_descriptors() {
+    child::alone("starts_without_any", &[]);
+}
+
+/// A connect without descriptors is tried again later, and succeeds when there are some.
+fn connects_without_any(_: &[String]) {
+    let ctx = Context::new();
+    process::limit_descriptors(64);
+    for transport in Transport::WIRES {
+        let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH).with(RECONNECT_IVL, 10));
+        let endpoint = transport.bind(&pull);
+        let hoard = hoard();
+        let connected = push.connect(&endpoint);
+        deadline::pass(Duration::from_millis(100));
+        drop(hoard);
+        if connected.is_err() {
+            push.connect(&endpoint).expect("connect with descriptors");
+        }
+        push.put("at last");
+        assert_eq!(pull.take_text(), "at last");
+    }
+}
+
+#[test]
+fn connects_when_there_are_descriptors_again() {
+    child::alone("connects_without_any", &[]);
+}
