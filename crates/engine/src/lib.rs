@@ -51,6 +51,7 @@ mod transports;
 
 pub use context::Context;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
+pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
 pub use pinnace_ring::{Body, Frame, MORE};
 pub use pinnace_zmtp::SocketType;
 pub use pipe::Outgoing;

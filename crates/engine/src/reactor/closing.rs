@@ -147,16 +147,16 @@ impl Reactor {
 
     /// Connecters that have become connections meanwhile are links to be closed now.
     fn adopt_links(&mut self, closing: &mut Closing) {
-        closing.connecters.retain(|&token| match self.entries.get_mut(&token) {
-            Some(Entry::Connecter(connecter)) => match connecter.state {
-                State::Connected(pipe) => {
-                    closing.links.extend(closing.hub.link_of(pipe));
-                    self.entries.remove(&token);
-                    false
-                }
-                _ => true,
-            },
-            _ => false,
+        closing.connecters.retain(|&token| {
+            let Some(Entry::Connecter(connecter)) = self.entries.get_mut(&token) else { return false };
+            if let State::Connected(pipe) = connecter.state {
+                closing.links.extend(closing.hub.link_of(pipe));
+            } else if connecter.has_unsent() {
+                return true;
+            } // Else all was sent, and the connection lost again.
+            self.timers.clear(token);
+            self.entries.remove(&token);
+            false
         });
     }
 

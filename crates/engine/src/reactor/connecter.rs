@@ -28,21 +28,21 @@ pub(crate) struct Ends {
 
 /// A connecting endpoint of a socket.
 pub(crate) struct Connecter {
-    pub(crate) token: u64,
-    pub(crate) owner: Owner,
-    pub(crate) target: Target,
+    token: u64,
+    pub(super) owner: Owner,
+    target: Target,
     /// As the user wrote it.
-    pub(crate) endpoint: String,
+    endpoint: String,
     /// The pipe, while it has no connection; none where a pipe is made for each connection (ZMQ_IMMEDIATE).
-    pub(crate) ends: Option<Ends>,
-    pub(crate) state: State,
+    pub(super) ends: Option<Ends>,
+    pub(super) state: State,
     /// Attempts that failed in a row.
-    pub(crate) failures: u32,
+    failures: u32,
     /// Addresses that are still to be tried in this attempt.
-    pub(crate) addresses: Vec<SocketAddr>,
+    addresses: Vec<SocketAddr>,
 }
 
-pub(crate) enum State {
+pub(super) enum State {
     /// Until the timer, or for ever where there is no reconnecting.
     Resting,
     Resolving,
@@ -52,6 +52,18 @@ pub(crate) enum State {
 }
 
 impl Connecter {
+    /// One that has not dialed yet.
+    pub(crate) fn new(
+        token: u64,
+        owner: Owner,
+        target: Target,
+        endpoint: String,
+        ends: Option<Ends>,
+    ) -> Connecter {
+        let (state, addresses) = (State::Resting, Vec::new());
+        Connecter { token, owner, target, endpoint, ends, state, failures: 0, addresses }
+    }
+
     /// How long to pause now.
     fn pause(&self, token: u64) -> Option<Duration> {
         let options = &self.owner.options;

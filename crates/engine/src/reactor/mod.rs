@@ -27,7 +27,7 @@ use crate::hub::Hub;
 use crate::pipe::PipeId;
 use beat::Beat;
 use closing::Closing;
-pub(crate) use connecter::{Connecter, Ends, State};
+pub(crate) use connecter::{Connecter, Ends};
 pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
 use supervise::Supervised;

@@ -89,15 +89,7 @@ impl Session {
         if self.handshake.peer().is_some() && self.handshake.output().is_empty() {
             let Session { fd, handshake, behind, .. } = *self;
             let peer = handshake.into_peer().expect("the peer is known");
-            let address =
-                net::tcp_addresses(&fd).1.map(|address| address.ip().to_string()).unwrap_or_default();
-            let peer = Peer {
-                socket_type: peer.socket_type,
-                routing_id: peer.routing_id,
-                version: peer.version,
-                address,
-                properties: peer.properties,
-            };
+            let peer = Peer { routing_id: peer.routing_id, version: peer.version };
             return (None, Step::Done(Box::new(Shaken { fd, peer, behind })));
         }
         let writing = !self.handshake.output().is_empty();

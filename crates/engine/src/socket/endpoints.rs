@@ -11,7 +11,7 @@ use crate::hub::Mail;
 use crate::monitor::{self, Event};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
-use crate::reactor::{Command, Connecter, Ends, Listener, Owner, State};
+use crate::reactor::{Command, Connecter, Ends, Listener, Owner};
 use crate::transports::inproc::Side;
 use crate::transports::{Bound, Target};
 
@@ -118,16 +118,7 @@ impl Core {
         let owner = self.owner();
         let given = std::mem::take(&mut self.options.connect_routing_id);
         let ends = (!self.options.immediate).then(|| self.lasting_pipe(given));
-        let connecter = Connecter {
-            token,
-            owner,
-            target,
-            endpoint: text.to_owned(),
-            ends,
-            state: State::Resting,
-            failures: 0,
-            addresses: Vec::new(),
-        };
+        let connecter = Connecter::new(token, owner, target, text.to_owned(), ends);
         self.io.send(Command::Connect(Box::new(connecter)));
         self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None });
         Ok(())
@@ -166,11 +157,7 @@ impl Core {
     }
 
     fn side(&self) -> Side {
-        let peer = Peer {
-            socket_type: Some(self.kind.socket_type),
-            routing_id: self.options.routing_id.clone(),
-            ..Peer::default()
-        };
+        let peer = Peer { routing_id: self.options.routing_id.clone(), ..Peer::default() };
         Side { hub: self.hub.clone(), peer, sndhwm: self.options.sndhwm, rcvhwm: self.options.rcvhwm }
     }
 

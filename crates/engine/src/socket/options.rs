@@ -12,9 +12,9 @@ pub const POLLOUT: i16 = 2;
 impl Socket {
     /// Sets an option by libzmq's number.
     pub fn set_option(self, option: i32, value: &[u8]) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let core = &mut **core;
+        let mut locked = self.lock()?;
+        locked.news()?;
+        let core = &mut **locked;
         match options::set(&mut core.options, option, value)? {
             Effect::Stored => {}
             Effect::Patterns => core.pattern.configure(&core.options),
@@ -23,6 +23,7 @@ impl Socket {
             Effect::Unsubscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, false)?,
         }
         let chores = std::mem::take(&mut core.pipes.chores);
+        drop(locked);
         super::run(chores, false);
         Ok(())
     }
@@ -55,10 +56,10 @@ impl Socket {
         let mut waiter = Waiter::new(&*self.lock()?);
         waiter.serve_if_ours()?;
         waiter.flush();
-        let mut core = self.lock()?;
-        core.hub.clear_descriptor();
-        core.news()?;
-        let core = &mut **core;
+        let mut locked = self.lock()?;
+        locked.hub.clear_descriptor();
+        locked.news()?;
+        let core = &mut **locked;
         let mut events = 0;
         if core.pattern.can_recv(&mut core.pipes) {
             events |= POLLIN;
@@ -70,6 +71,7 @@ impl Socket {
             core.sweep();
         }
         let chores = std::mem::take(&mut core.pipes.chores);
+        drop(locked);
         super::run(chores, false);
         Ok(events)
     }

@@ -107,4 +107,9 @@ impl Socket {
             }
         }
     }
+
+    /// Messages that the pattern dropped, because its rules say so: a PUB's peer at its mark, a ROUTER's unknown peer.
+    pub fn dropped(self) -> Result<u64, Error> {
+        Ok(self.lock()?.pattern.dropped())
+    }
 }
