@@ -53,7 +53,8 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u
 /// As `bytes`, to be written.
 ///
 /// # Safety
-/// Unless it is null, `data` must be good for writing `len` bytes, by nobody else, for as long as the result is used.
+/// Unless it is null, `data` must be good for writing `len` bytes, by nobody else, for as long as the result
+/// is used.
 #[inline(always)]
 pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a mut [u8], Error> {
     if len == 0 {

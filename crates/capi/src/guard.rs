@@ -58,7 +58,8 @@ impl Returned for *mut u8 {
 /// Runs `body`. An error or a panic is told by errno and the type's value for failure.
 #[inline(always)]
 pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    // What a panic leaves half done lies behind locks of its own; the caller learns that the object may be unusable.
+    // What a panic leaves half done lies behind locks of its own; the caller learns that the object may be
+    // unusable.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => failed(error),

@@ -61,7 +61,8 @@ pub unsafe extern "C" fn zmq_recvmsg(handle: *mut c_void, message: *mut Message,
     unsafe { zmq_msg_recv(message, handle, flags) }
 }
 
-/// Sends each vector as a frame. With SNDMORE all but the last have more after them. Returns the last one's size.
+/// Sends each vector as a frame. With SNDMORE all but the last have more after them. Returns the last one's
+/// size.
 ///
 /// # Safety
 /// `vectors` must be null or point to `count` vectors of memory that can be read.
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn zmq_sendiov(
 /// Writes to `*count`, and returns, how many there were.
 ///
 /// # Safety
-/// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors as it says.
+/// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors
+/// as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_recviov(
     handle: *mut c_void,

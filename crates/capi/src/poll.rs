@@ -71,7 +71,8 @@ impl Item {
         if !self.socket.is_null() {
             return socket(self.socket).map(|socket| Some(Source::Socket(socket)));
         }
-        // SAFETY: not negative; whether it is open is for the kernel to say, which is all that it is used for.
+        // SAFETY: not negative; whether it is open is for the kernel to say, which is all that it is used
+        // for.
         Ok(Some(Source::Fd(unsafe { BorrowedFd::borrow_raw(self.fd) })))
     }
 }

@@ -37,7 +37,8 @@ struct Timer {
     argument: *mut c_void,
 }
 
-// SAFETY: the argument is only handed back to the handler, by a thread that C makes call `zmq_timers_execute`.
+// SAFETY: the argument is only handed back to the handler, by a thread that C makes call
+// `zmq_timers_execute`.
 unsafe impl Send for Timer {}
 
 impl Timers {

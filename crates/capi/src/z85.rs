@@ -70,7 +70,8 @@ pub unsafe extern "C" fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: 
     })
 }
 
-/// Writes the bytes that `text` (a multiple of 5 characters, 5 at least) stands for to `to`; returns `to`, or NULL.
+/// Writes the bytes that `text` (a multiple of 5 characters, 5 at least) stands for to `to`; returns `to`, or
+/// NULL.
 ///
 /// # Safety
 /// `text` must be null or a C string, `to` null or good for writing four bytes for five characters.

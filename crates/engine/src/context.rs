@@ -87,7 +87,8 @@ impl Context {
         self.0.options.lock().get(option)
     }
 
-    /// A socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, or what the system says.
+    /// A socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, or what the system
+    /// says.
     pub fn socket(&self, socket_type: i32) -> Result<Socket, Error> {
         if self.0.fork != fork::generation() {
             return Err(Error::Fault);
@@ -169,7 +170,8 @@ impl Context {
         Ok(())
     }
 
-    /// Shuts down, waits until every socket is closed and has sent what its linger allows, and ends the I/O threads.
+    /// Shuts down, waits until every socket is closed and has sent what its linger allows, and ends the I/O
+    /// threads.
     pub fn terminate(&self) -> Result<(), Error> {
         if self.0.fork != fork::generation() {
             return Ok(());

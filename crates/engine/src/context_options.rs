@@ -1,6 +1,7 @@
 //! A context's options: zmq_ctx_set(3) and zmq_ctx_get(3), from one table.
 //!
-//! Those of threads are taken and kept; the I/O threads that a context starts with its first socket look at them.
+//! Those of threads are taken and kept; the I/O threads that a context starts with its first socket look at
+//! them.
 
 use crate::error::Error;
 

@@ -1,8 +1,9 @@
-//! Where a socket is reached from outside: by its links, by the sockets at the other end of inproc pipes, by its context.
+//! Where a socket is reached from outside: by its links, by the sockets at the other end of inproc pipes, by
+//! its context.
 //!
-//! They never take the socket's lock. They post mail, which whoever uses the socket next reads, and wake those who sleep in it.
-//! A socket with connections has a poll set of its own, which holds them: the I/O thread watches that set as a whole, and steps
-//! back from it while a caller waits in it (`lease`).
+//! They never take the socket's lock. They post mail, which whoever uses the socket next reads, and wake
+//! those who sleep in it. A socket with connections has a poll set of its own, which holds them: the I/O
+//! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

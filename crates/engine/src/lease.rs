@@ -1,9 +1,10 @@
 //! Who watches a socket's connections: the I/O thread, or the callers that wait in the socket.
 //!
-//! A caller that is about to wait takes the lease: the I/O thread no longer looks at the socket's poll set, so that news of a
-//! message wakes one thread, the one that wants it. Leaving costs the caller nothing; instead the I/O thread looks now and then
-//! (`check`, every [`LEASE_TICK`]) and takes the lease back when nobody has been inside. While a caller sleeps inside for long it
-//! stops looking (`unwatched`), and the caller says so when it leaves: an idle socket costs no CPU.
+//! A caller that is about to wait takes the lease: the I/O thread no longer looks at the socket's poll set,
+//! so that news of a message wakes one thread, the one that wants it. Leaving costs the caller nothing;
+//! instead the I/O thread looks now and then (`check`, every [`LEASE_TICK`]) and takes the lease back when
+//! nobody has been inside. While a caller sleeps inside for long it stops looking (`unwatched`), and the
+//! caller says so when it leaves: an idle socket costs no CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -58,7 +59,8 @@ impl Lease {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// A caller comes in to wait or to serve; `leave` has to follow. False: the I/O thread serves, wait for it.
+    /// A caller comes in to wait or to serve; `leave` has to follow. False: the I/O thread serves, wait for
+    /// it.
     pub(crate) fn enter(&self, io: &Io, hub: &Arc<Hub>) -> bool {
         self.inside.fetch_add(1, Ordering::SeqCst);
         if self.taken.load(Ordering::SeqCst) {

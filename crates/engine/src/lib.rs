@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! The engine: contexts, sockets, patterns and transports, with libzmq's semantics.
 //!
 //! | module | what it is |
@@ -11,8 +10,9 @@
 //! | `reactor` | the I/O thread: listening, connecting, handshakes, and what callers leave behind |
 //! | `transports` | tcp, ipc, inproc |
 //!
-//! It guarantees that no call aborts the process, that no lock is held while anybody waits, and that what a socket accepted before
-//! an orderly close is sent. It has no `unsafe` code: that lives in `pinnace-ring` and `pinnace-sys`.
+//! It guarantees that no call aborts the process, that no lock is held while anybody waits, and that what a
+//! socket accepted before an orderly close is sent. It has no `unsafe` code: that lives in `pinnace-ring` and
+//! `pinnace-sys`.
 //!
 //! ```
 //! use pinnace_engine::{Context, Outgoing};
@@ -29,6 +29,8 @@
 //! context.terminate()?;
 //! # Ok::<(), pinnace_engine::Error>(())
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod context;
 mod context_options;

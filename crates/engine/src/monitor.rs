@@ -39,7 +39,8 @@ pub(crate) struct Monitor {
     pub(crate) version: i32,
 }
 
-/// Tells of an event; `value` is what libzmq gives with it: an error number, an interval or a protocol's code.
+/// Tells of an event; `value` is what libzmq gives with it: an error number, an interval or a protocol's
+/// code.
 pub(crate) fn emit(hub: &Hub, event: Event, value: u32, endpoint: &str) {
     if !hub.is_monitored() {
         return;

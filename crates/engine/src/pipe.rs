@@ -1,11 +1,13 @@
 //! The socket's ends of its pipes: one outgoing and one incoming queue to a peer.
 //!
-//! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context (inproc). Patterns see
-//! no difference: they push frames and commit, pop frames, and are told when a pipe becomes readable or writable. What has to be
-//! done outside the socket's lock (writing to the kernel, reading on) is left in `Pipes::chores`.
+//! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context
+//! (inproc). Patterns see no difference: they push frames and commit, pop frames, and are told when a pipe
+//! becomes readable or writable. What has to be done outside the socket's lock (writing to the kernel,
+//! reading on) is left in `Pipes::chores`.
 //!
 //! Rules that patterns keep:
-//! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or `rollback`);
+//! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or
+//!   `rollback`);
 //! - before a pipe is left out of the list of writable pipes, `want_room` must have said that there is none;
 //! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing.
 
@@ -139,7 +141,8 @@ impl Pipes {
         }
     }
 
-    /// Puts a command in (its body, as it goes on the wire to a 3.1 peer) as a message of its own, and sends it.
+    /// Puts a command in (its body, as it goes on the wire to a 3.1 peer) as a message of its own, and sends
+    /// it.
     pub fn push_command(&mut self, id: PipeId, body: &[u8]) -> Result<(), NoMemory> {
         let Some(pipe) = self.get(id) else { return Ok(()) };
         pipe.tx.push(COMMAND, body)?;
@@ -204,8 +207,8 @@ impl Pipes {
         while self.pop(id, |frame| frame.flags() & MORE != 0) == Some(true) {}
     }
 
-    /// Asks for a `readable` call when something comes in. False: there is something now. An ended pipe stays readable until it
-    /// is empty; then `park` is true, and the caller forgets it.
+    /// Asks for a `readable` call when something comes in. False: there is something now. An ended pipe stays
+    /// readable until it is empty; then `park` is true, and the caller forgets it.
     pub fn park(&mut self, id: PipeId) -> bool {
         self.get(id).is_none_or(|pipe| pipe.rx.park())
     }

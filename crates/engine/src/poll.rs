@@ -1,7 +1,7 @@
 //! Waiting for several sockets and descriptors at once (zmq_poll(3)).
 //!
-//! What is ready is found without a system call. Only a caller that has to wait enters the sockets' poll sets, and waits for all
-//! of them and for the plain descriptors in one poll(2).
+//! What is ready is found without a system call. Only a caller that has to wait enters the sockets' poll
+//! sets, and waits for all of them and for the plain descriptors in one poll(2).
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

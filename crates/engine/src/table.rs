@@ -1,8 +1,9 @@
 //! Handles that can be checked: an index and a generation, instead of an address.
 //!
-//! Whatever a caller passes in (a closed socket, a pointer to something else, garbage) is found out before any memory is touched.
-//! A slot's memory is never given back, so that its lock can be taken without knowing whether its content is still there. What was
-//! made before a fork belongs to the parent: the child's calls on it are told so without taking a lock.
+//! Whatever a caller passes in (a closed socket, a pointer to something else, garbage) is found out before
+//! any memory is touched. A slot's memory is never given back, so that its lock can be taken without knowing
+//! whether its content is still there. What was made before a fork belongs to the parent: the child's calls
+//! on it are told so without taking a lock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -72,7 +73,8 @@ impl<T> Table<T> {
 
     /// Puts `content` in; None where the table is full.
     pub(crate) fn insert(&self, content: T) -> Option<Handle> {
-        // After a fork the list may stay locked for ever by a thread that is not here: then take a fresh slot.
+        // After a fork the list may stay locked for ever by a thread that is not here: then take a fresh
+        // slot.
         let index = self.free.try_lock().and_then(|mut free| free.pop());
         let index = index.unwrap_or_else(|| self.never_used.fetch_add(1, Ordering::Relaxed));
         let chunk = self.chunks.get(index as usize / CHUNK)?;
@@ -108,7 +110,8 @@ impl<T> Table<T> {
         Ok(content)
     }
 
-    /// The handle as a number that callers keep: never 0, never odd enough to be taken for text, the same width as a pointer.
+    /// The handle as a number that callers keep: never 0, never odd enough to be taken for text, the same
+    /// width as a pointer.
     pub(crate) fn to_raw(&self, handle: Handle) -> usize {
         (handle.generation as usize) << 24 | (handle.index as usize) << 4 | self.tag
     }

@@ -8,7 +8,8 @@ use crate::{NoMemory, pool};
 
 /// A body of any size that several queues and messages may hold at once.
 ///
-/// Cloning shares it. The bytes never move, so that [`Body::as_ptr`] stays good for as long as any holder lives.
+/// Cloning shares it. The bytes never move, so that [`Body::as_ptr`] stays good for as long as any holder
+/// lives.
 #[derive(Clone)]
 pub struct Body(Arc<Storage>);
 

@@ -39,7 +39,8 @@ pub struct Consumer {
     /// Where the next record begins, and where what is known to be readable in this segment ends.
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// Bytes of records read, up to `end` exclusive of what lies between `at` and `end`, from the queue's beginning.
+    /// Bytes of records read, up to `end` exclusive of what lies between `at` and `end`, from the queue's
+    /// beginning.
     pub(crate) read_to_end: u64,
     pub(crate) messages: u64,
     /// Bytes as on the wire that were read.
@@ -76,7 +77,8 @@ impl Consumer {
         }
     }
 
-    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already, and wait.
+    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already,
+    /// and wait.
     pub fn set_mark(&mut self, messages: u64) {
         self.low = low_mark(messages);
         self.at_low_mark();
@@ -88,7 +90,8 @@ impl Consumer {
         self.at != self.end || self.look()
     }
 
-    /// Finds out how much more there is to read; goes on to the next segment at the end of one. False: nothing.
+    /// Finds out how much more there is to read; goes on to the next segment at the end of one. False:
+    /// nothing.
     pub(crate) fn look(&mut self) -> bool {
         debug_assert_eq!(self.at, self.end);
         let published = self.shared.producer.0.published.load(Ordering::SeqCst); // PUBLISH, PARK
@@ -98,8 +101,8 @@ impl Consumer {
         if self.segment.is_null() {
             self.segment = self.shared.left.load(Ordering::Acquire);
         }
-        // SAFETY: the segment is alive until `recycle`; more is published than was read, so that where this one is closed at
-        // what was read, the next is linked.
+        // SAFETY: the segment is alive until `recycle`; more is published than was read, so that where this
+        // one is closed at what was read, the next is linked.
         unsafe {
             let mut closed_at = (*self.segment).closed_at.load(Ordering::Acquire);
             while closed_at == self.at {
@@ -125,14 +128,15 @@ impl Consumer {
         self.has_frame().then(|| unsafe { *Segment::data(self.segment).add(self.at) } & (MORE | COMMAND))
     }
 
-    /// Hands the next frame to `reader`. Where a link wrote part of a frame with `write_with`, `rewind` comes first (as before
-    /// `peek`): the rest would be read as a frame.
+    /// Hands the next frame to `reader`. Where a link wrote part of a frame with `write_with`, `rewind` comes
+    /// first (as before `peek`): the rest would be read as a frame.
     #[inline(always)]
     pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         if !self.has_frame() {
             return None;
         }
-        // SAFETY: a whole record lies at `at`; it stays there until the segment is recycled, which takes `&mut self`.
+        // SAFETY: a whole record lies at `at`; it stays there until the segment is recycled, which takes
+        // `&mut self`.
         let (flags, result) = unsafe {
             let record = Segment::data(self.segment).add(self.at);
             let head = record::head(record);
@@ -227,7 +231,8 @@ fn low_mark(messages: u64) -> u64 {
 impl Drop for Consumer {
     fn drop(&mut self) {
         if !self.segment.is_null() {
-            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are marked as taken.
+            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are
+            // marked as taken.
             self.shared.left.store(self.segment, Ordering::Release);
             self.shared.left_at.store(self.boundary as u64, Ordering::Release);
         }

@@ -1,8 +1,9 @@
 //! Sleeping until something happens, without a lock on the side of whoever makes it happen.
 //!
-//! The sleeper says that it is about to sleep (`listen`), looks once more at what it waits for, and sleeps (`wait`). The waker
-//! makes the thing happen and calls `notify`, which costs a fence and a load while nobody sleeps. Both sides fence between their
-//! write and their read, so that either the sleeper sees the thing or the waker sees the sleeper.
+//! The sleeper says that it is about to sleep (`listen`), looks once more at what it waits for, and sleeps
+//! (`wait`). The waker makes the thing happen and calls `notify`, which costs a fence and a load while nobody
+//! sleeps. Both sides fence between their write and their read, so that either the sleeper sees the thing or
+//! the waker sees the sleeper.
 //!
 //! ```
 //! use pinnace_ring::EventCount;

@@ -1,8 +1,10 @@
-//! The reading end of a queue, as a link reads it: runs of bytes for the kernel, however many frames they are.
+//! The reading end of a queue, as a link reads it: runs of bytes for the kernel, however many frames they
+//! are.
 //!
-//! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The kernel may take
-//! part of a run; `written` moves on by what it took. When the connection is lost, [`Consumer::rewind`] goes back to where the
-//! message that was cut began, so that the next connection starts at a message.
+//! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The
+//! kernel may take part of a run; `written` moves on by what it took. When the connection is lost,
+//! [`Consumer::rewind`] goes back to where the message that was cut began, so that the next connection starts
+//! at a message.
 
 use std::io::IoSlice;
 
@@ -21,8 +23,9 @@ const GATHER_MAX: usize = 1 << 20;
 pub type Heads = [[u8; HEADER_MAX]; SLICES];
 
 impl Consumer {
-    /// Calls `write` with the bytes that come next, and moves on by what it says was taken; bodies that were written whole go
-    /// to `done` (their owners' code may run when they are dropped). None: there is nothing to write.
+    /// Calls `write` with the bytes that come next, and moves on by what it says was taken; bodies that were
+    /// written whole go to `done` (their owners' code may run when they are dropped). None: there is
+    /// nothing to write.
     pub fn write_with<R>(
         &mut self,
         heads: &mut Heads,
@@ -32,7 +35,8 @@ impl Consumer {
         if !self.has_frame() {
             return None;
         }
-        // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by `look`.
+        // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by
+        // `look`.
         let (taken, result) = unsafe {
             if !(*self.segment).has_refs.load(Ordering::Relaxed) {
                 let run =
@@ -94,7 +98,8 @@ impl Consumer {
         let (mut count, mut bytes) = (0, 0);
         let (mut at, mut skip) = (self.at, self.partial);
         let mut heads = heads.iter_mut();
-        // SAFETY: whole records lie between `at` and `end`; the bodies they refer to live until `pass` takes them out.
+        // SAFETY: whole records lie between `at` and `end`; the bodies they refer to live until `pass` takes
+        // them out.
         unsafe {
             let data: *const u8 = Segment::data(self.segment);
             let mut plain = at + skip;
@@ -183,15 +188,16 @@ impl Consumer {
         is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
-    /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the next one.
-    /// Returns how many messages were given up (0 or 1).
+    /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
+    /// next one. Returns how many messages were given up (0 or 1).
     pub fn rewind(&mut self) -> u64 {
         if self.segment.is_null() {
             return 0;
         }
         self.find_boundary();
         let (mut from, mut start) = (0, None);
-        // SAFETY: records lie whole from the segment's beginning to `at`, and the bytes of consumed ones are still there.
+        // SAFETY: records lie whole from the segment's beginning to `at`, and the bytes of consumed ones are
+        // still there.
         unsafe {
             let data = Segment::data(self.segment);
             if !(*self.segment).starts_inside.load(Ordering::Relaxed) {

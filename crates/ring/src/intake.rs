@@ -4,9 +4,10 @@
 //!   0          at        raw            filled        room
 //!   | records  |  (gap)  | not parsed   |  space      |
 //! ```
-//! A gap opens where a command was taken out, or a large body went elsewhere; what follows moves down over it, each byte once.
-//! What a peer can make this hold: whole messages up to the queue's mark (the caller reads on only while there is room), one
-//! unfinished message of at most [`MAX_PARTS`] frames of at most `max_body` bytes, and one read.
+//! A gap opens where a command was taken out, or a large body went elsewhere; what follows moves down over
+//! it, each byte once. What a peer can make this hold: whole messages up to the queue's mark (the caller
+//! reads on only while there is room), one unfinished message of at most [`MAX_PARTS`] frames of at most
+//! `max_body` bytes, and one read.
 
 use crate::producer::Producer;
 use crate::record::{COMMAND, HEADER_MAX, LONG, MORE, REF_LEN};
@@ -64,7 +65,8 @@ impl Intake {
         Intake { queue, pending: None, max_body, parts: 0 }
     }
 
-    /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being read.
+    /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being
+    /// read.
     pub fn queue(&mut self) -> &mut Producer {
         &mut self.queue
     }
@@ -132,7 +134,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Makes frames of what was read. Whole messages become visible; true: the consumer is parked and has to be told.
+    /// Makes frames of what was read. Whole messages become visible; true: the consumer is parked and has to
+    /// be told.
     pub fn parse<E>(
         &mut self,
         mut on_command: impl FnMut(&[u8]) -> Result<Verdict, E>,
@@ -312,8 +315,8 @@ fn move_on(queue: &mut Producer, record: usize) -> Result<(), NoMemory> {
     queue.raw = reserved;
     queue.filled = reserved + rest;
     if rest > 0 {
-        // SAFETY: the old segment stays alive: the consumer leaves it only for what is published in the new one, and nothing
-        // is. The new one has room for `record`, which is at least `rest`.
+        // SAFETY: the old segment stays alive: the consumer leaves it only for what is published in the new
+        // one, and nothing is. The new one has room for `record`, which is at least `rest`.
         unsafe {
             let data = Segment::data(queue.segment);
             std::ptr::copy_nonoverlapping(Segment::data(old).add(from), data.add(reserved), rest);

@@ -1,13 +1,14 @@
 //! Queues of frames between threads, and the bodies they carry.
 //!
-//! What it is: [`queue`] makes one lock-free queue with a single [`Producer`] and a single [`Consumer`]. Frames lie in it as
-//! they go on the wire (ZMTP 3 header and body), so that a connection writes them to the kernel, or reads them from it, without
-//! touching each; a large body is a reference ([`Body`]).
+//! What it is: [`queue`] makes one lock-free queue with a single [`Producer`] and a single [`Consumer`].
+//! Frames lie in it as they go on the wire (ZMTP 3 header and body), so that a connection writes them to the
+//! kernel, or reads them from it, without touching each; a large body is a reference ([`Body`]).
 //!
 //! What it guarantees:
 //! - a message of several frames becomes visible at its last frame, whole;
 //! - memory grows with what is queued and is handed back as it is consumed;
-//! - a consumer that parks, and a producer that waits for room, is told of what it waits for: no wake-up is lost;
+//! - a consumer that parks, and a producer that waits for room, is told of what it waits for: no wake-up is
+//!   lost;
 //! - memory that cannot be had is an error ([`NoMemory`]), never an abort.
 //!
 //! What it does not: it blocks nobody and wakes nobody. It tells its caller whom to wake.

@@ -1,7 +1,7 @@
 //! Buffers for large bodies, kept for their next use.
 //!
-//! A fresh buffer of a MiB costs a system call and a page fault per 4 KiB, which is more than moving the bytes; so freed buffers
-//! wait here, by size class, up to [`KEPT_BYTES`] in all for the process.
+//! A fresh buffer of a MiB costs a system call and a page fault per 4 KiB, which is more than moving the
+//! bytes; so freed buffers wait here, by size class, up to [`KEPT_BYTES`] in all for the process.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::Mutex;
@@ -28,7 +28,8 @@ fn shelf(class: u32) -> &'static Mutex<Vec<Vec<u8>>> {
     &FREE[(class - MIN_CLASS) as usize]
 }
 
-/// A buffer of at least `size` bytes, all of them set: zeros in a fresh one, whatever it held before in a kept one.
+/// A buffer of at least `size` bytes, all of them set: zeros in a fresh one, whatever it held before in a
+/// kept one.
 pub(crate) fn take(size: usize) -> Result<Vec<u8>, NoMemory> {
     let mut wanted = size;
     if let Some(class) = class_of(size) {

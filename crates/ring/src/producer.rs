@@ -42,7 +42,8 @@ struct Mark {
     wire: u64,
 }
 
-// SAFETY: the raw pointers are to segments that only the queue's two ends reach, each by the rules of `queue`.
+// SAFETY: the raw pointers are to segments that only the queue's two ends reach, each by the rules of
+// `queue`.
 unsafe impl Send for Producer {}
 
 impl Producer {
@@ -259,7 +260,8 @@ impl Producer {
 
     pub(crate) fn advance_to(&mut self, bytes: usize, record: usize) -> Result<(), NoMemory> {
         let next = self.shared.segment(bytes, record)?;
-        // SAFETY: `next` is fresh and ours; the present segment stays alive until the consumer has read it to its end.
+        // SAFETY: `next` is fresh and ours; the present segment stays alive until the consumer has read it to
+        // its end.
         unsafe {
             (*next).starts_inside.store(self.is_inside_message(), Ordering::Relaxed);
             if self.segment.is_null() {

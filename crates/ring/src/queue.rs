@@ -1,16 +1,17 @@
 //! The queue: what its two ends share.
 //!
 //! Synchronisation, by name:
-//! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer loads it with
-//!   acquire before it reads any of them.
-//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer exchanges `published`, then looks at
-//!   `parked`. Both are sequentially consistent, so that at least one of them sees the other.
-//! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`, then, each time it has
-//!   consumed half the mark, fences and looks at `wants_room`.
-//! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer that has read to an
-//!   end loads them in the opposite order, and takes the number only where it reaches to that end.
-//! - CLOSE: the producer stores `messages_end` with release, then `closed_at`, which a rollback opens again; the consumer looks
-//!   at `closed_at` before and after it loads the number.
+//! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer
+//!   loads it with acquire before it reads any of them.
+//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer exchanges `published`,
+//!   then looks at `parked`. Both are sequentially consistent, so that at least one of them sees the other.
+//! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`,
+//!   then, each time it has consumed half the mark, fences and looks at `wants_room`.
+//! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer
+//!   that has read to an end loads them in the opposite order, and takes the number only where it reaches to
+//!   that end.
+//! - CLOSE: the producer stores `messages_end` with release, then `closed_at`, which a rollback opens again;
+//!   the consumer looks at `closed_at` before and after it loads the number.
 //! - SPARE: a consumed segment is put into a spare slot with release and taken from it with acquire.
 
 use crate::consumer::Consumer;
@@ -104,8 +105,8 @@ impl Drop for Shared {
         let mut at = self.left_at.load(Ordering::Relaxed) as usize;
         let last_end = self.end_at.load(Ordering::Relaxed) as usize;
         while !segment.is_null() {
-            // SAFETY: both ends are gone, so that the chain from where the consumer stopped belongs to this call; records lie
-            // whole between `at` and the segment's end.
+            // SAFETY: both ends are gone, so that the chain from where the consumer stopped belongs to this
+            // call; records lie whole between `at` and the segment's end.
             unsafe {
                 let next = (*segment).next.load(Ordering::Acquire);
                 let end =

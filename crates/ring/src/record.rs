@@ -5,7 +5,8 @@
 //! long        flags|LONG   len(8, BE)      body
 //! reference   flags|REF    pointer(8)      (the body lies elsewhere)
 //! ```
-//! Flags are those of ZMTP 3 (RFC 23); REF is a bit the wire reserves, and intake clears it in what a peer sends.
+//! Flags are those of ZMTP 3 (RFC 23); REF is a bit the wire reserves, and intake clears it in what a peer
+//! sends.
 
 /// More frames of the same message follow (RFC 23, flags bit 0).
 pub const MORE: u8 = 1;

@@ -1,7 +1,7 @@
 //! Blocks of memory that a queue strings together.
 //!
-//! A segment's bytes are written once by the producer and read once by the consumer; which of them are visible is the queue's
-//! business (`Shared::published`). A record never straddles two segments.
+//! A segment's bytes are written once by the producer and read once by the consumer; which of them are
+//! visible is the queue's business (`Shared::published`). A record never straddles two segments.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
@@ -39,7 +39,8 @@ fn layout(room: usize) -> Result<Layout, NoMemory> {
 }
 
 impl Segment {
-    /// A new segment, all zeros (so that its room can be lent as bytes to read into), of `bytes` of memory, or of as much as a record of `record` bytes needs.
+    /// A new segment, all zeros (so that its room can be lent as bytes to read into), of `bytes` of memory,
+    /// or of as much as a record of `record` bytes needs.
     pub(crate) fn create(bytes: usize, record: usize) -> Result<*mut Segment, NoMemory> {
         let room = (bytes - HEADER).max(record);
         // SAFETY: the layout is not empty.

@@ -1,4 +1,5 @@
-//! The atomics this room is built on: the standard library's, or loom's when its model checker runs the tests.
+//! The atomics this room is built on: the standard library's, or loom's when its model checker runs the
+//! tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -12,8 +13,8 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Stands between a sequentially consistent write and the read that must not pass it. Such accesses need nothing more; loom takes
-/// them for release and acquire, and only its fences for what they are.
+/// Stands between a sequentially consistent write and the read that must not pass it. Such accesses need
+/// nothing more; loom takes them for release and acquire, and only its fences for what they are.
 #[inline(always)]
 pub(crate) fn in_one_order() {
     #[cfg(loom)]

@@ -1,6 +1,7 @@
 //! What a fork does to us: the child has our memory but none of our threads.
 //!
-//! Everything that was made before a fork is the parent's. [`generation`] tells the two apart: it is another number in the child.
+//! Everything that was made before a fork is the parent's. [`generation`] tells the two apart: it is another
+//! number in the child.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,8 @@ extern "C" fn in_child() {
 /// Begins to count forks. Called once before the first object that has to know is made.
 pub fn watch() {
     WATCHED.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed after a fork. Out of memory leaves forks uncounted.
+        // SAFETY: the handler only adds to an atomic, which is allowed after a fork. Out of memory leaves
+        // forks uncounted.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

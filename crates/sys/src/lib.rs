@@ -1,8 +1,9 @@
 //! System calls: all that is Linux lives here.
 //!
-//! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream sockets ([`net`]),
-//! network interfaces ([`interfaces`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
-//! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
+//! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
+//! sockets ([`net`]), network interfaces ([`interfaces`]) and what a fork does to us ([`fork`]). They return
+//! the kernel's error numbers ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes
+//! on exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};

@@ -209,7 +209,8 @@ pub fn shut_down(fd: &impl AsFd) {
     let _ = net::shutdown(fd, net::Shutdown::Both);
 }
 
-/// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (local sockets).
+/// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (local
+/// sockets).
 pub fn unsent(fd: &impl AsFd) -> usize {
     use std::os::fd::AsRawFd;
     let mut bytes: libc::c_int = 0;

@@ -56,7 +56,8 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a time-out.
+    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a
+    /// time-out.
     pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.clear();
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); BATCH];

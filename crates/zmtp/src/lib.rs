@@ -1,5 +1,3 @@
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 //! The wire of ZMTP, without any I/O.
 //!
 //! Everything two ZeroMQ peers say to each other over a stream is here, as plain functions and one state
@@ -38,6 +36,9 @@
 //! assert_eq!(push.peer().unwrap().socket_type, Some(SocketType::Pull));
 //! # Ok::<(), pinnace_zmtp::Error>(())
 //! ```
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod command;
 mod error;

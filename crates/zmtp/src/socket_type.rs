@@ -1,3 +1,5 @@
+//! Socket types: their numbers, names, and who may talk to whom.
+
 use std::fmt;
 
 /// The kinds of socket, with libzmq's numbers, which ZMTP 2.0 also sends on the wire (RFC 15).

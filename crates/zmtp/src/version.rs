@@ -1,3 +1,5 @@
+//! Versions of ZMTP, and what each can.
+
 use std::fmt;
 
 /// The version of ZMTP that a connection speaks: the lower of what the two sides can.

@@ -30,8 +30,8 @@ pub struct Status {
 /// How the good peer's messages begin. Others may send messages too: garbage can be a valid one.
 const GOOD: &[u8] = b"from the good peer";
 
-/// The role `victim`: binds a PULL, reads the messages of one good peer and checks their order. Arguments: endpoint, handshake deadline in
-/// milliseconds, MAXMSGSIZE.
+/// The role `victim`: binds a PULL, reads the messages of one good peer and checks their order. Arguments:
+/// endpoint, handshake deadline in milliseconds, MAXMSGSIZE.
 pub fn victim(args: &[String]) {
     let number = |n: usize| args[n].parse::<i64>().expect("a number");
     let ctx = Context::new();

@@ -54,6 +54,7 @@ macro_rules! table {
             /// As in C.
             pub unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
                 let function = api().$name.expect(concat!("the library lacks ", stringify!($name)));
+                // SAFETY: the library's own function of this name; the caller keeps its rules.
                 unsafe { function($($arg),*) }
             }
         )*
@@ -139,7 +140,6 @@ table! {
     fn zmq_stopwatch_start() -> P;
     fn zmq_stopwatch_intermediate(watch: P) -> c_ulong;
     fn zmq_stopwatch_stop(watch: P) -> c_ulong;
-    fn zmq_sleep(seconds: c_int);
     fn zmq_threadstart(function: Option<ThreadFn>, arg: P) -> P;
     fn zmq_threadclose(thread: P);
 }

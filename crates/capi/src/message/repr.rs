@@ -203,7 +203,8 @@ impl Message {
         match self.view() {
             View::Body(body) if body.len() >= SHARE_MIN => Outgoing::Body(body.clone()),
             View::Constant(data, len) if len >= SHARE_MIN => {
-                // SAFETY: zmq_msg_init_data without a free function: the bytes stay, and nobody has to free them.
+                // SAFETY: zmq_msg_init_data without a free function: the bytes stay, and nobody has to free
+                // them.
                 Outgoing::Body(unsafe { Body::foreign(data, len, Box::new(())) })
             }
             _ => Outgoing::Bytes(self.data()),
@@ -243,7 +244,8 @@ impl Message {
     #[inline(always)]
     pub(crate) fn close(&mut self) {
         let kind = std::mem::replace(&mut self.kind, CLOSED);
-        // SAFETY: the kind says which member was written, and it is dropped once, because the kind is closed now.
+        // SAFETY: the kind says which member was written, and it is dropped once, because the kind is closed
+        // now.
         unsafe {
             match kind {
                 BLOCK => ManuallyDrop::drop(&mut self.content.block),

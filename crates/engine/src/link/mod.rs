@@ -1,11 +1,14 @@
-//! A connection to a peer, after its handshake: it moves bytes between the kernel and the two queues of one pipe.
+//! A connection to a peer, after its handshake: it moves bytes between the kernel and the two queues of one
+//! pipe.
 //!
-//! Whoever has the occasion moves them: a sender writes what has gathered, a receiver that would wait reads, and the I/O thread
-//! does both while nobody is inside. Each direction has a lock of its own; neither is held while anybody waits.
+//! Whoever has the occasion moves them: a sender writes what has gathered, a receiver that would wait reads,
+//! and the I/O thread does both while nobody is inside. Each direction has a lock of its own; neither is held
+//! while anybody waits.
 //!
-//! When a sender writes (`after_commit`), in a few words: at once if the message is alone or answers one; otherwise when
-//! [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`]. What a sender leaves behind the I/O thread writes, which
-//! looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming.
+//! When a sender writes (`after_commit`), in a few words: at once if the message is alone or answers one;
+//! otherwise when [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`]. What a sender leaves
+//! behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages
+//! keep coming.
 
 mod rx;
 mod tx;
@@ -38,7 +41,8 @@ const BATCH_BYTES: u64 = 64 * 1024;
 const FLUSH_AGE: Duration = Duration::from_micros(100);
 /// A message that comes this long after the last write is alone, and is written at once.
 const LONE_GAP: Duration = Duration::from_micros(3);
-/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for how long at most.
+/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
+/// how long at most.
 const PACE_BYTES: u64 = 512 * 1024;
 const PACE_TIME: Duration = Duration::from_millis(2);
 /// Bytes that a link may have taken ahead of the high-water mark.
@@ -164,8 +168,9 @@ impl Link {
         if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
     }
 
-    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues further would only
-    /// leave the processor's cache. It serves the connection meanwhile. A peer that takes nothing holds it up once.
+    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
+    /// further would only leave the processor's cache. It serves the connection meanwhile. A peer that
+    /// takes nothing holds it up once.
     pub(crate) fn pace(&self) {
         if self.pacing_fails.load(Ordering::Relaxed) {
             return;
@@ -263,7 +268,8 @@ impl Link {
                 return;
             }
         };
-        // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's tick serves.
+        // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
+        // tick serves.
         if watching.registered {
             let _ = set.poller.modify(&self.fd, *token, interest);
         } else {

@@ -146,7 +146,8 @@ impl Link {
                 Ok(())
             }
             Err(refused) => {
-                // Whole messages before it are delivered; a consumer that is parked looks again when the pipe ends.
+                // Whole messages before it are delivered; a consumer that is parked looks again when the pipe
+                // ends.
                 self.hub.post(Mail::Readable(self.pipe));
                 Err(match refused {
                     Refused::TooLarge(_) | Refused::TooManyParts => Errno::MSGSIZE,

@@ -221,7 +221,8 @@ impl Link {
         self.tx.lock().has_work()
     }
 
-    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True: it is done.
+    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True:
+    /// it is done.
     pub(crate) fn closes(&self) -> bool {
         if self.is_broken() {
             return true;

@@ -1,4 +1,5 @@
-//! ZMTP 1.0 on the way in: its frames get the headers of 3.x as they come, so that the rest of the way is the same.
+//! ZMTP 1.0 on the way in: its frames get the headers of 3.x as they come, so that the rest of the way is the
+//! same.
 
 use pinnace_zmtp::{Error, frame, v1};
 

@@ -8,7 +8,8 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 pub(crate) struct Balance {
     writable: Vec<PipeId>,
     next: usize,
-    /// The pipe that takes the rest of the message being sent; None inside says that it is gone and the rest is dropped.
+    /// The pipe that takes the rest of the message being sent; None inside says that it is gone and the rest
+    /// is dropped.
     current: Option<Option<PipeId>>,
 }
 

@@ -1,7 +1,8 @@
 //! DEALER: messages go to the peers in turn, and come from them in turn (RFC 28).
 //!
-//! Each message goes whole to one peer; sending waits while no peer takes more. With ZMQ_PROBE_ROUTER each peer gets an empty
-//! message when its connection is there, so that a ROUTER learns of us before we have anything to say.
+//! Each message goes whole to one peer; sending waits while no peer takes more. With ZMQ_PROBE_ROUTER each
+//! peer gets an empty message when its connection is there, so that a ROUTER learns of us before we have
+//! anything to say.
 
 use pinnace_ring::Frame;
 
@@ -66,7 +67,8 @@ impl Pattern for Dealer {
     }
 }
 
-/// Sends an empty message. A pipe that a message is just being put into is left alone: that message says as much.
+/// Sends an empty message. A pipe that a message is just being put into is left alone: that message says as
+/// much.
 pub(super) fn probe(pipes: &mut Pipes, id: PipeId) {
     let inside = pipes.get(id).is_none_or(|pipe| pipe.tx.is_inside_message());
     if !inside && pipes.push(id, &Outgoing::Bytes(b""), false).is_ok() {

@@ -1,12 +1,12 @@
 //! The patterns: each decides which pipe, and nothing else.
 //!
-//! A pattern is called with its socket's lock held, by whoever uses the socket. It never waits: where it cannot go on it says
-//! [`Error::WouldBlock`], and the socket waits and calls again. It knows no transport.
+//! A pattern is called with its socket's lock held, by whoever uses the socket. It never waits: where it
+//! cannot go on it says [`Error::WouldBlock`], and the socket waits and calls again. It knows no transport.
 //!
-//! Calls on a pipe's life, in order: `attached` (it is there, its peer perhaps not yet), `up` (its peer is known; again after each
-//! reconnect), `down` (the connection is lost, the pipe stays), `ended` (nothing can be sent any more; what came in before can
-//! still be received), `removed` (forget it; the id may come again). In between `readable` and `writable`, each after a `park` or
-//! a `want_room` that said so.
+//! Calls on a pipe's life, in order: `attached` (it is there, its peer perhaps not yet), `up` (its peer is
+//! known; again after each reconnect), `down` (the connection is lost, the pipe stays), `ended` (nothing can
+//! be sent any more; what came in before can still be received), `removed` (forget it; the id may come
+//! again). In between `readable` and `writable`, each after a `park` or a `want_room` that said so.
 
 mod balance;
 mod dealer;

@@ -1,8 +1,9 @@
 //! The names of a ROUTER's peers, and which pipe each leads to.
 //!
-//! A name is the routing id that a peer announced, the one that ZMQ_CONNECT_ROUTING_ID gave it, or five bytes made up here, which
-//! begin with 0 (RFC 28 keeps those for us). It guarantees that a name leads to one pipe at most, found by hash whatever their
-//! number. It decides nothing: two pipes with the same name are the router's business.
+//! A name is the routing id that a peer announced, the one that ZMQ_CONNECT_ROUTING_ID gave it, or five bytes
+//! made up here, which begin with 0 (RFC 28 keeps those for us). It guarantees that a name leads to one pipe
+//! at most, found by hash whatever their number. It decides nothing: two pipes with the same name are the
+//! router's business.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -97,7 +98,8 @@ impl Names {
         self.slot(id).map_or(&[], |slot| &slot.name)
     }
 
-    /// Settles a pipe's name, by what its peer has announced. A name made up before is kept for a peer that announces none.
+    /// Settles a pipe's name, by what its peer has announced. A name made up before is kept for a peer that
+    /// announces none.
     pub(super) fn settle(&mut self, id: PipeId, announced: &[u8]) {
         let Some(origin) = self.slot(id).map(|slot| slot.origin) else { return };
         let (name, origin) = match origin {

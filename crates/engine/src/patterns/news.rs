@@ -1,8 +1,10 @@
-//! What an XPUB has for its application: the subscriptions that are new or over, and what else its peers send upstream.
+//! What an XPUB has for its application: the subscriptions that are new or over, and what else its peers send
+//! upstream.
 //!
-//! They are queued here because subscriptions must take effect whether or not the application receives. The queue is limited:
-//! when it is full, the pipes are not read any further until the application receives, and hold their peers back in turn. What a
-//! lost peer leaves behind is queued all the same; the limits of `subscriptions` bound that.
+//! They are queued here because subscriptions must take effect whether or not the application receives. The
+//! queue is limited: when it is full, the pipes are not read any further until the application receives, and
+//! hold their peers back in turn. What a lost peer leaves behind is queued all the same; the limits of
+//! `subscriptions` bound that.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 //! PAIR: one peer, both ways (RFC 31).
 //!
-//! It guarantees that no two peers are ever mixed: a pipe that comes while another is in use is refused, what it sends is dropped
-//! and counted, and nothing is sent to it. When the pipe in use ends, what it still holds is received first, and the refused pipe
-//! that has waited longest takes its place. Sending waits while there is no pipe, or while it is full.
+//! It guarantees that no two peers are ever mixed: a pipe that comes while another is in use is refused, what
+//! it sends is dropped and counted, and nothing is sent to it. When the pipe in use ends, what it still holds
+//! is received first, and the refused pipe that has waited longest takes its place. Sending waits while there
+//! is no pipe, or while it is full.
 
 use pinnace_ring::{Frame, MORE};
 
@@ -43,7 +44,8 @@ impl Pair {
         }
     }
 
-    /// The pipe that the next frame comes from. Messages are whole in their pipes, so that one that is begun stays first.
+    /// The pipe that the next frame comes from. Messages are whole in their pipes, so that one that is begun
+    /// stays first.
     #[inline(always)]
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         while let Some(&id) = self.old.first() {

@@ -1,12 +1,14 @@
 //! PUB and XPUB: each message goes to all peers that have subscribed to what it begins with (RFC 29).
 //!
-//! They never wait. A peer that takes no more misses the message, whole, and that is counted; the others do not notice. With
-//! ZMQ_XPUB_NODROP sending waits instead until all take it. With ZMQ_INVERT_MATCHING the peers get what they did not subscribe to.
+//! They never wait. A peer that takes no more misses the message, whole, and that is counted; the others do
+//! not notice. With ZMQ_XPUB_NODROP sending waits instead until all take it. With ZMQ_INVERT_MATCHING the
+//! peers get what they did not subscribe to.
 //!
-//! Subscriptions take effect as they come in, in both forms that peers send (RFC 29, RFC 37), whether or not the application
-//! receives; those of a peer whose connection is lost stay until its pipe ends, so that it misses nothing if it comes back. An
-//! XPUB's application receives each topic that is new over all peers as `1 topic`, and each that nobody wants any more as
-//! `0 topic` (ZMQ_XPUB_VERBOSE: every subscription; ZMQ_XPUB_VERBOSER: every end of one too), and other messages as they are.
+//! Subscriptions take effect as they come in, in both forms that peers send (RFC 29, RFC 37), whether or not
+//! the application receives; those of a peer whose connection is lost stay until its pipe ends, so that it
+//! misses nothing if it comes back. An XPUB's application receives each topic that is new over all peers as
+//! `1 topic`, and each that nobody wants any more as `0 topic` (ZMQ_XPUB_VERBOSE: every subscription;
+//! ZMQ_XPUB_VERBOSER: every end of one too), and other messages as they are.
 
 use pinnace_ring::{COMMAND, Frame, MORE};
 use pinnace_zmtp::{Version, command, command::Command, subscription};

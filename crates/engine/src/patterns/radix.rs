@@ -1,9 +1,9 @@
 //! A radix tree: values by topic, found by what a message begins with.
 //!
-//! What it guarantees: the values of all topics that bytes begin with are found in one walk over those bytes, whose length depends
-//! on the topics and not on their number; a topic takes memory in proportion to its length; nothing recurses, so that no topic is
-//! too long for the stack; memory that cannot be had is an error, and the tree as before.
-//! What it does not: it limits nothing. That is its user's part.
+//! What it guarantees: the values of all topics that bytes begin with are found in one walk over those bytes,
+//! whose length depends on the topics and not on their number; a topic takes memory in proportion to its
+//! length; nothing recurses, so that no topic is too long for the stack; memory that cannot be had is an
+//! error, and the tree as before. What it does not: it limits nothing. That is its user's part.
 //!
 //! A topic's node keeps its number for as long as the topic has a value.
 

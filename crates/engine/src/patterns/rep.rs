@@ -1,8 +1,9 @@
 //! REP: one request, then its reply, in strict turn (RFC 28).
 //!
-//! Requests come from the peers in turn. The frames of a request up to and including the first empty one are the way back: they
-//! are kept, not handed out, and stand before the reply, which goes to the peer that the request came from. A request without an
-//! empty frame, or with nothing behind it, is dropped and counted; so is a reply whose peer is gone or takes no more.
+//! Requests come from the peers in turn. The frames of a request up to and including the first empty one are
+//! the way back: they are kept, not handed out, and stand before the reply, which goes to the peer that the
+//! request came from. A request without an empty frame, or with nothing behind it, is dropped and counted; so
+//! is a reply whose peer is gone or takes no more.
 
 use pinnace_ring::{Frame, NoMemory};
 
@@ -50,7 +51,8 @@ impl Rep {
         false
     }
 
-    /// Reads the frames up to the empty one. False: there is none with others behind it, or they are too large to be kept.
+    /// Reads the frames up to the empty one. False: there is none with others behind it, or they are too
+    /// large to be kept.
     fn read_envelope(&mut self, pipes: &mut Pipes) -> bool {
         self.way_back.clear();
         loop {

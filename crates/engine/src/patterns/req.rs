@@ -1,12 +1,14 @@
 //! REQ: one request, then its reply, in strict turn (RFC 28).
 //!
-//! A request goes to the next peer in turn, with an empty frame in front, and with ZMQ_REQ_CORRELATE a number before that. The
-//! reply is taken from that peer alone, and must bring both back; everything else that comes in is dropped and counted.
+//! A request goes to the next peer in turn, with an empty frame in front, and with ZMQ_REQ_CORRELATE a number
+//! before that. The reply is taken from that peer alone, and must bring both back; everything else that comes
+//! in is dropped and counted.
 //!
-//! It does not give up by itself: when the peer is lost before it has replied, the socket goes on waiting, as libzmq's does.
-//! With ZMQ_REQ_RELAXED another request may be sent instead, and the first is forgotten. As libzmq does too, once the pipe of the
-//! request has ended the reply may come through another: a REP that has connected to us comes back on a new pipe. Where requests
-//! are repeated, only ZMQ_REQ_CORRELATE tells an old reply from the new one's.
+//! It does not give up by itself: when the peer is lost before it has replied, the socket goes on waiting, as
+//! libzmq's does. With ZMQ_REQ_RELAXED another request may be sent instead, and the first is forgotten. As
+//! libzmq does too, once the pipe of the request has ended the reply may come through another: a REP that has
+//! connected to us comes back on a new pipe. Where requests are repeated, only ZMQ_REQ_CORRELATE tells an old
+//! reply from the new one's.
 
 use pinnace_ring::{Frame, MORE};
 

@@ -1,10 +1,13 @@
-//! ROUTER: each message goes to the peer that its first frame names; what comes in gets its peer's name in front (RFC 28).
+//! ROUTER: each message goes to the peer that its first frame names; what comes in gets its peer's name in
+//! front (RFC 28).
 //!
-//! A peer can be sent to while it is connected; one that ZMQ_CONNECT_ROUTING_ID has named, before that and in between too.
+//! A peer can be sent to while it is connected; one that ZMQ_CONNECT_ROUTING_ID has named, before that and in
+//! between too.
 //!
-//! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that takes no more. With
-//! ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
-//! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the first is not any more.
+//! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that
+//! takes no more. With ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
+//! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the
+//! first is not any more.
 
 use pinnace_ring::{Frame, MORE};
 

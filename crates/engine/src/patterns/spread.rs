@@ -1,7 +1,8 @@
 //! Spreading: a message goes to several pipes, whole to each.
 //!
-//! Which pipes is settled at the message's first frame. A pipe that takes no more then, or that is lost before the last frame,
-//! misses the message; that is counted, and the others do not notice. Large frames are shared, not copied for each pipe.
+//! Which pipes is settled at the message's first frame. A pipe that takes no more then, or that is lost
+//! before the last frame, misses the message; that is counted, and the others do not notice. Large frames are
+//! shared, not copied for each pipe.
 
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};

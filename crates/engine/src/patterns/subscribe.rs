@@ -1,12 +1,14 @@
 //! SUB and XSUB: messages of the topics that were subscribed to, from all publishers in turn (RFC 29).
 //!
-//! Topics are counted: what was subscribed to twice has to be unsubscribed from twice. Each subscription is sent to all
-//! publishers that are connected, the end of one when it is the last of its topic, and all topics to each publisher whose
-//! connection comes (again). Subscriptions are sent even to a publisher that takes no more, and are never dropped.
+//! Topics are counted: what was subscribed to twice has to be unsubscribed from twice. Each subscription is
+//! sent to all publishers that are connected, the end of one when it is the last of its topic, and all topics
+//! to each publisher whose connection comes (again). Subscriptions are sent even to a publisher that takes no
+//! more, and are never dropped.
 //!
-//! A SUB drops what matches none of its topics, whatever publishers send (ZMQ_INVERT_MATCHING: what does match), and sends
-//! nothing. An XSUB hands out everything. Its application subscribes by sending `1 topic`, and unsubscribes by `0 topic`; any
-//! other message goes to all publishers as it is, but to those that take no more.
+//! A SUB drops what matches none of its topics, whatever publishers send (ZMQ_INVERT_MATCHING: what does
+//! match), and sends nothing. An XSUB hands out everything. Its application subscribes by sending `1 topic`,
+//! and unsubscribes by `0 topic`; any other message goes to all publishers as it is, but to those that take
+//! no more.
 
 use pinnace_ring::{Frame, MORE, NoMemory};
 use pinnace_zmtp::subscription;
@@ -171,7 +173,8 @@ impl Subscribe {
         self.spread.leave_out_full(pipes);
     }
 
-    /// Sends a frame of a message that began with a subscription; one that is none goes as a message of its own.
+    /// Sends a frame of a message that began with a subscription; one that is none goes as a message of its
+    /// own.
     fn send_subscription(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>) -> Result<(), Error> {
         if let Some((on, topic)) = subscription::from_message(frame.data()) {
             return self.change(pipes, topic, on);
@@ -187,7 +190,8 @@ impl Pattern for Subscribe {
         self.up(pipes, id);
     }
 
-    /// The topics wait in a new pipe for its connection; only after a reconnect do they have to be sent again.
+    /// The topics wait in a new pipe for its connection; only after a reconnect do they have to be sent
+    /// again.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.told.contains(&id) {
             return;

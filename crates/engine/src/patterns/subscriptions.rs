@@ -1,8 +1,9 @@
-//! Who wants which messages: the topics that each pipe has subscribed to, found by what a message begins with.
+//! Who wants which messages: the topics that each pipe has subscribed to, found by what a message begins
+//! with.
 //!
-//! What it guarantees: a pipe has a topic once, however often it asks for it (RFC 37 counts, libzmq's publishers do not, and its
-//! subscribers send one CANCEL for many SUBSCRIBEs); a message finds each pipe once; what one peer can make us hold is limited.
-//! What it does not: it sends nothing.
+//! What it guarantees: a pipe has a topic once, however often it asks for it (RFC 37 counts, libzmq's
+//! publishers do not, and its subscribers send one CANCEL for many SUBSCRIBEs); a message finds each pipe
+//! once; what one peer can make us hold is limited. What it does not: it sends nothing.
 
 use std::collections::{HashMap, HashSet};
 

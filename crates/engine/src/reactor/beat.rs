@@ -1,7 +1,7 @@
 //! Heartbeats (RFC 37, PING and PONG): a peer that says nothing for too long is taken for lost.
 //!
-//! With ZMQ_HEARTBEAT_IVL a PING goes out each interval, and bytes of any kind have to come back within ZMQ_HEARTBEAT_TIMEOUT. A
-//! peer's PING carries a time to live: it promises to be heard again within that.
+//! With ZMQ_HEARTBEAT_IVL a PING goes out each interval, and bytes of any kind have to come back within
+//! ZMQ_HEARTBEAT_TIMEOUT. A peer's PING carries a time to live: it promises to be heard again within that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

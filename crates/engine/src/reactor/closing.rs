@@ -1,5 +1,5 @@
-//! The end of endpoints and sockets: what was accepted is sent first, for as long as the linger says, then the connection is shut
-//! in good order.
+//! The end of endpoints and sockets: what was accepted is sent first, for as long as the linger says, then
+//! the connection is shut in good order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ use crate::monitor::{self, Event};
 /// How often a closing socket is looked at: at first, and at most.
 const LOOK_MIN: Duration = Duration::from_micros(200);
 const LOOK_MAX: Duration = Duration::from_millis(10);
-/// How long the peer's kernel may take to acknowledge what ours has taken. Ours goes on without us afterwards.
+/// How long the peer's kernel may take to acknowledge what ours has taken. Ours goes on without us
+/// afterwards.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What is left of a socket or an endpoint that was closed.
@@ -50,7 +51,8 @@ impl Reactor {
         self.start_closing(hub, links, connecters, linger, None);
     }
 
-    /// Drops listeners, handshakes and idle connecters that match; returns the connecters that still have messages to send.
+    /// Drops listeners, handshakes and idle connecters that match; returns the connecters that still have
+    /// messages to send.
     fn drop_entries(&mut self, matches: impl Fn(&Arc<Hub>, u64) -> bool) -> Vec<u64> {
         let mut busy = Vec::new();
         let timers = &mut self.timers;

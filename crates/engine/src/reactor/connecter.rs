@@ -1,7 +1,8 @@
-//! Connecting endpoints: dialing, shaking hands, and again with a growing pause when that fails or the connection is lost.
+//! Connecting endpoints: dialing, shaking hands, and again with a growing pause when that fails or the
+//! connection is lost.
 //!
-//! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is set) plus a random part
-//! of the interval, so that many clients do not come back all at once.
+//! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is
+//! set) plus a random part of the interval, so that many clients do not come back all at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

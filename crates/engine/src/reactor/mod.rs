@@ -1,8 +1,8 @@
 //! The I/O thread: it listens, connects and shakes hands, and serves the connections nobody else serves.
 //!
-//! Others give it [`Command`]s; it alone decides on the life of connections. What it owns are entries, each with a token: listeners,
-//! connecters, handshakes, and the poll sets of sockets. Everything it does is non-blocking; host names are resolved on threads of
-//! their own.
+//! Others give it [`Command`]s; it alone decides on the life of connections. What it owns are entries, each
+//! with a token: listeners, connecters, handshakes, and the poll sets of sockets. Everything it does is
+//! non-blocking; host names are resolved on threads of their own.
 
 mod beat;
 mod closing;
@@ -42,7 +42,8 @@ pub(crate) enum Command {
     Enter(Arc<Hub>),
     Listen(Box<Listener>),
     Connect(Box<Connecter>),
-    /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end first.
+    /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end
+    /// first.
     End(u64, Option<Duration>),
     /// A connection is lost.
     LinkDown(Arc<Hub>, PipeId),

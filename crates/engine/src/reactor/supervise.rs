@@ -1,7 +1,7 @@
 //! What the I/O thread looks after at short intervals, and only while there is something to look after.
 //!
-//! - Links whose senders leave messages to be written: those that nobody has written since the last look are written now. A link
-//!   that has had nothing for [`QUIET_LOOKS`] is no longer looked at.
+//! - Links whose senders leave messages to be written: those that nobody has written since the last look are
+//!   written now. A link that has had nothing for [`QUIET_LOOKS`] is no longer looked at.
 //! - Sockets whose connections callers watch (`lease`).
 
 use std::sync::Arc;

@@ -21,7 +21,8 @@ impl Timers {
         self.current.remove(&token);
     }
 
-    /// The earliest time that anything wants to be called at; it may be stale, and then a call finds nothing due.
+    /// The earliest time that anything wants to be called at; it may be stale, and then a call finds nothing
+    /// due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }

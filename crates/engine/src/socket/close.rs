@@ -7,7 +7,8 @@ use crate::pipe::PipeId;
 use crate::reactor::Command;
 
 impl Socket {
-    /// Closes the socket. Blocked calls on it return NotSocket. In a forked child it does nothing to the parent's.
+    /// Closes the socket. Blocked calls on it return NotSocket. In a forked child it does nothing to the
+    /// parent's.
     pub fn close(self) -> Result<(), Error> {
         let mut core = match SOCKETS.remove(self.0) {
             Ok(core) => core,

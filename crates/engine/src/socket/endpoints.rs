@@ -32,7 +32,8 @@ enum What {
 }
 
 impl Socket {
-    /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV, EADDRNOTAVAIL ...).
+    /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV,
+    /// EADDRNOTAVAIL ...).
     pub fn bind(self, endpoint: &str) -> Result<(), Error> {
         let mut core = self.lock()?;
         core.news()?;
@@ -55,7 +56,8 @@ impl Socket {
         self.detach(endpoint, Role::Bind)
     }
 
-    /// Takes back a `connect`. What was accepted for it is sent first, as long as the linger says. Errors: NoEndpoint.
+    /// Takes back a `connect`. What was accepted for it is sent first, as long as the linger says. Errors:
+    /// NoEndpoint.
     pub fn disconnect(self, endpoint: &str) -> Result<(), Error> {
         self.detach(endpoint, Role::Connect)
     }

@@ -1,7 +1,7 @@
 //! A socket: a pattern, its pipes and its endpoints behind one lock, and a handle that any thread may use.
 //!
-//! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that were left: writing to
-//! the kernel, reading on. Nothing waits with the lock held.
+//! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that
+//! were left: writing to the kernel, reading on. Nothing waits with the lock held.
 
 mod close;
 mod endpoints;
@@ -91,7 +91,8 @@ impl Socket {
         SOCKETS.to_raw(self.0)
     }
 
-    /// The socket that a number stands for; None where it cannot be one. Whether it is still open, each call tells.
+    /// The socket that a number stands for; None where it cannot be one. Whether it is still open, each call
+    /// tells.
     #[inline(always)]
     pub fn from_raw(raw: usize) -> Option<Socket> {
         SOCKETS.from_raw(raw).map(Socket)

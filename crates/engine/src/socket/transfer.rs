@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::pipe::Outgoing;
 
 impl Socket {
-    /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long as ZMQ_SNDTIMEO says.
+    /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long
+    /// as ZMQ_SNDTIMEO says.
     #[inline]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
         match self.try_send(&mut frame, more, wait) {
@@ -53,8 +54,8 @@ impl Socket {
         }
     }
 
-    /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the message follows. With
-    /// `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
+    /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the
+    /// message follows. With `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
     #[inline]
     pub fn recv(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         match self.try_recv(sink) {
@@ -108,7 +109,8 @@ impl Socket {
         }
     }
 
-    /// Messages that the pattern dropped, because its rules say so: a PUB's peer at its mark, a ROUTER's unknown peer.
+    /// Messages that the pattern dropped, because its rules say so: a PUB's peer at its mark, a ROUTER's
+    /// unknown peer.
     pub fn dropped(self) -> Result<u64, Error> {
         Ok(self.lock()?.pattern.dropped())
     }

@@ -1,4 +1,5 @@
-//! Waiting in a socket, with no lock held: the caller serves the socket's connections meanwhile, and is woken by its mail.
+//! Waiting in a socket, with no lock held: the caller serves the socket's connections meanwhile, and is woken
+//! by its mail.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +35,8 @@ impl Waiter {
         self.hub.for_each_link(|link| link.flush_gathered());
     }
 
-    /// Reads without being told that there is something, where that has paid off lately. True: there was something.
+    /// Reads without being told that there is something, where that has paid off lately. True: there was
+    /// something.
     pub(crate) fn read_eagerly(&self) -> bool {
         let Some(link) = self.hub.only_link() else { return false };
         if self.hub.has_descriptor() || !link.reading_pays() || !self.hub.lease.enter(&self.io, &self.hub) {
@@ -60,7 +62,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until there may be something new. WouldBlock: the deadline has come; Interrupted: a signal was handled.
+    /// Waits until there may be something new. WouldBlock: the deadline has come; Interrupted: a signal was
+    /// handled.
     pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let ticket = self.hub.event.listen();
         if self.hub.has_mail() {

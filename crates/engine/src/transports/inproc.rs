@@ -1,7 +1,7 @@
 //! inproc:// (zmq_inproc(7)): the names of a context, and those who wait for one.
 //!
-//! Two sockets share one pair of queues and need nobody in between. A socket may connect before the name is bound: then its
-//! pipe's far end waits here. A pipe accepts what both marks allow together, exactly.
+//! Two sockets share one pair of queues and need nobody in between. A socket may connect before the name is
+//! bound: then its pipe's far end waits here. A pipe accepts what both marks allow together, exactly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ impl Registry {
                 Pipe { tx, rx, far: Far::Link(None), peer: Peer::default(), up: false, ended: false },
             );
         };
-        // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads its mail no more.
+        // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads
+        // its mail no more.
         let (tx, far_rx) = queue(limits(side.sndhwm, far.rcvhwm));
         let (far_tx, rx) = queue(limits(far.sndhwm, side.rcvhwm));
         let far_id = far.hub.new_pipe();

@@ -1,3 +1,5 @@
+//! What a handshake learns of the peer, and what it accepts as such.
+
 use super::{Config, MAX_ROUTING_ID};
 use crate::error::{Error, Incompatibility, Misbehaviour};
 use crate::{SocketType, Version, metadata};
