@@ -223,7 +223,7 @@ pub unsafe extern "C" fn zmq_msg_size(message: *const Message) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_more(message: *const Message) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { zmq_msg_get(message, MORE) }
+    unsafe { zmq_msg_get(message, MORE) }.max(0)
 }
 
 /// A property that is a number.

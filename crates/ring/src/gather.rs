@@ -37,7 +37,7 @@ impl Consumer {
         }
         // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by
         // `look`.
-        let (taken, result) = unsafe {
+        let (taken, passed, result) = unsafe {
             if !(*self.segment).has_refs.load(Ordering::Relaxed) {
                 let run =
                     std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
@@ -47,18 +47,18 @@ impl Consumer {
                 if self.at == self.end {
                     self.boundary = self.at;
                 }
-                (taken, result)
+                (taken, 0, result)
             } else {
                 self.find_boundary();
                 let mut slices = [IoSlice::new(&[]); SLICES];
                 let (count, bytes) = self.gather(heads, &mut slices);
                 let (taken, result) = write(&slices[..count], bytes);
                 let taken = taken.min(bytes);
-                self.pass(taken, done);
-                (taken, result)
+                let passed = self.pass(taken, done);
+                (taken, passed, result)
             }
         };
-        self.account(taken);
+        self.account(taken, passed);
         Some(result)
     }
 
@@ -141,9 +141,10 @@ impl Consumer {
         (count, bytes)
     }
 
-    /// Moves on by `taken` bytes of the wire, record by record.
-    unsafe fn pass(&mut self, taken: usize, done: &mut Vec<Body>) {
+    /// Moves on by `taken` bytes of the wire, record by record; returns how many messages end in them.
+    unsafe fn pass(&mut self, taken: usize, done: &mut Vec<Body>) -> u64 {
         let mut left = taken + self.partial;
+        let mut messages = 0;
         self.partial = 0;
         // SAFETY: whole records lie between `at` and `end`.
         unsafe {
@@ -163,16 +164,18 @@ impl Consumer {
                 }
                 left -= wire;
                 self.at += head.header + head.body;
+                messages += u64::from(head.flags & MORE == 0);
             }
         }
         self.partial = left;
         self.boundary = self.at;
+        messages
     }
 
-    /// Tells the producer what was written.
-    fn account(&mut self, taken: usize) {
+    /// Tells the producer what was written: all messages where all is, else those that were `passed` at least.
+    fn account(&mut self, taken: usize, passed: u64) {
         let messages = if self.at == self.end { self.messages_to_end() } else { None };
-        self.release(messages.unwrap_or(self.messages), taken as u64);
+        self.release(messages.unwrap_or(self.messages + passed), taken as u64);
     }
 
     /// How many messages end at or before `end`, where that is known.
@@ -231,7 +234,7 @@ impl Consumer {
         while self.pop(&mut skip) == Some(true) {}
         self.boundary = self.at;
         let written = std::mem::take(&mut self.partial);
-        self.account(given_up.saturating_sub(written));
+        self.account(given_up.saturating_sub(written), 0);
         1
     }
 }

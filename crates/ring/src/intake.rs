@@ -16,6 +16,9 @@ use crate::{Body, INLINE_MAX, NoMemory};
 
 /// Frames in one message that a peer may send.
 pub const MAX_PARTS: u32 = 1 << 20;
+/// Bytes in one message of several frames that a peer may send: as many times its largest frame, or this many.
+const MESSAGE_BODIES: u64 = 64;
+const MESSAGE_MIN: u64 = 16 << 20;
 /// Bytes that are read behind a large body, to find the next frame's head without a copy worth speaking of.
 const BEHIND_BODY: usize = 512;
 /// A segment with less room than this is left for the next one.
@@ -49,7 +52,10 @@ pub struct Intake {
     queue: Producer,
     pending: Option<Pending>,
     max_body: u64,
+    max_message: u64,
+    /// Frames and bytes of the message that is not finished.
     parts: u32,
+    unfinished: u64,
 }
 
 struct Pending {
@@ -62,7 +68,8 @@ impl Intake {
     /// `max_body`: the largest frame a peer may send, in bytes.
     pub fn new(mut queue: Producer, max_body: u64) -> Intake {
         (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
-        Intake { queue, pending: None, max_body, parts: 0 }
+        let max_message = max_body.saturating_mul(MESSAGE_BODIES).max(MESSAGE_MIN);
+        Intake { queue, pending: None, max_body, max_message, parts: 0, unfinished: 0 }
     }
 
     /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being
@@ -200,7 +207,7 @@ impl Intake {
             }
             if flags & COMMAND == 0 {
                 self.accept(record);
-                self.count(flags, messages)?;
+                self.count(flags, record, messages)?;
             } else {
                 self.command(header, record, messages, on_command)?;
             }
@@ -224,14 +231,19 @@ impl Intake {
     }
 
     #[inline(always)]
-    fn count<E>(&mut self, flags: u8, messages: &mut u64) -> Result<(), Refused<E>> {
+    fn count<E>(&mut self, flags: u8, bytes: usize, messages: &mut u64) -> Result<(), Refused<E>> {
         if flags & MORE == 0 {
             *messages += 1;
             self.parts = 0;
+            self.unfinished = 0;
             self.queue.set_mark();
             return Ok(());
         }
         self.parts += 1;
+        self.unfinished = self.unfinished.saturating_add(bytes as u64);
+        if self.unfinished > self.max_message {
+            return Err(Refused::TooLarge(self.unfinished));
+        }
         if self.parts >= MAX_PARTS { Err(Refused::TooManyParts) } else { Ok(()) }
     }
 
@@ -255,7 +267,7 @@ impl Intake {
                 // SAFETY: as above. A command is one frame, whatever its flags say.
                 unsafe { *Segment::data(self.queue.segment).add(self.queue.raw) &= !MORE };
                 self.accept(record);
-                self.count(COMMAND, messages)?;
+                self.count(COMMAND, record, messages)?;
             }
         }
         Ok(())
@@ -284,8 +296,9 @@ impl Intake {
     /// A large body that has become whole takes its place.
     fn put_body<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
+        let bytes = pending.body.len();
         self.queue.push_reference(pending.flags, pending.body);
-        self.count(pending.flags, messages)
+        self.count(pending.flags, bytes, messages)
     }
 
     /// Moves what is not parsed down to the records' end.
