@@ -143,9 +143,11 @@ fn nonsense_is_refused() {
     fails(socket.bind("ipc:///no-such-directory/at/all"), libc::ENOENT);
     // An address of another machine.
     fails(socket.bind("tcp://192.0.2.1:*"), libc::EADDRNOTAVAIL);
-    // The transport is known, but not for this pattern.
-    fails(socket.bind("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
-    fails(socket.connect("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
+    // A transport that is not for this pattern; or one that the library does not have at all.
+    for result in [socket.bind("udp://127.0.0.1:5555"), socket.connect("udp://127.0.0.1:5555")] {
+        let errors = [Err(Errno(ENOCOMPATPROTO)), Err(Errno(libc::EPROTONOSUPPORT))];
+        assert!(errors.contains(&result), "{result:?}");
+    }
     let endpoint = Transport::Tcp.bind(&socket);
     passes(&ctx, &socket, &endpoint);
 }

@@ -32,7 +32,6 @@ const INTS: &[(i32, i32, i32, Option<i32>)] = &[
     (HEARTBEAT_TTL, 0, 2_000, Some(6_553_600)),
     (CONNECT_TIMEOUT, 0, 100, Some(-1)),
     (TCP_MAXRT, 0, 100, Some(-1)),
-    (CONFLATE, 0, 1, Some(2)),
 ];
 
 #[test]
@@ -117,7 +116,6 @@ fn patterns_have_options_of_their_own() {
         (REQ_CORRELATE, &[REQ]),
         (XPUB_VERBOSE, &[XPUB, PUB]),
         (XPUB_NODROP, &[XPUB, PUB]),
-        (XPUB_MANUAL, &[XPUB, PUB]),
     ];
     for (option, kinds) in owners {
         for kind in [PAIR, PUB, SUB, REQ, REP, DEALER, ROUTER, PULL, PUSH, XPUB, XSUB] {

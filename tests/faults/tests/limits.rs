@@ -147,7 +147,6 @@ fn starts_without_any(_: &[String]) {
     assert_works(&Context::new());
 }
 
-/// Fails with libzmq 4.3.4: "Too many open files", and the process is aborted.
 #[test]
 fn starts_without_descriptors() {
     child::alone("starts_without_any", &[]);

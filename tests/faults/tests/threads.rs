@@ -20,13 +20,14 @@ support::roles!(
 const THREADS: u64 = 32;
 const EACH: u64 = 1_000;
 
+/// One test for each transport; the role is told which.
 macro_rules! alone {
-    ($($test:ident: $role:ident;)*) => { $(
-        #[test]
-        fn $test() {
-            child::alone(stringify!($role), &[]);
-        }
-    )* };
+    ($($test:ident: $role:ident;)*) => {
+        over_transports!($($test),*);
+        $(fn $test(transport: Transport) {
+            child::alone(stringify!($role), &[transport.name()]);
+        })*
+    };
 }
 
 alone! {
@@ -40,100 +41,95 @@ alone! {
 }
 
 /// One PUSH, 32 threads: each thread's messages arrive once and in its order.
-fn many_senders(_: &[String]) {
-    for transport in Transport::ALL {
-        let ctx = Context::new();
-        let (pull, push) = transport.pair(&ctx, PULL, PUSH);
-        let push = &push;
-        std::thread::scope(|scope| {
-            for id in 0..THREADS {
-                scope.spawn(move || (0..EACH).for_each(|n| push.put(numbered(id << 32 | n, 50))));
-            }
-            let mut next: HashMap<u64, u64> = HashMap::new();
-            for _ in 0..THREADS * EACH {
-                let number = number_of(&pull.take());
-                let expected = next.entry(number >> 32).or_default();
-                assert_eq!(number & 0xFFFF_FFFF, *expected, "in the order of thread {}", number >> 32);
-                *expected += 1;
-            }
-        });
-        pull.expect_nothing();
-    }
+fn many_senders(args: &[String]) {
+    let transport = Transport::named(&args[0]);
+    let ctx = Context::new();
+    let (pull, push) = transport.pair(&ctx, PULL, PUSH);
+    let push = &push;
+    std::thread::scope(|scope| {
+        for id in 0..THREADS {
+            scope.spawn(move || (0..EACH).for_each(|n| push.put(numbered(id << 32 | n, 50))));
+        }
+        let mut next: HashMap<u64, u64> = HashMap::new();
+        for _ in 0..THREADS * EACH {
+            let number = number_of(&pull.take());
+            let expected = next.entry(number >> 32).or_default();
+            assert_eq!(number & 0xFFFF_FFFF, *expected, "in the order of thread {}", number >> 32);
+            *expected += 1;
+        }
+    });
+    pull.expect_nothing();
 }
 
 /// One PULL, 32 threads: together they get every message once, each of them in rising order.
-fn many_receivers(_: &[String]) {
-    for transport in Transport::ALL {
-        let ctx = Context::new();
-        let (pull, push) = transport.pair(&ctx, PULL, PUSH);
-        let pull = &pull;
-        let mut all: Vec<u64> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|_| {
-                    scope.spawn(move || {
-                        let mut own = Vec::new();
-                        loop {
-                            // Two threads never share a message: what one received it received whole.
-                            match pull.recv(0).expect("receive") {
-                                end if end == b"end" => return own,
-                                message => own.push(number_of(&message)),
-                            }
+fn many_receivers(args: &[String]) {
+    let transport = Transport::named(&args[0]);
+    let ctx = Context::new();
+    let (pull, push) = transport.pair(&ctx, PULL, PUSH);
+    let pull = &pull;
+    let mut all: Vec<u64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut own = Vec::new();
+                    loop {
+                        // Two threads never share a message: what one received it received whole.
+                        match pull.recv(0).expect("receive") {
+                            end if end == b"end" => return own,
+                            message => own.push(number_of(&message)),
                         }
-                    })
+                    }
                 })
-                .collect();
-            (0..THREADS * EACH).for_each(|n| push.put(numbered(n, 50)));
-            (0..THREADS).for_each(|_| push.put("end"));
-            let lists = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-            lists
-                .flat_map(|own| {
-                    assert!(own.is_sorted(), "a thread reads in order");
-                    own
-                })
-                .collect()
-        });
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..THREADS * EACH), "each message once");
-    }
+            })
+            .collect();
+        (0..THREADS * EACH).for_each(|n| push.put(numbered(n, 50)));
+        (0..THREADS).for_each(|_| push.put("end"));
+        let lists = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        lists
+            .flat_map(|own| {
+                assert!(own.is_sorted(), "a thread reads in order");
+                own
+            })
+            .collect()
+    });
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..THREADS * EACH), "each message once");
 }
 
 /// Both directions of one DEALER at once, against an echo.
-fn senders_and_receivers(_: &[String]) {
-    for transport in Transport::ALL {
-        let ctx = Context::new();
-        let (echo, dealer) = transport.pair(&ctx, ROUTER, DEALER);
-        let dealer = &dealer;
-        const TOTAL: u64 = 8 * EACH;
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                for _ in 0..TOTAL {
-                    let parts = echo.rx();
-                    echo.tx(&parts);
-                }
-                // The last echoes are still under way.
-                echo.close().expect("close");
-            });
-            let readers: Vec<_> = (0..8)
-                .map(|_| {
-                    scope
-                        .spawn(move || (0..EACH).map(|_| number_of(&dealer.recv(0).expect("echo"))).collect())
-                })
-                .collect();
-            for id in 0..8 {
-                scope.spawn(move || (0..EACH).for_each(|n| dealer.put(numbered(id * EACH + n, 30))));
+fn senders_and_receivers(args: &[String]) {
+    let transport = Transport::named(&args[0]);
+    let ctx = Context::new();
+    let (echo, dealer) = transport.pair(&ctx, ROUTER, DEALER);
+    let dealer = &dealer;
+    const TOTAL: u64 = 8 * EACH;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..TOTAL {
+                let parts = echo.rx();
+                echo.tx(&parts);
             }
-            let mut all: Vec<u64> = readers
-                .into_iter()
-                .flat_map(|thread| -> Vec<u64> { thread.join().expect("no panic") })
-                .collect();
-            all.sort_unstable();
-            assert!(all.into_iter().eq(0..TOTAL), "each echo once");
+            // The last echoes are still under way.
+            echo.close().expect("close");
         });
-    }
+        let readers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(move || (0..EACH).map(|_| number_of(&dealer.recv(0).expect("echo"))).collect())
+            })
+            .collect();
+        for id in 0..8 {
+            scope.spawn(move || (0..EACH).for_each(|n| dealer.put(numbered(id * EACH + n, 30))));
+        }
+        let mut all: Vec<u64> =
+            readers.into_iter().flat_map(|thread| -> Vec<u64> { thread.join().expect("no panic") }).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..TOTAL), "each echo once");
+    });
 }
 
 /// Options, binds, connects, polls, monitors and messages from all sides: no call is lost, nothing breaks.
-fn everything_at_once(_: &[String]) {
+fn everything_at_once(args: &[String]) {
+    let transport = Transport::named(&args[0]);
     let ctx = Context::new();
     let socket = &ctx.socket(DEALER).with(LINGER, 0);
     let ctx = &ctx;
@@ -141,7 +137,7 @@ fn everything_at_once(_: &[String]) {
         for id in 0..THREADS {
             scope.spawn(move || {
                 for n in 0..60 {
-                    let endpoint = Transport::ALL[(n % 3) as usize].fresh();
+                    let endpoint = transport.fresh();
                     match id % 8 {
                         0 => socket.set(SNDHWM, 1 + n).expect("SNDHWM"),
                         1 => drop(socket.events()),
@@ -166,7 +162,7 @@ fn everything_at_once(_: &[String]) {
         }
     });
     let peer = ctx.socket(DEALER);
-    Transport::Tcp.join(&peer, socket);
+    transport.join(&peer, socket);
     until("the socket works still", || {
         let _ = socket.send("works", DONTWAIT);
         peer.recv(DONTWAIT) == Ok(b"works".to_vec())
@@ -188,70 +184,69 @@ impl PutTo for Socket {
 }
 
 /// A close while others wait in the socket: they return with an error, at once.
-fn close_under_waiters(_: &[String]) {
-    for transport in Transport::ALL {
-        let ctx = Context::new();
-        for _ in 0..20 {
-            let pull = ctx.bare_socket(PULL);
-            transport.bind(&pull);
-            std::thread::scope(|scope| {
-                let pull = &pull;
-                let forever = || poll::poll(&mut [poll::socket_item(pull, POLLIN)], -1);
-                let receivers: Vec<_> = (0..4).map(|_| scope.spawn(|| pull.recv(0))).collect();
-                let pollers: Vec<_> = (0..4).map(|_| scope.spawn(forever)).collect();
-                deadline::pass(std::time::Duration::from_millis(5));
-                // SAFETY: the handle is checked by the library, which is what is under test.
-                assert_eq!(unsafe { api::zmq_close(pull.raw()) }, 0);
-                for receiver in receivers {
-                    assert_eq!(receiver.join().expect("no panic"), Err(Errno(libc::ENOTSOCK)));
-                }
-                // A poller may say that there is an event, or that there is no socket; but it returns.
-                for poller in pollers {
-                    assert_ne!(poller.join().expect("no panic"), Ok(0));
-                }
-            });
-            assert_eq!(pull.close(), Err(Errno(libc::ENOTSOCK)), "closed already");
-        }
+fn close_under_waiters(args: &[String]) {
+    let transport = Transport::named(&args[0]);
+    let ctx = Context::new();
+    for _ in 0..20 {
+        let pull = ctx.bare_socket(PULL);
+        transport.bind(&pull);
+        std::thread::scope(|scope| {
+            let pull = &pull;
+            let forever = || poll::poll(&mut [poll::socket_item(pull, POLLIN)], -1);
+            let receivers: Vec<_> = (0..4).map(|_| scope.spawn(|| pull.recv(0))).collect();
+            let pollers: Vec<_> = (0..4).map(|_| scope.spawn(forever)).collect();
+            deadline::pass(std::time::Duration::from_millis(5));
+            // SAFETY: the handle is checked by the library, which is what is under test.
+            assert_eq!(unsafe { api::zmq_close(pull.raw()) }, 0);
+            for receiver in receivers {
+                assert_eq!(receiver.join().expect("no panic"), Err(Errno(libc::ENOTSOCK)));
+            }
+            // A poller may say that there is an event, or that there is no socket; but it returns.
+            for poller in pollers {
+                assert_ne!(poller.join().expect("no panic"), Ok(0));
+            }
+        });
+        assert_eq!(pull.close(), Err(Errno(libc::ENOTSOCK)), "closed already");
     }
 }
 
 /// Parts that two threads mix up are the callers' fault; each part arrives whole all the same, and the
 /// socket goes on.
-fn interleaved_parts(_: &[String]) {
-    for transport in Transport::ALL {
-        let ctx = Context::new();
-        let (pull, push) = transport.pair(&ctx, PULL, PUSH);
-        let push = &push;
-        std::thread::scope(|scope| {
-            for id in 0..8u64 {
-                scope.spawn(move || {
-                    for n in 0..500 {
-                        push.send(numbered(id << 32 | n, 40), if n % 5 == 4 { 0 } else { SNDMORE })
-                            .expect("send");
-                    }
-                });
-            }
-            let mut parts = 0;
-            while parts < 8 * 500 {
-                let message = pull.rx();
-                for part in &message {
-                    number_of(part);
+fn interleaved_parts(args: &[String]) {
+    let transport = Transport::named(&args[0]);
+    let ctx = Context::new();
+    let (pull, push) = transport.pair(&ctx, PULL, PUSH);
+    let push = &push;
+    std::thread::scope(|scope| {
+        for id in 0..8u64 {
+            scope.spawn(move || {
+                for n in 0..500 {
+                    push.send(numbered(id << 32 | n, 40), if n % 5 == 4 { 0 } else { SNDMORE })
+                        .expect("send");
                 }
-                // Each thread's last part ends a message: so the last of all does.
-                parts += message.len();
+            });
+        }
+        let mut parts = 0;
+        while parts < 8 * 500 {
+            let message = pull.rx();
+            for part in &message {
+                number_of(part);
             }
-        });
-        push.put("goes on");
-        assert_eq!(pull.take_text(), "goes on");
-    }
+            // Each thread's last part ends a message: so the last of all does.
+            parts += message.len();
+        }
+    });
+    push.put("goes on");
+    assert_eq!(pull.take_text(), "goes on");
 }
 
 /// Threads in every kind of call when the context is shut down from several threads at once.
-fn term_from_everywhere(_: &[String]) {
+fn term_from_everywhere(args: &[String]) {
+    let transport = Transport::named(&args[0]);
     for _ in 0..30 {
         let ctx = Context::new();
         let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
-        Transport::Tcp.join(&pull, &push);
+        transport.join(&pull, &push);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| while pull.recv(0).is_ok() {});

@@ -31,7 +31,7 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_secs_f64(ticks as f64 / per_second)
 }
 
-/// How many descriptors are open; more than any limit where not even this one can be had.
+/// How many descriptors are open; more than any when this process has none left to look with.
 pub fn descriptors(pid: u32) -> usize {
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(entries) => entries.count(),

@@ -45,6 +45,17 @@ impl Socket {
         self
     }
 
+    /// Sets an option that the library under test may leave to a later release, as docs/compatibility.md says
+    /// then: false, and nothing else to test, when it answers ENOTSUP.
+    #[track_caller]
+    pub fn supports(&self, option: c_int, value: impl AsRef<[u8]>) -> bool {
+        match self.set_bytes(option, value.as_ref()) {
+            Ok(()) => true,
+            Err(Errno(libc::ENOTSUP)) => false,
+            Err(error) => panic!("option {option}: {error:?}"),
+        }
+    }
+
     /// Both high-water marks.
     #[track_caller]
     pub fn hwm(self, messages: c_int) -> Socket {

@@ -57,6 +57,20 @@ impl Transport {
     pub const ALL: [Transport; 3] = [Transport::Tcp, Transport::Ipc, Transport::Inproc];
     pub const WIRES: [Transport; 2] = [Transport::Tcp, Transport::Ipc];
 
+    /// For the arguments of a child: see [`Transport::named`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Ipc => "ipc",
+            Transport::Inproc => "inproc",
+        }
+    }
+
+    #[track_caller]
+    pub fn named(name: &str) -> Transport {
+        *Transport::ALL.iter().find(|transport| transport.name() == name).expect("a transport's name")
+    }
+
     /// An endpoint to bind that the library may complete: ask the socket for the result.
     pub fn wildcard(self) -> String {
         match self {
