@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::spin::Spin;
 
 /// News for a socket.
 pub(crate) enum Mail {
@@ -72,6 +73,7 @@ pub(crate) struct Hub {
     pub(crate) closed: AtomicBool,
     links: Mutex<Links>,
     pub(crate) lease: Lease,
+    pub(crate) spin: Spin,
     monitored: AtomicBool,
     monitor: Mutex<Option<Monitor>>,
     /// Events that a monitor had no room for.

@@ -48,6 +48,7 @@ mod poll;
 mod reactor;
 mod socket;
 mod socket_kind;
+mod spin;
 mod table;
 mod transports;
 

@@ -201,10 +201,10 @@ impl Consumer {
             return false;
         }
         // PARK: a swap costs what such a store does, and loom sees that it comes behind the producer's.
-        self.shared.consumer.0.parked.swap(true, Ordering::SeqCst);
+        self.shared.parked.0.swap(true, Ordering::SeqCst);
         in_one_order();
         if self.has_frame() {
-            self.shared.consumer.0.parked.store(false, Ordering::SeqCst);
+            self.shared.parked.0.store(false, Ordering::SeqCst);
             return false;
         }
         true

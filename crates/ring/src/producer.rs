@@ -198,7 +198,7 @@ impl Producer {
         line.messages.store(self.messages, Ordering::Release); // COUNT
         line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
         in_one_order();
-        let parked = &self.shared.consumer.0.parked;
+        let parked = &self.shared.parked.0;
         parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
     }
 

@@ -51,13 +51,14 @@ pub(crate) struct ByConsumer {
     pub(crate) released: AtomicU64,
     /// Bytes consumed, as they are on the wire.
     pub(crate) released_wire: AtomicU64,
-    /// The consumer has seen the queue empty and waits to be told.
-    pub(crate) parked: AtomicBool,
 }
 
 pub(crate) struct Shared {
     pub(crate) producer: Padded<ByProducer>,
     pub(crate) consumer: Padded<ByConsumer>,
+    /// The consumer has seen the queue empty and waits to be told. The producer reads it for each message, and it changes
+    /// seldom: on a line that the consumer writes for each message it would cost most of the way.
+    pub(crate) parked: Padded<AtomicBool>,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
     /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.
     pub(crate) left: AtomicPtr<Segment>,
@@ -156,6 +157,7 @@ pub fn queue(limits: Limits) -> (Producer, Consumer) {
     let shared = Arc::new(Shared {
         producer: Padded::default(),
         consumer: Padded::default(),
+        parked: Padded::default(),
         spares: Default::default(),
         left: AtomicPtr::default(),
         left_at: AtomicU64::default(),
