@@ -6,7 +6,7 @@
 //! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -62,6 +62,10 @@ pub(crate) const WAKE_TOKEN: u64 = u64::MAX;
 pub(crate) struct Hub {
     mail: Mutex<Vec<Mail>>,
     pending: AtomicBool,
+    /// Counts how often mail was read.
+    reads: AtomicU32,
+    /// Those who wait for this socket among others (`poll`), to be told like sleepers.
+    pollers: Mutex<Vec<Arc<WakeFd>>>,
     pub(crate) event: EventCount,
     poll_set: OnceLock<PollSet>,
     /// ZMQ_FD, once it was asked for, and whether it is readable.
@@ -70,7 +74,7 @@ pub(crate) struct Hub {
     /// Ids of pipes that are free, and the next that never was used.
     ids: Mutex<(Vec<u32>, u32)>,
     /// The socket was closed: nobody reads mail any more.
-    pub(crate) closed: AtomicBool,
+    closed: AtomicBool,
     links: Mutex<Links>,
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
@@ -102,10 +106,13 @@ impl Hub {
 
     /// Wakes those who sleep in the socket.
     pub(crate) fn wake(&self) {
-        if self.event.notify()
-            && let Some(set) = self.poll_set.get()
-        {
-            set.wake.signal();
+        if self.event.notify() {
+            if let Some(set) = self.poll_set.get()
+                && self.lease.is_led()
+            {
+                set.wake.signal();
+            }
+            self.pollers.lock().iter().for_each(|poller| poller.signal());
         }
         if let Some(fd) = self.fd.get()
             && !self.fd_signalled.swap(true, Ordering::SeqCst)
@@ -132,7 +139,24 @@ impl Hub {
     pub(crate) fn take_mail(&self, into: &mut Vec<Mail>) {
         self.clear_descriptor();
         self.pending.store(false, Ordering::SeqCst);
+        self.reads.fetch_add(1, Ordering::SeqCst);
         into.append(&mut self.mail.lock());
+    }
+
+    /// How often mail was read. What a caller found is out of date when this has changed.
+    pub(crate) fn reads(&self) -> u32 {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn add_poller(&self, poller: &Arc<WakeFd>) {
+        self.pollers.lock().push(poller.clone());
+    }
+
+    pub(crate) fn remove_poller(&self, poller: &Arc<WakeFd>) {
+        let mut pollers = self.pollers.lock();
+        if let Some(index) = pollers.iter().position(|other| Arc::ptr_eq(other, poller)) {
+            pollers.swap_remove(index);
+        }
     }
 
     pub(crate) fn poll_set(&self) -> Option<&PollSet> {
@@ -243,6 +267,10 @@ impl Hub {
         let dropped = std::mem::take(&mut *self.mail.lock());
         dropped.into_iter().for_each(undeliverable);
         self.wake();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Does what the poll set said can be done.

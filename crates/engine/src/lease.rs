@@ -28,6 +28,8 @@ pub(crate) struct Lease {
     /// Counts visits.
     visits: AtomicU32,
     unwatched: AtomicBool,
+    /// One caller waits in the poll set; others wait for it to bring news (`lead`).
+    led: AtomicBool,
 }
 
 #[derive(Default)]
@@ -80,6 +82,20 @@ impl Lease {
             io.send(Command::Supervise(hub.clone()));
         }
         true
+    }
+
+    /// Becomes the one caller that waits in the poll set. Several would take each other's wake-ups.
+    pub(crate) fn lead(&self) -> bool {
+        !self.led.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_led(&self) -> bool {
+        self.led.load(Ordering::SeqCst)
+    }
+
+    /// Gives the place to another; who sleeps has to be woken.
+    pub(crate) fn step_down(&self) {
+        self.led.store(false, Ordering::SeqCst);
     }
 
     pub(crate) fn leave(&self, io: &Io, hub: &Arc<Hub>) {

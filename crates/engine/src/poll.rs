@@ -3,12 +3,14 @@
 //! What is ready is found without a system call. Only a caller that has to wait enters the sockets' poll
 //! sets, and waits for all of them and for the plain descriptors in one poll(2).
 
+use std::cell::OnceCell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_ring::Ticket;
 use pinnace_sys::poll::{Polled, Ready};
+use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
@@ -41,16 +43,18 @@ pub fn poll(items: &mut [PollItem<'_>], timeout: Option<Duration>) -> Result<usi
         if found > 0 || timeout == Some(Duration::ZERO) {
             return Ok(found);
         }
+        let wake = own_wake()?;
+        wake.clear();
         let mut visits = Vec::new();
         for item in items.iter() {
             if let Source::Socket(socket) = item.source {
-                visits.push(Visit::enter(socket)?);
+                visits.push(Visit::enter(socket, &wake)?);
             }
         }
         // Something may have come in before this thread was seen to wait.
-        let found = if visits.iter().any(Visit::has_news) { look(items)? } else { 0 };
-        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, deadline) };
-        visits.into_iter().for_each(Visit::leave);
+        let found = look(items)?;
+        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, &wake, deadline) };
+        drop(visits);
         if found > 0 {
             return Ok(found);
         }
@@ -87,7 +91,12 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     Ok(items.iter().filter(|item| item.revents != 0).count())
 }
 
-fn wait(items: &[PollItem<'_>], visits: &[Visit], deadline: Option<Instant>) -> Result<(), Error> {
+fn wait(
+    items: &[PollItem<'_>],
+    visits: &[Visit],
+    wake: &WakeFd,
+    deadline: Option<Instant>,
+) -> Result<(), Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
     for visit in visits {
         let set = visit.hub.poll_set().expect("made when the visit began");
@@ -98,6 +107,7 @@ fn wait(items: &[PollItem<'_>], visits: &[Visit], deadline: Option<Instant>) -> 
             fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
         }
     }
+    fds.push(Polled { fd: wake.as_fd(), events: libc_pollin(), revents: 0 });
     let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     pinnace_sys::poll::poll(&mut fds, timeout)?;
     let mut ready: Vec<Ready> = Vec::new();
@@ -112,32 +122,50 @@ fn wait(items: &[PollItem<'_>], visits: &[Visit], deadline: Option<Instant>) -> 
     Ok(())
 }
 
-/// A caller's stay in one socket.
+thread_local! {
+    static WAKE: OnceCell<Arc<WakeFd>> = const { OnceCell::new() };
+}
+
+/// The descriptor by which this thread is told that a socket has news.
+fn own_wake() -> Result<Arc<WakeFd>, Error> {
+    WAKE.with(|cell| {
+        if let Some(wake) = cell.get() {
+            return Ok(wake.clone());
+        }
+        let wake = Arc::new(WakeFd::new()?);
+        Ok(cell.get_or_init(|| wake).clone())
+    })
+}
+
+/// A caller's stay in one socket; it ends when this is dropped.
 struct Visit {
     hub: Arc<Hub>,
     io: Arc<Io>,
-    ticket: Ticket,
+    wake: Arc<WakeFd>,
+    ticket: Option<Ticket>,
     entered: bool,
 }
 
 impl Visit {
-    fn enter(socket: Socket) -> Result<Visit, Error> {
+    fn enter(socket: Socket, wake: &Arc<WakeFd>) -> Result<Visit, Error> {
         let (hub, io) = {
             let core = socket.lock()?;
             core.enter_reactor()?;
             (core.hub.clone(), core.io.clone())
         };
-        let ticket = hub.event.listen();
+        hub.add_poller(wake);
+        let ticket = Some(hub.event.listen());
         let entered = !hub.has_descriptor() && hub.lease.enter(&io, &hub);
-        Ok(Visit { hub, io, ticket, entered })
+        Ok(Visit { hub, io, wake: wake.clone(), ticket, entered })
     }
+}
 
-    fn has_news(&self) -> bool {
-        self.hub.has_mail()
-    }
-
-    fn leave(self) {
-        self.hub.event.cancel(self.ticket);
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.hub.event.cancel(ticket);
+        }
+        self.hub.remove_poller(&self.wake);
         if self.entered {
             self.hub.lease.leave(&self.io, &self.hub);
         }

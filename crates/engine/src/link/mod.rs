@@ -178,6 +178,7 @@ impl Link {
         let deadline = Instant::now() + PACE_TIME;
         let mut waiter = Waiter::of(self.hub.clone(), self.io.clone());
         while self.is_blocked() && !self.is_broken() && !self.hub.has_mail() {
+            waiter.observe();
             match waiter.wait(Some(deadline)) {
                 Ok(()) => {}
                 Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),

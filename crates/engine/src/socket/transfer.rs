@@ -47,6 +47,7 @@ impl Socket {
             if !wait {
                 waiter.serve_if_ours()?;
             }
+            waiter.observe();
             match self.try_send(&mut frame, more, wait) {
                 Err(Error::WouldBlock) if wait => waiter.wait(deadline)?,
                 outcome => return outcome,
@@ -98,10 +99,11 @@ impl Socket {
         waiter.flush();
         let mut hopeful = true;
         loop {
-            if !(hopeful && waiter.read_eagerly()) {
+            if !(hopeful && waiter.read_eagerly()) && !hopeful {
                 waiter.wait(deadline)?;
             }
             hopeful = false;
+            waiter.observe();
             match self.try_recv(sink) {
                 Err(Error::WouldBlock) => {}
                 outcome => return outcome,

@@ -19,6 +19,8 @@ pub(crate) struct Waiter {
     hub: Arc<Hub>,
     io: Arc<Io>,
     ready: Vec<Ready>,
+    /// `Hub::reads` at the last look.
+    observed: u32,
 }
 
 impl Waiter {
@@ -27,7 +29,8 @@ impl Waiter {
     }
 
     pub(crate) fn of(hub: Arc<Hub>, io: Arc<Io>) -> Waiter {
-        Waiter { hub, io, ready: Vec::new() }
+        let observed = hub.reads();
+        Waiter { hub, io, ready: Vec::new(), observed }
     }
 
     /// Writes what callers have left behind.
@@ -79,32 +82,53 @@ impl Waiter {
         false
     }
 
-    /// Waits until there may be something new. WouldBlock: the deadline has come; Interrupted: a signal was
+    /// Says that what is going to be looked at is what `wait` has to find changed.
+    pub(crate) fn observe(&mut self) {
+        self.observed = self.hub.reads();
+    }
+
+    /// Waits until there may be something new since `observe`. WouldBlock: the deadline has come; Interrupted: a signal was
     /// handled.
+    ///
+    /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings news.
     pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         if self.hub.poll_set().is_none() && self.spin() {
             return Ok(());
         }
         let ticket = self.hub.event.listen();
-        if self.hub.has_mail() {
+        if self.hub.has_mail() || self.hub.reads() != self.observed || self.hub.is_closed() {
             self.hub.event.cancel(ticket);
             return Ok(());
         }
-        let set = self.hub.poll_set().filter(|_| !self.hub.has_descriptor());
-        let Some(set) = set.filter(|_| self.hub.lease.enter(&self.io, &self.hub)) else {
-            return match self.hub.event.wait(ticket, deadline) {
+        let hub = self.hub.clone();
+        let set = hub.poll_set().filter(|_| !hub.has_descriptor() && hub.lease.lead());
+        let Some(set) = set else {
+            return match hub.event.wait(ticket, deadline) {
                 Ok(()) => Ok(()),
                 Err(Unnotified::TimedOut) => Err(Error::WouldBlock),
                 Err(Unnotified::Interrupted) => Err(Error::Interrupted),
             };
         };
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let outcome = set.poller.wait(&mut self.ready, timeout);
-        self.hub.event.cancel(ticket);
-        self.hub.serve(&self.ready);
-        self.hub.lease.leave(&self.io, &self.hub);
+        let outcome = if hub.lease.enter(&self.io, &hub) {
+            let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // News that came before this caller led did not signal the poll set.
+            let timeout = if hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
+            let outcome = set.poller.wait(&mut self.ready, timeout);
+            hub.event.cancel(ticket);
+            if outcome.is_ok() {
+                hub.serve(&self.ready);
+            }
+            hub.lease.leave(&self.io, &hub);
+            outcome
+        } else {
+            hub.event.cancel(ticket);
+            self.ready.clear();
+            Ok(())
+        };
+        hub.lease.step_down();
+        hub.event.notify();
         outcome?;
         let late = self.ready.is_empty() && deadline.is_some_and(|deadline| deadline <= Instant::now());
-        if late && !self.hub.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
+        if late && !hub.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
     }
 }
