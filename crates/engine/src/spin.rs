@@ -48,7 +48,7 @@ impl Spin {
 }
 
 /// Whether this process may run on one processor only. Asked once: an affinity that changes later costs some microseconds.
-fn is_single_processor() -> bool {
+pub(crate) fn is_single_processor() -> bool {
     static SINGLE: OnceLock<bool> = OnceLock::new();
     *SINGLE.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count.get() == 1))
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::hub::{Bound, Hub, Mail};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::spin;
 
 /// What one side brings into a pipe.
 #[derive(Clone)]
@@ -44,6 +45,15 @@ pub(crate) struct Registry(Mutex<Names>);
 fn limits(sender: u32, receiver: u32) -> Limits {
     let messages = if sender == 0 || receiver == 0 { 0 } else { u64::from(sender) + u64::from(receiver) };
     Limits { messages, ahead_bytes: 0 }
+}
+
+/// A queue whose ends are used by threads of this process.
+fn between_threads(limits: Limits) -> (Producer, Consumer) {
+    let (tx, mut rx) = queue(limits);
+    if !spin::is_single_processor() {
+        rx.set_patient();
+    }
+    (tx, rx)
 }
 
 impl Registry {
@@ -80,8 +90,8 @@ impl Registry {
         let id = side.hub.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
-            let (tx, far_rx) = queue(Limits { messages: side.sndhwm.into(), ahead_bytes: 0 });
-            let (far_tx, rx) = queue(Limits { messages: side.rcvhwm.into(), ahead_bytes: 0 });
+            let (tx, far_rx) = between_threads(Limits { messages: side.sndhwm.into(), ahead_bytes: 0 });
+            let (far_tx, rx) = between_threads(Limits { messages: side.rcvhwm.into(), ahead_bytes: 0 });
             let waiting = Waiting { side: side.clone(), pipe: id, tx: far_tx, rx: far_rx };
             names.waiting.push((name.to_owned(), waiting));
             return (
@@ -91,8 +101,8 @@ impl Registry {
         };
         // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads
         // its mail no more.
-        let (tx, far_rx) = queue(limits(side.sndhwm, far.rcvhwm));
-        let (far_tx, rx) = queue(limits(far.sndhwm, side.rcvhwm));
+        let (tx, far_rx) = between_threads(limits(side.sndhwm, far.rcvhwm));
+        let (far_tx, rx) = between_threads(limits(far.sndhwm, side.rcvhwm));
         let far_id = far.hub.new_pipe();
         let to_us = Far::Socket { hub: side.hub.clone(), pipe: id };
         let far_pipe =
