@@ -80,6 +80,8 @@ pub(crate) struct Hub {
     pub(crate) spin: Spin,
     monitored: AtomicBool,
     monitor: Mutex<Option<Monitor>>,
+    /// Held while the frames of one event are sent.
+    pub(crate) telling: Mutex<()>,
     /// Events that a monitor had no room for.
     pub(crate) events_dropped: AtomicU64,
 }
@@ -129,10 +131,10 @@ impl Hub {
 
     /// ZMQ_FD is no longer readable: its reader looks at the socket now.
     pub(crate) fn clear_descriptor(&self) {
-        if let Some(fd) = self.fd.get()
-            && self.fd_signalled.swap(false, Ordering::SeqCst)
-        {
+        if let Some(fd) = self.fd.get() {
             fd.clear();
+            // What is posted from here on signals again; what was posted before is read after this.
+            self.fd_signalled.store(false, Ordering::SeqCst);
         }
     }
 
@@ -214,10 +216,9 @@ impl Hub {
         link.register(token)
     }
 
-    pub(crate) fn remove_link(&self, link: &Link) {
-        if let Some(token) = link.token() {
-            self.links.lock().by_token.remove(&token);
-        }
+    /// Takes a link out. True: it was there, and its pipe has to be told.
+    pub(crate) fn remove_link(&self, link: &Link) -> bool {
+        link.token().is_some_and(|token| self.links.lock().by_token.remove(&token).is_some())
     }
 
     pub(crate) fn link_of(&self, pipe: PipeId) -> Option<Arc<Link>> {

@@ -46,6 +46,7 @@ pub(crate) fn emit(hub: &Hub, event: Event, value: u32, endpoint: &str) {
         return;
     }
     let Some(monitor) = hub.monitor() else { return };
+    let _turn = hub.telling.lock();
     if monitor.events & event as u64 != 0 && !tell(&monitor, event, value, endpoint) {
         hub.events_dropped.fetch_add(1, Ordering::Relaxed);
     }

@@ -202,6 +202,11 @@ impl Consumer {
     #[cold]
     fn at_low_mark(&mut self) {
         self.until_low = self.low;
+        self.look_after_room();
+    }
+
+    /// Finds out whether the producer waits for room.
+    pub(crate) fn look_after_room(&mut self) {
         fence(Ordering::SeqCst); // ROOM
         let wants = &self.shared.producer.0.wants_room;
         if wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed) {

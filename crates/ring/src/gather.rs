@@ -62,6 +62,19 @@ impl Consumer {
         Some(result)
     }
 
+    /// As `pop`, for a link that encodes frames anew: what it takes counts as written.
+    pub fn take<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        let mut wire = 0;
+        let result = self.pop(|frame| {
+            wire = wire_len(frame.data().len());
+            reader(frame)
+        })?;
+        self.boundary = self.at;
+        self.release(self.messages, wire as u64);
+        self.look_after_room();
+        Some(result)
+    }
+
     /// Whether what was written so far ends with a whole frame, as far as is known without looking.
     pub fn is_at_frame(&self) -> bool {
         self.boundary == self.at && self.partial == 0

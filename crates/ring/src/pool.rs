@@ -16,6 +16,9 @@ const MIN_CLASS: u32 = 15;
 const MAX_CLASS: u32 = 22;
 const CLASSES: usize = (MAX_CLASS - MIN_CLASS + 1) as usize;
 
+/// Smaller buffers are had and given back as any other memory.
+const POOLED_MIN: usize = 16 * 1024;
+
 static FREE: [Mutex<Vec<Vec<u8>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
@@ -32,7 +35,9 @@ fn shelf(class: u32) -> &'static Mutex<Vec<Vec<u8>>> {
 /// kept one.
 pub(crate) fn take(size: usize) -> Result<Vec<u8>, NoMemory> {
     let mut wanted = size;
-    if let Some(class) = class_of(size) {
+    if size >= POOLED_MIN
+        && let Some(class) = class_of(size)
+    {
         wanted = 1 << class;
         // A fork may leave the lock held in the child for ever: never wait for it.
         if let Ok(mut free) = shelf(class).try_lock()

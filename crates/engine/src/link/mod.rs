@@ -92,6 +92,8 @@ pub struct Link {
     /// The I/O thread looks after what senders leave behind.
     watched: AtomicBool,
     broken: AtomicBool,
+    /// The peer takes nothing more; what it has sent is still read.
+    deaf: AtomicBool,
     /// Holding senders up has not helped: the peer takes nothing.
     pacing_fails: AtomicBool,
     /// Reading without being told that there is something has paid off.
@@ -138,6 +140,7 @@ impl Link {
             gathering: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             started: Instant::now(),
@@ -199,7 +202,7 @@ impl Link {
     }
 
     /// Has the I/O thread look after what is left behind, for a while.
-    fn be_watched(&self) {
+    pub(crate) fn be_watched(&self) {
         if !self.watched.load(Ordering::Relaxed) && !self.watched.swap(true, Ordering::SeqCst) {
             self.io.send(Command::Watch(self.hub.clone(), self.pipe));
         }
@@ -237,6 +240,9 @@ impl Link {
     pub(crate) fn register(&self, token: u64) -> Result<(), pinnace_sys::Errno> {
         let _ = self.token.set(token);
         let mut watching = self.watching.lock();
+        if self.is_broken() {
+            return Ok(()); // What came behind the handshake broke the rules.
+        }
         watching.registered = true;
         self.hub.poll_set().expect("a socket with a link has a poll set").poller.add(
             &self.fd,
@@ -295,6 +301,7 @@ impl Link {
             return;
         }
         self.leave_poll_set();
+        net::shut_down(&self.fd);
         self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
     }
 
@@ -309,7 +316,6 @@ impl Link {
 
     /// Ends the connection from our side, at once.
     pub(crate) fn cut(&self) {
-        net::shut_down(&self.fd);
         self.fail();
     }
 

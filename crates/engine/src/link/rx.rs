@@ -177,6 +177,18 @@ impl Link {
         Ok(Verdict::Drop)
     }
 
+    /// Nothing more is taken in; what came in before stays to be received.
+    pub(super) fn stop_reading(&self) {
+        if self.rx.lock().take().is_some() {
+            self.watch_for(|watching| watching.read = false);
+        }
+    }
+
+    /// Whether bytes wait that the queue has no room for.
+    pub(crate) fn has_unread(&self) -> bool {
+        net::unread(&self.fd) > 0
+    }
+
     /// Reads and drops what is there. True: the peer has ended its side.
     pub(super) fn discard_input(&self) -> bool {
         let mut sink = [0; 16 * 1024];

@@ -67,7 +67,7 @@ impl Link {
     pub(crate) fn flush(&self) {
         let mut done = Vec::new();
         let mut tx = self.tx.lock();
-        if self.is_broken() || tx.outgoing.is_none() {
+        if self.is_broken() || tx.outgoing.is_none() || self.deaf.load(Ordering::Relaxed) {
             return;
         }
         self.gathering.store(false, Ordering::Relaxed);
@@ -84,7 +84,10 @@ impl Link {
         drop(tx);
         drop(done); // Their owners' code runs here, with no lock held.
         if matches!(round, Round::Failed) {
-            self.fail();
+            // What the peer sent before it went can still be read; the end of that is the end of the link.
+            self.deaf.store(true, Ordering::Relaxed);
+            self.blocked.store(true, Ordering::Relaxed);
+            self.read();
         }
         self.last_write.store(self.now(), Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -111,6 +114,9 @@ impl Link {
             return true;
         }
         let left = self.has_unwritten();
+        if !left {
+            self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
+        }
         if left && !self.is_blocked() {
             self.flush();
             self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -186,7 +192,7 @@ impl Link {
             tx.encoded_sent = 0;
             let (queue, out, version) = (tx.outgoing.as_mut()?, &mut tx.encoded, self.config.version);
             while out.len() < ENCODE_BYTES
-                && queue.pop(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
+                && queue.take(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
             {
             }
             if out.is_empty() {
@@ -224,7 +230,7 @@ impl Link {
     /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True:
     /// it is done.
     pub(crate) fn closes(&self) -> bool {
-        if self.is_broken() {
+        if self.is_broken() || self.deaf.load(Ordering::Relaxed) {
             return true;
         }
         if !self.is_blocked() {
@@ -238,6 +244,7 @@ impl Link {
             net::shut_down_writing(&self.fd);
         }
         drop(tx);
+        self.stop_reading();
         self.discard_input() || net::unsent(&self.fd) == 0
     }
 }

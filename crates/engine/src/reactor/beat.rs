@@ -77,7 +77,7 @@ impl Beat {
     fn keeps(&mut self, now: Instant) -> bool {
         // What a caller has not read yet has come all the same.
         self.link.read();
-        let quiet = self.link.quiet_for();
+        let quiet = if self.link.has_unread() { Duration::ZERO } else { self.link.quiet_for() };
         if self.link.peer_ttl().is_some_and(|ttl| quiet >= ttl) {
             return false;
         }

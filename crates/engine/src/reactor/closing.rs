@@ -120,10 +120,11 @@ impl Reactor {
                 unsent = true;
             }
             if done || late || (graceless && link.is_shut()) {
-                closing.hub.remove_link(link);
-                link.leave_poll_set();
-                monitor::emit_fd(&closing.hub, Event::Disconnected, &**link, &link.config.endpoint);
-                closing.hub.post(Mail::Ended(link.pipe));
+                if closing.hub.remove_link(link) {
+                    link.leave_poll_set();
+                    monitor::emit_fd(&closing.hub, Event::Disconnected, &**link, &link.config.endpoint);
+                    closing.hub.post(Mail::Ended(link.pipe));
+                }
                 return false;
             }
             true
@@ -132,9 +133,8 @@ impl Reactor {
             closing.grace = Some(now + GRACE);
         }
         if late {
-            for connecter in closing.connecters.drain(..) {
-                self.timers.clear(connecter);
-                self.entries.remove(&connecter);
+            for connecter in std::mem::take(&mut closing.connecters) {
+                self.give_up(connecter);
             }
         }
         if closing.links.is_empty() && closing.connecters.is_empty() {
@@ -156,10 +156,19 @@ impl Reactor {
             } else if connecter.has_unsent() {
                 return true;
             } // Else all was sent, and the connection lost again.
-            self.timers.clear(token);
-            self.entries.remove(&token);
+            self.give_up(token);
             false
         });
+    }
+
+    /// A connecter ends; if its pipe has no connection, the pipe does too.
+    fn give_up(&mut self, token: u64) {
+        self.timers.clear(token);
+        if let Some(Entry::Connecter(mut connecter)) = self.entries.remove(&token)
+            && let Some(ends) = connecter.ends.take()
+        {
+            connecter.owner.hub.post(Mail::Ended(ends.id));
+        }
     }
 
     fn finish(&mut self, closing: Closing) {

@@ -248,6 +248,7 @@ impl Reactor {
         }
         self.beat(&link, &owner.options);
         link.flush();
+        link.be_watched(); // A sender that has not heard of the link yet leaves its message.
     }
 
     /// An attempt failed, or a connection was lost: pause, then again.
@@ -288,7 +289,7 @@ impl Reactor {
 
     /// A connection is lost.
     pub(super) fn link_down(&mut self, hub: &Arc<Hub>, pipe: PipeId) {
-        let Some(link) = hub.link_of(pipe) else { return };
+        let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) else { return };
         hub.remove_link(&link);
         let (outgoing, incoming) = link.dismantle();
         let origin = link.config.origin;

@@ -13,6 +13,7 @@ mod supervise;
 mod timers;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -133,24 +134,32 @@ impl Reactor {
             let timeout = self.timeout();
             // Only an interruption can fail it; then there is nothing ready.
             let _ = self.io.poller.wait(&mut ready, timeout);
-            for one in &ready {
-                if one.token == WAKE_TOKEN {
-                    self.io.wake.clear();
-                }
-            }
-            if self.commands() {
+            // A fault of ours costs what was being done, never the thread that all sockets live on.
+            let turn = catch_unwind(AssertUnwindSafe(|| self.turn(&ready)));
+            if turn.unwrap_or(false) {
                 return;
             }
-            for one in &ready {
-                self.on_ready(one);
-            }
-            let now = Instant::now();
-            while let Some(token) = self.timers.due(now) {
-                self.on_timer(token, now);
-            }
-            self.supervised.tick(&self.io, now);
-            self.io.load.store(self.entries.len(), Ordering::Relaxed);
         }
+    }
+
+    /// Does what is to be done now. True: it is to stop.
+    fn turn(&mut self, ready: &[Ready]) -> bool {
+        if ready.iter().any(|one| one.token == WAKE_TOKEN) {
+            self.io.wake.clear();
+        }
+        if self.commands() {
+            return true;
+        }
+        for one in ready {
+            self.on_ready(one);
+        }
+        let now = Instant::now();
+        while let Some(token) = self.timers.due(now) {
+            self.on_timer(token, now);
+        }
+        self.supervised.tick(&self.io, now);
+        self.io.load.store(self.entries.len(), Ordering::Relaxed);
+        false
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -18,6 +18,9 @@ use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
 use crate::socket_kind::Kind;
 
+/// What a peer may make one handshake hold, in bytes.
+const HANDSHAKE_BYTES: usize = 16 * 1024;
+
 /// A handshake in progress.
 pub(super) struct Session {
     pub(super) fd: OwnedFd,
@@ -57,6 +60,7 @@ impl Session {
     pub(super) fn new(fd: OwnedFd, owner: &Owner) -> Session {
         let mut config = Config::new(owner.kind.socket_type);
         config.routing_id = owner.options.routing_id.clone();
+        config.limits.max_handshake_bytes = HANDSHAKE_BYTES;
         Session { fd, handshake: Handshake::new(config), behind: Vec::new(), writing: true }
     }
 

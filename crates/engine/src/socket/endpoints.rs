@@ -26,7 +26,7 @@ pub(super) struct Attached {
 
 enum What {
     /// With the I/O thread, under this token.
-    Remote { token: u64, bound: Option<Arc<Bound>> },
+    Remote { token: u64, bound: Option<Arc<Bound>>, pipe: Option<PipeId> },
     /// An inproc name, and the pipe of a connection.
     Inproc(Option<PipeId>),
 }
@@ -91,7 +91,7 @@ impl Core {
         monitor::emit_fd(&self.hub, Event::Listening, &*bound, &actual);
         let listener = Listener { token, owner: self.owner(), bound: bound.clone() };
         self.io.send(Command::Listen(Box::new(listener)));
-        self.remember(text, actual, Role::Bind, What::Remote { token, bound: Some(bound) });
+        self.remember(text, actual, Role::Bind, What::Remote { token, bound: Some(bound), pipe: None });
         Ok(())
     }
 
@@ -120,9 +120,10 @@ impl Core {
         let owner = self.owner();
         let given = std::mem::take(&mut self.options.connect_routing_id);
         let ends = (!self.options.immediate).then(|| self.lasting_pipe(given));
+        let pipe = ends.as_ref().map(|ends| ends.id);
         let connecter = Connecter::new(token, owner, target, text.to_owned(), ends);
         self.io.send(Command::Connect(Box::new(connecter)));
-        self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None });
+        self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None, pipe });
         Ok(())
     }
 
@@ -165,9 +166,12 @@ impl Core {
 
     fn detach(&mut self, attached: Attached) {
         match attached.what {
-            What::Remote { token, bound } => {
+            What::Remote { token, bound, pipe } => {
                 if let Some(bound) = bound {
                     bound.stop();
+                }
+                if let Some(pipe) = pipe {
+                    self.end_pipe(pipe);
                 }
                 let links = self.hub.all_links();
                 for link in links.iter().filter(|link| link.config.origin == token) {
@@ -184,6 +188,8 @@ impl Core {
                 self.context.inproc().stop_waiting(&self.hub, Some(id));
                 self.leave_peer(id);
                 self.end_pipe(id);
+                self.ended.push(id);
+                self.sweep();
             }
         }
     }

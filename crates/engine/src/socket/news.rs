@@ -5,6 +5,7 @@ use pinnace_ring::Limits;
 use super::Core;
 use crate::error::Error;
 use crate::hub::Mail;
+use crate::link;
 use crate::pipe::{Chore, Far, PipeId};
 
 impl Core {
@@ -38,7 +39,10 @@ impl Core {
             }
             Mail::Up(id, peer, link) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.tx.set_limits(link.limits());
+                pipe.tx.set_limits(Limits {
+                    messages: self.options.sndhwm.into(),
+                    ahead_bytes: link::AHEAD_BYTES,
+                });
                 pipe.far = Far::Link(Some(link.clone()));
                 let given = std::mem::replace(&mut pipe.peer, *peer).routing_id;
                 if self.kind.names_peers && !given.is_empty() {
@@ -67,12 +71,17 @@ impl Core {
                 self.pattern.writable(&mut self.pipes, id);
                 bound.hub.post(Mail::Readable(bound.pipe));
             }
-            Mail::Ended(id) => self.end_pipe(id),
+            Mail::Ended(id) => {
+                self.end_pipe(id);
+                self.ended.push(id);
+                self.sweep();
+            }
             Mail::Stop => self.stopped = true,
         }
     }
 
-    /// Nothing can be sent into the pipe any more; it goes once all that came in was received.
+    /// Nothing can be sent into the pipe any more. It goes when `Mail::Ended` has said that nobody else holds it, and all
+    /// that came in was received.
     pub(super) fn end_pipe(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
         if !matches!(pipe.far, Far::Socket { .. }) {
@@ -81,17 +90,14 @@ impl Core {
         if !std::mem::replace(&mut pipe.ended, true) {
             self.pattern.ended(&mut self.pipes, id);
             self.pattern.readable(&mut self.pipes, id);
-            self.ended.push(id);
         }
-        self.sweep();
     }
 
     /// Lets ended pipes go that hold nothing any more.
     pub(super) fn sweep(&mut self) {
         let (pipes, pattern, hub) = (&mut self.pipes, &mut self.pattern, &self.hub);
         self.ended.retain(|&id| {
-            // Its connection may still be sending what it has.
-            let gone = pipes.peek(id).is_none() && hub.link_of(id).is_none();
+            let gone = pipes.peek(id).is_none();
             if gone {
                 pattern.removed(id);
                 pipes.remove(id);
