@@ -274,11 +274,14 @@ impl Hub {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Does what the poll set said can be done.
-    pub(crate) fn serve(&self, ready: &[Ready]) {
+    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to clear: it would sleep on
+    /// if another did.
+    pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
         for one in ready {
             if one.token == WAKE_TOKEN {
-                if let Some(set) = self.poll_set() {
+                if let Some(set) = self.poll_set()
+                    && (leads || !self.lease.is_led())
+                {
                     set.wake.clear();
                 }
                 continue;

@@ -116,7 +116,7 @@ fn wait(
             && let Some(set) = visit.hub.poll_set()
             && set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok()
         {
-            visit.hub.serve(&ready);
+            visit.hub.serve(&ready, false);
         }
     }
     Ok(())

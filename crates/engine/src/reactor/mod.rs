@@ -207,7 +207,7 @@ impl Reactor {
                 if let Some(set) = hub.poll_set()
                     && set.poller.wait(&mut inner, Some(Duration::ZERO)).is_ok()
                 {
-                    hub.serve(&inner);
+                    hub.serve(&inner, false);
                 }
             }
             Some(Entry::Listener(_)) => self.accept(ready.token),

@@ -57,7 +57,7 @@ impl Waiter {
             return Ok(());
         }
         let outcome = set.poller.wait(&mut self.ready, Some(Duration::ZERO));
-        self.hub.serve(&self.ready);
+        self.hub.serve(&self.ready, false);
         self.hub.lease.leave(&self.io, &self.hub);
         match outcome {
             Err(Errno::INTR) | Ok(()) => Ok(()),
@@ -116,7 +116,7 @@ impl Waiter {
             let outcome = set.poller.wait(&mut self.ready, timeout);
             hub.event.cancel(ticket);
             if outcome.is_ok() {
-                hub.serve(&self.ready);
+                hub.serve(&self.ready, true);
             }
             hub.lease.leave(&self.io, &hub);
             outcome
