@@ -89,6 +89,10 @@ impl Link {
             self.blocked.store(true, Ordering::Relaxed);
             self.read();
         }
+        if matches!(round, Round::Enough) {
+            self.gathering.store(true, Ordering::Relaxed);
+            self.be_watched(); // Whoever wrote may have other things to do; the rest is not forgotten.
+        }
         self.last_write.store(self.now(), Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
@@ -106,11 +110,12 @@ impl Link {
         self.tx.lock().shut
     }
 
-    /// Writes what a sender left behind and has not written since the last call. True: the link is in use.
-    pub(crate) fn flush_left(&self) -> bool {
+    /// Writes what a sender left behind and has not written since the last call, or in any case at the `last`. True: the link
+    /// is in use.
+    pub(crate) fn flush_left(&self, last: bool) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
         let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;
-        if !idle {
+        if !idle && !last {
             return true;
         }
         let left = self.has_unwritten();

@@ -81,7 +81,7 @@ impl Watched {
         if self.link.is_broken() {
             return false;
         }
-        if self.link.flush_left() {
+        if self.link.flush_left(self.let_go) {
             self.quiet = 0;
         } else {
             self.quiet += 1;
