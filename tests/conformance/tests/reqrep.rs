@@ -176,7 +176,8 @@ fn survives_a_client_that_left(transport: Transport) {
     assert_eq!(client.take_text(), "yes");
 }
 
-/// REQ_RELAXED may ask again without an answer; with REQ_CORRELATE only the answer to the last question counts.
+/// REQ_RELAXED may ask again without an answer; with REQ_CORRELATE only the answer to the last question
+/// counts.
 fn relaxed_asks_again(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
