@@ -61,8 +61,7 @@ fn contexts_come_and_go() {
     });
 }
 
-/// A context nobody used ends at once; so does one with I/O threads switched off, which inproc can do
-/// without.
+/// A context nobody used ends at once; so does one without I/O threads, which inproc does not need.
 #[test]
 fn contexts_may_stay_small() {
     Context::new().term().expect("term");

@@ -30,12 +30,12 @@ pub struct Status {
 /// How the good peer's messages begin. Others may send messages too: garbage can be a valid one.
 const GOOD: &[u8] = b"from the good peer";
 
-/// The role `victim`: binds a PULL, reads the messages of one good peer and checks their order. Arguments:
+/// The role `victim`: binds a PULL, reads the messages of the good peer and checks their order. Arguments:
 /// endpoint, handshake deadline in milliseconds, MAXMSGSIZE.
 pub fn victim(args: &[String]) {
     let number = |n: usize| args[n].parse::<i64>().expect("a number");
     let ctx = Context::new();
-    let pull = ctx.socket(PULL).with(HANDSHAKE_IVL, number(1) as i32);
+    let pull = ctx.socket(PULL).with(HANDSHAKE_IVL, number(1) as i32).with(BACKLOG, 4_000);
     pull.set_bytes(MAXMSGSIZE, &number(2).to_ne_bytes()).expect("MAXMSGSIZE");
     pull.bind(&args[0]).expect("bind");
     child::say(pull.endpoint());

@@ -171,6 +171,7 @@ fn connects_without_any(_: &[String]) {
     }
 }
 
+/// May fail with libzmq 4.3.4, which aborts when it cannot accept over ipc.
 #[test]
 fn connects_when_there_are_descriptors_again() {
     child::alone("connects_without_any", &[]);

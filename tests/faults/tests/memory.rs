@@ -85,6 +85,8 @@ fn fills_to_the_marks(args: &[String]) {
 }
 
 /// With a reader that stopped memory stays under (SNDHWM + RCVHWM) x (size + 64) + 2 MiB.
+///
+/// Over tcp libzmq 4.3.4 mostly fails by one message of 1 MiB.
 fn a_stopped_reader_is_bounded(transport: Transport) {
     for (mark, size) in [(1_000, 8), (1_000, 1_000), (100, 100_000), (10, 1 << 20), (100_000, 8)] {
         let args = [transport.wildcard(), mark.to_string(), size.to_string()];
@@ -153,6 +155,8 @@ fn publishes_to_the_deaf(args: &[String]) {
 }
 
 /// A subscriber that reads nothing costs its mark and no more, and takes nothing from the others.
+///
+/// libzmq 4.3.4 hangs in ctx_term at times, after the subscriber that was full has gone.
 fn a_deaf_subscriber_is_bounded(transport: Transport) {
     child::alone("publishes_to_the_deaf", &[&transport.wildcard()]);
 }

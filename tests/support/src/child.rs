@@ -27,7 +27,9 @@ use crate::{api, transport};
 pub type Role = fn(&[String]);
 
 /// How long a child may take for one line or to end.
-const DEADLINE: Duration = Duration::from_secs(60);
+fn deadline() -> Duration {
+    Duration::from_secs(crate::deadline::test_limit_s())
+}
 
 const ROLE: &str = "PINNACE_TEST_ROLE";
 const ARGS: &str = "PINNACE_TEST_ARGS";
@@ -142,7 +144,7 @@ impl Child {
         if let Some(line) = self.ahead.take() {
             return line;
         }
-        match self.lines.recv_timeout(DEADLINE) {
+        match self.lines.recv_timeout(deadline()) {
             Ok(line) => line,
             Err(_) => panic!("the child says nothing more:\n{}", self.autopsy()),
         }
@@ -177,7 +179,7 @@ impl Child {
     /// Waits for the end of the child.
     #[track_caller]
     pub fn ends(&mut self) -> ExitStatus {
-        self.ends_within(DEADLINE)
+        self.ends_within(deadline())
     }
 
     #[track_caller]

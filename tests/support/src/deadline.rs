@@ -10,6 +10,11 @@ pub const PATIENCE_MS: i32 = 20_000;
 /// How long the tests look when nothing is to come.
 pub const ABSENCE_MS: i32 = 150;
 
+/// How long one test may take; the long forms take longer.
+pub fn test_limit_s() -> u64 {
+    if crate::child::long() { 1_200 } else { 60 }
+}
+
 /// Runs a test's body on a thread of its own; panics when it takes longer than `seconds`.
 #[track_caller]
 pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send + 'static) -> T {

@@ -61,7 +61,7 @@ macro_rules! over {
         mod $module {
             $(#[test]
             fn $name() {
-                $crate::within(60, || super::$name($crate::Transport::$transport));
+                $crate::within($crate::deadline::test_limit_s(), || super::$name($crate::Transport::$transport));
             })*
         }
     };
