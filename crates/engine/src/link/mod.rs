@@ -116,6 +116,17 @@ struct Watching {
     write: bool,
 }
 
+impl Watching {
+    fn interest(&self) -> Option<Interest> {
+        match (self.read, self.write) {
+            (true, true) => Some(Interest::BOTH),
+            (true, false) => Some(Interest::READ),
+            (false, true) => Some(Interest::WRITE),
+            (false, false) => None,
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(
         fd: OwnedFd,
@@ -238,17 +249,18 @@ impl Link {
 
     /// Enters the poll set of its socket.
     pub(crate) fn register(&self, token: u64) -> Result<(), pinnace_sys::Errno> {
-        let _ = self.token.set(token);
         let mut watching = self.watching.lock();
         if self.is_broken() {
             return Ok(()); // What came behind the handshake broke the rules.
         }
-        watching.registered = true;
-        self.hub.poll_set().expect("a socket with a link has a poll set").poller.add(
-            &self.fd,
-            token,
-            Interest::READ,
-        )
+        // A caller may have used the link before this, and found it blocked or stalled.
+        let _ = self.token.set(token);
+        if let Some(interest) = watching.interest() {
+            let set = self.hub.poll_set().expect("a socket with a link has a poll set");
+            set.poller.add(&self.fd, token, interest)?;
+            watching.registered = true;
+        }
+        Ok(())
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -264,16 +276,11 @@ impl Link {
         if (watching.read, watching.write) == before || self.is_broken() {
             return;
         }
-        let interest = match (watching.read, watching.write) {
-            (true, true) => Interest::BOTH,
-            (true, false) => Interest::READ,
-            (false, true) => Interest::WRITE,
-            // A descriptor with nothing to look for would still report a hang-up, for ever.
-            (false, false) => {
-                let _ = set.poller.remove(&self.fd);
-                watching.registered = false;
-                return;
-            }
+        // A descriptor with nothing to look for would still report a hang-up, for ever.
+        let Some(interest) = watching.interest() else {
+            let _ = set.poller.remove(&self.fd);
+            watching.registered = false;
+            return;
         };
         // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
         // tick serves.

@@ -226,7 +226,6 @@ impl Reactor {
         let Some(connecter) = self.connecter(token) else { return };
         connecter.failures = 0;
         let (owner, endpoint) = (connecter.owner.clone(), connecter.endpoint.clone());
-        monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, &endpoint);
         let Some(ends) = connecter.ends.take() else {
             if let Some(id) = self.attach(&owner, shaken, &endpoint, token)
                 && let Some(connecter) = self.connecter(token)
@@ -241,6 +240,7 @@ impl Reactor {
         let link =
             Arc::new(Link::new(fd, owner.hub.clone(), io, ends.id, config, ends.outgoing, ends.incoming));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
+        monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, &endpoint);
         link.feed(&behind);
         if owner.hub.add_link(&link).is_err() {
             link.cut();

@@ -150,7 +150,6 @@ impl Reactor {
             Step::Wait => {}
             Step::Done(shaken) => {
                 let _ = self.io.poller().remove(&shaken.fd);
-                monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, endpoint);
                 self.attach(owner, *shaken, endpoint, accepted.listener);
             }
             Step::Lost(error) => {
@@ -192,6 +191,8 @@ impl Reactor {
         }
         let pipe = Pipe { tx, rx, far: Far::Link(Some(link.clone())), peer, up: true, ended: false };
         owner.hub.post(Mail::Attach(id, Box::new(pipe)));
+        // Who hears of it finds the pipe there at the socket's next call.
+        monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, endpoint);
         link.feed(&behind);
         if owner.hub.add_link(&link).is_err() {
             link.cut();
