@@ -274,8 +274,8 @@ impl Hub {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to clear: it would sleep on
-    /// if another did.
+    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to
+    /// clear: it would sleep on if another did.
     pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
         for one in ready {
             if one.token == WAKE_TOKEN {

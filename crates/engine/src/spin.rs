@@ -1,7 +1,8 @@
 //! How long it pays to look again and again before sleeping.
 //!
-//! Looking pays where another thread is about to bring what is waited for, and only if that thread has a processor to run on. Each
-//! success makes the next look longer, each failure shorter; now and then a look is tried all the same.
+//! Looking pays where another thread is about to bring what is waited for, and only if that thread has a
+//! processor to run on. Each success makes the next look longer, each failure shorter; now and then a look is
+//! tried all the same.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +48,8 @@ impl Spin {
     }
 }
 
-/// Whether this process may run on one processor only. Asked once: an affinity that changes later costs some microseconds.
+/// Whether this process may run on one processor only. Asked once: an affinity that changes later costs some
+/// microseconds.
 pub(crate) fn is_single_processor() -> bool {
     static SINGLE: OnceLock<bool> = OnceLock::new();
     *SINGLE.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count.get() == 1))

@@ -87,8 +87,9 @@ impl Consumer {
         }
     }
 
-    /// Lets a little more gather before looking again, after a look that found little: some 200 ns. Each look takes a cache line
-    /// from the producer's processor and costs both sides as much as several messages; for a producer on another processor only.
+    /// Lets a little more gather before looking again, after a look that found little: some 200 ns. Each look
+    /// takes a cache line from the producer's processor and costs both sides as much as several messages; for
+    /// a producer on another processor only.
     pub fn set_patient(&mut self) {
         self.patient = true;
     }

@@ -185,7 +185,8 @@ impl Consumer {
         messages
     }
 
-    /// Tells the producer what was written: all messages where all is, else those that were `passed` at least.
+    /// Tells the producer what was written: all messages where all is, else those that were `passed` at
+    /// least.
     fn account(&mut self, taken: usize, passed: u64) {
         let messages = if self.at == self.end { self.messages_to_end() } else { None };
         self.release(messages.unwrap_or(self.messages + passed), taken as u64);

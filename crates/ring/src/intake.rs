@@ -16,7 +16,10 @@ use crate::{Body, INLINE_MAX, NoMemory};
 
 /// Frames in one message that a peer may send.
 pub const MAX_PARTS: u32 = 1 << 20;
-/// Bytes in one message of several frames that a peer may send: as many times its largest frame, or this many.
+/// The largest command that a peer may send, in bytes: a subscription to a topic of 64 KiB.
+pub const COMMAND_MAX: u64 = 64 * 1024 + 16;
+/// Bytes in one message of several frames that a peer may send: as many times its largest frame, or this
+/// many.
 const MESSAGE_BODIES: u64 = 64;
 const MESSAGE_MIN: u64 = 16 << 20;
 /// Bytes that are read behind a large body, to find the next frame's head without a copy worth speaking of.
@@ -189,10 +192,11 @@ impl Intake {
             if body > self.max_body {
                 return Err(Refused::TooLarge(body));
             }
-            if body > INLINE_MAX as u64 {
-                if flags & COMMAND != 0 {
+            if flags & COMMAND != 0 {
+                if body > COMMAND_MAX {
                     return Err(Refused::TooLarge(body));
                 }
+            } else if body > INLINE_MAX as u64 {
                 if !self.start_body(flags, body as usize, messages)? {
                     return Ok(());
                 }

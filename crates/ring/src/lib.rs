@@ -45,7 +45,7 @@ pub use body::Body;
 pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};
 pub use gather::{Heads, SLICES};
-pub use intake::{Intake, MAX_PARTS, Refused, Verdict};
+pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::Producer;
 pub use queue::{Limits, queue};
 pub use record::{COMMAND, LONG, MORE};

@@ -56,8 +56,9 @@ pub(crate) struct ByConsumer {
 pub(crate) struct Shared {
     pub(crate) producer: Padded<ByProducer>,
     pub(crate) consumer: Padded<ByConsumer>,
-    /// The consumer has seen the queue empty and waits to be told. The producer reads it for each message, and it changes
-    /// seldom: on a line that the consumer writes for each message it would cost most of the way.
+    /// The consumer has seen the queue empty and waits to be told. The producer reads it for each message,
+    /// and it changes seldom: on a line that the consumer writes for each message it would cost most of the
+    /// way.
     pub(crate) parked: Padded<AtomicBool>,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
     /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.

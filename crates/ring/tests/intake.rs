@@ -4,7 +4,7 @@ mod common;
 
 use common::peer::{Expected, Way, expect, on_command, put};
 use common::{drain, frame_size, pattern, write};
-use pinnace_ring::{COMMAND, INLINE_MAX, Intake, LONG, Limits, MAX_PARTS, MORE, Refused, queue};
+use pinnace_ring::{COMMAND, COMMAND_MAX, INLINE_MAX, Intake, LONG, Limits, MAX_PARTS, MORE, Refused, queue};
 use proptest::prelude::*;
 
 const NO_LIMIT: Limits = Limits { messages: 0, ahead_bytes: 0 };
@@ -65,7 +65,7 @@ fn bad() -> impl Strategy<Value = Option<Sent>> {
     prop_oneof![
         4 => Just(None),
         1 => (MAX_BODY + 1..u64::MAX).prop_map(move |claims| frame(100, None, Some(claims))),
-        1 => Just(frame(9, Some(b'K'), Some(INLINE_MAX as u64 + 1))),
+        1 => Just(frame(9, Some(b'K'), Some(COMMAND_MAX + 1))),
         1 => Just(frame(9, Some(b'R'), None)),
     ]
 }

@@ -9,6 +9,9 @@ use support::api::*;
 use support::*;
 
 /// Every stable symbol of libzmq is there, looked up as the dynamic linker would.
+/// No test sleeps.
+const NEVER_CALLED: [&str; 1] = ["zmq_sleep"];
+
 #[test]
 fn every_symbol_is_exported() {
     // SAFETY: loads the library once more, which is the same one.
@@ -20,10 +23,10 @@ fn every_symbol_is_exported() {
             let name = std::ffi::CString::new(**name).expect("no NUL");
             libc::dlsym(library, name.as_ptr()).is_null()
         };
-        SYMBOLS.iter().filter(lacks).collect()
+        SYMBOLS.iter().chain(&NEVER_CALLED).filter(lacks).collect()
     };
     assert!(missing.is_empty(), "missing: {missing:?}");
-    assert_eq!(SYMBOLS.len(), 70);
+    assert_eq!(SYMBOLS.len() + NEVER_CALLED.len(), 70);
 }
 
 #[test]

@@ -110,8 +110,8 @@ impl Link {
         self.tx.lock().shut
     }
 
-    /// Writes what a sender left behind and has not written since the last call, or in any case at the `last`. True: the link
-    /// is in use.
+    /// Writes what a sender left behind and has not written since the last call, or in any case at the
+    /// `last`. True: the link is in use.
     pub(crate) fn flush_left(&self, last: bool) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
         let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;

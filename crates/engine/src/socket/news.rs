@@ -80,8 +80,8 @@ impl Core {
         }
     }
 
-    /// Nothing can be sent into the pipe any more. It goes when `Mail::Ended` has said that nobody else holds it, and all
-    /// that came in was received.
+    /// Nothing can be sent into the pipe any more. It goes when `Mail::Ended` has said that nobody else holds
+    /// it, and all that came in was received.
     pub(super) fn end_pipe(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
         if !matches!(pipe.far, Far::Socket { .. }) {

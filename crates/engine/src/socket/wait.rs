@@ -65,8 +65,9 @@ impl Waiter {
         }
     }
 
-    /// Looks for mail for a few microseconds, with growing pauses, so that a peer in the same process that is about to send needs
-    /// no system call, and what it sends meanwhile comes as a batch. How long, past success decides; never on a single processor.
+    /// Looks for mail for a few microseconds, with growing pauses, so that a peer in the same process that is
+    /// about to send needs no system call, and what it sends meanwhile comes as a batch. How long, past
+    /// success decides; never on a single processor.
     fn spin(&self) -> bool {
         let rounds = self.hub.spin.rounds();
         for round in 0..rounds {
@@ -87,10 +88,11 @@ impl Waiter {
         self.observed = self.hub.reads();
     }
 
-    /// Waits until there may be something new since `observe`. WouldBlock: the deadline has come; Interrupted: a signal was
-    /// handled.
+    /// Waits until there may be something new since `observe`. WouldBlock: the deadline has come;
+    /// Interrupted: a signal was handled.
     ///
-    /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings news.
+    /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings
+    /// news.
     pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         if self.hub.poll_set().is_none() && self.spin() {
             return Ok(());
