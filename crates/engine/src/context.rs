@@ -64,7 +64,7 @@ impl Context {
 
     /// The context behind a handle; Fault where there is none, and `None` where it is a forked parent's.
     pub fn from_raw(raw: usize) -> Result<Option<Context>, Error> {
-        let handle = CONTEXTS.from_raw(raw).ok_or(Error::Fault)?;
+        let handle = CONTEXTS.handle(raw).ok_or(Error::Fault)?;
         match CONTEXTS.lock(handle) {
             Ok(context) => Ok(Some(context.clone())),
             Err(Dead::Inherited) => Ok(None),
@@ -74,7 +74,7 @@ impl Context {
 
     /// Takes the handle out of use: of several that terminate, one goes on.
     pub fn forget_raw(raw: usize) {
-        if let Some(handle) = CONTEXTS.from_raw(raw) {
+        if let Some(handle) = CONTEXTS.handle(raw) {
             let _ = CONTEXTS.remove(handle);
         }
     }

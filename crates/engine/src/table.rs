@@ -118,7 +118,7 @@ impl<T> Table<T> {
 
     /// The handle that a number stands for, if it has the form of one.
     #[inline(always)]
-    pub(crate) fn from_raw(&self, raw: usize) -> Option<Handle> {
+    pub(crate) fn handle(&self, raw: usize) -> Option<Handle> {
         if raw & 15 != self.tag || raw >> 48 != 0 {
             return None;
         }

@@ -117,7 +117,7 @@ impl Producer {
     /// Whether the number of messages is a multiple of 64: an occasion to look at the clock.
     #[inline(always)]
     pub fn is_64th(&self) -> bool {
-        self.messages % 64 == 0
+        self.messages.is_multiple_of(64)
     }
 
     /// All bytes pushed so far, as they are on the wire.

@@ -33,8 +33,6 @@ use crate::socket::Waiter;
 use rx::Rx;
 use tx::Tx;
 
-pub(crate) use rx::ReadOutcome;
-
 /// Bytes that a sender lets gather before it writes them.
 const BATCH_BYTES: u64 = 64 * 1024;
 /// How long a sender lets messages gather while more keep coming.

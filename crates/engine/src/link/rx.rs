@@ -86,12 +86,10 @@ impl Link {
     }
 
     /// Reads for a receiver that has nothing: if that finds nothing, the next one waits to be told.
-    pub(crate) fn try_read(&self) -> ReadOutcome {
-        let outcome = self.read();
-        if outcome != ReadOutcome::Some {
+    pub(crate) fn try_read(&self) {
+        if self.read() != ReadOutcome::Some {
             self.read_pays.store(false, Ordering::Relaxed);
         }
-        outcome
     }
 
     /// One system call: how many bytes it gave, and how many it could have given.

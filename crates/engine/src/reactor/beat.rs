@@ -14,6 +14,9 @@ use crate::link::Link;
 use crate::options::Options;
 use crate::pipe::PipeId;
 
+/// A look so much later than it should be says nothing about the peer.
+const LATE: Duration = Duration::from_millis(5);
+
 /// What is looked after for one connection.
 pub(super) struct Beat {
     link: Arc<Link>,
@@ -85,6 +88,8 @@ impl Beat {
             let waited = (now + self.timeout).saturating_duration_since(by);
             if quiet < waited {
                 self.answer_by = None;
+            } else if now > by + LATE {
+                self.answer_by = Some(now + self.timeout); // It is this thread that was kept from running.
             } else if by <= now {
                 return false;
             }

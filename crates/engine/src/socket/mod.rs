@@ -95,7 +95,7 @@ impl Socket {
     /// tells.
     #[inline(always)]
     pub fn from_raw(raw: usize) -> Option<Socket> {
-        SOCKETS.from_raw(raw).map(Socket)
+        SOCKETS.handle(raw).map(Socket)
     }
 
     #[inline(always)]

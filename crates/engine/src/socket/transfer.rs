@@ -97,17 +97,14 @@ impl Socket {
         }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         waiter.flush();
-        let mut hopeful = true;
+        waiter.observe();
+        waiter.read_eagerly();
         loop {
-            if !(hopeful && waiter.read_eagerly()) && !hopeful {
-                waiter.wait(deadline)?;
-            }
-            hopeful = false;
-            waiter.observe();
             match self.try_recv(sink) {
-                Err(Error::WouldBlock) => {}
+                Err(Error::WouldBlock) => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
+            waiter.observe();
         }
     }
 

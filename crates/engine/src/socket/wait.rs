@@ -11,7 +11,6 @@ use pinnace_sys::poll::Ready;
 use super::Core;
 use crate::error::Error;
 use crate::hub::Hub;
-use crate::link::ReadOutcome;
 use crate::reactor::Io;
 
 /// Waits for news of one socket.
@@ -38,16 +37,13 @@ impl Waiter {
         self.hub.for_each_link(|link| link.flush_gathered());
     }
 
-    /// Reads without being told that there is something, where that has paid off lately. True: there was
-    /// something.
-    pub(crate) fn read_eagerly(&self) -> bool {
-        let Some(link) = self.hub.only_link() else { return false };
-        if self.hub.has_descriptor() || !link.reading_pays() || !self.hub.lease.enter(&self.io, &self.hub) {
-            return false;
+    /// Reads without being told that there is something, where that has paid off lately.
+    pub(crate) fn read_eagerly(&self) {
+        let Some(link) = self.hub.only_link() else { return };
+        if !self.hub.has_descriptor() && link.reading_pays() && self.hub.lease.enter(&self.io, &self.hub) {
+            link.try_read();
+            self.hub.lease.leave(&self.io, &self.hub);
         }
-        let outcome = link.try_read();
-        self.hub.lease.leave(&self.io, &self.hub);
-        outcome == ReadOutcome::Some
     }
 
     /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
