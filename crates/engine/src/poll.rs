@@ -65,13 +65,13 @@ pub fn poll(items: &mut [PollItem<'_>], timeout: Option<Duration>) -> Result<usi
     }
 }
 
-/// Finds out what is ready, and waits for nothing.
+/// Finds out what is ready, and waits for nothing. Descriptors come first: one of them may be a socket's own
+/// (ZMQ_FD), and is no longer readable once that socket was asked.
 fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
-    for item in items.iter_mut() {
-        match item.source {
-            Source::Socket(socket) => item.revents = socket.events()? & item.events,
-            Source::Fd(fd) => fds.push(Polled { fd, events: to_system(item.events), revents: 0 }),
+    for item in items.iter() {
+        if let Source::Fd(fd) = item.source {
+            fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
         }
     }
     if !fds.is_empty() {
@@ -82,11 +82,10 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     }
     let mut found = fds.iter();
     for item in items.iter_mut() {
-        if let Source::Fd(_) = item.source
-            && let Some(polled) = found.next()
-        {
-            item.revents = from_system(polled.revents, item.events);
-        }
+        item.revents = match item.source {
+            Source::Socket(socket) => socket.events()? & item.events,
+            Source::Fd(_) => found.next().map_or(0, |polled| from_system(polled.revents, item.events)),
+        };
     }
     Ok(items.iter().filter(|item| item.revents != 0).count())
 }

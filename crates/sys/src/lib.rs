@@ -25,3 +25,8 @@ pub mod wake;
 
 pub use rustix::io::Errno;
 pub use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// What the last call of the C library failed with.
+fn last_error() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
+}

@@ -71,8 +71,7 @@ fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
     if result == 0 {
         return Ok(());
     }
-    let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
-    Err(Errno::from_raw_os_error(error))
+    Err(crate::last_error())
 }
 
 fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {

@@ -1,7 +1,6 @@
 //! Readiness of many descriptors (epoll(7)) and of a few (poll(2)).
 
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{self, Timespec, epoll};
@@ -36,6 +35,8 @@ pub struct Ready {
 /// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered).
 pub struct Poller(OwnedFd);
 
+/// There is something to read (poll(2)).
+const POLLIN: i16 = libc::POLLIN;
 /// Events that one wait reports at most.
 const BATCH: usize = 64;
 
@@ -56,18 +57,28 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a
-    /// time-out.
+    /// Waits until something is ready, at most `timeout` (to the next millisecond, from one on); `ready`
+    /// holds what is, and is empty after a time-out.
     pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.clear();
-        let mut events = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
-        let timeout = timeout.map(timespec);
-        let (events, _) = epoll::wait(&self.0, &mut events, timeout.as_ref())?;
-        ready.extend(events.iter().map(|event| {
-            let flags = event.flags;
+        let mut millis = timeout
+            .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+        if let Some(timeout) = timeout.filter(|timeout| millis == 1 && timeout.subsec_micros() < 1_000) {
+            let own = &mut [Polled { fd: self.0.as_fd(), events: POLLIN, revents: 0 }];
+            poll(own, Some(timeout))?;
+            millis = 0;
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        // SAFETY: the kernel writes at most BATCH events.
+        let count = unsafe {
+            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as libc::c_int, millis)
+        };
+        let count = usize::try_from(count).map_err(|_| crate::last_error())?;
+        ready.extend(events[..count].iter().map(|event| {
+            let (token, flags) = (event.u64, epoll::EventFlags::from_bits_retain(event.events));
             let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
             Ready {
-                token: event.data.u64(),
+                token,
                 readable: broken || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
                 writable: broken || flags.contains(epoll::EventFlags::OUT),
             }
