@@ -78,6 +78,9 @@ pub(crate) struct Hub {
     links: Mutex<Links>,
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
+    /// The end of the last write of any of the links, by the links' clock: a message that comes soon after is
+    /// not alone, and in a tight loop over many links each would cost a system call.
+    pub(crate) last_write: AtomicU64,
     monitored: AtomicBool,
     monitor: Mutex<Option<Monitor>>,
     /// Held while the frames of one event are sent.

@@ -15,8 +15,8 @@ mod tx;
 mod v1;
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -35,10 +35,11 @@ use tx::Tx;
 
 /// Bytes that a sender lets gather before it writes them.
 const BATCH_BYTES: u64 = 64 * 1024;
-/// How long a sender lets messages gather while more keep coming.
-const FLUSH_AGE: Duration = Duration::from_micros(100);
-/// A message that comes this long after the last write is alone, and is written at once.
-const LONE_GAP: Duration = Duration::from_micros(3);
+/// How long a sender lets messages gather while more keep coming, in nanoseconds.
+const FLUSH_AGE: u64 = 100_000;
+/// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
+/// once.
+const LONE_GAP: u64 = 3_000;
 /// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
 /// how long at most.
 const PACE_BYTES: u64 = 512 * 1024;
@@ -96,8 +97,7 @@ pub struct Link {
     pacing_fails: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
-    started: Instant,
-    /// Nanoseconds from `started` to the end of the last write, and to the last read.
+    /// The end of the last write, and the last read, by `clock`.
     last_write: AtomicU64,
     last_read: AtomicU64,
     /// Counts writes, and those that the I/O thread knows of.
@@ -112,6 +112,12 @@ struct Watching {
     registered: bool,
     read: bool,
     write: bool,
+}
+
+/// Nanoseconds since the first call.
+fn clock() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed().as_nanos() as u64
 }
 
 impl Watching {
@@ -152,9 +158,8 @@ impl Link {
             deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
-            started: Instant::now(),
             last_write: AtomicU64::new(0),
-            last_read: AtomicU64::new(0),
+            last_read: AtomicU64::new(clock()),
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
@@ -201,8 +206,10 @@ impl Link {
 
     #[cold]
     fn is_due(&self, first: bool) -> bool {
-        let waited = self.now().saturating_sub(self.last_write.load(Ordering::Relaxed));
-        if waited >= if first { LONE_GAP } else { FLUSH_AGE }.as_nanos() as u64 {
+        let now = clock();
+        let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
+        let gap = now.saturating_sub(self.hub.last_write.load(Ordering::Relaxed));
+        if if first { gap >= LONE_GAP } else { age >= FLUSH_AGE } {
             return true;
         }
         self.gathering.store(true, Ordering::Relaxed);
@@ -217,13 +224,9 @@ impl Link {
         }
     }
 
-    fn now(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
-    }
-
     /// Nanoseconds since bytes were last read.
     pub(crate) fn quiet_for(&self) -> Duration {
-        Duration::from_nanos(self.now().saturating_sub(self.last_read.load(Ordering::Relaxed)))
+        Duration::from_nanos(clock().saturating_sub(self.last_read.load(Ordering::Relaxed)))
     }
 
     /// Within which time the peer has promised to be heard of again.

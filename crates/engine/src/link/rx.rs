@@ -7,8 +7,8 @@ use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, Version};
 
-use super::Link;
 use super::v1::FromV1;
+use super::{Link, clock};
 use crate::hub::Mail;
 
 /// Bytes that one call reads at most, so that nobody is held up for long.
@@ -135,7 +135,7 @@ impl Link {
     }
 
     fn after_read(&self, intake: &mut Intake) -> Result<(), Errno> {
-        self.last_read.store(self.now(), Ordering::Relaxed);
+        self.last_read.store(clock(), Ordering::Relaxed);
         match intake.parse(|body| self.on_command(body)) {
             Ok(told) => {
                 if told {

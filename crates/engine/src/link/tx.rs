@@ -6,7 +6,7 @@ use pinnace_zmtp::{Version, command, frame, subscription, v1};
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
-use super::Link;
+use super::{Link, clock};
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 1 << 20;
@@ -93,7 +93,9 @@ impl Link {
             self.gathering.store(true, Ordering::Relaxed);
             self.be_watched(); // Whoever wrote may have other things to do; the rest is not forgotten.
         }
-        self.last_write.store(self.now(), Ordering::Relaxed);
+        let now = clock();
+        self.last_write.store(now, Ordering::Relaxed);
+        self.hub.last_write.store(now, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
     }
