@@ -24,6 +24,8 @@ pub(super) struct Beat {
     timeout: Duration,
     ttl_ds: u16,
     next_ping: Option<Instant>,
+    /// When the PING was sent that an answer is awaited for.
+    pinged_at: Instant,
     /// When bytes have to have come, since the last PING.
     answer_by: Option<Instant>,
 }
@@ -53,7 +55,7 @@ impl Reactor {
     fn begin(&mut self, link: Arc<Link>, interval: Option<Duration>, timeout: Duration, ttl_ds: u16) {
         let now = Instant::now();
         let next_ping = interval.map(|interval| now + interval);
-        let beat = Beat { link, interval, timeout, ttl_ds, next_ping, answer_by: None };
+        let beat = Beat { link, interval, timeout, ttl_ds, next_ping, pinged_at: now, answer_by: None };
         let token = self.io.token();
         self.timers.set(token, beat.next(now));
         self.entries.insert(token, Entry::Beat(Box::new(beat)));
@@ -85,8 +87,8 @@ impl Beat {
             return false;
         }
         if let Some(by) = self.answer_by {
-            let waited = (now + self.timeout).saturating_duration_since(by);
-            if quiet < waited {
+            let heard_at = Instant::now().checked_sub(quiet);
+            if heard_at.is_some_and(|heard_at| heard_at > self.pinged_at) {
                 self.answer_by = None;
             } else if now > by + LATE {
                 self.answer_by = Some(now + self.timeout); // It is this thread that was kept from running.
@@ -99,11 +101,12 @@ impl Beat {
         {
             let mut ping = Vec::new();
             command::encode_ping(self.ttl_ds, b"", &mut ping);
-            self.link.send_control(&ping);
             self.next_ping = Some(now + interval);
             if !self.timeout.is_zero() && self.answer_by.is_none() {
+                self.pinged_at = Instant::now();
                 self.answer_by = Some(now + self.timeout);
             }
+            self.link.send_control(&ping);
         }
         true
     }
