@@ -84,7 +84,7 @@ pub struct Link {
     watching: Mutex<Watching>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
-    /// The kernel takes no more for now; the poll set tells when it does.
+    /// The kernel takes no more; the poll set tells when it does again.
     blocked: AtomicBool,
     /// Messages were committed since the last write began.
     gathering: AtomicBool,

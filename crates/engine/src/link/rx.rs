@@ -28,7 +28,7 @@ pub(super) struct Rx {
 pub(crate) enum ReadOutcome {
     /// Bytes.
     Some,
-    /// Nothing, for now.
+    /// Nothing: EAGAIN.
     None,
     /// The queue is full, or the connection has ended.
     Stopped,

@@ -30,9 +30,9 @@ pub(super) struct Tx {
 enum Round {
     /// The queue is empty.
     Empty,
-    /// The kernel takes no more for now.
+    /// The kernel takes no more: EAGAIN.
     Blocked,
-    /// There may be more; it was enough for now.
+    /// A round's share was written; there may be more.
     Enough,
     Failed,
 }
