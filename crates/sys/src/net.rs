@@ -105,6 +105,11 @@ pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Sets a connected local socket's buffers; one that was accepted has not got them from the one that listens.
+pub fn tune_local(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
+    buffers(fd, setup)
+}
+
 /// A listening TCP socket. `dual`: an IPv6 wildcard also takes IPv4 connections.
 pub fn listen_tcp(address: &SocketAddr, dual: bool, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = tcp_socket(address, setup)?;

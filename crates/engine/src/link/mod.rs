@@ -33,8 +33,9 @@ use crate::socket::Waiter;
 use rx::Rx;
 use tx::Tx;
 
-/// Bytes that a sender lets gather before it writes them.
-const BATCH_BYTES: u64 = 64 * 1024;
+/// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
+/// more than to move some ten KiB.
+const BATCH_BYTES: u64 = 384 * 1024;
 /// How long a sender lets messages gather while more keep coming, in nanoseconds.
 const FLUSH_AGE: u64 = 100_000;
 /// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
@@ -42,7 +43,7 @@ const FLUSH_AGE: u64 = 100_000;
 const LONE_GAP: u64 = 3_000;
 /// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
 /// how long at most.
-const PACE_BYTES: u64 = 512 * 1024;
+const PACE_BYTES: u64 = 768 * 1024;
 const PACE_TIME: Duration = Duration::from_millis(2);
 /// Bytes that a link may have taken ahead of the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;

@@ -94,7 +94,17 @@ pub(crate) fn setup(options: &Options) -> Setup {
     }
 }
 
+/// SO_SNDBUF of local connections where ZMQ_SNDBUF leaves it open, in bytes. The kernel's own 208 KiB hold less than
+/// two writes of ours, so that both sides would sleep and wake by turns; it caps this at net.core.wmem_max
+/// (socket(7)).
+const LOCAL_SEND_BUFFER: usize = 1 << 20;
+
 /// Makes a connection fit for messages.
 pub(crate) fn tune(fd: &OwnedFd, endpoint: &str, options: &Options) -> Result<(), Errno> {
-    if endpoint.starts_with("tcp://") { net::tune_tcp(fd, &setup(options)) } else { Ok(()) }
+    let mut setup = setup(options);
+    if endpoint.starts_with("tcp://") {
+        return net::tune_tcp(fd, &setup);
+    }
+    setup.send_buffer.get_or_insert(LOCAL_SEND_BUFFER);
+    net::tune_local(fd, &setup)
 }
