@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use pinnace_sys::fork;
+use pinnace_sys::{barrier, fork};
 use pinnace_zmtp::SocketType;
 
 use crate::context_options::ContextOptions;
@@ -46,6 +46,7 @@ impl Context {
     /// A context with no threads yet: they start with the first socket.
     pub fn new() -> Result<Context, Error> {
         fork::watch();
+        barrier::prepare();
         Ok(Context(Arc::new(Inner {
             options: Mutex::default(),
             ios: Mutex::default(),
@@ -68,7 +69,7 @@ impl Context {
         match CONTEXTS.lock(handle) {
             Ok(context) => Ok(Some(context.clone())),
             Err(Dead::Inherited) => Ok(None),
-            Err(Dead::Gone) => Err(Error::Fault),
+            Err(Dead::Gone | Dead::Entered) => Err(Error::Fault),
         }
     }
 

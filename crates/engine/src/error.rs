@@ -26,6 +26,8 @@ pub enum Error {
     NotSocket,
     /// The caller's: a context or a message that is none (EFAULT).
     Fault,
+    /// The caller's: a call on a socket out of another call on it, by the same thread (EDEADLK).
+    Reentered,
     /// The caller's: this socket type does not do that, or not yet (ENOTSUP).
     NotSupported,
     /// The caller's: not now, by the pattern's rules (EFSM).
@@ -59,6 +61,7 @@ impl Error {
             Error::Invalid => Errno::INVAL,
             Error::NotSocket => Errno::NOTSOCK,
             Error::Fault => Errno::FAULT,
+            Error::Reentered => Errno::DEADLK,
             Error::NotSupported => Errno::NOTSUP,
             Error::Transport => Errno::PROTONOSUPPORT,
             Error::NoEndpoint => Errno::NOENT,
@@ -98,6 +101,7 @@ impl fmt::Display for Error {
             Error::Invalid => "an argument is not valid",
             Error::NotSocket => "not a socket, or closed",
             Error::Fault => "not a context or message that can be used",
+            Error::Reentered => "called out of another call on the same socket",
             Error::NotSupported => "not supported by this socket",
             Error::State => "the socket's state does not allow this now",
             Error::Transport => "unknown transport",

@@ -8,8 +8,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use pinnace_ring::{BiasedGuard, BiasedLock};
 use pinnace_sys::fork;
+
+use crate::error::Error;
 
 /// Slots in a chunk, and chunks: 2^20 slots in all.
 const CHUNK: usize = 256;
@@ -31,13 +34,25 @@ pub(crate) enum Dead {
     Gone,
     /// It was made before a fork, and is the parent's.
     Inherited,
+    /// This very thread has it locked: the engine has called the caller's code, which called back.
+    Entered,
+}
+
+/// For a socket's handle.
+impl From<Dead> for Error {
+    fn from(dead: Dead) -> Error {
+        match dead {
+            Dead::Gone | Dead::Inherited => Error::NotSocket,
+            Dead::Entered => Error::Reentered,
+        }
+    }
 }
 
 /// On cache lines of its own: neighbours are used by other threads.
 #[repr(align(128))]
 struct Slot<T> {
     fork: AtomicU32,
-    held: Mutex<Held<T>>,
+    held: BiasedLock<Held<T>>,
 }
 
 pub(crate) struct Held<T> {
@@ -80,7 +95,7 @@ impl<T> Table<T> {
         let chunk = self.chunks.get(index as usize / CHUNK)?;
         let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| Slot::empty()).collect());
         let slot = &chunk[index as usize % CHUNK];
-        let mut held = slot.held.lock();
+        let mut held = slot.held.lock().ok()?;
         slot.fork.store(fork::generation(), Ordering::Relaxed);
         held.generation = (held.generation + 1) % GENERATIONS;
         held.content = Some(content);
@@ -94,7 +109,7 @@ impl<T> Table<T> {
         if slot.fork.load(Ordering::Relaxed) != fork::generation() {
             return Err(Dead::Inherited);
         }
-        let held = slot.held.lock();
+        let held = slot.held.lock().map_err(|_| Dead::Entered)?;
         if held.generation != handle.generation || held.content.is_none() {
             return Err(Dead::Gone);
         }
@@ -104,6 +119,9 @@ impl<T> Table<T> {
     /// Takes the content out; the handle is dead from now on.
     pub(crate) fn remove(&'static self, handle: Handle) -> Result<T, Dead> {
         let content = self.lock(handle)?.0.content.take().ok_or(Dead::Gone)?;
+        if let Some(slot) = self.slot(handle.index) {
+            slot.held.leave_to_others();
+        }
         if let Some(mut free) = self.free.try_lock() {
             free.push(handle.index);
         }
@@ -128,12 +146,12 @@ impl<T> Table<T> {
 
 impl<T> Slot<T> {
     fn empty() -> Slot<T> {
-        Slot { fork: AtomicU32::new(0), held: Mutex::new(Held { generation: 0, content: None }) }
+        Slot { fork: AtomicU32::new(0), held: BiasedLock::new(Held { generation: 0, content: None }) }
     }
 }
 
 /// The locked content of a slot.
-pub(crate) struct Locked<T: 'static>(MutexGuard<'static, Held<T>>);
+pub(crate) struct Locked<T: 'static>(BiasedGuard<'static, Held<T>>);
 
 impl<T> std::ops::Deref for Locked<T> {
     type Target = T;

@@ -4,7 +4,7 @@ use crate::Body;
 use crate::queue::{Limits, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
 use crate::segment::Segment;
-use crate::sync::{Arc, Ordering, fence, in_one_order};
+use crate::sync::{Arc, Ordering, fence, heavy};
 
 /// A frame as it is handed to its reader.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Consumer {
         if self.patient && std::mem::take(&mut self.found_little) {
             (0..PATIENCE).for_each(|_| std::hint::spin_loop());
         }
-        let published = self.shared.producer.0.published.load(Ordering::SeqCst); // PUBLISH, PARK
+        let published = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
         if published == self.read_to_end {
             return false;
         }
@@ -226,11 +226,11 @@ impl Consumer {
         if self.has_frame() {
             return false;
         }
-        // PARK: a swap costs what such a store does, and loom sees that it comes behind the producer's.
-        self.shared.parked.0.swap(true, Ordering::SeqCst);
-        in_one_order();
+        // A store would do; but of an exchange loom, too, knows that it comes behind the producer's.
+        self.shared.parked.0.swap(true, Ordering::AcqRel);
+        heavy(); // PARK
         if self.has_frame() {
-            self.shared.parked.0.store(false, Ordering::SeqCst);
+            self.shared.parked.0.store(false, Ordering::Relaxed);
             return false;
         }
         true

@@ -11,7 +11,10 @@
 //!   lost;
 //! - memory that cannot be had is an error ([`NoMemory`]), never an abort.
 //!
-//! What it does not: it blocks nobody and wakes nobody. It tells its caller whom to wake.
+//! What it does not: a queue blocks nobody and wakes nobody. It tells its caller whom to wake.
+//!
+//! Beside it are where threads sleep ([`EventCount`]) and a lock for what one thread uses mostly
+//! ([`BiasedLock`]).
 //!
 //! ```
 //! use pinnace_ring::{queue, Frame, Limits};
@@ -25,6 +28,7 @@
 //! assert_eq!(text.as_deref(), Some(&b"hello"[..]));
 //! ```
 
+mod biased;
 mod body;
 mod consumer;
 mod event;
@@ -39,8 +43,11 @@ mod sync;
 mod word;
 
 #[cfg(all(test, loom))]
+mod loom_lock_tests;
+#[cfg(all(test, loom))]
 mod loom_tests;
 
+pub use biased::{BiasedGuard, BiasedLock, Reentered};
 pub use body::Body;
 pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};

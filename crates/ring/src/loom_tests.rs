@@ -11,9 +11,13 @@ use crate::{Body, Consumer, EventCount, Limits, MORE, Producer, queue};
 /// Interleavings with more forced switches than this are left out.
 const SWITCHES: usize = 4;
 
-fn model(test: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn model(test: impl Fn() + Sync + Send + 'static) {
+    model_of(SWITCHES, test);
+}
+
+pub(crate) fn model_of(switches: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(SWITCHES);
+    builder.preemption_bound = Some(switches);
     builder.check(test);
 }
 

@@ -3,7 +3,7 @@
 use crate::queue::{Limits, Shared, drop_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, Ordering, fence, in_one_order};
+use crate::sync::{Arc, Ordering, fence, light};
 use crate::{Body, NoMemory};
 
 /// Messages in flight from which on the next segment is larger than the last.
@@ -178,7 +178,7 @@ impl Producer {
         self.publish(1)
     }
 
-    /// As `commit`, for a consumer that is looked after otherwise: it costs no fence, and tells nothing.
+    /// As `commit`, for a consumer that is looked after otherwise: it tells nothing.
     #[inline(always)]
     pub fn commit_quietly(&mut self) {
         self.messages += 1;
@@ -196,10 +196,10 @@ impl Producer {
         let line = &self.shared.producer.0;
         line.messages_reach.store(self.mark.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
-        line.published.swap(self.mark.written, Ordering::SeqCst); // PUBLISH, PARK
-        in_one_order();
+        line.published.store(self.mark.written, Ordering::Release); // PUBLISH
+        light(); // PARK
         let parked = &self.shared.parked.0;
-        parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst)
+        parked.load(Ordering::Relaxed) && parked.swap(false, Ordering::AcqRel)
     }
 
     /// What was written so far ends a message.

@@ -3,8 +3,8 @@
 //! Synchronisation, by name:
 //! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer
 //!   loads it with acquire before it reads any of them.
-//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer exchanges `published`,
-//!   then looks at `parked`. Both are sequentially consistent, so that at least one of them sees the other.
+//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer stores `published`, then
+//!   looks at `parked`. A heavy and a light barrier lie in between, so that at least one of them sees the other.
 //! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`,
 //!   then, each time it has consumed half the mark, fences and looks at `wants_room`.
 //! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer

@@ -1,5 +1,5 @@
-//! The atomics this room is built on: the standard library's, or loom's when its model checker runs the
-//! tests.
+//! The atomics, the mutex and the barriers this room is built on: the ordinary ones, or loom's when its model checker
+//! runs the tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -7,18 +7,39 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use pinnace_sys::barrier::{heavy, is_lopsided, light};
+
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Stands between a sequentially consistent write and the read that must not pass it. Such accesses need
-/// nothing more; loom takes them for release and acquire, and only its fences for what they are.
-#[inline(always)]
-pub(crate) fn in_one_order() {
+/// Opens a mutex and goes in.
+pub(crate) fn enter<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(not(loom))]
+    return mutex.lock();
     #[cfg(loom)]
+    return mutex.lock().unwrap();
+}
+
+/// What a light and a heavy barrier promise together, two fences do.
+#[cfg(loom)]
+pub(crate) fn light() {
     fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn heavy() {
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn is_lopsided() -> bool {
+    true
 }
 
 /// Keeps what it holds on cache lines of its own. Two lines, since the processor fetches them in pairs.

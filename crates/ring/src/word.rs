@@ -21,6 +21,21 @@ impl Word {
         self.value.load(Ordering::SeqCst)
     }
 
+    #[inline(always)]
+    pub(crate) fn load_relaxed(&self) -> u32 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn load_acquire(&self) -> u32 {
+        self.value.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, value: u32, order: Ordering) {
+        self.value.store(value, order);
+    }
+
     /// Makes it another.
     pub(crate) fn bump(&self) {
         self.value.fetch_add(1, Ordering::SeqCst);

@@ -1,9 +1,9 @@
 //! System calls: all that is Linux lives here.
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), network interfaces ([`interfaces`]) and what a fork does to us ([`fork`]). They return
-//! the kernel's error numbers ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes
-//! on exec.
+//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]) and what a
+//! fork does to us ([`fork`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No call
+//! raises SIGPIPE; every descriptor closes on exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};
@@ -16,6 +16,7 @@
 //! # Ok::<(), pinnace_sys::Errno>(())
 //! ```
 
+pub mod barrier;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;
@@ -29,4 +30,11 @@ pub use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// What the last call of the C library failed with.
 fn last_error() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
+}
+
+/// Tells the threads of this process that live at the same time apart; never 0. It is an address.
+#[inline(always)]
+pub fn thread_id() -> usize {
+    // SAFETY: it has no conditions (pthread_self(3)).
+    unsafe { libc::pthread_self() as usize }
 }

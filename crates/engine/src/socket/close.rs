@@ -1,10 +1,11 @@
 //! The end of a socket: its handle is dead at once, what it accepted is sent by the I/O thread.
 
-use super::{SOCKETS, Socket, is_inherited};
+use super::{SOCKETS, Socket};
 use crate::error::Error;
 use crate::monitor;
 use crate::pipe::PipeId;
 use crate::reactor::Command;
+use crate::table::Dead;
 
 impl Socket {
     /// Closes the socket. Blocked calls on it return NotSocket. In a forked child it does nothing to the
@@ -12,8 +13,8 @@ impl Socket {
     pub fn close(self) -> Result<(), Error> {
         let mut core = match SOCKETS.remove(self.0) {
             Ok(core) => core,
-            Err(dead) if is_inherited(dead) => return Ok(()),
-            Err(_) => return Err(Error::NotSocket),
+            Err(Dead::Inherited) => return Ok(()),
+            Err(dead) => return Err(dead.into()),
         };
         core.stop_listening();
         core.context.inproc().leave(&core.hub);

@@ -22,7 +22,7 @@ use crate::patterns::Pattern;
 use crate::pipe::{Chore, PipeId, Pipes};
 use crate::reactor::Io;
 use crate::socket_kind::Kind;
-use crate::table::{Dead, Handle, Locked, Table};
+use crate::table::{Handle, Locked, Table};
 use endpoints::Attached;
 
 pub use options::{POLLIN, POLLOUT};
@@ -100,7 +100,7 @@ impl Socket {
 
     #[inline(always)]
     pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
-        SOCKETS.lock(self.0).map_err(|_| Error::NotSocket)
+        SOCKETS.lock(self.0).map_err(Error::from)
     }
 }
 
@@ -118,9 +118,4 @@ fn run(chores: Vec<Chore>, wait: bool) {
             }
         }
     }
-}
-
-/// Whether the socket of a dead handle was the parent's, before a fork.
-fn is_inherited(dead: Dead) -> bool {
-    dead == Dead::Inherited
 }

@@ -1,0 +1,267 @@
+//! A lock that is nearly free for the thread that uses it most.
+//!
+//! A thread that has come some times in a row becomes the lock's owner. Its way in is then short: it says that it is
+//! inside, looks whether it still owns the lock, and is in; on its way out it takes the word back. No locked operation
+//! and no fence is in that, since the other side pays for both (`pinnace_sys::barrier`). Everybody else takes the long
+//! way, a mutex, and ends the ownership first. Each time that happens it takes more to become the owner again, so that
+//! a lock that many threads use is an ordinary mutex.
+//!
+//! Synchronisation, by name:
+//! - ENTER: the owner sets its `inside`, then looks at `owner`; whoever ends the ownership clears `owner`, then looks
+//!   at `inside`. A light and a heavy barrier lie in between, so that at least one of them sees the other.
+//! - LEAVE: the owner clears `inside` with release, then looks at `awaited`; whoever waits for it sets `awaited`, then
+//!   looks at `inside`, with acquire. Barriers as above.
+//! - GRANT: a thread becomes the owner while it holds the mutex, and is inside already.
+//!
+//! A former owner may have been about to go in, and sets and clears its `inside` at any later time, to find that it
+//! has to take the long way. So each owner has an `inside` of its own, its seat, which is free again when that thread
+//! itself comes the long way, or says that it will not come again.
+//!
+//! ```
+//! use pinnace_ring::{BiasedLock, Reentered};
+//! let lock = BiasedLock::new(1);
+//! *lock.lock()? += 1;
+//! assert_eq!(*lock.lock()?, 2);
+//! let inside = lock.lock()?;
+//! assert!(lock.lock().is_err()); // It would wait for itself.
+//! # drop(inside);
+//! # Ok::<(), Reentered>(())
+//! ```
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, heavy, is_lopsided, light};
+use crate::word::Word;
+
+/// Owners, past ones that may still be about to go in included; a power of two.
+const SEATS: usize = 4;
+/// How often in a row a thread has to come until it owns the lock, how many times as often after each end, and at
+/// most.
+const EARN_FIRST: u32 = if cfg!(loom) { 1 } else { 16 };
+const EARN_GROWS: u32 = if cfg!(loom) { 1 } else { 4 };
+const EARN_MAX: u32 = 1 << 20;
+
+/// No thread.
+const NOBODY: usize = 0;
+
+/// A lock around a `T`, to be taken by one thread mostly.
+pub struct BiasedLock<T> {
+    /// Whose way in is short: the thread, and in its lowest bits its seat.
+    owner: AtomicUsize,
+    /// Whether the owner is inside, by the short way; one for each seat.
+    inside: [Word; SEATS],
+    /// Somebody waits for the owner to leave.
+    awaited: AtomicBool,
+    /// Who is inside, by the long way.
+    holder: AtomicUsize,
+    /// The long way.
+    visits: Mutex<Visits>,
+    content: UnsafeCell<T>,
+}
+
+/// Who came the long way.
+#[derive(Default)]
+struct Visits {
+    last: usize,
+    /// How often in a row, and how often less one it takes.
+    run: u32,
+    earn: u32,
+    /// Who has which seat.
+    seats: [usize; SEATS],
+}
+
+// SAFETY: as a mutex: the content is reached by one thread at a time.
+unsafe impl<T: Send> Send for BiasedLock<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for BiasedLock<T> {}
+
+/// The thread is inside already: it would wait for itself, for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reentered;
+
+impl std::fmt::Display for Reentered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this thread holds the lock already")
+    }
+}
+
+impl std::error::Error for Reentered {}
+
+/// The lock is held; it is opened when this is dropped.
+pub struct BiasedGuard<'a, T> {
+    lock: &'a BiasedLock<T>,
+    way: Way<'a>,
+    /// It is dropped on the thread that came in.
+    _stays: PhantomData<*const ()>,
+}
+
+/// How a guard came in.
+enum Way<'a> {
+    /// By the seat.
+    Short(usize),
+    Long {
+        _mutex: MutexGuard<'a, Visits>,
+    },
+}
+
+impl<T> BiasedLock<T> {
+    /// A lock that is open.
+    pub fn new(content: T) -> BiasedLock<T> {
+        BiasedLock {
+            owner: AtomicUsize::new(NOBODY),
+            inside: Default::default(),
+            awaited: AtomicBool::new(false),
+            holder: AtomicUsize::new(NOBODY),
+            visits: Mutex::new(Visits { earn: EARN_FIRST, ..Visits::default() }),
+            content: UnsafeCell::new(content),
+        }
+    }
+
+    /// Waits until nobody else is inside.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn lock(&self) -> Result<BiasedGuard<'_, T>, Reentered> {
+        self.lock_as(pinnace_sys::thread_id())
+    }
+
+    /// As `lock`, for the thread `me`.
+    #[inline(always)]
+    pub(crate) fn lock_as(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
+        let seat = self.owner.load(Ordering::Relaxed) ^ me;
+        if seat >= SEATS {
+            return self.lock_long(me);
+        }
+        let inside = &self.inside[seat];
+        if inside.load_relaxed() != 0 {
+            return Err(Reentered);
+        }
+        inside.store(1, Ordering::Relaxed);
+        light(); // ENTER
+        if self.owner.load(Ordering::Relaxed) != me ^ seat {
+            self.leave(seat);
+            return self.lock_long(me);
+        }
+        Ok(self.guard(Way::Short(seat)))
+    }
+
+    /// What the lock guards is going to be another's: this thread, which must not be inside, owns it no more, and
+    /// what it takes to own it is forgotten.
+    #[cfg(not(loom))]
+    pub fn leave_to_others(&self) {
+        self.leave_to_others_as(pinnace_sys::thread_id());
+    }
+
+    pub(crate) fn leave_to_others_as(&self, me: usize) {
+        let mut visits = enter(&self.visits);
+        if self.owner.load(Ordering::Relaxed) ^ me < SEATS {
+            self.owner.store(NOBODY, Ordering::Relaxed);
+        }
+        visits.vacate(me);
+        visits.earn = EARN_FIRST;
+    }
+
+    #[inline(always)]
+    fn guard<'a>(&'a self, way: Way<'a>) -> BiasedGuard<'a, T> {
+        BiasedGuard { lock: self, way, _stays: PhantomData }
+    }
+
+    #[inline(always)]
+    fn leave(&self, seat: usize) {
+        self.inside[seat].store(0, Ordering::Release);
+        light(); // LEAVE
+        if self.awaited.load(Ordering::Relaxed) {
+            self.inside[seat].wake_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_long(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
+        if self.holder.load(Ordering::Relaxed) == me {
+            return Err(Reentered);
+        }
+        let mut visits = enter(&self.visits);
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != NOBODY {
+            self.end_ownership(owner % SEATS);
+            visits.earn = visits.earn.saturating_mul(EARN_GROWS).min(EARN_MAX);
+        }
+        if let Some(seat) = visits.count(me).filter(|_| is_lopsided()) {
+            self.inside[seat].store(1, Ordering::Relaxed); // GRANT
+            self.owner.store(me ^ seat, Ordering::Relaxed);
+            return Ok(self.guard(Way::Short(seat)));
+        }
+        self.holder.store(me, Ordering::Relaxed);
+        Ok(self.guard(Way::Long { _mutex: visits }))
+    }
+
+    /// From here on the owner comes the long way; waits until it has left. The mutex is held.
+    fn end_ownership(&self, seat: usize) {
+        let inside = &self.inside[seat];
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        heavy(); // ENTER
+        if inside.load_acquire() == 0 {
+            return;
+        }
+        self.awaited.store(true, Ordering::Relaxed);
+        heavy(); // LEAVE
+        while inside.load_acquire() != 0 {
+            let _ = inside.wait(1, None);
+        }
+        self.awaited.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Visits {
+    /// Counts a visit of `me`; the seat from which it owns the lock, if it has earned that and there is one.
+    fn count(&mut self, me: usize) -> Option<usize> {
+        self.vacate(me);
+        self.run = if self.last == me { self.run + 1 } else { 0 };
+        self.last = me;
+        if self.run < self.earn {
+            return None;
+        }
+        self.run = 0;
+        if !me.is_multiple_of(SEATS) {
+            return None; // Threads are told apart by addresses, whose lowest bits are free; this one's are not.
+        }
+        let seat = self.seats.iter().position(|&thread| thread == NOBODY)?;
+        self.seats[seat] = me;
+        Some(seat)
+    }
+
+    /// The thread is not on its short way in, and nobody else can be on its behalf.
+    fn vacate(&mut self, me: usize) {
+        self.seats.iter_mut().filter(|thread| **thread == me).for_each(|thread| *thread = NOBODY);
+    }
+}
+
+impl<T> Deref for BiasedGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held.
+        unsafe { &*self.lock.content.get() }
+    }
+}
+
+impl<T> DerefMut for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and there is one guard at a time.
+        unsafe { &mut *self.lock.content.get() }
+    }
+}
+
+impl<T> Drop for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        match &self.way {
+            Way::Short(seat) => self.lock.leave(*seat),
+            Way::Long { .. } => self.lock.holder.store(NOBODY, Ordering::Relaxed),
+        }
+    }
+}

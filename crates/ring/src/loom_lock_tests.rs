@@ -1,0 +1,110 @@
+//! The lock under every interleaving that loom finds. Named after the pairs in `biased`.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::loom_tests::{model, model_of};
+use crate::{BiasedLock, Reentered};
+
+/// Threads, as the lock tells them apart.
+const ANNE: usize = 0x100;
+const BOB: usize = 0x200;
+const CAROL: usize = 0x300;
+
+/// Visits that make an owner, coming from nowhere: one counts nothing, one earns it.
+const TO_OWN: u32 = 2;
+
+type Counted = BiasedLock<UnsafeCell<u32>>;
+
+/// Loom complains if anybody else is there.
+fn visit(lock: &Counted, thread: usize) {
+    let guard = lock.lock_as(thread).unwrap();
+    guard.with_mut(|count| {
+        // SAFETY: loom checks that nobody else has it.
+        unsafe { *count += 1 }
+    });
+}
+
+fn count(lock: &Counted, thread: usize) -> u32 {
+    // SAFETY: as above.
+    lock.lock_as(thread).unwrap().with(|count| unsafe { *count })
+}
+
+fn owned_by(thread: usize) -> Arc<Counted> {
+    let lock = Arc::new(BiasedLock::new(UnsafeCell::new(0)));
+    (0..TO_OWN).for_each(|_| visit(&lock, thread));
+    lock
+}
+
+fn visits(lock: &Arc<Counted>, thread: usize, times: u32) -> thread::JoinHandle<()> {
+    let lock = lock.clone();
+    thread::spawn(move || (0..times).for_each(|_| visit(&lock, thread)))
+}
+
+/// What ENTER and LEAVE must give: the owner and another are never inside together, and neither waits for ever.
+#[test]
+fn another_comes_while_the_owner_goes_in_and_out() {
+    model(|| {
+        let lock = owned_by(ANNE);
+        let bob = visits(&lock, BOB, 1);
+        visit(&lock, ANNE);
+        visit(&lock, ANNE);
+        bob.join().unwrap();
+        assert_eq!(count(&lock, ANNE), TO_OWN + 3);
+    });
+}
+
+/// What GRANT must give: who becomes the owner just now is seen by who comes.
+#[test]
+fn another_comes_while_the_owner_becomes_it() {
+    model(|| {
+        let lock = Arc::new(BiasedLock::new(UnsafeCell::new(0)));
+        let bob = visits(&lock, BOB, 1);
+        (0..=TO_OWN).for_each(|_| visit(&lock, ANNE));
+        bob.join().unwrap();
+        assert_eq!(count(&lock, ANNE), TO_OWN + 2);
+    });
+}
+
+/// A former owner that was about to go in does not open the next one's door.
+#[test]
+fn a_former_owner_is_late() {
+    // Three threads: with one switch more it takes minutes.
+    model_of(3, || {
+        let lock = owned_by(ANNE);
+        let anne = visits(&lock, ANNE, 1);
+        (0..TO_OWN).for_each(|_| visit(&lock, BOB));
+        let carol = visits(&lock, CAROL, 1);
+        visit(&lock, BOB);
+        anne.join().unwrap();
+        carol.join().unwrap();
+        assert_eq!(count(&lock, BOB), 2 * TO_OWN + 3);
+    });
+}
+
+/// The owner gives it up while another comes.
+#[test]
+fn the_owner_leaves_to_others() {
+    model(|| {
+        let lock = owned_by(ANNE);
+        let bob = visits(&lock, BOB, TO_OWN);
+        visit(&lock, ANNE);
+        lock.leave_to_others_as(ANNE);
+        visit(&lock, ANNE);
+        bob.join().unwrap();
+        assert_eq!(count(&lock, BOB), 2 * TO_OWN + 2);
+    });
+}
+
+/// A second time is told, whichever way the first was.
+#[test]
+fn a_thread_does_not_wait_for_itself() {
+    model(|| {
+        let lock = owned_by(ANNE);
+        for thread in [ANNE, BOB] {
+            let _inside = lock.lock_as(thread).unwrap();
+            assert_eq!(lock.lock_as(thread).err(), Some(Reentered));
+        }
+    });
+}
