@@ -9,6 +9,7 @@
  * `ideal` has no queue, no lock, no second thread and no mark to keep: nobody with those should expect to beat it.
  */
 #define _GNU_SOURCE
+#include "load/clock.h"
 #include "load/stamp.h"
 
 #include <arpa/inet.h>
@@ -22,10 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HEADER_MAX 9 /* RFC 37: flags and eight bytes of length; a short frame has flags and one */
@@ -39,21 +38,6 @@ static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "limit: %s: %s\n", what, errno ? strerror(errno) : "");
     exit(1);
-}
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static double cpu_s(int who)
-{
-    struct rusage usage;
-    getrusage(who, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 static void *new_bytes(size_t bytes)
@@ -253,7 +237,7 @@ static void print_end(const char *transport)
     while (wait(&status) > 0)
         if (status != 0)
             die("the other side failed");
-    printf("size=%zu cpu_s=%.6f transport=%s\n", size, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN), transport);
+    printf("size=%zu cpu_s=%.6f transport=%s\n", size, cpu_both_s(), transport);
 }
 
 static void run_ideal(const char *transport)

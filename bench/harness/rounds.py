@@ -9,6 +9,7 @@ cases, not on all pairs of one, and each ratio is of two runs made within second
 from dataclasses import dataclass, field
 
 from . import trial
+from .store import MEASURES
 
 SIDES = ("ours", "libzmq")
 SHORT = 0.8  # of the seconds that a run should last
@@ -108,20 +109,7 @@ def row_of(case, round_index, place, side, result):
         "version": result.get("version", ""),
         "batch": result.get("batch", ""),
         "messages": result["count"],
-        **{
-            key: result.get(key, "")
-            for key in (
-                "seconds",
-                "rate",
-                "cpu_s",
-                "p50_us",
-                "p90_us",
-                "p99_us",
-                "max_us",
-                "accepted_bytes",
-                "connected_bytes",
-            )
-        },
+        **{key: result.get(key, "") for key in MEASURES},
     }
 
 

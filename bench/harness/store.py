@@ -3,14 +3,8 @@
 import csv
 import json
 
-FIELDS = (
-    "case",
-    "round",
-    "place",
-    "side",
-    "version",
-    "batch",
-    "messages",
+# What a run measured, where its kind measures it.
+MEASURES = (
     "seconds",
     "rate",
     "cpu_s",
@@ -21,6 +15,7 @@ FIELDS = (
     "accepted_bytes",
     "connected_bytes",
 )
+FIELDS = ("case", "round", "place", "side", "version", "batch", "messages", *MEASURES)
 
 
 def write_rows(path, rows):

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "load.h"
 
+#include "clock.h"
 #include "stamp.h"
 
 #include <inttypes.h>

@@ -55,8 +55,6 @@ void *other_start(const struct plan *plan, part_fn *part); /* returns this side'
 void other_wait(void);
 void fork_part(const struct plan *plan, part_fn *part, unsigned index);
 
-double now_s(void);
-double cpu_both_s(void); /* of this process and of the children waited for */
 void print_tail_of_line(const struct plan *plan);
 
 _Noreturn void die(const char *what);             /* the library or the system refused something */

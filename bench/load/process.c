@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -35,23 +33,6 @@ _Noreturn void fail(const char *format, ...)
     va_end(arguments);
     _exit(3); /* from whichever thread; nothing measured here is worth an orderly end */
 }
-
-double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static double seconds_of(int who)
-{
-    struct rusage usage;
-    getrusage(who, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
-
-double cpu_both_s(void) { return seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN); }
 
 /* The library as the loader found it: the caller checks that it measured the one it meant. */
 void print_tail_of_line(const struct plan *plan)

@@ -4,6 +4,7 @@
  */
 #include "load.h"
 
+#include "clock.h"
 #include "stamp.h"
 
 #include <inttypes.h>

@@ -143,6 +143,20 @@ fn shape(number: u64) -> impl Iterator<Item = (usize, bool)> {
     })
 }
 
+/// Receives to the end, and finds every message as `shape` says; returns how many there were.
+fn expect_shapes(mut rx: Consumer, events: &Events) -> u64 {
+    let mut number = 0;
+    while events.wait_for_message(&mut rx) {
+        for (len, _) in shape(number) {
+            let right = |data: &[u8]| data.len() == len && data.iter().all(|b| *b == number as u8);
+            assert_eq!(rx.pop(|frame| right(frame.data())), Some(true));
+        }
+        number += 1;
+        events.look_for_wish(&mut rx);
+    }
+    number
+}
+
 /// Pushes message `number`, taken back once where a number is a multiple of 7, to see that it goes unnoticed.
 fn push_shape(tx: &mut Producer, number: u64, counted: &Counted) {
     for attempt in 0..2 {
@@ -175,18 +189,7 @@ fn messages_of_all_shapes_come_whole() {
                 events.tell(tx.commit());
             })
         },
-        |mut rx, events| {
-            let mut number = 0;
-            while events.wait_for_message(&mut rx) {
-                for (len, _) in shape(number) {
-                    let right = |data: &[u8]| data.len() == len && data.iter().all(|b| *b == number as u8);
-                    assert_eq!(rx.pop(|frame| right(frame.data())), Some(true));
-                }
-                number += 1;
-                events.look_for_wish(&mut rx);
-            }
-            number
-        },
+        expect_shapes,
     );
     assert_eq!(counted.alive(), 0);
 }
@@ -268,18 +271,7 @@ fn what_an_intake_reads_comes_whole() {
             events.tell(intake.parse(on_command).unwrap());
             sent
         },
-        |mut rx, events| {
-            let mut number = 0;
-            while events.wait_for_message(&mut rx) {
-                for (len, _) in shape(number) {
-                    let right = |data: &[u8]| data.len() == len && data.iter().all(|b| *b == number as u8);
-                    assert_eq!(rx.pop(|frame| right(frame.data())), Some(true));
-                }
-                number += 1;
-                events.look_for_wish(&mut rx);
-            }
-            number
-        },
+        expect_shapes,
     );
 }
 
