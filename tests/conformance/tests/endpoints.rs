@@ -66,7 +66,9 @@ fn tcp_speaks_ipv6() {
 fn tcp_connects_from_a_source() {
     let ctx = Context::new();
     let (pull, last) = bound(&ctx, "tcp://127.0.0.1:*");
-    passes(&ctx, &pull, &format!("tcp://127.0.0.2:0;127.0.0.1:{}", port(&last)));
+    for source in ["127.0.0.2:0", "lo:0", "localhost:0"] {
+        passes(&ctx, &pull, &format!("tcp://{source};127.0.0.1:{}", port(&last)));
+    }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("an address").port();
     let push = ctx.socket(PUSH).with(LINGER, 0);

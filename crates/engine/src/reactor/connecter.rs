@@ -4,7 +4,6 @@
 //! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is
 //! set) plus a random part of the interval, so that many clients do not come back all at once.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::hub::{Hub, Mail};
 use crate::link::Link;
 use crate::monitor::{self, Event};
 use crate::pipe::PipeId;
-use crate::transports::{self, Target};
+use crate::transports::{self, Route, Target};
 
 /// The far ends of a pipe that lasts over reconnects.
 pub(crate) struct Ends {
@@ -39,8 +38,8 @@ pub(crate) struct Connecter {
     pub(super) state: State,
     /// Attempts that failed in a row.
     failures: u32,
-    /// Addresses that are still to be tried in this attempt.
-    addresses: Vec<SocketAddr>,
+    /// What is still to be tried in this attempt.
+    routes: Vec<Route>,
 }
 
 pub(super) enum State {
@@ -61,8 +60,8 @@ impl Connecter {
         endpoint: String,
         ends: Option<Ends>,
     ) -> Connecter {
-        let (state, addresses) = (State::Resting, Vec::new());
-        Connecter { token, owner, target, endpoint, ends, state, failures: 0, addresses }
+        let (state, routes) = (State::Resting, Vec::new());
+        Connecter { token, owner, target, endpoint, ends, state, failures: 0, routes }
     }
 
     /// How long to pause now.
@@ -115,15 +114,14 @@ impl Reactor {
                     Err(error) => self.failed(token, error),
                 }
             }
-            Target::Addresses { to, .. } => {
-                connecter.addresses = to.clone();
-                self.dial_next(token, Errno::HOSTUNREACH);
-            }
-            Target::Name { name, .. } => {
-                let (name, ipv6) = (name.clone(), connecter.owner.options.ipv6);
+            Target::Remote(remote) => {
+                let (remote, ipv6) = (remote.clone(), connecter.owner.options.ipv6);
                 connecter.state = State::Resolving;
+                if !remote.is_slow() {
+                    return self.resolved(token, remote.routes(ipv6));
+                }
                 let resolver = std::thread::Builder::new().name("pinnace/dns".into());
-                let started = resolver.spawn(move || io.send(Command::Resolved(token, name.resolve(ipv6))));
+                let started = resolver.spawn(move || io.send(Command::Resolved(token, remote.routes(ipv6))));
                 if started.is_err() {
                     self.failed(token, Errno::AGAIN);
                 }
@@ -131,10 +129,10 @@ impl Reactor {
         }
     }
 
-    pub(super) fn resolved(&mut self, token: u64, addresses: Vec<SocketAddr>) {
+    pub(super) fn resolved(&mut self, token: u64, routes: Vec<Route>) {
         let Some(connecter) = self.connecter(token) else { return };
         if matches!(connecter.state, State::Resolving) {
-            connecter.addresses = addresses;
+            connecter.routes = routes;
             self.dial_next(token, Errno::HOSTUNREACH);
         }
     }
@@ -143,10 +141,10 @@ impl Reactor {
     fn dial_next(&mut self, token: u64, mut error: Errno) {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
-        while !connecter.addresses.is_empty() {
-            let to = connecter.addresses.remove(0);
+        while !connecter.routes.is_empty() {
+            let Route { to, from } = connecter.routes.remove(0);
             let setup = transports::setup(&connecter.owner.options);
-            match net::connect_tcp(&to, connecter.target.source(&to).as_ref(), &setup) {
+            match net::connect_tcp(&to, from.as_ref(), &setup) {
                 Ok(fd) if io.poller().add(&fd, token, Interest::WRITE).is_ok() => {
                     connecter.state = State::Dialing(fd);
                     monitor::emit(&connecter.owner.hub, Event::ConnectDelayed, 0, &connecter.endpoint);

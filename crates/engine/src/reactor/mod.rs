@@ -26,6 +26,7 @@ use pinnace_sys::wake::WakeFd;
 use crate::error::Error;
 use crate::hub::Hub;
 use crate::pipe::PipeId;
+use crate::transports::Route;
 use beat::Beat;
 use closing::Closing;
 pub(crate) use connecter::{Connecter, Ends};
@@ -54,7 +55,7 @@ pub(crate) enum Command {
     Supervise(Arc<Hub>),
     /// A peer has promised to be heard of in time.
     AwaitPeer(Arc<Hub>, PipeId),
-    Resolved(u64, Vec<std::net::SocketAddr>),
+    Resolved(u64, Vec<Route>),
     /// The socket is closed: send what is left, for so long at most, then say so.
     Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
     Stop,
@@ -182,7 +183,7 @@ impl Reactor {
                 Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
                 Command::Supervise(hub) => self.supervised.supervise(hub),
                 Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
-                Command::Resolved(token, addresses) => self.resolved(token, addresses),
+                Command::Resolved(token, routes) => self.resolved(token, routes),
                 Command::Close(hub, linger, done) => self.close(hub, linger, done),
             }
         }

@@ -35,13 +35,33 @@ impl Socket {
     /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV,
     /// EADDRNOTAVAIL ...).
     pub fn bind(self, endpoint: &str) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let outcome = core.bind(endpoint);
-        if let Err(error) = outcome {
+        let outcome = self.try_bind(endpoint);
+        if let Err(error) = outcome
+            && let Ok(core) = self.lock()
+        {
             monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, endpoint);
         }
         outcome
+    }
+
+    fn try_bind(self, text: &str) -> Result<(), Error> {
+        let mut core = self.lock()?;
+        core.news()?;
+        let endpoint = Endpoint::parse(text, Role::Bind)?;
+        if let Endpoint::Inproc(name) = &endpoint {
+            return core.bind_inproc(text, name);
+        }
+        let options = core.options.clone();
+        drop(core); // To look up a host name may take long.
+        let bound = Bound::new(&endpoint, &options)?;
+        let listened = self.lock().and_then(|mut core| {
+            core.news()?;
+            core.listen(text, &bound)
+        });
+        if listened.is_err() {
+            bound.stop();
+        }
+        listened
     }
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
@@ -75,29 +95,27 @@ impl Socket {
 }
 
 impl Core {
-    fn bind(&mut self, text: &str) -> Result<(), Error> {
-        let bound = match Endpoint::parse(text, Role::Bind)? {
-            Endpoint::Tcp(endpoint) => Bound::tcp(&endpoint, &self.options)?,
-            Endpoint::Ipc(endpoint) => Bound::ipc(&endpoint, &self.options)?,
-            Endpoint::Inproc(name) => {
-                self.context.inproc().bind(&name, &self.side())?;
-                self.remember(text, text.to_owned(), Role::Bind, What::Inproc(None));
-                return Ok(());
-            }
-        };
+    fn bind_inproc(&mut self, text: &str, name: &str) -> Result<(), Error> {
+        self.context.inproc().bind(name, &self.side())?;
+        self.remember(text, text.to_owned(), Role::Bind, What::Inproc(None));
+        Ok(())
+    }
+
+    /// Has the I/O thread accept connections.
+    fn listen(&mut self, text: &str, bound: &Arc<Bound>) -> Result<(), Error> {
         self.enter_reactor()?;
-        let actual = bound.endpoint.clone();
-        let (token, bound) = (self.io.token(), Arc::new(bound));
-        monitor::emit_fd(&self.hub, Event::Listening, &*bound, &actual);
+        let token = self.io.token();
+        monitor::emit_fd(&self.hub, Event::Listening, &**bound, &bound.endpoint);
         let listener = Listener { token, owner: self.owner(), bound: bound.clone() };
         self.io.send(Command::Listen(Box::new(listener)));
-        self.remember(text, actual, Role::Bind, What::Remote { token, bound: Some(bound), pipe: None });
+        let what = What::Remote { token, bound: Some(bound.clone()), pipe: None };
+        self.remember(text, bound.endpoint.clone(), Role::Bind, what);
         Ok(())
     }
 
     fn connect(&mut self, text: &str) -> Result<(), Error> {
         let target = match Endpoint::parse(text, Role::Connect)? {
-            Endpoint::Tcp(endpoint) => Target::tcp(&endpoint, self.options.ipv6)?,
+            Endpoint::Tcp(endpoint) => Target::tcp(&endpoint),
             Endpoint::Ipc(endpoint) => Target::ipc(&endpoint)?,
             Endpoint::Inproc(name) => {
                 let (id, mut pipe) = self.context.inproc().connect(&name, &self.side());

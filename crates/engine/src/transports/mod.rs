@@ -4,16 +4,16 @@ pub(crate) mod inproc;
 mod ipc;
 mod tcp;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pinnace_sys::net::{self, Local, Setup};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
-use crate::endpoint::{IpcEndpoint, TcpEndpoint};
+use crate::endpoint::{Endpoint, IpcEndpoint, TcpEndpoint};
 use crate::error::Error;
 use crate::options::Options;
-pub(crate) use tcp::Name;
+pub(crate) use tcp::{Remote, Route};
 
 /// A listening descriptor, and the endpoint that leads to it.
 pub(crate) struct Bound {
@@ -27,19 +27,21 @@ pub(crate) struct Bound {
 /// Where a connecter dials to.
 pub(crate) enum Target {
     Local(Local),
-    Addresses { to: Vec<SocketAddr>, from: Option<Name> },
-    Name { name: Name, from: Option<Name> },
+    Remote(Remote),
 }
 
 impl Bound {
-    pub(crate) fn tcp(endpoint: &TcpEndpoint, options: &Options) -> Result<Bound, Error> {
-        let (fd, endpoint) = tcp::listen(endpoint, options)?;
-        Ok(Bound { fd, endpoint, path: None })
-    }
-
-    pub(crate) fn ipc(endpoint: &IpcEndpoint, options: &Options) -> Result<Bound, Error> {
-        let (fd, endpoint, path) = ipc::listen(endpoint, options)?;
-        Ok(Bound { fd, endpoint, path })
+    /// Listens at an endpoint other than inproc; for a host name the system's resolver is asked.
+    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Arc<Bound>, Error> {
+        let (fd, endpoint, path) = match endpoint {
+            Endpoint::Tcp(endpoint) => {
+                let (fd, endpoint) = tcp::listen(endpoint, options)?;
+                (fd, endpoint, None)
+            }
+            Endpoint::Ipc(endpoint) => ipc::listen(endpoint, options)?,
+            Endpoint::Inproc(_) => return Err(Error::Invalid),
+        };
+        Ok(Arc::new(Bound { fd, endpoint, path }))
     }
 
     /// Stops listening at once, so that the endpoint is free for others.
@@ -59,22 +61,12 @@ impl AsFd for Bound {
 }
 
 impl Target {
-    pub(crate) fn tcp(endpoint: &TcpEndpoint, ipv6: bool) -> Result<Target, Error> {
-        tcp::target(endpoint, ipv6)
+    pub(crate) fn tcp(endpoint: &TcpEndpoint) -> Target {
+        Target::Remote(Remote::new(endpoint))
     }
 
     pub(crate) fn ipc(endpoint: &IpcEndpoint) -> Result<Target, Error> {
         ipc::local(endpoint).map(Target::Local)
-    }
-
-    /// The address to dial from, of the same family as `to`.
-    pub(crate) fn source(&self, to: &SocketAddr) -> Option<SocketAddr> {
-        match self {
-            Target::Addresses { from: Some(from), .. } | Target::Name { from: Some(from), .. } => {
-                from.resolve(to.is_ipv6()).into_iter().find(|address| address.is_ipv6() == to.is_ipv6())
-            }
-            _ => None,
-        }
     }
 }
 

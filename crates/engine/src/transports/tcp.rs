@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAdd
 
 use pinnace_sys::{Errno, OwnedFd, interfaces, net};
 
-use super::{Target, setup};
+use super::setup;
 use crate::endpoint::{Host, TcpEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
 /// A host and a port, to be looked up.
 #[derive(Debug, Clone)]
-pub(crate) struct Name {
+struct Name {
     host: Host,
     port: u16,
     /// Interfaces count too: to bind, or to connect from.
@@ -20,7 +20,7 @@ pub(crate) struct Name {
 
 impl Name {
     /// All addresses it stands for; asking the system's resolver may take long.
-    pub(crate) fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
+    fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
         let wanted = |address: &SocketAddr| ipv6 || address.is_ipv4();
         match &self.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::UNSPECIFIED, self.port).into()],
@@ -79,18 +79,47 @@ pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Owned
     Err(last)
 }
 
-/// Where to dial; names stay names.
-pub(super) fn target(endpoint: &TcpEndpoint, ipv6: bool) -> Result<Target, Error> {
-    let from =
-        endpoint.source.as_ref().map(|(host, port)| Name { host: host.clone(), port: *port, local: true });
-    let name = Name { host: endpoint.host.clone(), port: endpoint.port, local: false };
-    match &endpoint.host {
-        Host::Ip(..) => Ok(Target::Addresses { to: name.resolve(true), from }),
-        Host::Any => {
-            let loopback: IpAddr = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-            Ok(Target::Addresses { to: vec![SocketAddr::new(loopback, endpoint.port)], from })
+/// Where to dial: names stay names, and are looked up before each attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    to: Name,
+    from: Option<Name>,
+}
+
+/// One way to dial.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) to: SocketAddr,
+    pub(crate) from: Option<SocketAddr>,
+}
+
+impl Remote {
+    pub(super) fn new(endpoint: &TcpEndpoint) -> Remote {
+        let from = endpoint.source.as_ref();
+        Remote {
+            to: Name { host: endpoint.host.clone(), port: endpoint.port, local: false },
+            from: from.map(|(host, port)| Name { host: host.clone(), port: *port, local: true }),
         }
-        Host::Name(_) => Ok(Target::Name { name, from }),
+    }
+
+    /// Whether `routes` has to ask the system's resolver.
+    pub(crate) fn is_slow(&self) -> bool {
+        let is_name = |name: &Name| matches!(name.host, Host::Name(_));
+        is_name(&self.to) || self.from.as_ref().is_some_and(is_name)
+    }
+
+    /// The ways to dial, the source of each of the same family where it has one.
+    pub(crate) fn routes(&self, ipv6: bool) -> Vec<Route> {
+        let targets = match &self.to.host {
+            Host::Any if ipv6 => vec![(Ipv6Addr::LOCALHOST, self.to.port).into()],
+            Host::Any => vec![(Ipv4Addr::LOCALHOST, self.to.port).into()],
+            _ => self.to.resolve(ipv6),
+        };
+        let source = |to: &SocketAddr| {
+            let found = self.from.as_ref()?.resolve(to.is_ipv6());
+            found.into_iter().find(|from| from.is_ipv6() == to.is_ipv6())
+        };
+        targets.into_iter().map(|to| Route { to, from: source(&to) }).collect()
     }
 }
 
