@@ -87,6 +87,8 @@ pub(crate) struct Hub {
     pub(crate) telling: Mutex<()>,
     /// Events that a monitor had no room for.
     pub(crate) events_dropped: AtomicU64,
+    /// Messages that a lost connection cut and that could not be begun again.
+    pub(crate) given_up: AtomicU64,
 }
 
 /// The links of a socket, by their tokens in its poll set.

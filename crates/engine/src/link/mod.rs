@@ -10,6 +10,7 @@
 //! behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages
 //! keep coming.
 
+mod anew;
 mod rx;
 mod tx;
 mod v1;
@@ -328,9 +329,13 @@ impl Link {
         self.fail();
     }
 
-    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message.
+    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message; what had to
+    /// be given up for that is counted.
     pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
-        let outgoing = self.tx.lock().take();
+        let outgoing = self.tx.lock().take().map(|(outgoing, given_up)| {
+            self.hub.given_up.fetch_add(given_up, Ordering::Relaxed);
+            outgoing
+        });
         let incoming = self.rx.lock().take();
         (outgoing, incoming)
     }
