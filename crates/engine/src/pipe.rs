@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
 
 use crate::hub::{Hub, Mail};
-use crate::link::{Link, Next};
+use crate::link::{self, Link, Next};
 use crate::peer::Peer;
 
 /// A pipe of one socket. It is used again after the pipe's end.
@@ -148,6 +148,18 @@ impl Pipes {
         pipe.tx.push(COMMAND, body)?;
         self.commit(id);
         Ok(())
+    }
+
+    /// Commands that were pushed before and are not written are for an earlier connection than the pipe has
+    /// now: they are not sent.
+    pub fn restart_commands(&mut self, id: PipeId) -> Result<(), NoMemory> {
+        match self.get(id).map(|pipe| &pipe.far) {
+            Some(Far::Link(Some(link))) if link.config.connection > 0 => {
+                let restart = link::restart(link.config.connection);
+                self.push_command(id, &restart)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What was pushed is a message now.

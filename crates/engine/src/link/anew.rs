@@ -1,17 +1,33 @@
-//! Frames in another form than the queue's, for peers that do not take that one: of ZMTP 1.0 all of them, of
-//! anything below 3.1 subscriptions.
+//! Frames that do not go out as they lie in the queue: all of them to a peer of ZMTP 1.0, and those of sockets
+//! that send subscriptions.
 //!
 //! Frames stay in the queue until all their bytes are written, so that what a lost connection cut is there to
-//! be sent again, to a peer that may speak another version.
+//! be sent again, to a peer that may speak another version. Subscriptions are not sent again like that: what
+//! waited for an earlier connection may not be wanted any more. After a reconnect they are passed over until
+//! [`restart`] says that those of the present follow.
 
 use pinnace_ring::{Body, COMMAND, Consumer, MORE};
-use pinnace_zmtp::{Version, command, frame, subscription, v1};
+use pinnace_zmtp::command::{self, Command};
+use pinnace_zmtp::{Version, frame, subscription, v1};
 
 /// Bytes that are encoded at once.
 const ENCODE_BYTES: usize = 64 * 1024;
 
-#[derive(Default)]
+/// The name of the command that says for which connection of the pipe the subscriptions behind it are; it goes
+/// on no wire.
+const RESTART: &[u8] = b"\x07RESTART";
+
+/// The body of the command that all subscriptions of the present follow, for the pipe's connection of this
+/// number.
+pub(crate) fn restart(connection: u64) -> Vec<u8> {
+    [RESTART, &connection.to_be_bytes()].concat()
+}
+
 pub(super) struct Anew {
+    version: Version,
+    connection: u64,
+    /// Subscriptions are an earlier connection's.
+    stale: bool,
     /// Encoded frames, and how many of their bytes were written.
     bytes: Vec<u8>,
     sent: usize,
@@ -21,19 +37,24 @@ pub(super) struct Anew {
 }
 
 impl Anew {
+    pub(super) fn new(version: Version, connection: u64) -> Anew {
+        let (bytes, ends) = (Vec::new(), Vec::new());
+        Anew { version, connection, stale: connection > 0, bytes, sent: 0, ends, passed: 0 }
+    }
+
     /// Whether all that was encoded is written.
     pub(super) fn is_done(&self) -> bool {
         self.sent == self.bytes.len()
     }
 
     /// What is to be written next: the rest, or what comes next in the queue. None: there is nothing.
-    pub(super) fn next(&mut self, version: Version, queue: &mut Consumer) -> Option<&[u8]> {
+    pub(super) fn next(&mut self, queue: &mut Consumer) -> Option<&[u8]> {
         if self.passed == self.ends.len() {
             self.bytes.clear();
             self.ends.clear();
             (self.sent, self.passed) = (0, 0);
             queue.show_frames(|flags, body| {
-                encode(version, flags, body, &mut self.bytes);
+                self.encode(flags, body);
                 self.ends.push(self.bytes.len());
                 self.bytes.len() < ENCODE_BYTES
             });
@@ -48,26 +69,28 @@ impl Anew {
         queue.pass_frames(whole - self.passed, done);
         self.passed = whole;
     }
-}
 
-/// Encodes one frame of the queue for a peer that does not speak 3.1.
-fn encode(version: Version, flags: u8, body: &[u8], out: &mut Vec<u8>) {
-    if flags & COMMAND != 0 {
-        match command::parse(body) {
-            Ok(command::Command::Subscribe(topic)) => subscription::encode(version, true, topic, out),
-            Ok(command::Command::Cancel(topic)) => subscription::encode(version, false, topic, out),
-            _ => {} // No other command is ever queued.
+    fn encode(&mut self, flags: u8, body: &[u8]) {
+        let (version, out) = (self.version, &mut self.bytes);
+        if flags & COMMAND != 0 {
+            match command::parse(body) {
+                Ok(Command::Subscribe(topic)) if !self.stale => {
+                    subscription::encode(version, true, topic, out)
+                }
+                Ok(Command::Cancel(topic)) if !self.stale => subscription::encode(version, false, topic, out),
+                _ => self.stale &= body != restart(self.connection), // No other command is ever queued.
+            }
+            return;
         }
-        return;
+        if version.uses_v1_framing() {
+            let mut head = [0; v1::MAX_HEADER];
+            let len = v1::encode(flags & MORE, body.len() as u64, &mut head);
+            out.extend_from_slice(&head[..len]);
+        } else {
+            let mut head = [0; frame::MAX_HEADER];
+            let len = frame::encode(flags & MORE, body.len() as u64, &mut head);
+            out.extend_from_slice(&head[..len]);
+        }
+        out.extend_from_slice(body);
     }
-    if version.uses_v1_framing() {
-        let mut head = [0; v1::MAX_HEADER];
-        let len = v1::encode(flags & MORE, body.len() as u64, &mut head);
-        out.extend_from_slice(&head[..len]);
-    } else {
-        let mut head = [0; frame::MAX_HEADER];
-        let len = frame::encode(flags & MORE, body.len() as u64, &mut head);
-        out.extend_from_slice(&head[..len]);
-    }
-    out.extend_from_slice(body);
 }

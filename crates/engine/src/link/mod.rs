@@ -31,6 +31,7 @@ use crate::hub::{Hub, Mail};
 use crate::pipe::PipeId;
 use crate::reactor::{Command, Io};
 use crate::socket::Waiter;
+pub(crate) use anew::restart;
 use rx::Rx;
 use tx::Tx;
 
@@ -72,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) endpoint: String,
     /// Which entry of the reactor it came from.
     pub(crate) origin: u64,
+    /// How many connections the pipe has had before.
+    pub(crate) connection: u64,
 }
 
 /// One connection.
@@ -150,7 +153,7 @@ impl Link {
             pipe,
             token: OnceLock::new(),
             watching: Mutex::new(Watching { registered: false, read: true, write: false }),
-            tx: Mutex::new(Tx::new(outgoing)),
+            tx: Mutex::new(Tx::new(outgoing, &config)),
             rx: Mutex::new(Rx::new(Intake::new(incoming, config.max_body), config.version)),
             config,
             blocked: AtomicBool::new(false),

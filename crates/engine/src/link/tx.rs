@@ -2,12 +2,11 @@
 
 use pinnace_ring::{Body, Consumer, Heads};
 use pinnace_sys::{Errno, net};
-use pinnace_zmtp::Version;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
 use super::anew::Anew;
-use super::{Link, clock};
+use super::{Config, Link, clock};
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 1 << 20;
@@ -18,7 +17,7 @@ pub(super) struct Tx {
     outgoing: Option<Consumer>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
-    /// For peers that do not take the queue's own form.
+    /// For what does not go out as it lies in the queue.
     anew: Anew,
     heads: Heads,
     /// Nothing more is going to be written.
@@ -36,11 +35,11 @@ enum Round {
 }
 
 impl Tx {
-    pub(super) fn new(outgoing: Consumer) -> Tx {
+    pub(super) fn new(outgoing: Consumer, config: &Config) -> Tx {
         Tx {
             outgoing: Some(outgoing),
             control: Vec::new(),
-            anew: Anew::default(),
+            anew: Anew::new(config.version, config.connection),
             heads: [[0; 9]; pinnace_ring::SLICES],
             shut: false,
         }
@@ -184,15 +183,14 @@ impl Link {
         })
     }
 
-    /// Whether the peer takes another form than the queue's.
+    /// Whether frames do not go out as they lie in the queue.
     fn reencodes(&self) -> bool {
-        let version = self.config.version;
-        version.uses_v1_framing() || (version < Version::V3_1 && self.config.sends_subscriptions)
+        self.config.version.uses_v1_framing() || self.config.sends_subscriptions
     }
 
     fn write_anew(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let queue = tx.outgoing.as_mut()?;
-        let bytes = tx.anew.next(self.config.version, queue)?;
+        let bytes = tx.anew.next(queue)?;
         let result = net::write(&self.fd, &[IoSlice::new(bytes)]);
         Some(result.map(|taken| {
             tx.anew.wrote(taken, queue, done);

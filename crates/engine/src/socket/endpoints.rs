@@ -138,7 +138,7 @@ impl Core {
         };
         self.pipes.insert(id, Pipe { tx, rx, far: Far::Link(None), peer, up: false, ended: false });
         self.pattern.attached(&mut self.pipes, id);
-        Ends { id, outgoing, incoming }
+        Ends { id, outgoing, incoming, connections: 0 }
     }
 
     fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
