@@ -205,13 +205,20 @@ impl Pipes {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
         let result = pipe.rx.pop(reader);
         if pipe.rx.take_room_wanted() {
-            match &pipe.far {
-                Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
-                Far::Link(None) => {}
-                Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
-            }
+            self.tell_of_room(id);
         }
         result
+    }
+
+    /// Tells who waits at the other end that there is room.
+    #[cold]
+    pub(crate) fn tell_of_room(&mut self, id: PipeId) {
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        match &pipe.far {
+            Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
+            Far::Link(None) => {}
+            Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
+        }
     }
 
     /// Drops the rest of the message whose first frames were popped.

@@ -21,7 +21,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Consumer, Intake, Limits, Producer};
+use pinnace_ring::{Consumer, Intake, Producer};
 use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
 use pinnace_zmtp::Version;
@@ -68,7 +68,6 @@ pub(crate) struct Config {
     pub(crate) sends_subscriptions: bool,
     /// The largest frame that is taken, in bytes.
     pub(crate) max_body: u64,
-    pub(crate) sndhwm: u64,
     /// Where the connection leads, for events.
     pub(crate) endpoint: String,
     /// Which entry of the reactor it came from.
@@ -169,11 +168,6 @@ impl Link {
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
         }
-    }
-
-    /// What the socket's end of the outgoing queue accepts while this link is there.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { messages: self.config.sndhwm, ahead_bytes: AHEAD_BYTES }
     }
 
     /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.

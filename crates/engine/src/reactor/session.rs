@@ -223,7 +223,6 @@ impl Owner {
             keeps_subscriptions: self.kind.keeps_subscriptions,
             sends_subscriptions: self.kind.sends_subscriptions,
             max_body: self.options.maxmsgsize.unwrap_or(i64::MAX as u64),
-            sndhwm: self.options.sndhwm.into(),
             endpoint: endpoint.to_owned(),
             origin,
             connection,

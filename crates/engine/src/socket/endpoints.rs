@@ -161,7 +161,7 @@ impl Core {
 
     fn side(&self) -> Side {
         let peer = Peer { routing_id: self.options.routing_id.clone(), ..Peer::default() };
-        Side { hub: self.hub.clone(), peer, sndhwm: self.options.sndhwm, rcvhwm: self.options.rcvhwm }
+        Side { hub: self.hub.clone(), peer }
     }
 
     fn detach(&mut self, attached: Attached) {
