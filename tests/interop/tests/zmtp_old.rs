@@ -65,6 +65,11 @@ fn tells_2_0_its_identity(transport: Transport) {
 
 fn takes_the_identity_of_2_0(transport: Transport) {
     each_way(transport, ROUTER, |socket, mut peer| {
+        peer.send(&greeting_2("DEALER", b"\0zero"));
+        peer.send(&frame(0, b"hello"));
+        socket.expect(&["\0zero", "hello"]);
+    });
+    each_way(transport, ROUTER, |socket, mut peer| {
         peer.send(&greeting_2("DEALER", b"old friend"));
         peer.send(&frame(0, b"hello"));
         socket.expect(&["old friend", "hello"]);
