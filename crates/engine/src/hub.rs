@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use pinnace_ring::{EventCount, Limits};
+use pinnace_ring::EventCount;
 use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
@@ -18,6 +18,7 @@ use pinnace_sys::wake::WakeFd;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::monitor::Monitor;
+use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
 use crate::spin::Spin;
@@ -36,6 +37,8 @@ pub(crate) enum Mail {
     Writable(PipeId),
     /// The socket that a waiting inproc pipe leads to is there.
     Bound(PipeId, Box<Bound>),
+    /// The socket at the other end of an inproc pipe has, or may have, other high-water marks than it had.
+    Marks(PipeId),
     /// The context is being terminated.
     Stop,
 }
@@ -45,7 +48,21 @@ pub(crate) struct Bound {
     pub(crate) hub: Arc<Hub>,
     pub(crate) pipe: PipeId,
     pub(crate) peer: Peer,
-    pub(crate) limits: Limits,
+}
+
+/// The high-water marks of a socket, as they are now, in messages; 0 is no limit. The socket sets them; links
+/// and the other ends of inproc pipes read them.
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub(crate) send: AtomicU32,
+    pub(crate) receive: AtomicU32,
+}
+
+impl Marks {
+    pub(crate) fn set(&self, options: &Options) {
+        self.send.store(options.sndhwm, Ordering::Relaxed);
+        self.receive.store(options.rcvhwm, Ordering::Relaxed);
+    }
 }
 
 /// The connections of one socket, to be waited for together.
@@ -76,6 +93,7 @@ pub(crate) struct Hub {
     /// The socket was closed: nobody reads mail any more.
     closed: AtomicBool,
     links: Mutex<Links>,
+    pub(crate) marks: Marks,
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
     /// The end of the last write of any of the links, by the links' clock: a message that comes soon after is
@@ -87,6 +105,8 @@ pub(crate) struct Hub {
     pub(crate) telling: Mutex<()>,
     /// Events that a monitor had no room for.
     pub(crate) events_dropped: AtomicU64,
+    /// Messages that a lost connection cut and that could not be begun again.
+    pub(crate) given_up: AtomicU64,
 }
 
 /// The links of a socket, by their tokens in its poll set.

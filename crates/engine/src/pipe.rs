@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
 
 use crate::hub::{Hub, Mail};
-use crate::link::{Link, Next};
+use crate::link::{self, Link, Next};
 use crate::peer::Peer;
 
 /// A pipe of one socket. It is used again after the pipe's end.
@@ -150,6 +150,18 @@ impl Pipes {
         Ok(())
     }
 
+    /// Commands that were pushed before and are not written are for an earlier connection than the pipe has
+    /// now: they are not sent.
+    pub fn restart_commands(&mut self, id: PipeId) -> Result<(), NoMemory> {
+        match self.get(id).map(|pipe| &pipe.far) {
+            Some(Far::Link(Some(link))) if link.config.connection > 0 => {
+                let restart = link::restart(link.config.connection);
+                self.push_command(id, &restart)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What was pushed is a message now.
     #[inline(always)]
     pub fn commit(&mut self, id: PipeId) {
@@ -193,13 +205,20 @@ impl Pipes {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
         let result = pipe.rx.pop(reader);
         if pipe.rx.take_room_wanted() {
-            match &pipe.far {
-                Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
-                Far::Link(None) => {}
-                Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
-            }
+            self.tell_of_room(id);
         }
         result
+    }
+
+    /// Tells who waits at the other end that there is room.
+    #[cold]
+    pub(crate) fn tell_of_room(&mut self, id: PipeId) {
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        match &pipe.far {
+            Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
+            Far::Link(None) => {}
+            Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
+        }
     }
 
     /// Drops the rest of the message whose first frames were popped.

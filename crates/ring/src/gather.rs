@@ -2,15 +2,16 @@
 //! are.
 //!
 //! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The
-//! kernel may take part of a run; `written` moves on by what it took. When the connection is lost,
-//! [`Consumer::rewind`] goes back to where the message that was cut began, so that the next connection starts
-//! at a message.
+//! kernel may take part of a run; `write_with` moves on by what it took. A link that writes another form looks
+//! at the frames ([`Consumer::show_frames`]) and says which of them are written ([`Consumer::pass_frames`]).
+//! When the connection is lost, [`Consumer::rewind`] goes back to where the message that was cut began, so that
+//! the next connection starts at a message.
 
 use std::io::IoSlice;
 
 use crate::Body;
 use crate::consumer::{Consumer, Frame, take_body};
-use crate::record::{self, HEADER_MAX, MORE, REF, wire_len, write_header};
+use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, wire_len, write_header};
 use crate::segment::Segment;
 use crate::sync::Ordering;
 
@@ -62,17 +63,47 @@ impl Consumer {
         Some(result)
     }
 
-    /// As `pop`, for a link that encodes frames anew: what it takes counts as written.
-    pub fn take<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
-        let mut wire = 0;
-        let result = self.pop(|frame| {
-            wire = wire_len(frame.data().len());
-            reader(frame)
-        })?;
-        self.boundary = self.at;
-        self.release(self.messages, wire as u64);
-        self.look_after_room();
-        Some(result)
+    /// Shows the frames that come next to `reader` (flags, body), for a link that writes them in another form,
+    /// until it has enough (false) or the run ends. They stay in the queue until `pass_frames`.
+    pub fn show_frames(&mut self, mut reader: impl FnMut(u8, &[u8]) -> bool) {
+        if !self.has_frame() {
+            return;
+        }
+        let mut at = self.at;
+        // SAFETY: whole records lie between `at` and `end`, and `at` is at one; the bodies they refer to live
+        // until `pass` takes them out.
+        unsafe {
+            let data: *const u8 = Segment::data(self.segment);
+            while at < self.end {
+                let head = record::head(data.add(at));
+                let body = if head.flags & REF == 0 {
+                    std::slice::from_raw_parts(data.add(at + head.header), head.body)
+                } else {
+                    Body::peek_raw(record::raw_body(data.add(at)))
+                };
+                at += head.header + head.body;
+                if !reader(head.flags & (MORE | COMMAND), body) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Moves on by so many of the frames that were shown: they are written whole. Their bodies go to `done`.
+    pub fn pass_frames(&mut self, count: usize, done: &mut Vec<Body>) {
+        let (mut wire, mut left) = (0, count);
+        self.show_frames(|_, body| {
+            if left > 0 {
+                left -= 1;
+                wire += wire_len(body.len());
+            }
+            left > 0
+        });
+        if wire > 0 {
+            // SAFETY: frames were shown, so that there is a segment, with whole records from `at` on.
+            let passed = unsafe { self.pass(wire, done) };
+            self.account(wire, passed);
+        }
     }
 
     /// Whether what was written so far ends with a whole frame, as far as is known without looking.

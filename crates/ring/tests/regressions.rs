@@ -166,3 +166,28 @@ fn a_link_that_reads_what_an_intake_fed_releases_all() {
     while !write(&mut rx, usize::MAX).is_empty() {}
     assert_eq!(intake.queue().backlog(), 0);
 }
+
+#[test]
+fn frames_that_were_shown_stay_until_they_are_passed() {
+    let counted = Counted::default();
+    let (mut tx, mut rx) = queue(Limits { messages: 2, ahead_bytes: 0 });
+    tx.push(0, b"one").unwrap();
+    tx.commit();
+    tx.push(MORE, b"two").unwrap();
+    tx.push_body(0, counted.body(300)).unwrap();
+    tx.commit();
+    let mut shown = Vec::new();
+    rx.show_frames(|flags, body| {
+        shown.push((flags, body.len()));
+        true
+    });
+    assert_eq!(shown, [(0, 3), (MORE, 3), (0, 300)]);
+    assert!(!tx.want_room());
+    let mut done = Vec::new();
+    rx.pass_frames(2, &mut done);
+    assert_eq!((tx.backlog(), tx.backlog_wire(), rx.take_room_wanted()), (1, 309, true));
+    assert_eq!(rx.rewind(), 0);
+    assert_eq!(tx.backlog_wire(), 314, "the message begins again");
+    rx.pass_frames(2, &mut done);
+    assert_eq!((tx.backlog(), tx.backlog_wire(), done.len(), rx.has_frame()), (0, 0, 1, false));
+}

@@ -81,8 +81,6 @@ pub enum Misbehaviour {
         /// How many bytes it has.
         len: u64,
     },
-    /// A routing id that begins with a zero byte: those are the ids that a ROUTER makes up itself.
-    RoutingIdReserved,
 }
 
 /// Nobody's fault, but no connection either.
@@ -209,8 +207,7 @@ impl Misbehaviour {
             | TruncatedProperty
             | PropertyTooLong { .. }
             | DuplicateProperty { .. }
-            | RoutingIdTooLong { .. }
-            | RoutingIdReserved => code::INVALID_METADATA,
+            | RoutingIdTooLong { .. } => code::INVALID_METADATA,
         }
     }
 }
@@ -274,7 +271,6 @@ impl fmt::Display for Misbehaviour {
             PropertyTooLong { len } => write!(f, "the peer announced a property of {len} bytes"),
             DuplicateProperty { name } => write!(f, "the peer sent the property {name} twice"),
             RoutingIdTooLong { len } => write!(f, "the peer's routing id has {len} bytes, more than 255"),
-            RoutingIdReserved => f.write_str("the peer's routing id begins with a zero byte"),
         }
     }
 }

@@ -41,9 +41,9 @@ fn accepted() -> Vec<(Vec<u8>, Vec<u8>, Peer)> {
         ),
         (cat(&[SIGNATURE, b"\0\xff\x01\0"]), ours(&[b"\x03\x07\x03\0me"]), peer(Version::V1_0, None, b"")),
         (
-            cat(&[SIGNATURE, b"\x01\x08\0\x03you"]),
+            cat(&[SIGNATURE, b"\x01\x08\0\x04\0you"]),
             ours(&[b"\x03\x07\0\x02me"]),
-            peer(Version::V2_0, Some(Push), b"you"),
+            peer(Version::V2_0, Some(Push), b"\0you"),
         ),
         (
             cat(&[SIGNATURE, b"\x01\x08\x02\0\0\0\0\0\0\0\x03you"]),

@@ -98,7 +98,7 @@ proptest! {
         let Seen { consumed, result, .. } = whole;
         prop_assert!(consumed <= limit, "{consumed} bytes taken, {limit} allowed");
         if let Ok(Some(peer)) = result {
-            prop_assert!(peer.routing_id.len() <= 255 && peer.routing_id.first() != Some(&0));
+            prop_assert!(peer.routing_id.len() <= 255);
             prop_assert!(peer.properties.len() <= 3);
             let held: usize = peer.properties.iter().map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(held <= limit);

@@ -56,7 +56,6 @@ fn misbehaviour_after_the_greeting() {
         (ready_with(&many), TooManyProperties { limit: 64 }, INVALID_METADATA),
         (ready_with(&twice), DuplicateProperty { name: "Socket-Type" }, INVALID_METADATA),
         (ready_with(&twice_id), DuplicateProperty { name: "Identity" }, INVALID_METADATA),
-        (raw_property(b"Identity", b"\0a"), RoutingIdReserved, INVALID_METADATA),
         (raw_property(b"IDENTITY", &[1; 256]), RoutingIdTooLong { len: 256 }, INVALID_METADATA),
     ];
     for (bytes, misbehaviour, code) in cases {
@@ -80,10 +79,8 @@ fn misbehaviour_of_old_peers() {
             RoutingIdTooLong { len: u64::MAX - 1 },
             INVALID_METADATA,
         ),
-        (b"\x02\0\0".to_vec(), RoutingIdReserved, INVALID_METADATA),
         (v2(b"\x01\0"), IdentityFrameFlags, UNSPECIFIED),
         (v2(b"\x04\0"), IdentityFrameFlags, UNSPECIFIED),
-        (v2(b"\0\x01\0"), RoutingIdReserved, INVALID_METADATA),
         (v2(b"\x02\0\0\0\0\0\0\x01\0"), RoutingIdTooLong { len: 256 }, INVALID_METADATA),
         (v2(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff"), RoutingIdTooLong { len: u64::MAX }, INVALID_METADATA),
     ];

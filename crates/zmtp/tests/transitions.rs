@@ -43,7 +43,7 @@ fn inputs() -> Vec<(&'static str, Vec<u8>)> {
         ("message", frame(0, b"hello")),
         ("READY", ready("PUSH")),
         ("READY as PUB", ready("PUB")),
-        ("READY, bad id", ready_with(&common::property("Identity", b"\0abc"))),
+        ("READY, zero id", ready_with(&common::property("Identity", b"\0abc"))),
         ("ERROR", frame(4, b"\x05ERROR\x03400")),
         ("PING", frame(4, b"\x04PING\0\0")),
         ("empty command", frame(4, b"")),

@@ -1,9 +1,16 @@
 //! High-water marks: exact over inproc, bounded over wires, 0 for none.
 
-use support::filler::{drain, fill, numbered};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::filler::{Chance, drain, fill, numbered};
 use support::*;
 
-over_wires!(stops_within_bounds, has_no_mark_at_zero, passes_one_by_one, marks_each_peer_by_itself);
+over_transports!(
+    never_stalls_while_marks_change,
+    wakes_a_sender_when_its_mark_is_raised;
+    wires stops_within_bounds, has_no_mark_at_zero, passes_one_by_one, marks_each_peer_by_itself,
+    follows_a_receivers_mark_while_connected
+);
 
 fn pipe(transport: Transport, ctx: &Context, send: i32, receive: i32) -> (Socket, Socket) {
     let (pull, push) = (ctx.socket(PULL).with(RCVHWM, receive), ctx.socket(PUSH).with(SNDHWM, send));
@@ -117,4 +124,113 @@ fn marks_each_peer_by_itself(transport: Transport) {
     assert!(second >= 10, "the second peer has marks of its own: {second}");
     drain(&one, 0, first);
     drain(&two, first, second);
+}
+
+/// Marks that are set later count at once, on either side and in either direction.
+#[test]
+fn follows_marks_over_inproc() {
+    let ctx = Context::new();
+    let (pull, push) = pipe(Transport::Inproc, &ctx, 1, 1);
+    assert_eq!(fill(&push, 0, 8), 2);
+    pull.set(RCVHWM, 5).expect("RCVHWM");
+    assert_eq!(fill(&push, 2, 8), 4, "the receiver's mark is raised");
+    push.set(SNDHWM, 10).expect("SNDHWM");
+    assert_eq!(fill(&push, 6, 8), 9, "the sender's mark is raised");
+    pull.set(RCVHWM, 1).expect("RCVHWM");
+    push.set(SNDHWM, 2).expect("SNDHWM");
+    assert_eq!(fill(&push, 15, 8), 0, "more is queued than the marks allow now");
+    drain(&pull, 0, 13);
+    assert_eq!(fill(&push, 15, 8), 1, "room again below the mark");
+    drain(&pull, 13, 3);
+    let again = fill(&push, 16, 8);
+    assert!((2..=3).contains(&again), "{again} messages where 3 fit");
+    drain(&pull, 16, again);
+    pull.set(RCVHWM, 0).expect("RCVHWM");
+    assert_eq!(pull.events(), 0);
+    for n in 0..5_000 {
+        push.send(numbered(n, 8), DONTWAIT).expect("no mark");
+    }
+    drain(&pull, 0, 5_000);
+}
+
+/// The same where the connect came first: what was set before the bind, and what is set after it.
+#[test]
+fn follows_marks_over_inproc_whoever_comes_first() {
+    let ctx = Context::new();
+    let endpoint = Transport::Inproc.fresh();
+    let (pull, push) = (ctx.socket(PULL).hwm(1), ctx.socket(PUSH).hwm(1));
+    push.connect(&endpoint).expect("connect before bind");
+    push.set(SNDHWM, 4).expect("SNDHWM");
+    assert_eq!(fill(&push, 0, 8), 4);
+    pull.set(RCVHWM, 3).expect("RCVHWM");
+    pull.bind(&endpoint).expect("bind");
+    assert_eq!(fill(&push, 4, 8), 3);
+    pull.set(RCVHWM, 6).expect("RCVHWM");
+    assert_eq!(fill(&push, 7, 8), 3);
+    drain(&pull, 0, 10);
+}
+
+/// A connection that stands takes more when its receiver's mark is raised, and less when it is lowered, even below
+/// what is queued. One that comes later goes by the mark of that time.
+fn follows_a_receivers_mark_while_connected(transport: Transport) {
+    const SIZE: usize = 100 * 1024;
+    /// What the link and the kernel may hold besides.
+    const SLACK: u64 = 2 * 1024 * 1024 / SIZE as u64;
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(RCVHWM, 10).with(RCVBUF, 65_536);
+    let push = ctx.socket(PUSH).with(SNDHWM, 1).with(SNDBUF, 65_536);
+    let endpoint = transport.join(&pull, &push);
+    let first = fill(&push, 0, SIZE);
+    assert!((11..=11 + SLACK).contains(&first), "{first} messages");
+    pull.set(RCVHWM, 100).expect("RCVHWM");
+    let more = fill(&push, first, SIZE);
+    assert!((85..=95).contains(&more), "{more} more where 90 more fit");
+    pull.set(RCVHWM, 2).expect("RCVHWM");
+    drain(&pull, 0, first + more);
+    let last = fill(&push, first + more, SIZE);
+    assert!((3..=3 + SLACK).contains(&last), "{last} messages");
+    drain(&pull, first + more, last);
+    let late = ctx.socket(PUSH).with(SNDHWM, 1).with(SNDBUF, 65_536);
+    late.connect(&endpoint).expect("connect");
+    let there = fill(&late, 0, SIZE);
+    assert!((3..=3 + SLACK).contains(&there), "{there} messages of a late sender");
+    drain(&pull, 0, there);
+}
+
+/// Whatever the marks are set to while messages flow, all of them arrive.
+fn never_stalls_while_marks_change(transport: Transport) {
+    const MARKS: [i32; 8] = [1, 2, 3, 10, 100, 1000, 5000, 0];
+    const COUNT: u64 = 100_000;
+    let ctx = Context::new();
+    let (pull, push) = pipe(transport, &ctx, 1000, 1000);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..COUNT).for_each(|n| push.put(numbered(n, 40))));
+        scope.spawn(|| {
+            let mut chance = Chance::new();
+            while !done.load(Ordering::Relaxed) {
+                let mark = MARKS[chance.below(8) as usize];
+                let (socket, option) = if chance.below(2) == 0 { (&push, SNDHWM) } else { (&pull, RCVHWM) };
+                socket.set(option, mark).expect("a mark");
+                for _ in 0..chance.below(200) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        drain(&pull, 0, COUNT);
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A sender that sleeps at its mark goes on when that is raised, though nobody has received anything.
+fn wakes_a_sender_when_its_mark_is_raised(transport: Transport) {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(SNDHWM, 1);
+    push.connect(&transport.fresh()).expect("connect to nobody");
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| (0..5).for_each(|n| push.put(numbered(n, 8))));
+        until("the mark is reached", || push.events() & POLLOUT == 0);
+        push.set(SNDHWM, 5).expect("SNDHWM");
+        sender.join().expect("all five are sent");
+    });
 }

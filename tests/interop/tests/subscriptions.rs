@@ -1,10 +1,19 @@
 //! Subscriptions on the wire: commands to a peer of ZMTP 3.1, messages to older ones, both from anybody.
 
-use support::peer::{MEETINGS, RawPeer};
+use std::collections::BTreeSet;
+
+use support::peer::{MEETINGS, RawListener, RawPeer};
 use support::wire::*;
 use support::*;
 
-over_wires!(says_commands_to_3_1, says_messages_to_3_0, takes_both_forms, cancels_once, keeps_sets_per_peer);
+over_wires!(
+    says_commands_to_3_1,
+    says_messages_to_3_0,
+    takes_both_forms,
+    cancels_once,
+    keeps_sets_per_peer,
+    wants_what_it_wants_after_a_reconnect,
+);
 
 /// libzmq tells a new peer of its wishes when the subscriber's thread enters the library: so let it.
 fn let_it_speak(sub: &Socket, peer: &RawPeer) {
@@ -121,5 +130,52 @@ fn keeps_sets_per_peer(transport: Transport) {
         xpub.put("A");
         xpub.put("end");
         peer.expect(b"\x00\x03end");
+    }
+}
+
+/// A subscription, or its end, as either version says it.
+fn read_wish(peer: &mut RawPeer) -> (bool, Vec<u8>) {
+    let body = peer.read_frame().body;
+    let forms: [(&[u8], bool); 4] =
+        [(b"\x09SUBSCRIBE", true), (b"\x06CANCEL", false), (b"\x01", true), (b"\x00", false)];
+    let (form, on) = forms.into_iter().find(|(form, _)| body.starts_with(form)).expect("a subscription");
+    (on, body[form.len()..].to_vec())
+}
+
+/// Wishes that a lost connection did not take are not sent to the next when they were taken back meanwhile: it
+/// gets those of the present, each once. There are so many of them that no kernel takes them all.
+fn wants_what_it_wants_after_a_reconnect(transport: Transport) {
+    for (kind, minor) in [(SUB, 0), (SUB, 1), (XSUB, 1)] {
+        let ctx = Context::new();
+        let listener = RawListener::bind(transport);
+        let sub = ctx.socket(kind).with(RECONNECT_IVL, 10);
+        let wish = |on: bool, topic: &[u8]| match kind {
+            SUB => sub.set_bytes(if on { SUBSCRIBE } else { UNSUBSCRIBE }, topic).expect("a wish"),
+            _ => sub.put([&[u8::from(on)], topic].concat()),
+        };
+        sub.connect(&listener.endpoint()).expect("connect");
+        wish(true, b"kept");
+        let mut first = listener.accept();
+        first.handshake(minor, "PUB");
+        let_it_speak(&sub, &first);
+        assert_eq!(read_wish(&mut first), (true, b"kept".to_vec()));
+        let topics: Vec<Vec<u8>> = (0..600).map(|n| filler::numbered(n, 60_000)).collect();
+        topics.iter().for_each(|topic| wish(true, topic));
+        drop(first);
+        // Who knocks again has noticed.
+        let mut second = listener.accept();
+        topics[1..].iter().for_each(|topic| wish(false, topic));
+        wish(true, b"new");
+        second.handshake(minor, "PUB");
+        let_it_speak(&sub, &second);
+        wish(true, b"last");
+        let mut wanted = BTreeSet::new();
+        while !wanted.contains(&b"last"[..]) {
+            let (on, topic) = read_wish(&mut second);
+            assert!(on, "the end of a wish that this publisher never heard of");
+            assert!(wanted.insert(topic), "twice the same");
+        }
+        let expected = [b"kept".to_vec(), b"last".to_vec(), b"new".to_vec(), topics[0].clone()];
+        assert!(wanted == expected.into(), "{} wishes", wanted.len());
     }
 }

@@ -1,6 +1,6 @@
 //! Peers of raw bytes that speak ZMTP 3.1 and 3.0: what the library sends is compared byte by byte.
 
-use support::peer::{MEETINGS, Meeting, RawPeer};
+use support::peer::{MEETINGS, Meeting, RawListener, RawPeer};
 use support::wire::*;
 use support::*;
 
@@ -13,6 +13,8 @@ over_wires!(
     takes_everything_at_once,
     asks_and_answers_with_envelopes,
     takes_the_identity_of_ready,
+    keeps_the_names_it_makes_up,
+    makes_up_another_name_for_one_that_was_taken,
     takes_unknown_properties,
     meets_later_versions,
 );
@@ -177,6 +179,72 @@ fn takes_the_identity_of_ready(transport: Transport) {
         let got = peer.handshake(1, "ROUTER");
         assert!(got.body.starts_with(&ready_as("DEALER", b"it is me")[2..]), "{:02x?}", got.body);
     }
+}
+
+/// A DEALER of this identity that says something.
+fn introduce(peer: &mut RawPeer, identity: &[u8], text: &str) {
+    peer.send(&greeting(1, "NULL", false));
+    peer.read(64);
+    peer.send(&ready_as("DEALER", identity));
+    assert!(peer.read_frame().body.starts_with(b"\x05READY"));
+    peer.send(&frame(0, text.as_bytes()));
+}
+
+/// Identities that begin with a zero byte are taken (the RFC keeps them for names that a ROUTER makes up). One that is
+/// such a name already is a second peer of that name, which is not listened to; one that would be the next is not made
+/// up any more.
+fn keeps_the_names_it_makes_up(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER);
+    let endpoint = transport.bind(&router);
+    let connect = |identity: &[u8], text: &str| {
+        let mut peer = RawPeer::connect(&endpoint);
+        introduce(&mut peer, identity, text);
+        peer
+    };
+    let mut nameless = connect(b"", "first");
+    let made_up = router.rx().swap_remove(0);
+    assert_eq!((made_up.len(), made_up[0]), (5, 0));
+    let intruder = connect(&made_up, "intruder");
+    router.expect_nothing();
+    router.tx(&[&made_up[..], b"for the first"]);
+    nameless.expect(b"\x00\x0dfor the first");
+    assert!(!intruder.stirs(deadline::ABSENCE_MS), "a peer that has another's name gets its messages");
+
+    let number = u32::from_be_bytes(made_up[1..].try_into().expect("four bytes"));
+    let next = [&[0], &number.wrapping_add(1).to_be_bytes()[..]].concat();
+    let mut forestaller = connect(&next, "next");
+    router.expect(&[&next[..], b"next"]);
+    let mut other = connect(b"", "other");
+    let parts = router.rx();
+    assert_eq!(parts[1], b"other");
+    assert!(parts[0] != next && parts[0] != made_up, "a name of its own");
+    router.tx(&[&next[..], b"one"]);
+    router.tx(&[&parts[0][..], b"two"]);
+    forestaller.expect(b"\x00\x03one");
+    other.expect(b"\x00\x03two");
+}
+
+/// Whose name was made up, and announced by another while it was away, is still heard when it is back.
+fn makes_up_another_name_for_one_that_was_taken(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).with(RECONNECT_IVL, 10);
+    let (endpoint, listener) = (transport.bind(&router), RawListener::bind(transport));
+    router.connect(&listener.endpoint()).expect("connect");
+    let mut peer = listener.accept();
+    introduce(&mut peer, b"", "here");
+    let made_up = router.rx().swap_remove(0);
+    drop(peer);
+    let mut peer = listener.accept();
+    let mut taker = RawPeer::connect(&endpoint);
+    introduce(&mut taker, &made_up, "taken");
+    router.expect(&[&made_up[..], b"taken"]);
+    introduce(&mut peer, b"", "back");
+    let parts = router.rx();
+    assert_eq!(parts[1], b"back");
+    assert_ne!(parts[0], made_up);
+    router.tx(&[&parts[0][..], b"welcome"]);
+    peer.expect(b"\x00\x07welcome");
 }
 
 /// Properties nobody knows are no harm.

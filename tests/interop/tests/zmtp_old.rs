@@ -1,6 +1,6 @@
 //! Peers of raw bytes that speak ZMTP 2.0 and 1.0, as libzmq 3.x and 2.x do.
 
-use support::peer::{MEETINGS, RawPeer};
+use support::peer::{MEETINGS, RawListener, RawPeer};
 use support::wire::*;
 use support::*;
 
@@ -13,6 +13,7 @@ over_wires!(
     takes_the_identity_of_1_0,
     publishes_to_1_0,
     asks_1_0,
+    sends_1_0_again_what_was_cut,
 );
 
 const SIGNATURE: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F];
@@ -63,6 +64,11 @@ fn tells_2_0_its_identity(transport: Transport) {
 }
 
 fn takes_the_identity_of_2_0(transport: Transport) {
+    each_way(transport, ROUTER, |socket, mut peer| {
+        peer.send(&greeting_2("DEALER", b"\0zero"));
+        peer.send(&frame(0, b"hello"));
+        socket.expect(&["\0zero", "hello"]);
+    });
     each_way(transport, ROUTER, |socket, mut peer| {
         peer.send(&greeting_2("DEALER", b"old friend"));
         peer.send(&frame(0, b"hello"));
@@ -185,4 +191,30 @@ fn asks_1_0(transport: Transport) {
         peer.send(&[frame_1(true, b""), frame_1(false, b"answer")].concat());
         assert_eq!(socket.take_text(), "answer");
     });
+}
+
+/// A message that a lost connection cut comes again, whole, and what was queued behind it after it. A body so large
+/// that no kernel takes all of it is cut for certain, behind two frames that were not.
+fn sends_1_0_again_what_was_cut(transport: Transport) {
+    let ctx = Context::new();
+    let listener = RawListener::bind(transport);
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10);
+    push.connect(&listener.endpoint()).expect("connect");
+    let large = filler::body(1, 64 << 20);
+    push.tx(&[&b"a"[..], b"", &large, b"z"]);
+    push.put("behind");
+    let greet = |peer: &mut RawPeer| {
+        peer.send(&frame_1(false, b""));
+        peer.expect(&SIGNATURE);
+    };
+    let mut first = listener.accept();
+    greet(&mut first);
+    first.expect(
+        &[frame_1(true, b"a"), frame_1(true, b""), frame_1(true, &large)[..100_000].to_vec()].concat(),
+    );
+    drop(first);
+    let mut second = listener.accept();
+    greet(&mut second);
+    second.expect(&[frame_1(true, b"a"), frame_1(true, b""), frame_1(true, &large)].concat());
+    second.expect(&[frame_1(false, b"z"), frame_1(false, b"behind")].concat());
 }

@@ -10,6 +10,7 @@
 //! behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages
 //! keep coming.
 
+mod anew;
 mod rx;
 mod tx;
 mod v1;
@@ -20,7 +21,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Consumer, Intake, Limits, Producer};
+use pinnace_ring::{Consumer, Intake, Producer};
 use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
 use pinnace_zmtp::Version;
@@ -30,6 +31,7 @@ use crate::hub::{Hub, Mail};
 use crate::pipe::PipeId;
 use crate::reactor::{Command, Io};
 use crate::socket::Waiter;
+pub(crate) use anew::restart;
 use rx::Rx;
 use tx::Tx;
 
@@ -66,11 +68,12 @@ pub(crate) struct Config {
     pub(crate) sends_subscriptions: bool,
     /// The largest frame that is taken, in bytes.
     pub(crate) max_body: u64,
-    pub(crate) sndhwm: u64,
     /// Where the connection leads, for events.
     pub(crate) endpoint: String,
     /// Which entry of the reactor it came from.
     pub(crate) origin: u64,
+    /// How many connections the pipe has had before.
+    pub(crate) connection: u64,
 }
 
 /// One connection.
@@ -149,7 +152,7 @@ impl Link {
             pipe,
             token: OnceLock::new(),
             watching: Mutex::new(Watching { registered: false, read: true, write: false }),
-            tx: Mutex::new(Tx::new(outgoing)),
+            tx: Mutex::new(Tx::new(outgoing, &config)),
             rx: Mutex::new(Rx::new(Intake::new(incoming, config.max_body), config.version)),
             config,
             blocked: AtomicBool::new(false),
@@ -165,11 +168,6 @@ impl Link {
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
         }
-    }
-
-    /// What the socket's end of the outgoing queue accepts while this link is there.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { messages: self.config.sndhwm, ahead_bytes: AHEAD_BYTES }
     }
 
     /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
@@ -328,9 +326,13 @@ impl Link {
         self.fail();
     }
 
-    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message.
+    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message; what had to
+    /// be given up for that is counted.
     pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
-        let outgoing = self.tx.lock().take();
+        let outgoing = self.tx.lock().take().map(|(outgoing, given_up)| {
+            self.hub.given_up.fetch_add(given_up, Ordering::Relaxed);
+            outgoing
+        });
         let incoming = self.rx.lock().take();
         (outgoing, incoming)
     }

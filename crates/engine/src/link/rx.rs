@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pinnace_ring::{Intake, Producer, Refused, Verdict};
+use pinnace_ring::{Intake, Limits, Producer, Refused, Verdict};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, Version};
@@ -53,6 +53,8 @@ impl Link {
         let mut outcome = ReadOutcome::None;
         while left > 0 && !self.is_broken() {
             let Some(intake) = &mut rx.intake else { return ReadOutcome::Stopped };
+            let messages = self.hub.marks.receive.load(Ordering::Relaxed).into();
+            intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
             if !intake.queue().has_room() && !intake.queue().want_room() {
                 if !std::mem::replace(&mut rx.stalled, true) {
                     self.watch_for(|watching| watching.read = false);
@@ -78,6 +80,14 @@ impl Link {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
+    }
+
+    /// Reads what a full queue has left unread. A link that has not joined has read nothing yet: what came
+    /// behind its handshake comes first.
+    pub(crate) fn read_on(&self) {
+        if self.token.get().is_some() {
+            self.read();
+        }
     }
 
     /// Whether to read before being told that there is something to read.

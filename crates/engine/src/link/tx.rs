@@ -1,17 +1,15 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
-use pinnace_ring::{Body, COMMAND, Consumer, Heads, MORE};
+use pinnace_ring::{Body, Consumer, Heads};
 use pinnace_sys::{Errno, net};
-use pinnace_zmtp::{Version, command, frame, subscription, v1};
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
-use super::{Link, clock};
+use super::anew::Anew;
+use super::{Config, Link, clock};
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 1 << 20;
-/// Bytes that are encoded anew at once, for peers that do not take the queue's own form.
-const ENCODE_BYTES: usize = 64 * 1024;
 /// Bytes of answers to PING that may wait; a peer that sends more without reading is cut off.
 const CONTROL_MAX: usize = 16 * 1024;
 
@@ -19,9 +17,8 @@ pub(super) struct Tx {
     outgoing: Option<Consumer>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
-    /// Frames encoded anew, and how many of their bytes were written.
-    encoded: Vec<u8>,
-    encoded_sent: usize,
+    /// For what does not go out as it lies in the queue.
+    anew: Anew,
     heads: Heads,
     /// Nothing more is going to be written.
     shut: bool,
@@ -38,27 +35,25 @@ enum Round {
 }
 
 impl Tx {
-    pub(super) fn new(outgoing: Consumer) -> Tx {
+    pub(super) fn new(outgoing: Consumer, config: &Config) -> Tx {
         Tx {
             outgoing: Some(outgoing),
             control: Vec::new(),
-            encoded: Vec::new(),
-            encoded_sent: 0,
+            anew: Anew::new(config.version, config.connection),
             heads: [[0; 9]; pinnace_ring::SLICES],
             shut: false,
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<Consumer> {
+    /// The queue, at the beginning of a message, and how many messages were given up for that.
+    pub(super) fn take(&mut self) -> Option<(Consumer, u64)> {
         let mut outgoing = self.outgoing.take()?;
-        outgoing.rewind();
-        Some(outgoing)
+        let given_up = outgoing.rewind();
+        Some((outgoing, given_up))
     }
 
     fn has_work(&mut self) -> bool {
-        !self.control.is_empty()
-            || self.encoded_sent < self.encoded.len()
-            || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
+        !self.control.is_empty() || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
     }
 }
 
@@ -137,7 +132,8 @@ impl Link {
             if let Some(stopped) = self.write_control(tx) {
                 return stopped;
             }
-            let written = if self.reencodes() { self.write_encoded(tx) } else { self.write_queue(tx, done) };
+            let written =
+                if self.reencodes() { self.write_anew(tx, done) } else { self.write_queue(tx, done) };
             match written {
                 None => return Round::Empty,
                 Some(Ok((taken, whole))) => {
@@ -158,7 +154,7 @@ impl Link {
 
     /// Writes the commands that wait, where no frame is cut open. Some: the round is over.
     fn write_control(&self, tx: &mut Tx) -> Option<Round> {
-        if tx.control.is_empty() || tx.encoded_sent < tx.encoded.len() {
+        if tx.control.is_empty() || !tx.anew.is_done() {
             return None;
         }
         if !tx.outgoing.as_ref()?.is_at_frame() {
@@ -187,30 +183,18 @@ impl Link {
         })
     }
 
-    /// Whether the peer takes another form than the queue's.
+    /// Whether frames do not go out as they lie in the queue.
     fn reencodes(&self) -> bool {
-        let version = self.config.version;
-        version.uses_v1_framing() || (version < Version::V3_1 && self.config.sends_subscriptions)
+        self.config.version.uses_v1_framing() || self.config.sends_subscriptions
     }
 
-    fn write_encoded(&self, tx: &mut Tx) -> Option<Result<(usize, bool), Errno>> {
-        if tx.encoded_sent == tx.encoded.len() {
-            tx.encoded.clear();
-            tx.encoded_sent = 0;
-            let (queue, out, version) = (tx.outgoing.as_mut()?, &mut tx.encoded, self.config.version);
-            while out.len() < ENCODE_BYTES
-                && queue.take(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
-            {
-            }
-            if out.is_empty() {
-                return None;
-            }
-        }
-        let rest = &tx.encoded[tx.encoded_sent..];
-        let result = net::write(&self.fd, &[IoSlice::new(rest)]);
+    fn write_anew(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
+        let queue = tx.outgoing.as_mut()?;
+        let bytes = tx.anew.next(queue)?;
+        let result = net::write(&self.fd, &[IoSlice::new(bytes)]);
         Some(result.map(|taken| {
-            tx.encoded_sent += taken;
-            (taken, tx.encoded_sent == tx.encoded.len())
+            tx.anew.wrote(taken, queue, done);
+            (taken, tx.anew.is_done())
         }))
     }
 
@@ -254,26 +238,4 @@ impl Link {
         self.stop_reading();
         self.discard_input() || net::unsent(&self.fd) == 0
     }
-}
-
-/// Encodes one frame of the queue for a peer that does not speak 3.1.
-fn encode(version: Version, flags: u8, body: &[u8], out: &mut Vec<u8>) {
-    if flags & COMMAND != 0 {
-        match command::parse(body) {
-            Ok(command::Command::Subscribe(topic)) => subscription::encode(version, true, topic, out),
-            Ok(command::Command::Cancel(topic)) => subscription::encode(version, false, topic, out),
-            _ => {} // No other command is ever queued.
-        }
-        return;
-    }
-    if version.uses_v1_framing() {
-        let mut head = [0; v1::MAX_HEADER];
-        let len = v1::encode(flags & MORE, body.len() as u64, &mut head);
-        out.extend_from_slice(&head[..len]);
-    } else {
-        let mut head = [0; frame::MAX_HEADER];
-        let len = frame::encode(flags & MORE, body.len() as u64, &mut head);
-        out.extend_from_slice(&head[..len]);
-    }
-    out.extend_from_slice(body);
 }

@@ -1,9 +1,9 @@
 //! The names of a ROUTER's peers, and which pipe each leads to.
 //!
 //! A name is the routing id that a peer announced, the one that ZMQ_CONNECT_ROUTING_ID gave it, or five bytes
-//! made up here, which begin with 0 (RFC 28 keeps those for us). It guarantees that a name leads to one pipe
-//! at most, found by hash whatever their number. It decides nothing: two pipes with the same name are the
-//! router's business.
+//! made up here, which begin with 0. RFC 28 keeps those for us, and peers announce them nevertheless: what is
+//! made up is never a name that leads somewhere. It guarantees that a name leads to one pipe at most, found by
+//! hash whatever their number. It decides nothing: two pipes with the same name are the router's business.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -99,14 +99,14 @@ impl Names {
     }
 
     /// Settles a pipe's name, by what its peer has announced. A name made up before is kept for a peer that
-    /// announces none.
+    /// announces none, unless another took it while this one was away.
     pub(super) fn settle(&mut self, id: PipeId, announced: &[u8]) {
         let Some(origin) = self.slot(id).map(|slot| slot.origin) else { return };
         let (name, origin) = match origin {
             Origin::Given => return,
             _ if !announced.is_empty() => (Arc::from(announced), Origin::Peer),
-            Origin::Made => return,
-            Origin::Nobody | Origin::Peer => (self.make(), Origin::Made),
+            Origin::Made if self.rival(id).is_none() => return,
+            Origin::Nobody | Origin::Peer | Origin::Made => (self.make(), Origin::Made),
         };
         if let Some(slot) = self.slot_mut(id) {
             (slot.name, slot.origin) = (name, origin);

@@ -105,8 +105,9 @@ impl Subscribe {
         true
     }
 
-    /// Sends all topics to a publisher.
+    /// Sends all topics to a publisher, in place of what waits for it to come back.
     fn send_topics(&mut self, pipes: &mut Pipes, id: PipeId) -> Result<(), NoMemory> {
+        pipes.restart_commands(id)?;
         for node in self.topics.nodes() {
             write_command(&mut self.command, true)?;
             self.topics.append_topic(node, &mut self.command)?;
@@ -191,7 +192,7 @@ impl Pattern for Subscribe {
     }
 
     /// The topics wait in a new pipe for its connection; only after a reconnect do they have to be sent
-    /// again.
+    /// again, all of them.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.told.contains(&id) {
             return;

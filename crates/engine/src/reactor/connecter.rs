@@ -24,6 +24,8 @@ pub(crate) struct Ends {
     pub(crate) id: PipeId,
     pub(crate) outgoing: Consumer,
     pub(crate) incoming: Producer,
+    /// How many connections the pipe has had.
+    pub(crate) connections: u64,
 }
 
 /// A connecting endpoint of a socket.
@@ -234,7 +236,7 @@ impl Reactor {
         };
         connecter.state = State::Connected(ends.id);
         let Shaken { fd, peer, behind } = shaken;
-        let config = owner.link_config(&peer, &endpoint, token);
+        let config = owner.link_config(&peer, &endpoint, token, ends.connections);
         let link =
             Arc::new(Link::new(fd, owner.hub.clone(), io, ends.id, config, ends.outgoing, ends.incoming));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
@@ -299,7 +301,8 @@ impl Reactor {
         if connecter.owner.options.immediate {
             hub.post(Mail::Ended(pipe));
         } else if let (Some(outgoing), Some(incoming)) = (outgoing, incoming) {
-            connecter.ends = Some(Ends { id: pipe, outgoing, incoming });
+            let connections = link.config.connection + 1;
+            connecter.ends = Some(Ends { id: pipe, outgoing, incoming, connections });
             hub.post(Mail::Down(pipe));
         }
         self.rest(origin);

@@ -183,7 +183,7 @@ impl Reactor {
             queue(Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES });
         let (incoming, rx) = queue(Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 });
         let Shaken { fd, mut peer, behind } = shaken;
-        let config = owner.link_config(&peer, endpoint, origin);
+        let config = owner.link_config(&peer, endpoint, origin, 0);
         let link = Link::new(fd, owner.hub.clone(), self.io.clone(), id, config, outgoing, incoming);
         let link = Arc::new(link);
         if !options.connect_routing_id.is_empty() && owner.kind.names_peers {
@@ -211,15 +211,21 @@ impl Reactor {
 }
 
 impl Owner {
-    pub(super) fn link_config(&self, peer: &Peer, endpoint: &str, origin: u64) -> link::Config {
+    pub(super) fn link_config(
+        &self,
+        peer: &Peer,
+        endpoint: &str,
+        origin: u64,
+        connection: u64,
+    ) -> link::Config {
         link::Config {
             version: peer.version,
             keeps_subscriptions: self.kind.keeps_subscriptions,
             sends_subscriptions: self.kind.sends_subscriptions,
             max_body: self.options.maxmsgsize.unwrap_or(i64::MAX as u64),
-            sndhwm: self.options.sndhwm.into(),
             endpoint: endpoint.to_owned(),
             origin,
+            connection,
         }
     }
 }

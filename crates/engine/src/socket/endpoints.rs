@@ -156,7 +156,7 @@ impl Core {
         };
         self.pipes.insert(id, Pipe { tx, rx, far: Far::Link(None), peer, up: false, ended: false });
         self.pattern.attached(&mut self.pipes, id);
-        Ends { id, outgoing, incoming }
+        Ends { id, outgoing, incoming, connections: 0 }
     }
 
     fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
@@ -179,7 +179,7 @@ impl Core {
 
     fn side(&self) -> Side {
         let peer = Peer { routing_id: self.options.routing_id.clone(), ..Peer::default() };
-        Side { hub: self.hub.clone(), peer, sndhwm: self.options.sndhwm, rcvhwm: self.options.rcvhwm }
+        Side { hub: self.hub.clone(), peer }
     }
 
     fn detach(&mut self, attached: Attached) {

@@ -5,6 +5,7 @@
 
 mod close;
 mod endpoints;
+mod marks;
 mod news;
 mod options;
 mod transfer;
@@ -68,6 +69,7 @@ impl Socket {
         if !linger_forever {
             options.linger = Some(std::time::Duration::ZERO);
         }
+        hub.marks.set(&options);
         let core = Core {
             context,
             hub,
@@ -113,9 +115,7 @@ fn run(chores: Vec<Chore>, wait: bool) {
             Chore::Pace(link) if wait => link.pace(),
             Chore::Pace(_) => {}
             Chore::Flush(link) => link.flush(),
-            Chore::ReadOn(link) => {
-                link.read();
-            }
+            Chore::ReadOn(link) => link.read_on(),
         }
     }
 }

@@ -1,11 +1,8 @@
 //! What others have told a socket, taken in by whoever uses it next.
 
-use pinnace_ring::Limits;
-
 use super::Core;
 use crate::error::Error;
 use crate::hub::Mail;
-use crate::link;
 use crate::pipe::{Chore, Far, PipeId};
 
 impl Core {
@@ -34,42 +31,43 @@ impl Core {
             Mail::Writable(id) => self.pattern.writable(&mut self.pipes, id),
             Mail::Attach(id, pipe) => {
                 self.pipes.insert(id, *pipe);
+                self.settle_marks(id);
                 self.pattern.attached(&mut self.pipes, id);
                 self.pattern.up(&mut self.pipes, id);
             }
             Mail::Up(id, peer, link) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.tx.set_limits(Limits {
-                    messages: self.options.sndhwm.into(),
-                    ahead_bytes: link::AHEAD_BYTES,
-                });
                 pipe.far = Far::Link(Some(link.clone()));
                 let given = std::mem::replace(&mut pipe.peer, *peer).routing_id;
                 if self.kind.names_peers && !given.is_empty() {
                     pipe.peer.routing_id = given; // ZMQ_CONNECT_ROUTING_ID
                 }
                 pipe.up = true;
+                self.settle_marks(id);
                 self.pattern.up(&mut self.pipes, id);
                 self.pattern.writable(&mut self.pipes, id);
                 self.pipes.chores.push(Chore::Flush(link));
             }
             Mail::Down(id) => {
-                let messages = self.options.sndhwm.into();
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.tx.set_limits(Limits { messages, ahead_bytes: 0 });
                 pipe.far = Far::Link(None);
                 pipe.up = false;
+                self.follow_marks(id);
                 self.pattern.down(&mut self.pipes, id);
             }
             Mail::Bound(id, bound) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.tx.set_limits(bound.limits);
                 pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
                 pipe.peer = bound.peer;
                 pipe.up = true;
+                self.settle_marks(id);
                 self.pattern.up(&mut self.pipes, id);
                 self.pattern.writable(&mut self.pipes, id);
                 bound.hub.post(Mail::Readable(bound.pipe));
+            }
+            Mail::Marks(id) => {
+                self.follow_marks(id);
+                self.pattern.writable(&mut self.pipes, id);
             }
             Mail::Ended(id) => {
                 self.end_pipe(id);

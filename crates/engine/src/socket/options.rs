@@ -1,6 +1,6 @@
 //! Options of a socket: the table's, and those that only the socket knows.
 
-use super::{Core, Socket, Waiter};
+use super::{Socket, Waiter};
 use crate::error::Error;
 use crate::monitor::{self, Monitor};
 use crate::options::{self, Effect, Lookup, SocketValue, put_int, put_text};
@@ -105,24 +105,5 @@ impl Socket {
         }
         hub.set_monitor(Some(Monitor { socket, events, version }));
         Ok(())
-    }
-}
-
-impl Core {
-    /// The marks were set: pipes that are there follow.
-    fn apply_marks(&mut self) {
-        let ids: Vec<_> = self.pipes.ids().collect();
-        for id in ids {
-            let Some(pipe) = self.pipes.get(id) else { continue };
-            if let crate::pipe::Far::Link(link) = &pipe.far {
-                let mut limits =
-                    pinnace_ring::Limits { messages: self.options.sndhwm.into(), ahead_bytes: 0 };
-                if let Some(link) = link {
-                    limits.ahead_bytes = link.limits().ahead_bytes;
-                }
-                pipe.tx.set_limits(limits);
-                self.pattern.writable(&mut self.pipes, id);
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Sending and receiving a frame.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use pinnace_ring::Frame;
@@ -109,8 +110,9 @@ impl Socket {
     }
 
     /// Messages that the pattern dropped, because its rules say so: a PUB's peer at its mark, a ROUTER's
-    /// unknown peer.
+    /// unknown peer; and those that a lost connection cut where their beginning was gone already.
     pub fn dropped(self) -> Result<u64, Error> {
-        Ok(self.lock()?.pattern.dropped())
+        let core = self.lock()?;
+        Ok(core.pattern.dropped() + core.hub.given_up.load(Ordering::Relaxed))
     }
 }

@@ -1,10 +1,12 @@
 //! inproc:// (zmq_inproc(7)): the names of a context, and those who wait for one.
 //!
 //! Two sockets share one pair of queues and need nobody in between. A socket may connect before the name is
-//! bound: then its pipe's far end waits here. A pipe accepts what both marks allow together, exactly.
+//! bound: then its pipe's far end waits here. A pipe accepts what both marks allow together, exactly; both
+//! sockets go by the marks as they are when they take the pipe in (`socket::marks`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Consumer, Limits, Producer, queue};
@@ -20,8 +22,6 @@ use crate::spin;
 pub(crate) struct Side {
     pub(crate) hub: Arc<Hub>,
     pub(crate) peer: Peer,
-    pub(crate) sndhwm: u32,
-    pub(crate) rcvhwm: u32,
 }
 
 /// The far end of a pipe whose name is not bound yet.
@@ -42,9 +42,16 @@ struct Names {
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<Names>);
 
-fn limits(sender: u32, receiver: u32) -> Limits {
-    let messages = if sender == 0 || receiver == 0 { 0 } else { u64::from(sender) + u64::from(receiver) };
-    Limits { messages, ahead_bytes: 0 }
+/// What a pipe accepts that two sockets share, by their marks as they are now.
+pub(crate) fn limits(sender: &Hub, receiver: &Hub) -> Limits {
+    let (send, receive) = (alone(&sender.marks.send), alone(&receiver.marks.receive));
+    let bounded = send.messages > 0 && receive.messages > 0;
+    Limits { messages: if bounded { send.messages + receive.messages } else { 0 }, ahead_bytes: 0 }
+}
+
+/// What one mark allows by itself.
+fn alone(mark: &AtomicU32) -> Limits {
+    Limits { messages: mark.load(Ordering::Relaxed).into(), ahead_bytes: 0 }
 }
 
 /// A queue whose ends are used by threads of this process.
@@ -70,16 +77,12 @@ impl Registry {
         drop(names);
         let here: Vec<(String, Waiting)> = here;
         for (_, waiting) in here {
-            let Waiting { side: far, pipe: far_pipe, mut tx, mut rx } = waiting;
-            let to_far = limits(side.sndhwm, far.rcvhwm);
-            let from_far = limits(far.sndhwm, side.rcvhwm);
-            tx.set_limits(to_far);
-            rx.set_mark(from_far.messages);
+            let Waiting { side: far, pipe: far_pipe, tx, rx } = waiting;
             let id = side.hub.new_pipe();
             let far_end = Far::Socket { hub: far.hub.clone(), pipe: far_pipe };
             let pipe = Pipe { tx, rx, far: far_end, peer: far.peer, up: true, ended: false };
             side.hub.post(Mail::Attach(id, Box::new(pipe)));
-            let bound = Bound { hub: side.hub.clone(), pipe: id, peer: side.peer.clone(), limits: from_far };
+            let bound = Bound { hub: side.hub.clone(), pipe: id, peer: side.peer.clone() };
             far.hub.post(Mail::Bound(far_pipe, Box::new(bound)));
         }
         Ok(())
@@ -90,8 +93,8 @@ impl Registry {
         let id = side.hub.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
-            let (tx, far_rx) = between_threads(Limits { messages: side.sndhwm.into(), ahead_bytes: 0 });
-            let (far_tx, rx) = between_threads(Limits { messages: side.rcvhwm.into(), ahead_bytes: 0 });
+            let (tx, far_rx) = between_threads(alone(&side.hub.marks.send));
+            let (far_tx, rx) = between_threads(alone(&side.hub.marks.receive));
             let waiting = Waiting { side: side.clone(), pipe: id, tx: far_tx, rx: far_rx };
             names.waiting.push((name.to_owned(), waiting));
             return (
@@ -101,8 +104,8 @@ impl Registry {
         };
         // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads
         // its mail no more.
-        let (tx, far_rx) = between_threads(limits(side.sndhwm, far.rcvhwm));
-        let (far_tx, rx) = between_threads(limits(far.sndhwm, side.rcvhwm));
+        let (tx, far_rx) = between_threads(limits(&side.hub, &far.hub));
+        let (far_tx, rx) = between_threads(limits(&far.hub, &side.hub));
         let far_id = far.hub.new_pipe();
         let to_us = Far::Socket { hub: side.hub.clone(), pipe: id };
         let far_pipe =

@@ -43,7 +43,7 @@ pub use peer::Peer;
 pub struct Config {
     /// Our kind of socket.
     pub socket_type: SocketType,
-    /// Our routing id, 0 to 255 bytes. Peers should not accept one that begins with a zero byte.
+    /// Our routing id, 0 to 255 bytes. RFC 37 keeps those that begin with a zero byte for names that a ROUTER makes up.
     pub routing_id: Vec<u8>,
     /// The security mechanism that both sides must want.
     pub mechanism: MechanismConfig,
