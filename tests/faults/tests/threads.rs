@@ -247,7 +247,8 @@ fn term_from_everywhere(args: &[String]) {
     let transport = Transport::named(&args[0]);
     for _ in 0..30 {
         let ctx = Context::new();
-        let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
+        // What nobody takes any more is not waited for: the PULL goes first.
+        let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH).with(LINGER, 0));
         transport.join(&pull, &push);
         std::thread::scope(|scope| {
             for _ in 0..4 {
