@@ -11,8 +11,8 @@ use crate::sync::{Arc, Ordering, fence, in_one_order};
 pub enum Frame<'a> {
     /// The bytes lie in the queue and are gone when the reader returns.
     Bytes { flags: u8, data: &'a [u8] },
-    /// The body is the reader's now.
-    Body { flags: u8, body: Body },
+    /// The body is the reader's if it takes it out.
+    Body { flags: u8, body: &'a mut Option<Body> },
 }
 
 impl Frame<'_> {
@@ -27,7 +27,7 @@ impl Frame<'_> {
     pub fn data(&self) -> &[u8] {
         match self {
             Frame::Bytes { data, .. } => data,
-            Frame::Body { body, .. } => body,
+            Frame::Body { body, .. } => body.as_deref().unwrap_or_default(),
         }
     }
 }
@@ -153,6 +153,17 @@ impl Consumer {
     /// first (as before `peek`): the rest would be read as a frame.
     #[inline(always)]
     pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        self.pop_leaving(drop, reader)
+    }
+
+    /// As `pop`; a body that `reader` does not take goes to `left`, which may have to put off its end: its
+    /// owner's code runs then.
+    #[inline(always)]
+    pub fn pop_leaving<R>(
+        &mut self,
+        left: impl FnOnce(Body),
+        reader: impl FnOnce(Frame<'_>) -> R,
+    ) -> Option<R> {
         if !self.has_frame() {
             return None;
         }
@@ -167,7 +178,12 @@ impl Consumer {
                 let data = std::slice::from_raw_parts(record.add(head.header), head.body);
                 reader(Frame::Bytes { flags, data })
             } else {
-                reader(Frame::Body { flags, body: take_body(record) })
+                let mut body = Some(take_body(record));
+                let result = reader(Frame::Body { flags, body: &mut body });
+                if let Some(body) = body {
+                    left(body);
+                }
+                result
             };
             (flags, result)
         };

@@ -62,13 +62,16 @@ impl Consumer {
         Some(result)
     }
 
-    /// As `pop`, for a link that encodes frames anew: what it takes counts as written.
-    pub fn take<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+    /// As `pop`, for a link that encodes frames anew: what it takes counts as written. Bodies go to `done`.
+    pub fn take<R>(&mut self, done: &mut Vec<Body>, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         let mut wire = 0;
-        let result = self.pop(|frame| {
-            wire = wire_len(frame.data().len());
-            reader(frame)
-        })?;
+        let result = self.pop_leaving(
+            |body| done.push(body),
+            |frame| {
+                wire = wire_len(frame.data().len());
+                reader(frame)
+            },
+        )?;
         self.boundary = self.at;
         self.release(self.messages, wire as u64);
         self.look_after_room();
@@ -206,8 +209,9 @@ impl Consumer {
     }
 
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
-    /// next one. Returns how many messages were given up (0 or 1).
-    pub fn rewind(&mut self) -> u64 {
+    /// next one, and the bodies of the rest of it go to `done`. Returns how many messages were given up (0 or
+    /// 1).
+    pub fn rewind(&mut self, done: &mut Vec<Body>) -> u64 {
         if self.segment.is_null() {
             return 0;
         }
@@ -245,7 +249,7 @@ impl Consumer {
             given_up += wire_len(frame.data().len());
             frame.flags() & MORE != 0
         };
-        while self.pop(&mut skip) == Some(true) {}
+        while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
         let written = std::mem::take(&mut self.partial);
         self.account(given_up.saturating_sub(written), 0);

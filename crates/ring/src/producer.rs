@@ -1,6 +1,6 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
-use crate::queue::{Limits, Shared, drop_bodies};
+use crate::queue::{Limits, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, fence, in_one_order};
@@ -215,6 +215,11 @@ impl Producer {
 
     /// Takes back the frames that are not committed.
     pub fn rollback(&mut self) {
+        self.rollback_leaving(&mut drop);
+    }
+
+    /// As `rollback`; bodies go to `left`, which may have to put off their end: their owners' code runs then.
+    pub fn rollback_leaving(&mut self, left: &mut impl FnMut(Body)) {
         if !self.is_inside_message() {
             return;
         }
@@ -229,12 +234,12 @@ impl Producer {
             let first = &*segment;
             let mut next = first.next.swap(std::ptr::null_mut(), Ordering::Relaxed);
             let end = if next.is_null() { self.at } else { first.closed_at.load(Ordering::Relaxed) };
-            drop_bodies(segment, from, end);
+            take_bodies(segment, from, end, left);
             first.closed_at.store(crate::segment::OPEN, Ordering::Relaxed);
             while !next.is_null() {
                 let after = (*next).next.load(Ordering::Relaxed);
                 let end = if after.is_null() { self.at } else { (*next).closed_at.load(Ordering::Relaxed) };
-                drop_bodies(next, 0, end);
+                take_bodies(next, 0, end, left);
                 Segment::free(next);
                 next = after;
             }

@@ -113,7 +113,7 @@ impl Drop for Shared {
                 let next = (*segment).next.load(Ordering::Acquire);
                 let end =
                     if next.is_null() { last_end } else { (*segment).closed_at.load(Ordering::Relaxed) };
-                drop_bodies(segment, at, end);
+                take_bodies(segment, at, end, &mut drop);
                 Segment::free(segment);
                 segment = next;
             }
@@ -129,11 +129,16 @@ impl Drop for Shared {
     }
 }
 
-/// Drops the bodies that the records between `at` and `end` refer to.
+/// Hands the bodies that the records between `at` and `end` refer to to `left`.
 ///
 /// # Safety
 /// Whole records must lie there, and nobody may read them afterwards.
-pub(crate) unsafe fn drop_bodies(segment: *mut Segment, mut at: usize, end: usize) {
+pub(crate) unsafe fn take_bodies(
+    segment: *mut Segment,
+    mut at: usize,
+    end: usize,
+    left: &mut impl FnMut(Body),
+) {
     // SAFETY: the caller's promise.
     unsafe {
         if !(*segment).has_refs.load(Ordering::Relaxed) {
@@ -145,7 +150,7 @@ pub(crate) unsafe fn drop_bodies(segment: *mut Segment, mut at: usize, end: usiz
             if head.flags & record::REF != 0 {
                 let raw = record::raw_body(data.add(at));
                 if raw != 0 {
-                    drop(Body::from_raw(raw));
+                    left(Body::from_raw(raw));
                 }
             }
             at += head.header + head.body;

@@ -330,7 +330,9 @@ impl Link {
 
     /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message.
     pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
-        let outgoing = self.tx.lock().take();
+        let mut done = Vec::new();
+        let outgoing = self.tx.lock().take(&mut done);
+        drop(done); // Their owners' code runs here, with no lock held.
         let incoming = self.rx.lock().take();
         (outgoing, incoming)
     }

@@ -49,9 +49,9 @@ impl Tx {
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<Consumer> {
+    pub(super) fn take(&mut self, done: &mut Vec<Body>) -> Option<Consumer> {
         let mut outgoing = self.outgoing.take()?;
-        outgoing.rewind();
+        outgoing.rewind(done);
         Some(outgoing)
     }
 
@@ -137,7 +137,8 @@ impl Link {
             if let Some(stopped) = self.write_control(tx) {
                 return stopped;
             }
-            let written = if self.reencodes() { self.write_encoded(tx) } else { self.write_queue(tx, done) };
+            let written =
+                if self.reencodes() { self.write_encoded(tx, done) } else { self.write_queue(tx, done) };
             match written {
                 None => return Round::Empty,
                 Some(Ok((taken, whole))) => {
@@ -193,13 +194,13 @@ impl Link {
         version.uses_v1_framing() || (version < Version::V3_1 && self.config.sends_subscriptions)
     }
 
-    fn write_encoded(&self, tx: &mut Tx) -> Option<Result<(usize, bool), Errno>> {
+    fn write_encoded(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         if tx.encoded_sent == tx.encoded.len() {
             tx.encoded.clear();
             tx.encoded_sent = 0;
             let (queue, out, version) = (tx.outgoing.as_mut()?, &mut tx.encoded, self.config.version);
             while out.len() < ENCODE_BYTES
-                && queue.take(|frame| encode(version, frame.flags(), frame.data(), out)).is_some()
+                && queue.take(done, |frame| encode(version, frame.flags(), frame.data(), out)).is_some()
             {
             }
             if out.is_empty() {

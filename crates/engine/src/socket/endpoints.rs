@@ -35,20 +35,16 @@ impl Socket {
     /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV,
     /// EADDRNOTAVAIL ...).
     pub fn bind(self, endpoint: &str) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let outcome = core.bind(endpoint);
-        if let Err(error) = outcome {
-            monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, endpoint);
-        }
-        outcome
+        self.call(false, |core| {
+            core.bind(endpoint).inspect_err(|error| {
+                monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, endpoint);
+            })
+        })
     }
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
     pub fn connect(self, endpoint: &str) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        core.connect(endpoint)
+        self.call(false, |core| core.connect(endpoint))
     }
 
     /// Takes back a `bind`. Errors: NoEndpoint.
@@ -63,14 +59,15 @@ impl Socket {
     }
 
     fn detach(self, endpoint: &str, role: Role) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        Endpoint::parse(endpoint, role)?;
-        let matches = |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
-        let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
-        let attached = core.endpoints.remove(index);
-        core.detach(attached);
-        Ok(())
+        self.call(false, |core| {
+            Endpoint::parse(endpoint, role)?;
+            let matches =
+                |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
+            let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
+            let attached = core.endpoints.remove(index);
+            core.detach(attached);
+            Ok(())
+        })
     }
 }
 

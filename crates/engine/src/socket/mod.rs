@@ -1,7 +1,8 @@
 //! A socket: a pattern, its pipes and its endpoints behind one lock, and a handle that any thread may use.
 //!
 //! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that
-//! were left: writing to the kernel, reading on. Nothing waits with the lock held.
+//! were left: writing to the kernel, reading on, letting bodies go (`Socket::call`). Nothing waits with the
+//! lock held, and no code of the application runs.
 
 mod close;
 mod endpoints;
@@ -102,6 +103,25 @@ impl Socket {
     pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
         SOCKETS.lock(self.0).map_err(|_| Error::NotSocket)
     }
+
+    /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
+    /// left. `wait`: the caller may be held up for a moment. Whatever reads mail or frames goes this way.
+    #[inline(always)]
+    fn call<R>(self, wait: bool, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
+        let mut locked = self.lock()?;
+        let core = &mut **locked;
+        let outcome = match core.news() {
+            Ok(()) => work(core),
+            Err(error) => Err(error),
+        };
+        if core.pipes.chores.is_empty() {
+            return outcome;
+        }
+        let chores = std::mem::take(&mut core.pipes.chores);
+        drop(locked);
+        run(chores, wait);
+        outcome
+    }
 }
 
 /// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
@@ -116,6 +136,8 @@ fn run(chores: Vec<Chore>, wait: bool) {
             Chore::ReadOn(link) => {
                 link.read();
             }
+            Chore::Drop(body) => drop(body),
+            Chore::Part(pipe) => drop(pipe),
         }
     }
 }
