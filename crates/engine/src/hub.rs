@@ -40,6 +40,17 @@ pub(crate) enum Mail {
     Stop,
 }
 
+impl Mail {
+    /// The pipe that it is about.
+    fn pipe(&self) -> Option<PipeId> {
+        match self {
+            Mail::Attach(id, _) | Mail::Up(id, ..) | Mail::Bound(id, _) => Some(*id),
+            Mail::Down(id) | Mail::Ended(id) | Mail::Readable(id) | Mail::Writable(id) => Some(*id),
+            Mail::Stop => None,
+        }
+    }
+}
+
 /// What an inproc pipe that was connected early learns when its endpoint is bound.
 pub(crate) struct Bound {
     pub(crate) hub: Arc<Hub>,
@@ -103,8 +114,18 @@ impl Hub {
             drop(list);
             return undeliverable(mail);
         }
+        // What it overtakes (links, pipes) is let go with the lock open.
+        let mut overtaken = Vec::new();
+        if let Mail::Down(id) | Mail::Ended(id) = mail {
+            overtaken = take_overtaken(&mut list, id, matches!(mail, Mail::Ended(_)));
+            if overtaken.iter().any(|other| matches!(other, Mail::Attach(..))) {
+                drop(list);
+                return self.free_pipe(id);
+            }
+        }
         list.push(mail);
         drop(list);
+        drop(overtaken);
         self.pending.store(true, Ordering::Release);
         self.wake();
     }
@@ -295,6 +316,35 @@ impl Hub {
             }
         }
     }
+}
+
+/// Takes out of the unread mail what the loss of a pipe's connection, or its end, makes superfluous: else
+/// the mail of a socket that nobody uses would grow with every connection that comes and goes. Of several
+/// connections the last is kept, because it tells whose messages are in the pipe. All of a pipe's mail goes
+/// where the pipe has come, ended, and brought nothing.
+#[cold]
+fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
+    let brought_nothing = |mail: &mut Mail| match mail {
+        Mail::Attach(other, pipe) => *other == id && pipe.rx.peek().is_none(),
+        _ => false,
+    };
+    let vanishes = ended && list.iter_mut().any(brought_nothing);
+    let is_up = |mail: &Mail| matches!(mail, Mail::Up(other, ..) if *other == id);
+    let first_up = list.iter().position(is_up).unwrap_or(0);
+    let before_last = first_up..list.iter().rposition(is_up).unwrap_or(0);
+    let (mut readable, mut writable, mut next) = (false, false, 0);
+    let overtaken = list.extract_if(.., |mail| {
+        next += 1;
+        mail.pipe() == Some(id)
+            && (vanishes
+                || match mail {
+                    Mail::Up(..) | Mail::Down(_) => before_last.contains(&(next - 1)),
+                    Mail::Readable(_) => std::mem::replace(&mut readable, true),
+                    Mail::Writable(_) => std::mem::replace(&mut writable, true),
+                    _ => false,
+                })
+    });
+    overtaken.collect()
 }
 
 /// Mail for a closed socket: a new inproc peer has to be told that nobody is there.

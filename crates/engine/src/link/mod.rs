@@ -14,6 +14,7 @@ mod rx;
 mod tx;
 mod v1;
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pinnace_ring::{Consumer, Intake, Limits, Producer};
 use pinnace_sys::poll::{Interest, Ready};
-use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
+use pinnace_sys::{OwnedFd, net};
 use pinnace_zmtp::Version;
 
 use crate::error::Error;
@@ -74,8 +75,12 @@ pub(crate) struct Config {
 }
 
 /// One connection.
+///
+/// Its descriptor is held by `watching`, `tx` and `rx`, each for what it does with it, so that it is closed
+/// when the link ends (`dismantle`), and never while somebody uses it, however long others keep the link.
 pub struct Link {
-    fd: OwnedFd,
+    /// The descriptor's number, for events.
+    pub(crate) descriptor: u32,
     pub(crate) hub: Arc<Hub>,
     io: Arc<Io>,
     pub(crate) pipe: PipeId,
@@ -110,6 +115,7 @@ pub struct Link {
 
 /// What the poll set looks for.
 struct Watching {
+    fd: Option<Arc<OwnedFd>>,
     registered: bool,
     read: bool,
     write: bool,
@@ -142,15 +148,17 @@ impl Link {
         outgoing: Consumer,
         incoming: Producer,
     ) -> Link {
+        let fd = Arc::new(fd);
+        let intake = Intake::new(incoming, config.max_body);
         Link {
-            fd,
+            descriptor: fd.as_raw_fd() as u32,
             hub,
             io,
             pipe,
             token: OnceLock::new(),
-            watching: Mutex::new(Watching { registered: false, read: true, write: false }),
-            tx: Mutex::new(Tx::new(outgoing)),
-            rx: Mutex::new(Rx::new(Intake::new(incoming, config.max_body), config.version)),
+            tx: Mutex::new(Tx::new(fd.clone(), outgoing)),
+            rx: Mutex::new(Rx::new(fd.clone(), intake, config.version)),
+            watching: Mutex::new(Watching { fd: Some(fd), registered: false, read: true, write: false }),
             config,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
@@ -257,9 +265,9 @@ impl Link {
         }
         // A caller may have used the link before this, and found it blocked or stalled.
         let _ = self.token.set(token);
-        if let Some(interest) = watching.interest() {
+        if let (Some(interest), Some(fd)) = (watching.interest(), &watching.fd) {
             let set = self.hub.poll_set().expect("a socket with a link has a poll set");
-            set.poller.add(&self.fd, token, interest)?;
+            set.poller.add(fd, token, interest)?;
             watching.registered = true;
         }
         Ok(())
@@ -271,25 +279,27 @@ impl Link {
 
     /// Tells the poll set what to look for from now on.
     fn watch_for(&self, change: impl FnOnce(&mut Watching)) {
-        let mut watching = self.watching.lock();
+        let mut locked = self.watching.lock();
+        let watching = &mut *locked;
         let before = (watching.read, watching.write);
-        change(&mut watching);
+        change(watching);
         let (Some(set), Some(token)) = (self.hub.poll_set(), self.token.get()) else { return };
+        let Some(fd) = &watching.fd else { return };
         if (watching.read, watching.write) == before || self.is_broken() {
             return;
         }
         // A descriptor with nothing to look for would still report a hang-up, for ever.
         let Some(interest) = watching.interest() else {
-            let _ = set.poller.remove(&self.fd);
+            let _ = set.poller.remove(fd);
             watching.registered = false;
             return;
         };
         // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
         // tick serves.
         if watching.registered {
-            let _ = set.poller.modify(&self.fd, *token, interest);
+            let _ = set.poller.modify(fd, *token, interest);
         } else {
-            let _ = set.poller.add(&self.fd, *token, interest);
+            let _ = set.poller.add(fd, *token, interest);
             watching.registered = true;
         }
     }
@@ -310,16 +320,18 @@ impl Link {
             return;
         }
         self.leave_poll_set();
-        net::shut_down(&self.fd);
+        if let Some(fd) = &self.watching.lock().fd {
+            net::shut_down(fd);
+        }
         self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
     }
 
     pub(crate) fn leave_poll_set(&self) {
         let mut watching = self.watching.lock();
-        if let Some(set) = self.hub.poll_set()
+        if let (Some(set), Some(fd)) = (self.hub.poll_set(), watching.fd.clone())
             && std::mem::take(&mut watching.registered)
         {
-            let _ = set.poller.remove(&self.fd);
+            let _ = set.poller.remove(&fd);
         }
     }
 
@@ -328,12 +340,14 @@ impl Link {
         self.fail();
     }
 
-    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message.
+    /// The end of the link, once it is out of the poll set: its descriptor is closed, and the queues' ends are
+    /// taken back. The outgoing one begins at a message.
     pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
         let mut done = Vec::new();
-        let outgoing = self.tx.lock().take(&mut done);
+        let outgoing = self.tx.lock().end(&mut done);
         drop(done); // Their owners' code runs here, with no lock held.
-        let incoming = self.rx.lock().take();
+        let incoming = self.rx.lock().end();
+        self.watching.lock().fd = None;
         (outgoing, incoming)
     }
 
@@ -341,11 +355,5 @@ impl Link {
         if wanted {
             self.hub.post(Mail::Writable(self.pipe));
         }
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }

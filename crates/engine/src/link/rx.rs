@@ -1,9 +1,10 @@
 //! The way in of a link: from the kernel to the incoming queue.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pinnace_ring::{Intake, Producer, Refused, Verdict};
-use pinnace_sys::{Errno, net};
+use pinnace_sys::{Errno, OwnedFd, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, Version};
 
@@ -17,6 +18,7 @@ const ROUND_BYTES: usize = 512 * 1024;
 const STREAMING_BYTES: usize = 16 * 1024;
 
 pub(super) struct Rx {
+    fd: Option<Arc<OwnedFd>>,
     intake: Option<Intake>,
     from_v1: Option<(FromV1, Vec<u8>)>,
     /// The queue is at its mark; its consumer reads on when it has made room.
@@ -35,13 +37,19 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Rx {
-    pub(super) fn new(intake: Intake, version: Version) -> Rx {
+    pub(super) fn new(fd: Arc<OwnedFd>, intake: Intake, version: Version) -> Rx {
         let from_v1 = version.uses_v1_framing().then(Default::default);
-        Rx { intake: Some(intake), from_v1, stalled: false }
+        Rx { fd: Some(fd), intake: Some(intake), from_v1, stalled: false }
     }
 
-    pub(super) fn take(&mut self) -> Option<Producer> {
+    fn take(&mut self) -> Option<Producer> {
         Some(self.intake.take()?.into_queue())
+    }
+
+    /// Nothing more is read.
+    pub(super) fn end(&mut self) -> Option<Producer> {
+        self.fd = None;
+        self.take()
     }
 }
 
@@ -94,10 +102,10 @@ impl Link {
 
     /// One system call: how many bytes it gave, and how many it could have given.
     fn read_once(&self, rx: &mut Rx) -> Result<(usize, usize), Errno> {
-        let Some(intake) = &mut rx.intake else { return Err(Errno::AGAIN) };
+        let (Some(fd), Some(intake)) = (&rx.fd, &mut rx.intake) else { return Err(Errno::AGAIN) };
         if let Some((from_v1, buffer)) = &mut rx.from_v1 {
             let mut raw = [0; 4096];
-            let taken = net::read(&self.fd, &mut raw, &mut [])?;
+            let taken = net::read(fd, &mut raw, &mut [])?;
             buffer.clear();
             let fed = from_v1.translate(&raw[..taken], buffer).is_ok() && intake.feed(buffer).is_ok();
             if !fed || taken == 0 {
@@ -108,7 +116,7 @@ impl Link {
         }
         let (first, second) = intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
-        let taken = net::read(&self.fd, first, second)?;
+        let taken = net::read(fd, first, second)?;
         if taken == 0 {
             return Err(Errno::PIPE);
         }
@@ -184,14 +192,16 @@ impl Link {
 
     /// Whether bytes wait that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
-        net::unread(&self.fd) > 0
+        self.rx.lock().fd.as_ref().is_some_and(|fd| net::unread(fd) > 0)
     }
 
     /// Reads and drops what is there. True: the peer has ended its side.
     pub(super) fn discard_input(&self) -> bool {
         let mut sink = [0; 16 * 1024];
+        let rx = self.rx.lock();
+        let Some(fd) = &rx.fd else { return true };
         for _ in 0..64 {
-            match net::read(&self.fd, &mut sink, &mut []) {
+            match net::read(fd, &mut sink, &mut []) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return false,

@@ -1,9 +1,10 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
 use pinnace_ring::{Body, COMMAND, Consumer, Heads, MORE};
-use pinnace_sys::{Errno, net};
+use pinnace_sys::{Errno, OwnedFd, net};
 use pinnace_zmtp::{Version, command, frame, subscription, v1};
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Link, clock};
@@ -16,6 +17,7 @@ const ENCODE_BYTES: usize = 64 * 1024;
 const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
+    fd: Option<Arc<OwnedFd>>,
     outgoing: Option<Consumer>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
@@ -38,8 +40,9 @@ enum Round {
 }
 
 impl Tx {
-    pub(super) fn new(outgoing: Consumer) -> Tx {
+    pub(super) fn new(fd: Arc<OwnedFd>, outgoing: Consumer) -> Tx {
         Tx {
+            fd: Some(fd),
             outgoing: Some(outgoing),
             control: Vec::new(),
             encoded: Vec::new(),
@@ -49,7 +52,9 @@ impl Tx {
         }
     }
 
-    pub(super) fn take(&mut self, done: &mut Vec<Body>) -> Option<Consumer> {
+    /// Nothing more is written.
+    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<Consumer> {
+        self.fd = None;
         let mut outgoing = self.outgoing.take()?;
         outgoing.rewind(done);
         Some(outgoing)
@@ -165,7 +170,7 @@ impl Link {
         if !tx.outgoing.as_ref()?.is_at_frame() {
             return None;
         }
-        match net::write(&self.fd, &[IoSlice::new(&tx.control)]) {
+        match net::write(tx.fd.as_ref()?, &[IoSlice::new(&tx.control)]) {
             Ok(taken) if taken == tx.control.len() => {
                 tx.control.clear();
                 None
@@ -181,8 +186,8 @@ impl Link {
 
     /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let queue = tx.outgoing.as_mut()?;
-        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(&self.fd, slices) {
+        let (fd, queue) = (tx.fd.as_ref()?, tx.outgoing.as_mut()?);
+        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(fd, slices) {
             Ok(taken) => (taken, Ok((taken, taken == bytes))),
             Err(error) => (0, Err(error)),
         })
@@ -208,7 +213,7 @@ impl Link {
             }
         }
         let rest = &tx.encoded[tx.encoded_sent..];
-        let result = net::write(&self.fd, &[IoSlice::new(rest)]);
+        let result = net::write(tx.fd.as_ref()?, &[IoSlice::new(rest)]);
         Some(result.map(|taken| {
             tx.encoded_sent += taken;
             (taken, tx.encoded_sent == tx.encoded.len())
@@ -248,12 +253,13 @@ impl Link {
         if tx.has_work() {
             return self.is_broken();
         }
+        let Some(fd) = tx.fd.clone() else { return true };
         if !std::mem::replace(&mut tx.shut, true) {
-            net::shut_down_writing(&self.fd);
+            net::shut_down_writing(&fd);
         }
         drop(tx);
         self.stop_reading();
-        self.discard_input() || net::unsent(&self.fd) == 0
+        self.discard_input() || net::unsent(&fd) == 0
     }
 }
 
