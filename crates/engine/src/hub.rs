@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::socket::Socket;
 use crate::spin::Spin;
 
 /// News for a socket.
@@ -68,8 +69,10 @@ pub(crate) struct PollSet {
 /// The token of a poll set's own wake-up.
 pub(crate) const WAKE_TOKEN: u64 = u64::MAX;
 
-/// A socket as others see it.
+/// A socket as others see it. On cache lines of its own: where it happened to share one with what another
+/// thread writes, small messages over inproc were 17 % slower.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Hub {
     mail: Mutex<Vec<Mail>>,
     pending: AtomicBool,
@@ -87,6 +90,7 @@ pub(crate) struct Hub {
     /// The socket was closed: nobody reads mail any more.
     closed: AtomicBool,
     links: Mutex<Links>,
+    socket: OnceLock<Socket>,
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
     /// The end of the last write of any of the links, by the links' clock: a message that comes soon after is
@@ -270,6 +274,16 @@ impl Hub {
         for link in self.all_links() {
             visit(&link);
         }
+    }
+
+    /// Says which socket this is.
+    pub(crate) fn set_socket(&self, socket: Socket) {
+        let _ = self.socket.set(socket);
+    }
+
+    /// The socket, for who may wait for its lock.
+    pub(crate) fn socket(&self) -> Option<Socket> {
+        self.socket.get().copied()
     }
 
     pub(crate) fn is_monitored(&self) -> bool {

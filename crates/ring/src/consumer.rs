@@ -237,6 +237,21 @@ impl Consumer {
         self.room_wanted && std::mem::take(&mut self.room_wanted)
     }
 
+    /// Goes on to the segment that the producer is in, and frees those before it, of which all was read
+    /// (`Producer::shrink`).
+    pub(crate) fn go_on_to(&mut self, last: *mut Segment) {
+        while self.segment != last {
+            // SAFETY: the producer has left this segment for good and linked the next, up to `last`; no frame
+            // in any of them was not read.
+            unsafe {
+                let next = (*self.segment).next.load(Ordering::Acquire);
+                Segment::free(self.segment);
+                self.segment = next;
+            }
+            (self.at, self.end, self.boundary) = (0, 0, 0);
+        }
+    }
+
     /// Asks to be told of the next message (`Producer::commit`). False: there is one already.
     pub fn park(&mut self) -> bool {
         if self.has_frame() {

@@ -1,5 +1,6 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
+use crate::consumer::Consumer;
 use crate::queue::{Limits, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
@@ -286,16 +287,24 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets go of spare memory; the next segment is a small one again.
-    pub fn shrink(&mut self) {
+    /// Makes an idle queue small again, with both of its ends in hand: spare memory is let go, and a large
+    /// segment that was consumed whole. False: there is something in the queue.
+    pub fn shrink(&mut self, consumer: &mut Consumer) -> bool {
         self.next_bytes = MIN_BYTES;
-        for slot in &self.shared.spares {
-            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
-            if !spare.is_null() {
-                // SAFETY: a segment in a slot belongs to whoever takes it out.
-                unsafe { Segment::free(spare) }
-            }
+        self.shared.free_spares();
+        let unparsed = self.filled > self.at;
+        if unparsed || self.is_inside_message() || self.backlog() > 0 || consumer.has_frame() {
+            return false;
         }
+        if consumer.segment.is_null() || !Arc::ptr_eq(&self.shared, &consumer.shared) {
+            return true; // Nothing was ever read.
+        }
+        if self.room > MIN_BYTES {
+            let _ = self.advance_to(MIN_BYTES, 0); // Without memory the large one stays.
+        }
+        self.set_mark(); // A rollback must not return to what is freed here.
+        consumer.go_on_to(self.segment);
+        true
     }
 }
 

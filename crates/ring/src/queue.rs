@@ -88,6 +88,17 @@ impl Shared {
         Segment::create(bytes.clamp(MIN_BYTES, MAX_BYTES), record)
     }
 
+    /// Frees the segments that wait for their next use.
+    pub(crate) fn free_spares(&self) {
+        for slot in &self.spares {
+            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
+            if !spare.is_null() {
+                // SAFETY: a segment in a slot belongs to whoever takes it out.
+                unsafe { Segment::free(spare) }
+            }
+        }
+    }
+
     /// Keeps a consumed segment for its next use, or frees it.
     pub(crate) fn recycle(&self, segment: *mut Segment) {
         for slot in &self.spares {
@@ -119,13 +130,7 @@ impl Drop for Shared {
             }
             at = 0;
         }
-        for slot in &self.spares {
-            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
-            if !spare.is_null() {
-                // SAFETY: both ends are gone.
-                unsafe { Segment::free(spare) }
-            }
-        }
+        self.free_spares();
     }
 }
 

@@ -28,7 +28,7 @@ use pinnace_zmtp::Version;
 
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
-use crate::pipe::PipeId;
+use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
 use crate::socket::Waiter;
 use rx::Rx;
@@ -46,6 +46,8 @@ const LONE_GAP: u64 = 3_000;
 /// how long at most.
 const PACE_BYTES: u64 = 768 * 1024;
 const PACE_TIME: Duration = Duration::from_millis(2);
+/// A read or a write of so many bytes says that the peer is streaming.
+const STREAMING_BYTES: usize = 16 * 1024;
 /// Bytes that a link may have taken ahead of the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
 
@@ -101,6 +103,10 @@ pub struct Link {
     deaf: AtomicBool,
     /// Holding senders up has not helped: the peer takes nothing.
     pacing_fails: AtomicBool,
+    /// The queues may have grown; the I/O thread makes them small again when they are idle.
+    swollen: AtomicBool,
+    /// Much was moved at once since the I/O thread last looked.
+    streams: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
     /// The end of the last write, and the last read, by `clock`.
@@ -166,6 +172,8 @@ impl Link {
             broken: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
+            swollen: AtomicBool::new(false),
+            streams: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             last_write: AtomicU64::new(0),
             last_read: AtomicU64::new(clock()),
@@ -231,6 +239,34 @@ impl Link {
         if !self.watched.load(Ordering::Relaxed) && !self.watched.swap(true, Ordering::SeqCst) {
             self.io.send(Command::Watch(self.hub.clone(), self.pipe));
         }
+    }
+
+    /// So many bytes were moved at once: the queues may have grown, and are looked after from now on.
+    fn moved(&self, bytes: usize) {
+        if bytes < STREAMING_BYTES {
+            return;
+        }
+        self.streams.store(true, Ordering::Relaxed);
+        if !self.swollen.load(Ordering::Relaxed) && !self.swollen.swap(true, Ordering::SeqCst) {
+            self.io.send(Command::Swollen(self.hub.clone(), self.pipe));
+        }
+    }
+
+    /// Whether much was moved at once since the last call.
+    pub(crate) fn has_streamed(&self) -> bool {
+        self.streams.swap(false, Ordering::Relaxed)
+    }
+
+    /// The queues are no longer looked after; the next large read or write changes that.
+    pub(crate) fn not_swollen(&self) {
+        self.swollen.store(false, Ordering::SeqCst);
+    }
+
+    /// Makes the idle queues of its pipe small again; the socket's lock is held. False: there is something in
+    /// them.
+    pub(crate) fn shrink(&self, pipe: &mut Pipe) -> bool {
+        let (mut rx, mut tx) = (self.rx.lock(), self.tx.lock());
+        rx.shrink(pipe) & tx.shrink(pipe)
     }
 
     /// Nanoseconds since bytes were last read.

@@ -9,13 +9,12 @@ use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, Version};
 
 use super::v1::FromV1;
-use super::{Link, clock};
+use super::{Link, STREAMING_BYTES, clock};
 use crate::hub::Mail;
+use crate::pipe::Pipe;
 
 /// Bytes that one call reads at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 512 * 1024;
-/// A read of so many bytes says that the peer is streaming, and that the next read finds something too.
-const STREAMING_BYTES: usize = 16 * 1024;
 
 pub(super) struct Rx {
     fd: Option<Arc<OwnedFd>>,
@@ -44,6 +43,11 @@ impl Rx {
 
     fn take(&mut self) -> Option<Producer> {
         Some(self.intake.take()?.into_queue())
+    }
+
+    /// Makes the incoming queue small, where it is idle.
+    pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
+        self.intake.as_mut().is_none_or(|intake| intake.queue().shrink(&mut pipe.rx))
     }
 
     /// Nothing more is read.
@@ -76,7 +80,9 @@ impl Link {
                 }
             };
             outcome = ReadOutcome::Some;
+            // The next read finds something too, where this one found much.
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
+            self.moved(taken);
             left = left.saturating_sub(taken);
             if taken < room {
                 break;

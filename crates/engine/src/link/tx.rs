@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Link, clock};
+use crate::pipe::Pipe;
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 1 << 20;
@@ -58,6 +59,15 @@ impl Tx {
         let mut outgoing = self.outgoing.take()?;
         outgoing.rewind(done);
         Some(outgoing)
+    }
+
+    /// Makes the outgoing queue small, where it is idle.
+    pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
+        if self.encoded_sent == self.encoded.len() {
+            self.encoded = Vec::new();
+            self.encoded_sent = 0;
+        }
+        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing))
     }
 
     fn has_work(&mut self) -> bool {
@@ -148,6 +158,7 @@ impl Link {
                 None => return Round::Empty,
                 Some(Ok((taken, whole))) => {
                     self.pacing_fails.store(false, Ordering::Relaxed);
+                    self.moved(taken);
                     if !whole {
                         return Round::Blocked;
                     }

@@ -18,9 +18,10 @@ use pinnace_zmtp::SocketType;
 use crate::context::Context;
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
+use crate::link::Link;
 use crate::options::Options;
 use crate::patterns::Pattern;
-use crate::pipe::{Chore, PipeId, Pipes};
+use crate::pipe::{Chore, Far, PipeId, Pipes};
 use crate::reactor::Io;
 use crate::socket_kind::Kind;
 use crate::table::{Dead, Handle, Locked, Table};
@@ -84,7 +85,10 @@ impl Socket {
             ended: Vec::new(),
             mail: Vec::new(),
         };
-        SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)
+        let hub = core.hub.clone();
+        let socket = SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)?;
+        hub.set_socket(socket);
+        Ok(socket)
     }
 
     /// A number that stands for the socket, for C.
@@ -102,6 +106,19 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
         SOCKETS.lock(self.0).map_err(|_| Error::NotSocket)
+    }
+
+    /// Makes the queues of an idle link small again. False: there is something in them, or the socket does not
+    /// know of the link yet. The I/O thread calls this, once or some times after much was moved; it is the one
+    /// occasion at which it waits for the lock of a socket that it serves.
+    pub(crate) fn shrink(self, link: &Link) -> bool {
+        let Ok(mut core) = self.lock() else { return true };
+        match core.pipes.get(link.pipe) {
+            Some(pipe) if matches!(&pipe.far, Far::Link(Some(far)) if std::ptr::eq(&**far, link)) => {
+                link.shrink(pipe)
+            }
+            _ => false,
+        }
     }
 
     /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
