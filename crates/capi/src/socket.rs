@@ -177,7 +177,7 @@ pub unsafe extern "C" fn zmq_recv(handle: *mut c_void, data: *mut c_void, len: u
             room[..fits].copy_from_slice(&data[..fits]);
             // Not dropped here: it may call a free function, and the socket is locked.
             if let Frame::Body { body: whole, .. } = frame {
-                body = Some(whole);
+                body = whole.take();
             }
         })?;
         Ok(int_size(size))

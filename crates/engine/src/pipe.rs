@@ -3,13 +3,16 @@
 //! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context
 //! (inproc). Patterns see no difference: they push frames and commit, pop frames, and are told when a pipe
 //! becomes readable or writable. What has to be done outside the socket's lock (writing to the kernel,
-//! reading on) is left in `Pipes::chores`.
+//! reading on, letting bodies go) is left in `Pipes::chores`.
 //!
 //! Rules that patterns keep:
 //! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or
 //!   `rollback`);
 //! - before a pipe is left out of the list of writable pipes, `want_room` must have said that there is none;
-//! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing.
+//! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing;
+//! - a body is taken out of its frame to be handed on or kept, never to be dropped: what is left in the frame
+//!   is let go with the lock open, because a free function of the application may run then, and call the
+//!   socket. One that was kept and is not wanted any more goes to `discard`.
 
 use std::sync::Arc;
 
@@ -81,6 +84,10 @@ pub(crate) enum Chore {
     Pace(Arc<Link>),
     /// There is room again for what the link reads.
     ReadOn(Arc<Link>),
+    /// Let go of a body that nobody wanted: its owner's code may run.
+    Drop(Body),
+    /// Let go of a pipe that has ended, and of what nobody received from it.
+    Part(Box<Pipe>),
 }
 
 /// All pipes of one socket.
@@ -101,8 +108,10 @@ impl Pipes {
         self.list[index] = Some(Box::new(pipe));
     }
 
-    pub(crate) fn remove(&mut self, id: PipeId) -> Option<Box<Pipe>> {
-        self.list.get_mut(id.0 as usize)?.take()
+    pub(crate) fn remove(&mut self, id: PipeId) {
+        if let Some(pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
+            self.chores.push(Chore::Part(pipe));
+        }
     }
 
     /// The pipe, while it is there.
@@ -187,9 +196,14 @@ impl Pipes {
 
     /// Takes back what was pushed and not committed.
     pub fn rollback(&mut self, id: PipeId) {
-        if let Some(pipe) = self.get(id) {
-            pipe.tx.rollback();
+        if let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) {
+            pipe.tx.rollback_leaving(&mut |body| put_off(&mut self.chores, body));
         }
+    }
+
+    /// Lets go of a body that a pattern has kept.
+    pub fn discard(&mut self, body: Body) {
+        put_off(&mut self.chores, body);
     }
 
     /// The flags of the next frame that came in.
@@ -198,12 +212,12 @@ impl Pipes {
         self.get(id)?.rx.peek()
     }
 
-    /// Hands the next frame that came in to `reader`.
+    /// Hands the next frame that came in to `reader`. A body that it leaves is let go when the lock is open.
     #[inline(always)]
     pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         self.turned = true;
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
-        let result = pipe.rx.pop(reader);
+        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.chores, body), reader);
         if pipe.rx.take_room_wanted() {
             self.tell_of_room(id);
         }
@@ -230,5 +244,14 @@ impl Pipes {
     /// readable until it is empty; then `park` is true, and the caller forgets it.
     pub fn park(&mut self, id: PipeId) -> bool {
         self.get(id).is_none_or(|pipe| pipe.rx.park())
+    }
+}
+
+/// Puts off the end of a body until the lock is open, where somebody else's code runs then. Without memory for
+/// that it ends here: a free function that calls the socket is the rarer trouble.
+#[cold]
+fn put_off(chores: &mut Vec<Chore>, body: Body) {
+    if body.has_owner() && chores.try_reserve(1).is_ok() {
+        chores.push(Chore::Drop(body));
     }
 }

@@ -74,6 +74,11 @@ impl Body {
         Arc::strong_count(&self.0) > 1
     }
 
+    /// Whether somebody else's code runs when the last holder drops it.
+    pub fn has_owner(&self) -> bool {
+        matches!(self.0.owner, Owner::Foreign { .. })
+    }
+
     /// The bytes, to be written, where this is the only holder.
     pub fn as_mut(&mut self) -> Option<&mut [u8]> {
         let storage = Arc::get_mut(&mut self.0)?;

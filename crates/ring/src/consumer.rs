@@ -11,8 +11,8 @@ use crate::sync::{Arc, Ordering, fence, heavy};
 pub enum Frame<'a> {
     /// The bytes lie in the queue and are gone when the reader returns.
     Bytes { flags: u8, data: &'a [u8] },
-    /// The body is the reader's now.
-    Body { flags: u8, body: Body },
+    /// The body is the reader's if it takes it out.
+    Body { flags: u8, body: &'a mut Option<Body> },
 }
 
 impl Frame<'_> {
@@ -27,7 +27,7 @@ impl Frame<'_> {
     pub fn data(&self) -> &[u8] {
         match self {
             Frame::Bytes { data, .. } => data,
-            Frame::Body { body, .. } => body,
+            Frame::Body { body, .. } => body.as_deref().unwrap_or_default(),
         }
     }
 }
@@ -153,6 +153,17 @@ impl Consumer {
     /// first (as before `peek`): the rest would be read as a frame.
     #[inline(always)]
     pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        self.pop_leaving(drop, reader)
+    }
+
+    /// As `pop`; a body that `reader` does not take goes to `left`, which may have to put off its end: its
+    /// owner's code runs then.
+    #[inline(always)]
+    pub fn pop_leaving<R>(
+        &mut self,
+        left: impl FnOnce(Body),
+        reader: impl FnOnce(Frame<'_>) -> R,
+    ) -> Option<R> {
         if !self.has_frame() {
             return None;
         }
@@ -167,7 +178,12 @@ impl Consumer {
                 let data = std::slice::from_raw_parts(record.add(head.header), head.body);
                 reader(Frame::Bytes { flags, data })
             } else {
-                reader(Frame::Body { flags, body: take_body(record) })
+                let mut body = Some(take_body(record));
+                let result = reader(Frame::Body { flags, body: &mut body });
+                if let Some(body) = body {
+                    left(body);
+                }
+                result
             };
             (flags, result)
         };
@@ -219,6 +235,21 @@ impl Consumer {
     #[inline(always)]
     pub fn take_room_wanted(&mut self) -> bool {
         self.room_wanted && std::mem::take(&mut self.room_wanted)
+    }
+
+    /// Goes on to the segment that the producer is in, and frees those before it, of which all was read
+    /// (`Producer::shrink`).
+    pub(crate) fn go_on_to(&mut self, last: *mut Segment) {
+        while self.segment != last {
+            // SAFETY: the producer has left this segment for good and linked the next, up to `last`; no frame
+            // in any of them was not read.
+            unsafe {
+                let next = (*self.segment).next.load(Ordering::Acquire);
+                Segment::free(self.segment);
+                self.segment = next;
+            }
+            (self.at, self.end, self.boundary) = (0, 0, 0);
+        }
     }
 
     /// Asks to be told of the next message (`Producer::commit`). False: there is one already.

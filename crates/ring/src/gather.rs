@@ -237,8 +237,9 @@ impl Consumer {
     }
 
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
-    /// next one. Returns how many messages were given up (0 or 1).
-    pub fn rewind(&mut self) -> u64 {
+    /// next one, and the bodies of the rest of it go to `done`. Returns how many messages were given up (0 or
+    /// 1).
+    pub fn rewind(&mut self, done: &mut Vec<Body>) -> u64 {
         if self.segment.is_null() {
             return 0;
         }
@@ -276,7 +277,7 @@ impl Consumer {
             given_up += wire_len(frame.data().len());
             frame.flags() & MORE != 0
         };
-        while self.pop(&mut skip) == Some(true) {}
+        while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
         let written = std::mem::take(&mut self.partial);
         self.account(given_up.saturating_sub(written), 0);

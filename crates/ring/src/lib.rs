@@ -23,7 +23,7 @@
 //! tx.commit();
 //! let text = rx.pop(|frame| match frame {
 //!     Frame::Bytes { data, .. } => data.to_vec(),
-//!     Frame::Body { body, .. } => body.to_vec(),
+//!     Frame::Body { body, .. } => body.take().map_or(Vec::new(), |body| body.to_vec()),
 //! });
 //! assert_eq!(text.as_deref(), Some(&b"hello"[..]));
 //! ```

@@ -209,7 +209,7 @@ fn spare_segments_are_had_by_one_side_at_a_time() {
                     access.with_mut(|_| ());
                 }
                 tx.commit();
-                tx.shrink();
+                tx.shared.free_spares();
                 (tx, again)
             })
         };

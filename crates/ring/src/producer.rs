@@ -1,6 +1,7 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
-use crate::queue::{Limits, Shared, drop_bodies};
+use crate::consumer::Consumer;
+use crate::queue::{Limits, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, fence, light};
@@ -215,6 +216,11 @@ impl Producer {
 
     /// Takes back the frames that are not committed.
     pub fn rollback(&mut self) {
+        self.rollback_leaving(&mut drop);
+    }
+
+    /// As `rollback`; bodies go to `left`, which may have to put off their end: their owners' code runs then.
+    pub fn rollback_leaving(&mut self, left: &mut impl FnMut(Body)) {
         if !self.is_inside_message() {
             return;
         }
@@ -229,12 +235,12 @@ impl Producer {
             let first = &*segment;
             let mut next = first.next.swap(std::ptr::null_mut(), Ordering::Relaxed);
             let end = if next.is_null() { self.at } else { first.closed_at.load(Ordering::Relaxed) };
-            drop_bodies(segment, from, end);
+            take_bodies(segment, from, end, left);
             first.closed_at.store(crate::segment::OPEN, Ordering::Relaxed);
             while !next.is_null() {
                 let after = (*next).next.load(Ordering::Relaxed);
                 let end = if after.is_null() { self.at } else { (*next).closed_at.load(Ordering::Relaxed) };
-                drop_bodies(next, 0, end);
+                take_bodies(next, 0, end, left);
                 Segment::free(next);
                 next = after;
             }
@@ -281,16 +287,24 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets go of spare memory; the next segment is a small one again.
-    pub fn shrink(&mut self) {
+    /// Makes an idle queue small again, with both of its ends in hand: spare memory is let go, and a large
+    /// segment that was consumed whole. False: there is something in the queue.
+    pub fn shrink(&mut self, consumer: &mut Consumer) -> bool {
         self.next_bytes = MIN_BYTES;
-        for slot in &self.shared.spares {
-            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
-            if !spare.is_null() {
-                // SAFETY: a segment in a slot belongs to whoever takes it out.
-                unsafe { Segment::free(spare) }
-            }
+        self.shared.free_spares();
+        let unparsed = self.filled > self.at;
+        if unparsed || self.is_inside_message() || self.backlog() > 0 || consumer.has_frame() {
+            return false;
         }
+        if consumer.segment.is_null() || !Arc::ptr_eq(&self.shared, &consumer.shared) {
+            return true; // Nothing was ever read.
+        }
+        if self.room > MIN_BYTES {
+            let _ = self.advance_to(MIN_BYTES, 0); // Without memory the large one stays.
+        }
+        self.set_mark(); // A rollback must not return to what is freed here.
+        consumer.go_on_to(self.segment);
+        true
     }
 }
 

@@ -88,6 +88,17 @@ impl Shared {
         Segment::create(bytes.clamp(MIN_BYTES, MAX_BYTES), record)
     }
 
+    /// Frees the segments that wait for their next use.
+    pub(crate) fn free_spares(&self) {
+        for slot in &self.spares {
+            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
+            if !spare.is_null() {
+                // SAFETY: a segment in a slot belongs to whoever takes it out.
+                unsafe { Segment::free(spare) }
+            }
+        }
+    }
+
     /// Keeps a consumed segment for its next use, or frees it.
     pub(crate) fn recycle(&self, segment: *mut Segment) {
         for slot in &self.spares {
@@ -113,27 +124,26 @@ impl Drop for Shared {
                 let next = (*segment).next.load(Ordering::Acquire);
                 let end =
                     if next.is_null() { last_end } else { (*segment).closed_at.load(Ordering::Relaxed) };
-                drop_bodies(segment, at, end);
+                take_bodies(segment, at, end, &mut drop);
                 Segment::free(segment);
                 segment = next;
             }
             at = 0;
         }
-        for slot in &self.spares {
-            let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
-            if !spare.is_null() {
-                // SAFETY: both ends are gone.
-                unsafe { Segment::free(spare) }
-            }
-        }
+        self.free_spares();
     }
 }
 
-/// Drops the bodies that the records between `at` and `end` refer to.
+/// Hands the bodies that the records between `at` and `end` refer to to `left`.
 ///
 /// # Safety
 /// Whole records must lie there, and nobody may read them afterwards.
-pub(crate) unsafe fn drop_bodies(segment: *mut Segment, mut at: usize, end: usize) {
+pub(crate) unsafe fn take_bodies(
+    segment: *mut Segment,
+    mut at: usize,
+    end: usize,
+    left: &mut impl FnMut(Body),
+) {
     // SAFETY: the caller's promise.
     unsafe {
         if !(*segment).has_refs.load(Ordering::Relaxed) {
@@ -145,7 +155,7 @@ pub(crate) unsafe fn drop_bodies(segment: *mut Segment, mut at: usize, end: usiz
             if head.flags & record::REF != 0 {
                 let raw = record::raw_body(data.add(at));
                 if raw != 0 {
-                    drop(Body::from_raw(raw));
+                    left(Body::from_raw(raw));
                 }
             }
             at += head.header + head.body;

@@ -68,7 +68,10 @@ impl Mixed {
                 self.tx().rollback();
             }
             Turn::Read(frames) => (0..*frames).for_each(|_| self.read()),
-            Turn::Shrink => self.tx().shrink(),
+            Turn::Shrink => {
+                let idle = self.tx.as_mut().unwrap().shrink(&mut self.rx);
+                assert!(!idle || self.frames.is_empty());
+            }
         }
         assert_eq!(self.counted.alive(), self.frames.iter().filter(|frame| frame.2).count());
         assert_eq!(self.rx.has_frame(), !self.frames.is_empty());

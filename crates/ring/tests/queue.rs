@@ -116,7 +116,9 @@ impl Pair {
                 self.rx.set_mark(messages);
                 self.look_for_wish();
             }
-            Op::Shrink => self.tx.shrink(),
+            Op::Shrink => {
+                assert!(!self.tx.shrink(&mut self.rx) || self.visible.is_empty() && self.open.is_empty())
+            }
         }
         assert_eq!(self.rx.has_frame(), !self.visible.is_empty());
         assert_eq!(self.tx.is_inside_message(), !self.open.is_empty());

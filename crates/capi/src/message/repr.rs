@@ -115,7 +115,7 @@ impl Message {
         let more = socket.recv(wait, &mut |frame| {
             received = match frame {
                 Frame::Bytes { data, .. } => Message::copy_of(data),
-                Frame::Body { body, .. } => Ok(Message::of_body(body)),
+                Frame::Body { body, .. } => Ok(body.take().map_or_else(Message::empty, Message::of_body)),
             };
         })?;
         let mut message = received?;

@@ -47,6 +47,14 @@ impl Anew {
         self.sent == self.bytes.len()
     }
 
+    /// Gives its memory back, where nothing is under way.
+    pub(super) fn shrink(&mut self) {
+        if self.passed == self.ends.len() {
+            (self.bytes, self.ends) = (Vec::new(), Vec::new());
+            (self.sent, self.passed) = (0, 0);
+        }
+    }
+
     /// What is to be written next: the rest, or what comes next in the queue. None: there is nothing.
     pub(super) fn next(&mut self, queue: &mut Consumer) -> Option<&[u8]> {
         if self.passed == self.ends.len() {

@@ -15,6 +15,7 @@ mod rx;
 mod tx;
 mod v1;
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -23,12 +24,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pinnace_ring::{Consumer, Intake, Producer};
 use pinnace_sys::poll::{Interest, Ready};
-use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net};
+use pinnace_sys::{OwnedFd, net};
 use pinnace_zmtp::Version;
 
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
-use crate::pipe::PipeId;
+use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
 use crate::socket::Waiter;
 pub(crate) use anew::restart;
@@ -47,6 +48,8 @@ const LONE_GAP: u64 = 3_000;
 /// how long at most.
 const PACE_BYTES: u64 = 768 * 1024;
 const PACE_TIME: Duration = Duration::from_millis(2);
+/// A read or a write of so many bytes says that the peer is streaming.
+const STREAMING_BYTES: usize = 16 * 1024;
 /// Bytes that a link may have taken ahead of the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
 
@@ -77,8 +80,12 @@ pub(crate) struct Config {
 }
 
 /// One connection.
+///
+/// Its descriptor is held by `watching`, `tx` and `rx`, each for what it does with it, so that it is closed
+/// when the link ends (`dismantle`), and never while somebody uses it, however long others keep the link.
 pub struct Link {
-    fd: OwnedFd,
+    /// The descriptor's number, for events.
+    pub(crate) descriptor: u32,
     pub(crate) hub: Arc<Hub>,
     io: Arc<Io>,
     pub(crate) pipe: PipeId,
@@ -99,6 +106,10 @@ pub struct Link {
     deaf: AtomicBool,
     /// Holding senders up has not helped: the peer takes nothing.
     pacing_fails: AtomicBool,
+    /// The queues may have grown; the I/O thread makes them small again when they are idle.
+    swollen: AtomicBool,
+    /// Much was moved at once since the I/O thread last looked.
+    streams: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
     /// The end of the last write, and the last read, by `clock`.
@@ -113,6 +124,7 @@ pub struct Link {
 
 /// What the poll set looks for.
 struct Watching {
+    fd: Option<Arc<OwnedFd>>,
     registered: bool,
     read: bool,
     write: bool,
@@ -145,15 +157,17 @@ impl Link {
         outgoing: Consumer,
         incoming: Producer,
     ) -> Link {
+        let fd = Arc::new(fd);
+        let intake = Intake::new(incoming, config.max_body);
         Link {
-            fd,
+            descriptor: fd.as_raw_fd() as u32,
             hub,
             io,
             pipe,
             token: OnceLock::new(),
-            watching: Mutex::new(Watching { registered: false, read: true, write: false }),
-            tx: Mutex::new(Tx::new(outgoing, &config)),
-            rx: Mutex::new(Rx::new(Intake::new(incoming, config.max_body), config.version)),
+            tx: Mutex::new(Tx::new(fd.clone(), outgoing, &config)),
+            rx: Mutex::new(Rx::new(fd.clone(), intake, config.version)),
+            watching: Mutex::new(Watching { fd: Some(fd), registered: false, read: true, write: false }),
             config,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
@@ -161,6 +175,8 @@ impl Link {
             broken: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
+            swollen: AtomicBool::new(false),
+            streams: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             last_write: AtomicU64::new(0),
             last_read: AtomicU64::new(clock()),
@@ -223,6 +239,34 @@ impl Link {
         }
     }
 
+    /// So many bytes were moved at once: the queues may have grown, and are looked after from now on.
+    fn moved(&self, bytes: usize) {
+        if bytes < STREAMING_BYTES {
+            return;
+        }
+        self.streams.store(true, Ordering::Relaxed);
+        if !self.swollen.load(Ordering::Relaxed) && !self.swollen.swap(true, Ordering::SeqCst) {
+            self.io.send(Command::Swollen(self.hub.clone(), self.pipe));
+        }
+    }
+
+    /// Whether much was moved at once since the last call.
+    pub(crate) fn has_streamed(&self) -> bool {
+        self.streams.swap(false, Ordering::Relaxed)
+    }
+
+    /// The queues are no longer looked after; the next large read or write changes that.
+    pub(crate) fn not_swollen(&self) {
+        self.swollen.store(false, Ordering::SeqCst);
+    }
+
+    /// Makes the idle queues of its pipe small again; the socket's lock is held. False: there is something in
+    /// them.
+    pub(crate) fn shrink(&self, pipe: &mut Pipe) -> bool {
+        let (mut rx, mut tx) = (self.rx.lock(), self.tx.lock());
+        rx.shrink(pipe) & tx.shrink(pipe)
+    }
+
     /// Nanoseconds since bytes were last read.
     pub(crate) fn quiet_for(&self) -> Duration {
         Duration::from_nanos(clock().saturating_sub(self.last_read.load(Ordering::Relaxed)))
@@ -255,9 +299,9 @@ impl Link {
         }
         // A caller may have used the link before this, and found it blocked or stalled.
         let _ = self.token.set(token);
-        if let Some(interest) = watching.interest() {
+        if let (Some(interest), Some(fd)) = (watching.interest(), &watching.fd) {
             let set = self.hub.poll_set().expect("a socket with a link has a poll set");
-            set.poller.add(&self.fd, token, interest)?;
+            set.poller.add(fd, token, interest)?;
             watching.registered = true;
         }
         Ok(())
@@ -269,25 +313,27 @@ impl Link {
 
     /// Tells the poll set what to look for from now on.
     fn watch_for(&self, change: impl FnOnce(&mut Watching)) {
-        let mut watching = self.watching.lock();
+        let mut locked = self.watching.lock();
+        let watching = &mut *locked;
         let before = (watching.read, watching.write);
-        change(&mut watching);
+        change(watching);
         let (Some(set), Some(token)) = (self.hub.poll_set(), self.token.get()) else { return };
+        let Some(fd) = &watching.fd else { return };
         if (watching.read, watching.write) == before || self.is_broken() {
             return;
         }
         // A descriptor with nothing to look for would still report a hang-up, for ever.
         let Some(interest) = watching.interest() else {
-            let _ = set.poller.remove(&self.fd);
+            let _ = set.poller.remove(fd);
             watching.registered = false;
             return;
         };
         // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
         // tick serves.
         if watching.registered {
-            let _ = set.poller.modify(&self.fd, *token, interest);
+            let _ = set.poller.modify(fd, *token, interest);
         } else {
-            let _ = set.poller.add(&self.fd, *token, interest);
+            let _ = set.poller.add(fd, *token, interest);
             watching.registered = true;
         }
     }
@@ -308,16 +354,18 @@ impl Link {
             return;
         }
         self.leave_poll_set();
-        net::shut_down(&self.fd);
+        if let Some(fd) = &self.watching.lock().fd {
+            net::shut_down(fd);
+        }
         self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
     }
 
     pub(crate) fn leave_poll_set(&self) {
         let mut watching = self.watching.lock();
-        if let Some(set) = self.hub.poll_set()
+        if let (Some(set), Some(fd)) = (self.hub.poll_set(), watching.fd.clone())
             && std::mem::take(&mut watching.registered)
         {
-            let _ = set.poller.remove(&self.fd);
+            let _ = set.poller.remove(&fd);
         }
     }
 
@@ -326,14 +374,17 @@ impl Link {
         self.fail();
     }
 
-    /// Takes the queues' ends back once the link is broken. The outgoing one begins at a message; what had to
-    /// be given up for that is counted.
+    /// The end of the link, once it is out of the poll set: its descriptor is closed, and the queues' ends are
+    /// taken back. The outgoing one begins at a message; what had to be given up for that is counted.
     pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
-        let outgoing = self.tx.lock().take().map(|(outgoing, given_up)| {
+        let mut done = Vec::new();
+        let outgoing = self.tx.lock().end(&mut done).map(|(outgoing, given_up)| {
             self.hub.given_up.fetch_add(given_up, Ordering::Relaxed);
             outgoing
         });
-        let incoming = self.rx.lock().take();
+        drop(done); // Their owners' code runs here, with no lock held.
+        let incoming = self.rx.lock().end();
+        self.watching.lock().fd = None;
         (outgoing, incoming)
     }
 
@@ -341,11 +392,5 @@ impl Link {
         if wanted {
             self.hub.post(Mail::Writable(self.pipe));
         }
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }

@@ -1,22 +1,23 @@
 //! The way in of a link: from the kernel to the incoming queue.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pinnace_ring::{Intake, Limits, Producer, Refused, Verdict};
-use pinnace_sys::{Errno, net};
+use pinnace_sys::{Errno, OwnedFd, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, Version};
 
 use super::v1::FromV1;
-use super::{Link, clock};
+use super::{Link, STREAMING_BYTES, clock};
 use crate::hub::Mail;
+use crate::pipe::Pipe;
 
 /// Bytes that one call reads at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 512 * 1024;
-/// A read of so many bytes says that the peer is streaming, and that the next read finds something too.
-const STREAMING_BYTES: usize = 16 * 1024;
 
 pub(super) struct Rx {
+    fd: Option<Arc<OwnedFd>>,
     intake: Option<Intake>,
     from_v1: Option<(FromV1, Vec<u8>)>,
     /// The queue is at its mark; its consumer reads on when it has made room.
@@ -35,13 +36,24 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Rx {
-    pub(super) fn new(intake: Intake, version: Version) -> Rx {
+    pub(super) fn new(fd: Arc<OwnedFd>, intake: Intake, version: Version) -> Rx {
         let from_v1 = version.uses_v1_framing().then(Default::default);
-        Rx { intake: Some(intake), from_v1, stalled: false }
+        Rx { fd: Some(fd), intake: Some(intake), from_v1, stalled: false }
     }
 
-    pub(super) fn take(&mut self) -> Option<Producer> {
+    fn take(&mut self) -> Option<Producer> {
         Some(self.intake.take()?.into_queue())
+    }
+
+    /// Makes the incoming queue small, where it is idle.
+    pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
+        self.intake.as_mut().is_none_or(|intake| intake.queue().shrink(&mut pipe.rx))
+    }
+
+    /// Nothing more is read.
+    pub(super) fn end(&mut self) -> Option<Producer> {
+        self.fd = None;
+        self.take()
     }
 }
 
@@ -70,7 +82,9 @@ impl Link {
                 }
             };
             outcome = ReadOutcome::Some;
+            // The next read finds something too, where this one found much.
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
+            self.moved(taken);
             left = left.saturating_sub(taken);
             if taken < room {
                 break;
@@ -104,10 +118,10 @@ impl Link {
 
     /// One system call: how many bytes it gave, and how many it could have given.
     fn read_once(&self, rx: &mut Rx) -> Result<(usize, usize), Errno> {
-        let Some(intake) = &mut rx.intake else { return Err(Errno::AGAIN) };
+        let (Some(fd), Some(intake)) = (&rx.fd, &mut rx.intake) else { return Err(Errno::AGAIN) };
         if let Some((from_v1, buffer)) = &mut rx.from_v1 {
             let mut raw = [0; 4096];
-            let taken = net::read(&self.fd, &mut raw, &mut [])?;
+            let taken = net::read(fd, &mut raw, &mut [])?;
             buffer.clear();
             let fed = from_v1.translate(&raw[..taken], buffer).is_ok() && intake.feed(buffer).is_ok();
             if !fed || taken == 0 {
@@ -118,7 +132,7 @@ impl Link {
         }
         let (first, second) = intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
-        let taken = net::read(&self.fd, first, second)?;
+        let taken = net::read(fd, first, second)?;
         if taken == 0 {
             return Err(Errno::PIPE);
         }
@@ -194,14 +208,16 @@ impl Link {
 
     /// Whether bytes wait that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
-        net::unread(&self.fd) > 0
+        self.rx.lock().fd.as_ref().is_some_and(|fd| net::unread(fd) > 0)
     }
 
     /// Reads and drops what is there. True: the peer has ended its side.
     pub(super) fn discard_input(&self) -> bool {
         let mut sink = [0; 16 * 1024];
+        let rx = self.rx.lock();
+        let Some(fd) = &rx.fd else { return true };
         for _ in 0..64 {
-            match net::read(&self.fd, &mut sink, &mut []) {
+            match net::read(fd, &mut sink, &mut []) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return false,

@@ -1,12 +1,14 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
 use pinnace_ring::{Body, Consumer, Heads};
-use pinnace_sys::{Errno, net};
+use pinnace_sys::{Errno, OwnedFd, net};
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::anew::Anew;
 use super::{Config, Link, clock};
+use crate::pipe::Pipe;
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 1 << 20;
@@ -14,6 +16,7 @@ const ROUND_BYTES: usize = 1 << 20;
 const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
+    fd: Option<Arc<OwnedFd>>,
     outgoing: Option<Consumer>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
@@ -35,8 +38,9 @@ enum Round {
 }
 
 impl Tx {
-    pub(super) fn new(outgoing: Consumer, config: &Config) -> Tx {
+    pub(super) fn new(fd: Arc<OwnedFd>, outgoing: Consumer, config: &Config) -> Tx {
         Tx {
+            fd: Some(fd),
             outgoing: Some(outgoing),
             control: Vec::new(),
             anew: Anew::new(config.version, config.connection),
@@ -45,11 +49,19 @@ impl Tx {
         }
     }
 
-    /// The queue, at the beginning of a message, and how many messages were given up for that.
-    pub(super) fn take(&mut self) -> Option<(Consumer, u64)> {
+    /// Nothing more is written. The queue, at the beginning of a message, and how many messages were given up for
+    /// that; their bodies go to `done`.
+    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Consumer, u64)> {
+        self.fd = None;
         let mut outgoing = self.outgoing.take()?;
-        let given_up = outgoing.rewind();
+        let given_up = outgoing.rewind(done);
         Some((outgoing, given_up))
+    }
+
+    /// Makes the outgoing queue small, where it is idle.
+    pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
+        self.anew.shrink();
+        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing))
     }
 
     fn has_work(&mut self) -> bool {
@@ -138,6 +150,7 @@ impl Link {
                 None => return Round::Empty,
                 Some(Ok((taken, whole))) => {
                     self.pacing_fails.store(false, Ordering::Relaxed);
+                    self.moved(taken);
                     if !whole {
                         return Round::Blocked;
                     }
@@ -160,7 +173,7 @@ impl Link {
         if !tx.outgoing.as_ref()?.is_at_frame() {
             return None;
         }
-        match net::write(&self.fd, &[IoSlice::new(&tx.control)]) {
+        match net::write(tx.fd.as_ref()?, &[IoSlice::new(&tx.control)]) {
             Ok(taken) if taken == tx.control.len() => {
                 tx.control.clear();
                 None
@@ -176,8 +189,8 @@ impl Link {
 
     /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let queue = tx.outgoing.as_mut()?;
-        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(&self.fd, slices) {
+        let (fd, queue) = (tx.fd.as_ref()?, tx.outgoing.as_mut()?);
+        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(fd, slices) {
             Ok(taken) => (taken, Ok((taken, taken == bytes))),
             Err(error) => (0, Err(error)),
         })
@@ -189,9 +202,9 @@ impl Link {
     }
 
     fn write_anew(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let queue = tx.outgoing.as_mut()?;
+        let (fd, queue) = (tx.fd.as_ref()?, tx.outgoing.as_mut()?);
         let bytes = tx.anew.next(queue)?;
-        let result = net::write(&self.fd, &[IoSlice::new(bytes)]);
+        let result = net::write(fd, &[IoSlice::new(bytes)]);
         Some(result.map(|taken| {
             tx.anew.wrote(taken, queue, done);
             (taken, tx.anew.is_done())
@@ -231,11 +244,12 @@ impl Link {
         if tx.has_work() {
             return self.is_broken();
         }
+        let Some(fd) = tx.fd.clone() else { return true };
         if !std::mem::replace(&mut tx.shut, true) {
-            net::shut_down_writing(&self.fd);
+            net::shut_down_writing(&fd);
         }
         drop(tx);
         self.stop_reading();
-        self.discard_input() || net::unsent(&self.fd) == 0
+        self.discard_input() || net::unsent(&fd) == 0
     }
 }

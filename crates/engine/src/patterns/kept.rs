@@ -2,6 +2,8 @@
 
 use pinnace_ring::{Body, Frame, NoMemory};
 
+use crate::pipe::Pipes;
+
 /// The frame. Its memory is used again for the next one.
 #[derive(Default)]
 pub(super) struct Kept {
@@ -26,7 +28,7 @@ impl Kept {
             Frame::Bytes { data, .. } => self.keep_bytes(flags, &[data]),
             Frame::Body { body, .. } => {
                 self.flags = flags;
-                self.body = Some(body);
+                self.body = body.take();
                 Ok(())
             }
         }
@@ -42,12 +44,15 @@ impl Kept {
         Ok(())
     }
 
-    /// Hands it out.
-    pub(super) fn hand(&mut self, sink: &mut dyn FnMut(Frame<'_>)) {
+    /// Hands it out; a body that `sink` leaves is let go by `pipes`.
+    pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) {
         let flags = self.flags;
-        match self.body.take() {
-            Some(body) => sink(Frame::Body { flags, body }),
-            None => sink(Frame::Bytes { flags, data: &self.data }),
+        if self.body.is_none() {
+            return sink(Frame::Bytes { flags, data: &self.data });
+        }
+        sink(Frame::Body { flags, body: &mut self.body });
+        if let Some(left) = self.body.take() {
+            pipes.discard(left);
         }
     }
 }

@@ -8,9 +8,10 @@
 
 use std::collections::VecDeque;
 
-use pinnace_ring::{Frame, MORE};
+use pinnace_ring::{Frame, MORE, NoMemory};
 
 use super::kept::Kept;
+use crate::pipe::Pipes;
 
 /// Frames from which on pipes are not read any further.
 const FULL: usize = 65_536;
@@ -36,37 +37,34 @@ impl News {
 
     /// Queues a subscription that is new (`on`) or over.
     pub(super) fn tell(&mut self, on: bool, topic: &[u8]) {
-        let mut kept = Kept::default();
-        let result = kept.keep_bytes(0, &[&[u8::from(on)], topic]);
-        self.put(result.is_ok().then_some(kept));
+        self.put(|kept| kept.keep_bytes(0, &[&[u8::from(on)], topic]));
     }
 
     /// Queues a frame as it is, but for its flags.
     pub(super) fn pass(&mut self, flags: u8, frame: Frame<'_>) {
-        let mut kept = Kept::default();
-        let result = kept.keep(flags, frame);
-        self.put(result.is_ok().then_some(kept));
+        self.put(|kept| kept.keep(flags, frame));
     }
 
-    fn put(&mut self, kept: Option<Kept>) {
-        match kept {
-            Some(kept) if self.frames.try_reserve(1).is_ok() => {
-                self.bytes += kept.len();
-                self.frames.push_back(kept);
-            }
-            _ => self.dropped += 1,
+    /// Queues what `keep` keeps. It is called where there is room only, so that a body stays in its frame.
+    fn put(&mut self, keep: impl FnOnce(&mut Kept) -> Result<(), NoMemory>) {
+        let mut kept = Kept::default();
+        if self.frames.try_reserve(1).is_ok() && keep(&mut kept).is_ok() {
+            self.bytes += kept.len();
+            self.frames.push_back(kept);
+        } else {
+            self.dropped += 1;
         }
     }
 
     /// Hands out the next frame; whether more of its message follows. None: there is nothing.
-    pub(super) fn hand(&mut self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<bool> {
+    pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Option<bool> {
         let mut kept = self.frames.pop_front()?;
         self.bytes -= kept.len();
         if self.frames.is_empty() {
             self.frames.shrink_to(64);
         }
         let more = kept.flags() & MORE != 0;
-        kept.hand(sink);
+        kept.hand(pipes, sink);
         Some(more)
     }
 }

@@ -133,7 +133,7 @@ impl Pattern for Publish {
             return Err(Error::NotSupported);
         }
         self.drain(pipes);
-        self.intake.news.hand(sink).ok_or(Error::WouldBlock)
+        self.intake.news.hand(pipes, sink).ok_or(Error::WouldBlock)
     }
 
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {

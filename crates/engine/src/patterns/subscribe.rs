@@ -247,7 +247,7 @@ impl Pattern for Subscribe {
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         if let Some(mut kept) = self.ahead.take() {
-            kept.hand(sink);
+            kept.hand(pipes, sink);
             self.spare = kept;
             return Ok(self.spare.flags() & MORE != 0);
         }

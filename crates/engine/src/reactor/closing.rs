@@ -122,7 +122,9 @@ impl Reactor {
             if done || late || (graceless && link.is_shut()) {
                 if closing.hub.remove_link(link) {
                     link.leave_poll_set();
-                    monitor::emit_fd(&closing.hub, Event::Disconnected, &**link, &link.config.endpoint);
+                    let endpoint = &link.config.endpoint;
+                    monitor::emit(&closing.hub, Event::Disconnected, link.descriptor, endpoint);
+                    drop(link.dismantle());
                     closing.hub.post(Mail::Ended(link.pipe));
                 }
                 return false;

@@ -291,9 +291,9 @@ impl Reactor {
     pub(super) fn link_down(&mut self, hub: &Arc<Hub>, pipe: PipeId) {
         let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) else { return };
         hub.remove_link(&link);
-        let (outgoing, incoming) = link.dismantle();
         let origin = link.config.origin;
-        monitor::emit_fd(hub, Event::Disconnected, &*link, &link.config.endpoint);
+        monitor::emit(hub, Event::Disconnected, link.descriptor, &link.config.endpoint);
+        let (outgoing, incoming) = link.dismantle();
         let Some(connecter) = self.connecter(origin) else {
             hub.post(Mail::Ended(pipe));
             return;

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     LinkDown(Arc<Hub>, PipeId),
     /// A sender leaves messages to be written.
     Watch(Arc<Hub>, PipeId),
+    /// A connection's queues may have grown.
+    Swollen(Arc<Hub>, PipeId),
     /// Callers watch the socket's connections; look after them.
     Supervise(Arc<Hub>),
     /// A peer has promised to be heard of in time.
@@ -181,6 +183,7 @@ impl Reactor {
                 Command::End(token, linger) => self.end(token, linger),
                 Command::LinkDown(hub, pipe) => self.link_down(&hub, pipe),
                 Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
+                Command::Swollen(hub, pipe) => self.supervised.swollen(&hub, pipe),
                 Command::Supervise(hub) => self.supervised.supervise(hub),
                 Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),

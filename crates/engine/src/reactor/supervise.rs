@@ -3,9 +3,11 @@
 //! - Links whose senders leave messages to be written: those that nobody has written since the last look are
 //!   written now. A link that has had nothing for [`QUIET_LOOKS`] is no longer looked at.
 //! - Sockets whose connections callers watch (`lease`).
+//! - Links that have moved much at once: when they are idle their queues are made small again. One whose queues
+//!   stay idle and not empty for [`FULL_LOOKS`] is left alone.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Io, WATCH_TICK};
 use crate::hub::Hub;
@@ -15,6 +17,10 @@ use crate::pipe::PipeId;
 
 /// Looks without a message after which a link is left alone.
 const QUIET_LOOKS: u32 = 20;
+/// How often to look whether a link that has moved much is idle.
+const SHRINK_TICK: Duration = Duration::from_millis(500);
+/// Looks at an idle link with something in its queues after which it is left alone.
+const FULL_LOOKS: u32 = 20;
 
 #[derive(Default)]
 pub(super) struct Supervised {
@@ -22,6 +28,14 @@ pub(super) struct Supervised {
     next_look: Option<Instant>,
     leases: Vec<(Arc<Hub>, Option<u32>)>,
     next_check: Option<Instant>,
+    swollen: Vec<Swollen>,
+    next_shrink: Option<Instant>,
+}
+
+struct Swollen {
+    link: Arc<Link>,
+    /// Looks at which there was something in its queues, though it did not stream.
+    full: u32,
 }
 
 struct Watched {
@@ -45,9 +59,17 @@ impl Supervised {
         self.next_check.get_or_insert_with(|| Instant::now() + LEASE_TICK);
     }
 
+    pub(super) fn swollen(&mut self, hub: &Hub, pipe: PipeId) {
+        let Some(link) = hub.link_of(pipe) else { return };
+        if !self.swollen.iter().any(|one| Arc::ptr_eq(&one.link, &link)) {
+            self.swollen.push(Swollen { link, full: 0 });
+        }
+        self.next_shrink.get_or_insert_with(|| Instant::now() + SHRINK_TICK);
+    }
+
     /// When to look next.
     pub(super) fn next(&self) -> Option<Instant> {
-        [self.next_look, self.next_check].into_iter().flatten().min()
+        [self.next_look, self.next_check, self.next_shrink].into_iter().flatten().min()
     }
 
     pub(super) fn tick(&mut self, io: &Io, now: Instant) {
@@ -72,6 +94,27 @@ impl Supervised {
             });
             self.next_check = (!self.leases.is_empty()).then(|| now + LEASE_TICK);
         }
+        if self.next_shrink.is_some_and(|at| at <= now) {
+            self.swollen.retain_mut(Swollen::keeps);
+            self.next_shrink = (!self.swollen.is_empty()).then(|| now + SHRINK_TICK);
+        }
+    }
+}
+
+impl Swollen {
+    /// Looks at the link, and shrinks what is idle. False: it is left alone from now on.
+    fn keeps(&mut self) -> bool {
+        if self.link.is_broken() {
+            return false;
+        }
+        if self.link.has_streamed() {
+            self.full = 0;
+            return true;
+        }
+        self.full += 1;
+        self.link.not_swollen(); // What is moved from here on is seen to anew.
+        let empty = self.link.hub.socket().is_none_or(|socket| socket.shrink(&self.link));
+        !empty && self.full < FULL_LOOKS
     }
 }
 

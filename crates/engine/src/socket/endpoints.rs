@@ -45,30 +45,24 @@ impl Socket {
     }
 
     fn try_bind(self, text: &str) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let endpoint = Endpoint::parse(text, Role::Bind)?;
-        if let Endpoint::Inproc(name) = &endpoint {
-            return core.bind_inproc(text, name);
+        let (endpoint, options) = self.call(false, |core| {
+            let endpoint = Endpoint::parse(text, Role::Bind)?;
+            if let Endpoint::Inproc(name) = &endpoint {
+                core.bind_inproc(text, name)?;
+            }
+            Ok((endpoint, core.options.clone()))
+        })?;
+        if matches!(endpoint, Endpoint::Inproc(_)) {
+            return Ok(());
         }
-        let options = core.options.clone();
-        drop(core); // To look up a host name may take long.
+        // With the lock open: to look up a host name may take long.
         let bound = Bound::new(&endpoint, &options)?;
-        let listened = self.lock().and_then(|mut core| {
-            core.news()?;
-            core.listen(text, &bound)
-        });
-        if listened.is_err() {
-            bound.stop();
-        }
-        listened
+        self.call(false, |core| core.listen(text, &bound)).inspect_err(|_| bound.stop())
     }
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
     pub fn connect(self, endpoint: &str) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        core.connect(endpoint)
+        self.call(false, |core| core.connect(endpoint))
     }
 
     /// Takes back a `bind`. Errors: NoEndpoint.
@@ -83,14 +77,15 @@ impl Socket {
     }
 
     fn detach(self, endpoint: &str, role: Role) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        Endpoint::parse(endpoint, role)?;
-        let matches = |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
-        let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
-        let attached = core.endpoints.remove(index);
-        core.detach(attached);
-        Ok(())
+        self.call(false, |core| {
+            Endpoint::parse(endpoint, role)?;
+            let matches =
+                |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
+            let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
+            let attached = core.endpoints.remove(index);
+            core.detach(attached);
+            Ok(())
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! A socket: a pattern, its pipes and its endpoints behind one lock, and a handle that any thread may use.
 //!
 //! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that
-//! were left: writing to the kernel, reading on. Nothing waits with the lock held.
+//! were left: writing to the kernel, reading on, letting bodies go (`Socket::call`). Nothing waits with the
+//! lock held, and no code of the application runs.
 
 mod close;
 mod endpoints;
@@ -18,9 +19,10 @@ use pinnace_zmtp::SocketType;
 use crate::context::Context;
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
+use crate::link::Link;
 use crate::options::Options;
 use crate::patterns::Pattern;
-use crate::pipe::{Chore, PipeId, Pipes};
+use crate::pipe::{Chore, Far, PipeId, Pipes};
 use crate::reactor::Io;
 use crate::socket_kind::Kind;
 use crate::table::{Handle, Locked, Table};
@@ -85,7 +87,10 @@ impl Socket {
             ended: Vec::new(),
             mail: Vec::new(),
         };
-        SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)
+        let hub = core.hub.clone();
+        let socket = SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)?;
+        hub.set_socket(socket);
+        Ok(socket)
     }
 
     /// A number that stands for the socket, for C.
@@ -104,6 +109,38 @@ impl Socket {
     pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
         SOCKETS.lock(self.0).map_err(Error::from)
     }
+
+    /// Makes the queues of an idle link small again. False: there is something in them, or the socket does not
+    /// know of the link yet. The I/O thread calls this, once or some times after much was moved; it is the one
+    /// occasion at which it waits for the lock of a socket that it serves.
+    pub(crate) fn shrink(self, link: &Link) -> bool {
+        let Ok(mut core) = self.lock() else { return true };
+        match core.pipes.get(link.pipe) {
+            Some(pipe) if matches!(&pipe.far, Far::Link(Some(far)) if std::ptr::eq(&**far, link)) => {
+                link.shrink(pipe)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
+    /// left. `wait`: the caller may be held up for a moment. Whatever reads mail or frames goes this way.
+    #[inline(always)]
+    fn call<R>(self, wait: bool, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
+        let mut locked = self.lock()?;
+        let core = &mut **locked;
+        let outcome = match core.news() {
+            Ok(()) => work(core),
+            Err(error) => Err(error),
+        };
+        if core.pipes.chores.is_empty() {
+            return outcome;
+        }
+        let chores = std::mem::take(&mut core.pipes.chores);
+        drop(locked);
+        run(chores, wait);
+        outcome
+    }
 }
 
 /// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
@@ -116,6 +153,8 @@ fn run(chores: Vec<Chore>, wait: bool) {
             Chore::Pace(_) => {}
             Chore::Flush(link) => link.flush(),
             Chore::ReadOn(link) => link.read_on(),
+            Chore::Drop(body) => drop(body),
+            Chore::Part(pipe) => drop(pipe),
         }
     }
 }

@@ -12,31 +12,23 @@ pub const POLLOUT: i16 = 2;
 impl Socket {
     /// Sets an option by libzmq's number.
     pub fn set_option(self, option: i32, value: &[u8]) -> Result<(), Error> {
-        let mut locked = self.lock()?;
-        locked.news()?;
-        let core = &mut **locked;
-        match options::set(&mut core.options, option, value)? {
-            Effect::Stored => {}
-            Effect::Patterns => core.pattern.configure(&core.options),
-            Effect::Hwm => core.apply_marks(),
-            Effect::Subscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, true)?,
-            Effect::Unsubscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, false)?,
-        }
-        let chores = std::mem::take(&mut core.pipes.chores);
-        drop(locked);
-        super::run(chores, false);
-        Ok(())
+        self.call(false, |core| {
+            match options::set(&mut core.options, option, value)? {
+                Effect::Stored => {}
+                Effect::Patterns => core.pattern.configure(&core.options),
+                Effect::Hwm => core.apply_marks(),
+                Effect::Subscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, true)?,
+                Effect::Unsubscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, false)?,
+            }
+            Ok(())
+        })
     }
 
     /// Reads an option by libzmq's number; returns the value's length in bytes.
     pub fn get_option(self, option: i32, value: &mut [u8]) -> Result<usize, Error> {
-        let known = {
-            let mut core = self.lock()?;
-            core.news()?;
-            match options::get(&core.options, option, value)? {
-                Lookup::Value(len) => return Ok(len),
-                Lookup::Socket(known) => known,
-            }
+        let known = match self.call(false, |core| options::get(&core.options, option, value))? {
+            Lookup::Value(len) => return Ok(len),
+            Lookup::Socket(known) => known,
         };
         if known == SocketValue::Events {
             return put_int(value, self.events()?.into());
@@ -56,33 +48,25 @@ impl Socket {
         let mut waiter = Waiter::new(&*self.lock()?);
         waiter.serve_if_ours()?;
         waiter.flush();
-        let mut locked = self.lock()?;
-        locked.hub.clear_descriptor();
-        locked.news()?;
-        let core = &mut **locked;
-        let mut events = 0;
-        if core.pattern.can_recv(&mut core.pipes) {
-            events |= POLLIN;
-        }
-        if core.pattern.can_send(&mut core.pipes) {
-            events |= POLLOUT;
-        }
-        if !core.ended.is_empty() {
-            core.sweep();
-        }
-        let chores = std::mem::take(&mut core.pipes.chores);
-        drop(locked);
-        super::run(chores, false);
-        Ok(events)
+        waiter.clear_descriptor();
+        self.call(false, |core| {
+            let mut events = 0;
+            if core.pattern.can_recv(&mut core.pipes) {
+                events |= POLLIN;
+            }
+            if core.pattern.can_send(&mut core.pipes) {
+                events |= POLLOUT;
+            }
+            if !core.ended.is_empty() {
+                core.sweep();
+            }
+            Ok(events)
+        })
     }
 
     /// Has events of the socket's connections told at an inproc endpoint; None ends it.
     pub fn monitor(self, endpoint: Option<&str>, events: u64, version: i32) -> Result<(), Error> {
-        let (hub, context) = {
-            let mut core = self.lock()?;
-            core.news()?;
-            (core.hub.clone(), core.context.clone())
-        };
+        let (hub, context) = self.call(false, |core| Ok((core.hub.clone(), core.context.clone())))?;
         let Some(endpoint) = endpoint else {
             monitor::stop(&hub);
             return Ok(());

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pinnace_ring::Frame;
 
-use super::{Socket, Waiter, run};
+use super::{Socket, Waiter};
 use crate::error::Error;
 use crate::pipe::Outgoing;
 
@@ -22,17 +22,7 @@ impl Socket {
 
     #[inline(always)]
     fn try_send(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let core_ref = &mut **core;
-        let outcome = core_ref.pattern.send(&mut core_ref.pipes, frame, more);
-        if core_ref.pipes.chores.is_empty() {
-            return outcome;
-        }
-        let chores = std::mem::take(&mut core_ref.pipes.chores);
-        drop(core);
-        run(chores, wait);
-        outcome
+        self.call(wait, |core| core.pattern.send(&mut core.pipes, frame, more))
     }
 
     #[cold]
@@ -68,22 +58,15 @@ impl Socket {
 
     #[inline(always)]
     fn try_recv(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        let mut core = self.lock()?;
-        core.news()?;
-        let core_ref = &mut **core;
-        let outcome = core_ref.pattern.recv(&mut core_ref.pipes, sink);
-        match outcome {
-            Ok(more) => core_ref.receive_more = more,
-            Err(_) if !core_ref.ended.is_empty() => core_ref.sweep(),
-            Err(_) => {}
-        }
-        if core_ref.pipes.chores.is_empty() {
-            return outcome;
-        }
-        let chores = std::mem::take(&mut core_ref.pipes.chores);
-        drop(core);
-        run(chores, false);
-        outcome
+        self.call(false, |core| {
+            let outcome = core.pattern.recv(&mut core.pipes, sink);
+            match outcome {
+                Ok(more) => core.receive_more = more,
+                Err(_) if !core.ended.is_empty() => core.sweep(),
+                Err(_) => {}
+            }
+            outcome
+        })
     }
 
     #[cold]

@@ -37,6 +37,11 @@ impl Waiter {
         self.hub.for_each_link(|link| link.flush_gathered());
     }
 
+    /// ZMQ_FD is no longer readable: what is posted from here on makes it so again.
+    pub(crate) fn clear_descriptor(&self) {
+        self.hub.clear_descriptor();
+    }
+
     /// Reads without being told that there is something, where that has paid off lately.
     pub(crate) fn read_eagerly(&self) {
         let Some(link) = self.hub.only_link() else { return };

@@ -1,0 +1,160 @@
+//! Free functions of zero-copy messages that nobody receives: whichever call lets such a message go, the
+//! function may call that very socket.
+//!
+//! All over inproc, where a message's own bytes travel to the other socket. With the socket's lock held the
+//! function would wait for ever; each test has a deadline.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use support::*;
+
+const SIZE: usize = 2_000;
+
+/// Bytes whose free function asks a socket for its type and its events.
+struct Loan {
+    bytes: Vec<u8>,
+    asked: Arc<Socket>,
+    freed: AtomicUsize,
+}
+
+unsafe extern "C" fn ask(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: the hint is the loan that the test keeps.
+    let loan = unsafe { &*(hint as *const Loan) };
+    let answers = [TYPE, EVENTS].map(|option| loan.asked.get(option).is_ok());
+    if answers == [true, true] {
+        loan.freed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Loan {
+    fn of(first: u8, asked: &Arc<Socket>) -> Box<Loan> {
+        Box::new(Loan { bytes: vec![first; SIZE], asked: asked.clone(), freed: AtomicUsize::new(0) })
+    }
+
+    fn send(&self, socket: &Socket, flags: i32) {
+        let hint = self as *const Loan as *mut c_void;
+        // SAFETY: the test keeps the loan until it was given back.
+        let mut message = unsafe { Message::lent(self.bytes.as_ptr() as *mut c_void, SIZE, Some(ask), hint) };
+        assert_eq!(message.send(socket, flags), Ok(SIZE));
+    }
+
+    /// Waits until the function was called and had its answers.
+    fn comes_back(&self) {
+        until("freed, with the socket's answers", || {
+            self.asked.events();
+            self.freed.load(Ordering::SeqCst) == 1
+        });
+    }
+}
+
+fn pair(ctx: &Context, asked: i32, other: i32) -> (Arc<Socket>, Socket) {
+    let (asked, other) = (ctx.socket(asked), ctx.socket(other));
+    Transport::Inproc.join(&asked, &other);
+    (Arc::new(asked), other)
+}
+
+macro_rules! within_limits {
+    ($($(#[$note:meta])* $test:ident: $body:ident;)*) => { $(
+        $(#[$note])*
+        #[test]
+        fn $test() {
+            within(deadline::test_limit_s(), $body);
+        }
+    )* };
+}
+
+within_limits! {
+    what_a_push_gets_is_let_go: push_discards;
+    what_a_sub_filters_is_let_go: sub_filters;
+    what_comes_too_late_for_a_req_is_let_go: req_drops;
+    what_a_rep_cannot_answer_is_let_go: rep_drops;
+    what_a_second_peer_of_a_pair_sends_is_let_go: pair_refuses;
+    an_unfinished_message_is_taken_back: rolls_back;
+    what_a_closed_peer_did_not_receive_is_let_go: peer_closes;
+    what_a_disconnected_endpoint_held_is_let_go: disconnects;
+}
+
+fn push_discards() {
+    let ctx = Context::new();
+    let (push, dealer) = pair(&ctx, PUSH, DEALER);
+    let loan = Loan::of(0, &push);
+    loan.send(&dealer, 0);
+    loan.comes_back();
+}
+
+fn sub_filters() {
+    let ctx = Context::new();
+    let (sub, publisher) = pair(&ctx, SUB, XPUB);
+    sub.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+    publisher.expect(&["\x01"]);
+    let loans = [Loan::of(b'a', &sub), Loan::of(b'a', &sub)];
+    loans[0].send(&publisher, SNDMORE);
+    loans[1].send(&publisher, 0);
+    sub.set_bytes(UNSUBSCRIBE, b"").expect("UNSUBSCRIBE");
+    loans[0].comes_back();
+    loans[1].comes_back();
+}
+
+fn req_drops() {
+    let ctx = Context::new();
+    let (req, rep) = pair(&ctx, REQ, REP);
+    req.set(REQ_RELAXED, 1).expect("REQ_RELAXED");
+    req.put("first");
+    assert_eq!(rep.take_text(), "first");
+    let loan = Loan::of(0, &req);
+    loan.send(&rep, 0);
+    req.put("second");
+    assert_eq!(rep.take_text(), "second");
+    loan.comes_back();
+}
+
+fn rep_drops() {
+    let ctx = Context::new();
+    let (rep, dealer) = pair(&ctx, REP, DEALER);
+    let loan = Loan::of(1, &rep);
+    loan.send(&dealer, 0); // No request: it has no empty frame.
+    loan.comes_back();
+}
+
+fn pair_refuses() {
+    let ctx = Context::new();
+    let (pair, _first) = pair(&ctx, PAIR, PAIR);
+    let second = ctx.socket(PAIR);
+    second.connect(&pair.endpoint()).expect("connect");
+    let loan = Loan::of(0, &pair);
+    loan.send(&second, 0);
+    loan.comes_back();
+}
+
+fn rolls_back() {
+    let ctx = Context::new();
+    let (publisher, sub) = pair(&ctx, XPUB, SUB);
+    sub.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+    publisher.expect(&["\x01"]);
+    let loan = Loan::of(b'a', &publisher);
+    loan.send(&publisher, SNDMORE);
+    drop(sub);
+    loan.comes_back();
+}
+
+fn peer_closes() {
+    let ctx = Context::new();
+    let (push, pull) = pair(&ctx, PUSH, PULL);
+    let loan = Loan::of(0, &push);
+    loan.send(&push, 0);
+    drop(pull);
+    loan.comes_back();
+}
+
+fn disconnects() {
+    let ctx = Context::new();
+    let push = Arc::new(ctx.socket(PUSH));
+    let nobody = Transport::Inproc.fresh();
+    push.connect(&nobody).expect("connect");
+    let loan = Loan::of(0, &push);
+    loan.send(&push, 0);
+    push.disconnect(&nobody).expect("disconnect");
+    loan.comes_back();
+}
