@@ -31,7 +31,7 @@ unsigned long count_of(int argc, char *argv[], int position, unsigned long fallb
         return fallback;
     char *end;
     unsigned long count = strtoul(argv[position], &end, 10);
-    if (*end || count == 0) {
+    if (*end || count == 0 || argv[position][0] == '-') {
         fprintf(stderr, "%s: not a count: %s\n", argv[0], argv[position]);
         exit(2);
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use pinnace_ring::{EventCount, Unnotified};
 use pinnace_sys::{barrier, fork};
 use pinnace_zmtp::SocketType;
 
@@ -28,7 +29,7 @@ struct Inner {
     ios: Mutex<Vec<(Arc<Io>, JoinHandle<()>)>>,
     live: Mutex<Live>,
     /// A socket has ended.
-    ended: Condvar,
+    ended: EventCount,
     terminating: AtomicBool,
     pub(crate) inproc: Registry,
     fork: u32,
@@ -51,7 +52,7 @@ impl Context {
             options: Mutex::default(),
             ios: Mutex::default(),
             live: Mutex::default(),
-            ended: Condvar::new(),
+            ended: EventCount::default(),
             terminating: AtomicBool::new(false),
             inproc: Registry::default(),
             fork: fork::generation(),
@@ -153,9 +154,8 @@ impl Context {
 
     /// A socket has sent what it had, or has given up.
     pub(crate) fn socket_ended(&self, hub: &Arc<Hub>) {
-        let mut live = self.0.live.lock();
-        live.hubs.retain(|other| !Arc::ptr_eq(other, hub));
-        self.0.ended.notify_all();
+        self.0.live.lock().hubs.retain(|other| !Arc::ptr_eq(other, hub));
+        self.0.ended.notify();
     }
 
     /// Blocked calls on the context's sockets return Terminated, and so does every later one but close.
@@ -172,17 +172,22 @@ impl Context {
     }
 
     /// Shuts down, waits until every socket is closed and has sent what its linger allows, and ends the I/O
-    /// threads.
+    /// threads. Errors: Interrupted; it can be called again then.
     pub fn terminate(&self) -> Result<(), Error> {
         if self.0.fork != fork::generation() {
             return Ok(());
         }
         self.shutdown()?;
-        let mut live = self.0.live.lock();
-        while !live.hubs.is_empty() {
-            self.0.ended.wait(&mut live);
+        loop {
+            let ticket = self.0.ended.listen();
+            if self.0.live.lock().hubs.is_empty() {
+                self.0.ended.cancel(ticket);
+                break;
+            }
+            if let Err(Unnotified::Interrupted) = self.0.ended.wait(ticket, None) {
+                return Err(Error::Interrupted);
+            }
         }
-        drop(live);
         let ios = std::mem::take(&mut *self.0.ios.lock());
         for (io, _) in &ios {
             io.send(Command::Stop);

@@ -1,7 +1,7 @@
 //! Sleeping on a word of memory (futex(2)), between the threads of one process.
 
 use std::sync::atomic::AtomicU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -18,10 +18,14 @@ pub enum Waited {
     Interrupted,
 }
 
+/// In place of no time-out: 34 years. Without one the kernel goes on by itself after a handler that was installed
+/// with SA_RESTART (signal(7)), and the caller would not hear of the signal.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+
 /// Sleeps while `word` is `value`, until woken or until the deadline.
 pub fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Waited {
-    let timeout = deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
-    match futex::wait(word, futex::Flags::PRIVATE, value, timeout.as_ref()) {
+    let timeout = deadline.map_or(FOR_EVER, |deadline| deadline.saturating_duration_since(Instant::now()));
+    match futex::wait(word, futex::Flags::PRIVATE, value, Some(&timespec(timeout))) {
         Err(Errno::TIMEDOUT) => Waited::TimedOut,
         Err(Errno::INTR) => Waited::Interrupted,
         _ => Waited::Changed,

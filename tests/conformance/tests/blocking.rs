@@ -69,14 +69,16 @@ fn a_message_ends_the_wait() {
 
 extern "C" fn ignore(_: libc::c_int) {}
 
-/// Runs a blocking call on a thread and shoots signals at it until it returns.
-fn interrupted<T: Send>(call: impl FnOnce() -> T + Send) -> T {
-    // SAFETY: a handler that does nothing, installed without SA_RESTART; the thread that the signals go to
-    // is not joined while they are sent.
+/// Runs a blocking call on a thread and shoots signals at it until it returns. With `flags` SA_RESTART the
+/// handler is installed as signal(2) does.
+fn interrupted<T: Send>(flags: libc::c_int, call: impl FnOnce() -> T + Send) -> T {
+    let signal = if flags == 0 { libc::SIGUSR1 } else { libc::SIGUSR2 };
+    // SAFETY: a handler that does nothing; the thread that the signals go to is not joined while they are sent.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = ignore as *const () as usize;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
     }
     std::thread::scope(|scope| {
         let (said, heard) = channel();
@@ -88,7 +90,7 @@ fn interrupted<T: Send>(call: impl FnOnce() -> T + Send) -> T {
         let target = heard.recv().expect("the thread runs");
         until("the call returns", || {
             // SAFETY: see above.
-            unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+            unsafe { libc::pthread_kill(target, signal) };
             deadline::pass(Duration::from_millis(1));
             thread.is_finished()
         });
@@ -96,20 +98,40 @@ fn interrupted<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A signal ends a blocking call with EINTR; afterwards the socket works as before.
+/// A signal ends a blocking call with EINTR, however its handler was installed; afterwards the socket works as
+/// before.
 #[test]
 fn a_signal_interrupts() {
     within(60, || {
         for transport in Transport::ALL {
+            for flags in [0, libc::SA_RESTART] {
+                let ctx = Context::new();
+                let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
+                assert_eq!(interrupted(flags, || pull.recv(0)), Err(Errno(libc::EINTR)));
+                assert_eq!(interrupted(flags, || push.send("x", 0)), Err(Errno(libc::EINTR)));
+                assert_eq!(interrupted(flags, || poll_forever(&pull)), Err(Errno(libc::EINTR)));
+                transport.join(&pull, &push);
+                assert_eq!(interrupted(flags, || pull.recv(0)), Err(Errno(libc::EINTR)));
+                push.put("after all");
+                assert_eq!(pull.take_text(), "after all");
+            }
+        }
+    });
+}
+
+/// So it does a term that waits for an open socket, and the next term goes on waiting.
+#[test]
+fn a_signal_interrupts_term() {
+    within(60, || {
+        for flags in [0, libc::SA_RESTART] {
             let ctx = Context::new();
-            let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
-            assert_eq!(interrupted(|| pull.recv(0)), Err(Errno(libc::EINTR)));
-            assert_eq!(interrupted(|| push.send("x", 0)), Err(Errno(libc::EINTR)));
-            assert_eq!(interrupted(|| poll_forever(&pull)), Err(Errno(libc::EINTR)));
-            transport.join(&pull, &push);
-            assert_eq!(interrupted(|| pull.recv(0)), Err(Errno(libc::EINTR)));
-            push.put("after all");
-            assert_eq!(pull.take_text(), "after all");
+            let pull = ctx.bare_socket(PULL);
+            for _ in 0..2 {
+                assert_eq!(interrupted(flags, || ctx.try_term()), Err(Errno(libc::EINTR)));
+            }
+            assert_eq!(pull.recv(0), Err(Errno(ETERM)));
+            drop(pull);
+            ctx.term().expect("nothing to wait for");
         }
     });
 }

@@ -70,10 +70,15 @@ impl Context {
 
     /// Terminates; blocks as the C function does.
     pub fn term(self) -> Outcome<()> {
-        let raw = self.raw;
+        let outcome = self.try_term();
         std::mem::forget(self);
-        // SAFETY: the handle is ours and not used again.
-        errno::check(unsafe { zmq_ctx_term(raw) }).map(|_| ())
+        outcome
+    }
+
+    /// As `term`; after EINTR the context is to be terminated again.
+    pub fn try_term(&self) -> Outcome<()> {
+        // SAFETY: the handle is ours; what uses it after a success is told so.
+        errno::check(unsafe { zmq_ctx_term(self.raw) }).map(|_| ())
     }
 
     pub fn raw(&self) -> *mut c_void {
