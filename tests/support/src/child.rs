@@ -3,7 +3,7 @@
 //!
 //! A test file names its roles once, `support::roles!(reader, writer);`, and starts them by name:
 //!
-//! ```ignore
+//! ```text
 //! let mut reader = Child::start("reader", &[&endpoint]);
 //! assert_eq!(reader.line(), "ready");
 //! reader.succeeds();
@@ -35,21 +35,25 @@ const ROLE: &str = "PINNACE_TEST_ROLE";
 const ARGS: &str = "PINNACE_TEST_ARGS";
 pub(crate) const SCRATCH: &str = "PINNACE_TEST_SCRATCH";
 
-/// Makes the entry through which the file's children find their role.
+/// Makes the entry through which the file's children find their role. Run by itself it sees to it that a child
+/// whose role is misspelt fails, and its test with it.
 #[macro_export]
 macro_rules! roles {
     ($($role:ident),* $(,)?) => {
         #[test]
-        #[ignore = "the entry of child processes, started by the other tests"]
         fn role() {
             $crate::child::enter(&[$((stringify!($role), $role as $crate::child::Role)),*]);
         }
     };
 }
 
-/// Plays the role that the environment names, if any.
+/// Plays the role that the environment names; where it names none, starts a child with a role that nobody has.
 pub fn enter(roles: &[(&str, Role)]) {
-    let Ok(name) = std::env::var(ROLE) else { return };
+    let Ok(name) = std::env::var(ROLE) else {
+        let status = Child::start("nobody's", &[]).ends();
+        assert!(!status.success(), "a role that nobody has was played");
+        return;
+    };
     let args = std::env::var(ARGS).unwrap_or_default();
     let args: Vec<String> = args.split_terminator('\x1f').map(String::from).collect();
     let (_, role) = roles.iter().find(|(known, _)| *known == name).expect("a role of this file");
@@ -105,7 +109,7 @@ impl Child {
         let complaints = PathBuf::from(transport::socket_path()).with_extension("stderr");
         let mut command = Command::new(std::env::current_exe().expect("own path"));
         command
-            .args(["role", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .args(["role", "--exact", "--nocapture", "--test-threads=1"])
             .env("PINNACE_LIB", library)
             .env(ROLE, role)
             .env(ARGS, args.iter().map(|arg| format!("{arg}\x1f")).collect::<String>())
