@@ -7,8 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::{Config, Error, Handshake, Limits, Peer, SocketType};
 
 /// Feeds all pieces; returns what was consumed, what was written and how it ended.
-fn feed(config: &Config, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Peer>, Error>) {
-    let mut handshake = Handshake::new(config.clone());
+fn feed(config: Config, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Peer>, Error>) {
+    let mut handshake = Handshake::new(config);
     let mut output = Vec::new();
     let mut consumed = 0;
     for piece in bytes.chunks(piece) {
@@ -31,7 +31,7 @@ fn feed(config: &Config, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<
             }
         }
     }
-    (consumed, output, Ok(handshake.into_peer()))
+    (consumed, output, Ok(handshake.into_parts().map(|(peer, _)| peer)))
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -39,10 +39,10 @@ fuzz_target!(|data: &[u8]| {
     let socket_type = SocketType::ALL[usize::from(*kind) % SocketType::ALL.len()];
     let max_handshake_bytes = usize::from(*limit) * 4;
     let limits = Limits { max_handshake_bytes, max_properties: 4, ..Limits::default() };
-    let config = Config { limits, routing_id: b"me".to_vec(), ..Config::new(socket_type) };
+    let config = || Config { limits, routing_id: b"me".to_vec(), ..Config::new(socket_type) };
 
-    let whole = feed(&config, bytes, bytes.len().max(1));
-    let pieces = feed(&config, bytes, usize::from(*piece).max(1));
+    let whole = feed(config(), bytes, bytes.len().max(1));
+    let pieces = feed(config(), bytes, usize::from(*piece).max(1));
     assert_eq!(whole, pieces);
 
     let (consumed, output, result) = whole;

@@ -15,6 +15,108 @@ extern "C" {
 /* Pinnace's own version, "major.minor.patch"; static. zmq_version tells which libzmq it stands for. */
 const char *pinnace_version(void);
 
+/* Every function below returns -1 and sets errno where it fails, beside what it names: EFAULT for a null pointer,
+ * ENOTSOCK for what is no open socket, ETERM after zmq_ctx_shutdown. Times are in milliseconds; below 0 is for ever.
+ * Each may be called from any thread. */
+
+/* What went one way. */
+typedef struct pinnace_traffic_t {
+    uint64_t messages; /* in: received by the application; out: taken by the kernel, or by the peer over inproc */
+    uint64_t bytes;    /* theirs, with ZMTP's headers and before any encryption */
+    uint64_t queued;   /* messages that wait */
+} pinnace_traffic_t;
+
+/* Why messages were lost: indices of pinnace_stats_t.dropped. */
+#define PINNACE_FULL 0       /* the peer's high-water mark was reached */
+#define PINNACE_UNROUTABLE 1 /* nobody has the routing id that it was sent to */
+#define PINNACE_PEER_LOST 2  /* the peer went while it was being sent */
+#define PINNACE_CUT 3        /* a lost connection cut it, and it could not be begun again */
+#define PINNACE_UNWANTED 4   /* the socket does not take such messages, or not from this peer */
+#define PINNACE_MALFORMED 5  /* it breaks the pattern's rules */
+#define PINNACE_DUPLICATE 6  /* another peer has the sender's routing id */
+#define PINNACE_CONFLATED 7  /* a newer one took its place: ZMQ_CONFLATE */
+#define PINNACE_LIMIT 8      /* over a limit: too many topics, too large for a datagram */
+#define PINNACE_NO_MEMORY 9
+#define PINNACE_EXPIRED 10   /* not sent within ZMQ_LINGER, or its endpoint was taken back */
+#define PINNACE_UNREAD 11    /* it had come in, and was not received before the socket was closed */
+#define PINNACE_REASONS 12
+
+typedef struct pinnace_stats_t {
+    size_t size; /* bytes of this struct: set it before the call; later versions have more members */
+    pinnace_traffic_t received, sent;
+    uint64_t dropped[PINNACE_REASONS]; /* messages lost, by reason */
+    uint64_t connected, accepted, disconnected, retried; /* connections */
+    uint64_t handshakes_succeeded, handshakes_failed;
+    uint64_t events_dropped; /* events that a monitor had no room for */
+    uint64_t peers;          /* that are there now */
+    uint64_t ended_peers;    /* that have come and gone, and of which all was received */
+} pinnace_stats_t;
+
+typedef struct pinnace_peer_t {
+    uint64_t number; /* stands for the peer in pinnace_kick; never used again */
+    pinnace_traffic_t received, sent;
+    uint64_t dropped, reconnects;
+    uint64_t round_trip_us; /* of the last PING, else as the kernel estimates it for tcp; 0: not known */
+    int connected;
+    int mechanism;          /* ZMQ_NULL, ZMQ_PLAIN, ZMQ_CURVE */
+    size_t routing_id_size; /* bytes, 0 to 255 */
+    uint8_t routing_id[256];
+    char socket_type[16]; /* the texts are cut where they are too long */
+    char address[128];    /* an IP address, or "localhost:uid:gid:pid" */
+    char user_id[256];    /* as a ZAP handler said (RFC 27) */
+    char endpoint[256];   /* ours, that it came by */
+} pinnace_peer_t;
+
+/* The statistics of a socket. */
+int pinnace_socket_stats(void *socket, pinnace_stats_t *stats);
+
+/* The peers of a socket: writes at most *count, and how many there are to *count. */
+int pinnace_socket_peers(void *socket, pinnace_peer_t *peers, size_t *count);
+
+/* The same as JSON (RFC 8259), and in Prometheus' text format with `name` as the label `socket`. *size is the room at
+ * `buffer` before the call and what the text needs, with its NUL, after it. ENOBUFS: it does not fit. */
+int pinnace_socket_stats_json(void *socket, char *buffer, size_t *size);
+int pinnace_socket_stats_prometheus(void *socket, const char *name, char *buffer, size_t *size);
+
+/* Cuts a peer off. EHOSTUNREACH: there is none of this number, or no connection to it. */
+int pinnace_kick(void *socket, uint64_t peer);
+
+/* These wait, and return 0; EAGAIN when the time is over, ENOTSUP for a socket type that it means nothing to. */
+int pinnace_wait_peers(void *socket, size_t count, long timeout_ms); /* until so many peers are there */
+int pinnace_wait_subscribers(void *socket, const void *topic, size_t size, size_t count,
+                             long timeout_ms); /* PUB, XPUB: until so many get messages that begin so */
+int pinnace_wait_subscribed(void *socket,
+                            long timeout_ms); /* SUB, XSUB: until publishers have all subscriptions */
+int pinnace_wait_ended(void *socket, uint64_t count,
+                       long timeout_ms); /* until so many have come and gone, and all they sent was received */
+
+/* A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT); it is
+ * closed with the socket. EINVAL: other events. */
+int pinnace_fd(void *socket, short events);
+
+/* The messages that closed sockets of a context have lost, by reason: `lost` has room for PINNACE_REASONS numbers. A
+ * socket that still sends what its linger time allows may lose more. */
+int pinnace_ctx_lost(void *context, uint64_t *lost);
+
+/* Socket options of Pinnace's own, int64_t: the bytes that one peer's queue may hold beside ZMQ_SNDHWM and ZMQ_RCVHWM,
+ * with ZMTP's headers; another message is accepted while it holds fewer. 0 [default]: no limit. */
+#define PINNACE_SNDBYTES 10001
+#define PINNACE_RCVBYTES 10002
+
+/* Limits the bytes that all queues of a context hold together; while they hold so many nothing more is accepted from
+ * the application, nor read from peers, but for queues that hold nothing. 0: no limit. It counts for peers that come
+ * after the first call. */
+int pinnace_ctx_set_max_bytes(void *context, uint64_t max_bytes);
+int pinnace_ctx_held_bytes(void *context, uint64_t *held);
+
+typedef struct pinnace_part_t {
+    const void *data;
+    size_t size;
+} pinnace_part_t;
+
+/* Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. `flags`: 0 or ZMQ_DONTWAIT. */
+int pinnace_send_parts(void *socket, const pinnace_part_t *parts, size_t count, int flags);
+
 #ifdef __cplusplus
 }
 #endif

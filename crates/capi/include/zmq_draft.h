@@ -81,10 +81,13 @@ extern "C" {
 ZMQ_EXPORT int zmq_ctx_set_ext(void *context, int option, const void *optval, size_t optvallen);
 ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *optval, size_t *optvallen);
 
-/* DISH: at most ZMQ_GROUP_MAX_LENGTH characters. EINVAL. */
+/* DISH: at most ZMQ_GROUP_MAX_LENGTH characters, each group once. EINVAL; ENOTSUP: no DISH. */
 ZMQ_EXPORT int zmq_join(void *socket, const char *group);
 ZMQ_EXPORT int zmq_leave(void *socket, const char *group);
-/* PEER: connects and returns the new peer's routing id, 0 on an error. SERVER and PEER: drops one peer. */
+/* PEER: connects and returns the new peer's routing id, to which can be sent at once; 0 on an error. ENOTSUP: no PEER;
+ * EFAULT: with ZMQ_IMMEDIATE; and those of zmq_connect.
+ * SERVER and PEER: parts with one peer; where we have connected to it, the endpoint is disconnected. EHOSTUNREACH: no
+ * such peer. */
 ZMQ_EXPORT uint32_t zmq_connect_peer(void *socket, const char *addr);
 ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 /* ROUTER: ZMQ_POLLIN and ZMQ_POLLOUT of one peer. EHOSTUNREACH: no such peer. */
@@ -103,7 +106,7 @@ ZMQ_EXPORT int zmq_msg_init_buffer(zmq_msg_t *msg, const void *buf, size_t size)
 #define ZMQ_MSG_PROPERTY_USER_ID "User-Id"
 #define ZMQ_MSG_PROPERTY_PEER_ADDRESS "Peer-Address"
 
-/* zmq_poller(3). A wait returns the number of events, -1 with EAGAIN once timeout ms are over. */
+/* zmq_poller(3). wait returns 0, wait_all how many events; -1 with EAGAIN once timeout ms are over. */
 #define ZMQ_HAVE_POLLER
 typedef struct zmq_poller_event_t {
     void *socket;

@@ -5,10 +5,11 @@ use std::ptr;
 
 use pinnace_engine::{Context, Error};
 
+use crate::arguments::{bytes, bytes_mut};
 use crate::guard::guard;
 
 /// A context made before a fork is the parent's: the child can end it, and do nothing else with it.
-fn own(context: *mut c_void) -> Result<Context, Error> {
+pub(crate) fn own(context: *mut c_void) -> Result<Context, Error> {
     Context::from_raw(context.addr())?.ok_or(Error::Fault)
 }
 
@@ -53,6 +54,45 @@ pub extern "C" fn zmq_ctx_set(context: *mut c_void, option: c_int, value: c_int)
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_get(context: *mut c_void, option: c_int) -> c_int {
     guard(|| own(context)?.get(option))
+}
+
+/// As `zmq_ctx_set`, for a value of any length.
+///
+/// # Safety
+/// `value` must be null or good for reading `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_ctx_set_ext(
+    context: *mut c_void,
+    option: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    guard(|| {
+        let own = own(context)?;
+        // SAFETY: the caller's promise.
+        own.set_bytes(option, unsafe { bytes(value, len) }?).map(|()| 0)
+    })
+}
+
+/// As `zmq_ctx_get`, into the `*len` bytes at `value`; writes the value's length to `*len`.
+///
+/// # Safety
+/// `len` must be null or point to the length of the memory at `value`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_ctx_get_ext(
+    context: *mut c_void,
+    option: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    guard(|| {
+        let own = own(context)?;
+        // SAFETY: the caller's promise.
+        let len = unsafe { len.as_mut() }.ok_or(Error::Fault)?;
+        // SAFETY: as above.
+        *len = own.get_bytes(option, unsafe { bytes_mut(value, *len) }?)?;
+        Ok(0)
+    })
 }
 
 /// A new socket of the context, or NULL.

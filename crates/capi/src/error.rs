@@ -57,7 +57,10 @@ pub extern "C" fn pinnace_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// 1 where this build has the named capability.
+/// What `zmq_has` knows of, by libzmq's spelling; all else is 0. The kernel is asked for tipc and vsock.
+const CAPABILITIES: &[&CStr] = &[c"ipc", c"curve", c"draft", c"WS", c"WSS", c"tls+tcp"];
+
+/// 1 where the named capability is there.
 ///
 /// # Safety
 /// `capability` must be null or a C string.
@@ -67,7 +70,12 @@ pub unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
         return 0;
     }
     // SAFETY: the caller's promise.
-    c_int::from(unsafe { CStr::from_ptr(capability) } == c"ipc")
+    let capability = unsafe { CStr::from_ptr(capability) };
+    c_int::from(match capability.to_bytes() {
+        b"tipc" => pinnace_engine::kernel_has_tipc(),
+        b"vsock" => pinnace_engine::kernel_has_vsock(),
+        _ => CAPABILITIES.contains(&capability),
+    })
 }
 
 #[cfg(test)]
@@ -106,8 +114,7 @@ mod tests {
         // SAFETY: C strings, and null.
         unsafe {
             assert_eq!(zmq_has(c"ipc".as_ptr()), 1);
-            for not in [c"curve", c"pgm", c"tipc", c"norm", c"gssapi", c"vmci", c"draft", c"WS", c"IPC", c""]
-            {
+            for not in [c"pgm", c"norm", c"gssapi", c"vmci", c"IPC", c"CURVE", c""] {
                 assert_eq!(zmq_has(not.as_ptr()), 0);
             }
             assert_eq!(zmq_has(std::ptr::null()), 0);

@@ -31,6 +31,11 @@ impl Returned for c_ulong {
     const FAILED: c_ulong = 0;
 }
 
+/// Routing ids: 0 is none.
+impl Returned for u32 {
+    const FAILED: u32 = 0;
+}
+
 impl Returned for usize {
     const FAILED: usize = 0;
 }

@@ -4,24 +4,27 @@
 //! is closed, is EFAULT.
 
 mod block;
+mod properties;
 mod repr;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr};
 
 use pinnace_engine::{Body, Error};
 
 pub(crate) use repr::{Message, SHARE_MIN};
 
-use crate::arguments::{Flags, int_size};
+use crate::arguments::{Flags, bytes, int_size, text};
 use crate::guard::guard;
 use crate::handle::socket;
 
 const MORE: c_int = 1;
 const SRCFD: c_int = 2;
 const SHARED: c_int = 3;
+/// The longest name of a group, in bytes (ZMQ_GROUP_MAX_LENGTH).
+const GROUP_MAX: usize = 255;
 
 /// The caller's function that frees the bytes of a message.
 type FreeFn = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);
@@ -123,7 +126,7 @@ pub unsafe extern "C" fn zmq_msg_send(message: *mut Message, handle: *mut c_void
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
         let flags = Flags::read(flags)?;
-        socket.send(message.outgoing(), flags.more, flags.wait)?;
+        message.send(socket, flags)?;
         let size = message.len();
         // Frees what the engine has not kept, with no lock held.
         *message = Message::empty();
@@ -238,8 +241,11 @@ pub unsafe extern "C" fn zmq_msg_get(message: *const Message, property: c_int) -
         match property {
             MORE => Ok(c_int::from(message.more())),
             SHARED => Ok(c_int::from(message.is_shared())),
-            // The descriptor it came by is not carried.
-            SRCFD => Ok(-1),
+            SRCFD => {
+                let descriptor = message.about().and_then(|about| about.get("__fd"));
+                let number = descriptor.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+                Ok(number.unwrap_or(-1))
+            }
             _ => Err(Error::Invalid),
         }
     })
@@ -255,15 +261,98 @@ pub unsafe extern "C" fn zmq_msg_set(message: *mut Message, _property: c_int, _v
     guard(|| unsafe { Message::at_const(message) }.and(Err(Error::Invalid)))
 }
 
-/// A property that is a text: none is carried yet.
+/// A property that is a text, of the peer that the message came from: "Socket-Type", "Routing-Id" (also
+/// "Identity"), "Peer-Address", "User-Id", and whatever else the peer or a ZAP handler has told. It lives as
+/// long as the message is not closed, sent or received into.
 ///
 /// # Safety
-/// `message` must be null or point to a `zmq_msg_t`.
+/// `message` must be null or point to a `zmq_msg_t`, `property` be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_gets(message: *const Message, property: *const c_char) -> *const c_char {
     guard(|| {
         // SAFETY: the caller's promise.
-        unsafe { Message::at_const(message) }?;
-        Err(if property.is_null() { Error::Fault } else { Error::Invalid })
+        let (message, name) = unsafe { (Message::at_const(message)?, text(property)?) };
+        let value = message.about().and_then(|about| about.with_nul(name));
+        value.map(|value| value.as_ptr().cast()).ok_or(Error::Invalid)
+    })
+}
+
+/// The number of the peer that the message came from (SERVER, PEER); 0: none.
+///
+/// # Safety
+/// `message` must be null or point to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_msg_routing_id(message: *mut Message) -> u32 {
+    // SAFETY: the caller's promise.
+    guard(|| Ok(unsafe { Message::at_const(message) }?.routing_id()))
+}
+
+/// Which peer the message is for (SERVER, PEER). 0 is none: EINVAL.
+///
+/// # Safety
+/// `message` must be null or point to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_msg_set_routing_id(message: *mut Message, routing_id: u32) -> c_int {
+    guard(|| {
+        if routing_id == 0 {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Message::at(message) }?.set_routing_id(routing_id);
+        Ok(0)
+    })
+}
+
+/// The group that the message came for (DISH) or is for (RADIO); "" where there is none. It lives as long as
+/// the message keeps it.
+///
+/// # Safety
+/// `message` must be null or point to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_msg_group(message: *mut Message) -> *const c_char {
+    // SAFETY: the caller's promise.
+    guard(|| Ok(unsafe { Message::at_const(message) }?.group().as_ptr()))
+}
+
+/// Which group the message is for (RADIO). A name of more than 255 bytes is EINVAL.
+///
+/// # Safety
+/// `message` must be null or point to a `zmq_msg_t`, `group` be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_msg_set_group(message: *mut Message, group: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let message = unsafe { Message::at(message) }?;
+        if group.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: the caller's promise; it is not null.
+        let group = unsafe { CStr::from_ptr(group) };
+        if group.count_bytes() > GROUP_MAX {
+            return Err(Error::Invalid);
+        }
+        message.set_group(group.to_owned());
+        Ok(0)
+    })
+}
+
+/// A message with a copy of the `size` bytes at `data`.
+///
+/// # Safety
+/// `message` must be null or good for writing a message, `data` be null or good for reading `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_msg_init_buffer(
+    message: *mut Message,
+    data: *const c_void,
+    size: usize,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let data = unsafe { bytes(data, size) }?;
+        let mut copy = Message::with_len(size)?;
+        // SAFETY: a message of our own, of so many bytes.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), copy.as_ptr(), size) };
+        // SAFETY: the caller's promise.
+        unsafe { init(message, copy) }
     })
 }

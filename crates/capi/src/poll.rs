@@ -1,13 +1,12 @@
-//! Waiting for several things: zmq_poll(3).
+//! Waiting for several things: zmq_poll(3), zmq_ppoll(3).
 
 use std::ffi::{c_int, c_long, c_short, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use pinnace_engine::{Error, PollItem, Source, poll};
+use pinnace_engine::{Error, PollItem, SignalMask, Source, poll};
 use smallvec::SmallVec;
 
-use crate::error::errno;
 use crate::guard::guard;
 use crate::handle::socket;
 
@@ -30,32 +29,61 @@ const FEW: usize = 16;
 /// `items` must be null or point to `count` items.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
-    guard(|| {
-        let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
-        if count == 0 {
-            return sleep(timeout);
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { wait_for(items, count, timeout, None) })
+}
+
+/// As `zmq_poll`; while it waits, the signals of `mask` are blocked and no others. NULL: as they are.
+///
+/// # Safety
+/// `items` must be null or point to `count` items, `mask` be null or point to a signal set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_ppoll(
+    items: *mut Item,
+    count: c_int,
+    timeout: c_long,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let mask = unsafe { mask.as_ref() }.map(|set| SignalMask::new(*set));
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { wait_for(items, count, timeout, mask) })
+}
+
+/// # Safety
+/// `items` must be null or point to `count` items.
+unsafe fn wait_for(
+    items: *mut Item,
+    count: c_int,
+    timeout: c_long,
+    mask: Option<SignalMask>,
+) -> Result<c_int, Error> {
+    let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+    if count == 0 {
+        return sleep(timeout, mask);
+    }
+    if items.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: the caller's promise.
+    let items = unsafe { std::slice::from_raw_parts_mut(items, count) };
+    let mut asked: SmallVec<[PollItem<'_>; FEW]> = SmallVec::new();
+    asked.try_reserve(count).map_err(|_| Error::NoMemory)?;
+    for item in &mut *items {
+        if let Some(source) = item.source()? {
+            asked.push(PollItem { source, events: item.events, revents: 0 });
         }
-        if items.is_null() {
-            return Err(Error::Fault);
-        }
-        // SAFETY: the caller's promise.
-        let items = unsafe { std::slice::from_raw_parts_mut(items, count) };
-        let mut asked: SmallVec<[PollItem<'_>; FEW]> = SmallVec::new();
-        asked.try_reserve(count).map_err(|_| Error::NoMemory)?;
-        for item in &mut *items {
-            if let Some(source) = item.source()? {
-                asked.push(PollItem { source, events: item.events, revents: 0 });
-            }
-        }
-        let ready =
-            if asked.is_empty() { sleep(timeout)? } else { poll(&mut asked, limit(timeout))? as c_int };
-        let mut answers = asked.iter();
-        for item in items {
-            let answer = if item.is_nothing() { None } else { answers.next() };
-            item.revents = answer.map_or(0, |answer| answer.revents);
-        }
-        Ok(ready)
-    })
+    }
+    let ready = match asked.is_empty() {
+        true => sleep(timeout, mask)?,
+        false => poll(&mut asked, limit(timeout), mask.as_ref())? as c_int,
+    };
+    let mut answers = asked.iter();
+    for item in items {
+        let answer = if item.is_nothing() { None } else { answers.next() };
+        item.revents = answer.map_or(0, |answer| answer.revents);
+    }
+    Ok(ready)
 }
 
 impl Item {
@@ -77,23 +105,20 @@ impl Item {
     }
 }
 
-fn limit(timeout: c_long) -> Option<Duration> {
+/// Milliseconds as the engine takes them; negative ones are for ever.
+pub(crate) fn limit(timeout: c_long) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
 /// Waits for nothing but the time, or a signal.
-fn sleep(timeout: c_long) -> Result<c_int, Error> {
-    let timeout = timeout.clamp(-1, c_int::MAX.into()) as c_int;
-    // SAFETY: no descriptors.
-    match unsafe { libc::poll(std::ptr::null_mut(), 0, timeout) } {
-        0 => Ok(0),
-        _ => Err(Error::System(errno())),
-    }
+fn sleep(timeout: c_long, mask: Option<SignalMask>) -> Result<c_int, Error> {
+    poll(&mut [], limit(timeout), mask.as_ref()).map(|_| 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::errno;
     use std::ptr::null_mut;
     use std::time::Instant;
 

@@ -1,13 +1,15 @@
-//! Passing messages on between two sockets: zmq_proxy(3).
+//! Passing messages on between two sockets: zmq_proxy(3), zmq_proxy_steerable(3).
 //!
 //! Messages are passed on whole. A direction whose receiver has no room keeps the first frame of one message,
-//! waits for room, and takes nothing more; the other direction goes on.
+//! waits for room, and takes nothing more; the other direction goes on. A third socket may steer: each message that
+//! it receives is a command.
 
 use std::ffi::{c_int, c_void};
 
-use pinnace_engine::{Error, PollItem, Socket, Source, poll};
+use pinnace_engine::{Error, Outgoing, PollItem, Socket, Source, poll};
 use smallvec::SmallVec;
 
+use crate::arguments::Flags;
 use crate::guard::guard;
 use crate::handle::socket;
 use crate::message::Message;
@@ -22,44 +24,150 @@ const BURST: usize = 1000;
 /// context ends (ETERM).
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_proxy(frontend: *mut c_void, backend: *mut c_void, capture: *mut c_void) -> c_int {
+    zmq_proxy_steerable(frontend, backend, capture, std::ptr::null_mut())
+}
+
+/// As `zmq_proxy`, steered by what `control` receives unless that is NULL: PAUSE, RESUME, STATISTICS, and
+/// TERMINATE, with which it returns 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_proxy_steerable(
+    frontend: *mut c_void,
+    backend: *mut c_void,
+    capture: *mut c_void,
+    control: *mut c_void,
+) -> c_int {
     guard(|| {
         if frontend.is_null() || backend.is_null() {
             return Err(Error::Fault);
         }
         let (front, back) = (socket(frontend)?, socket(backend)?);
-        let capture = if capture.is_null() { None } else { Some(socket(capture)?) };
-        let mut directions: SmallVec<[Direction; 2]> = SmallVec::new();
-        directions.push(Direction { from: front, to: back, capture, under_way: None });
+        let optional = |pointer: *mut c_void| match pointer.is_null() {
+            true => Ok(None),
+            false => socket(pointer).map(Some),
+        };
+        let (capture, control) = (optional(capture)?, optional(control)?);
+        let mut proxy = Proxy { directions: SmallVec::new(), control, mode: Mode::Active };
+        proxy.directions.push(Direction::new(front, back, capture));
         if frontend != backend {
-            directions.push(Direction { from: back, to: front, capture, under_way: None });
+            proxy.directions.push(Direction::new(back, front, capture));
         }
-        loop {
-            turn(&mut directions)?;
+        while proxy.mode != Mode::Terminated {
+            proxy.turn()?;
         }
+        for direction in &mut proxy.directions {
+            direction.let_go()?;
+        }
+        Ok(0)
     })
 }
 
-/// Not there yet: ENOTSUP.
-#[unsafe(no_mangle)]
-pub extern "C" fn zmq_proxy_steerable(
-    _frontend: *mut c_void,
-    _backend: *mut c_void,
-    _capture: *mut c_void,
-    _control: *mut c_void,
-) -> c_int {
-    guard(|| Err(Error::NotSupported))
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Active,
+    Paused,
+    Terminated,
 }
 
-/// Waits for what each direction needs, and passes on.
-fn turn(directions: &mut [Direction]) -> Result<(), Error> {
-    let mut items: SmallVec<[PollItem<'_>; 2]> = directions.iter().map(Direction::needs).collect();
-    poll(&mut items, None)?;
-    for (direction, item) in directions.iter_mut().zip(&items) {
-        if item.revents != 0 {
-            direction.pass()?;
+struct Proxy {
+    /// From the front to the back, and back unless that is the same socket.
+    directions: SmallVec<[Direction; 2]>,
+    control: Option<Socket>,
+    mode: Mode,
+}
+
+impl Proxy {
+    /// Waits for what each direction needs, or a command. Commands are obeyed before anything is passed on.
+    fn turn(&mut self) -> Result<(), Error> {
+        let mut items: SmallVec<[PollItem<'_>; 3]> = SmallVec::new();
+        items.extend(self.control.map(|control| item(control, POLLIN)));
+        if self.mode == Mode::Active {
+            items.extend(self.directions.iter().map(Direction::needs));
         }
+        poll(&mut items, None, None)?;
+        let mut ready = items.iter().map(|item| item.revents != 0);
+        if let Some(control) = self.control
+            && ready.next() == Some(true)
+        {
+            self.obey(control)?;
+        }
+        if self.mode == Mode::Active {
+            for (direction, _) in self.directions.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                direction.pass()?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Takes a command. What is none is nothing. A REP gets an empty answer where there is no other.
+    fn obey(&mut self, control: Socket) -> Result<(), Error> {
+        let command = match Message::receive(control, false) {
+            Err(Error::WouldBlock) => return Ok(()),
+            command => command?,
+        };
+        let mut more = command.more();
+        while more {
+            more = Message::receive(control, true)?.more();
+        }
+        match command.data() {
+            b"STATISTICS" => return self.report(control),
+            b"PAUSE" => self.mode = Mode::Paused,
+            b"RESUME" => self.mode = Mode::Active,
+            b"TERMINATE" => self.mode = Mode::Terminated,
+            _ => {}
+        }
+        if is_rep(control)? { answer(control, b"", false).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Eight numbers as frames: received and sent by the front, then by the back; of each messages, then bytes.
+    fn report(&self, control: Socket) -> Result<(), Error> {
+        let there = &self.directions[0];
+        let nothing = Count::default();
+        let (back_taken, front_given) =
+            self.directions.get(1).map_or((nothing, nothing), |back| (back.taken, back.given));
+        let counts = [there.taken, front_given, back_taken, there.given];
+        let numbers: SmallVec<[u64; 8]> =
+            counts.iter().flat_map(|count| [count.messages, count.bytes]).collect();
+        for (index, number) in numbers.iter().enumerate() {
+            if !answer(control, &number.to_ne_bytes(), index + 1 < numbers.len())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_rep(socket: Socket) -> Result<bool, Error> {
+    const TYPE: c_int = 16;
+    const REP: c_int = 4;
+    let mut value = [0; size_of::<c_int>()];
+    socket.get_option(TYPE, &mut value)?;
+    Ok(c_int::from_ne_bytes(value) == REP)
+}
+
+/// Sends a frame of an answer. False: it cannot be sent; who steers and does not listen holds nobody up.
+fn answer(control: Socket, data: &[u8], more: bool) -> Result<bool, Error> {
+    match control.send(Outgoing::Bytes(data), more, false) {
+        Ok(()) => Ok(true),
+        Err(Error::Terminated) => Err(Error::Terminated),
+        Err(_) => Ok(false),
+    }
+}
+
+fn item(socket: Socket, events: i16) -> PollItem<'static> {
+    PollItem { source: Source::Socket(socket), events, revents: 0 }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    messages: u64,
+    bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, frame: &Message) {
+        self.messages += u64::from(!frame.more());
+        self.bytes += frame.len() as u64;
+    }
 }
 
 struct Direction {
@@ -67,54 +175,90 @@ struct Direction {
     to: Socket,
     capture: Option<Socket>,
     under_way: Option<Message>,
+    taken: Count,
+    given: Count,
 }
 
 impl Direction {
+    fn new(from: Socket, to: Socket, capture: Option<Socket>) -> Direction {
+        let nothing = Count::default();
+        Direction { from, to, capture, under_way: None, taken: nothing, given: nothing }
+    }
+
     fn needs(&self) -> PollItem<'static> {
-        let (socket, events) = match self.under_way {
-            None => (self.from, POLLIN),
-            Some(_) => (self.to, POLLOUT),
-        };
-        PollItem { source: Source::Socket(socket), events, revents: 0 }
+        match self.under_way {
+            None => item(self.from, POLLIN),
+            Some(_) => item(self.to, POLLOUT),
+        }
+    }
+
+    fn take(&mut self, wait: bool) -> Result<Message, Error> {
+        let frame = Message::receive(self.from, wait)?;
+        self.taken.add(&frame);
+        Ok(frame)
     }
 
     /// Passes on until one side would have to wait, or it is the other direction's turn.
     fn pass(&mut self) -> Result<(), Error> {
         for _ in 0..BURST {
-            let first = match self.under_way.take() {
-                Some(first) => Ok(first),
-                None => Message::receive(self.from, false),
-            };
-            let first = match first {
-                Err(Error::WouldBlock) => return Ok(()),
-                first => first?,
-            };
-            match self.to.send(first.outgoing(), first.more(), false) {
-                Ok(()) => self.rest(first)?,
-                Err(Error::WouldBlock) => {
-                    self.under_way = Some(first);
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+            if !self.pass_one()? {
+                break;
             }
         }
         Ok(())
     }
 
-    /// The first frame was taken: the others are there, and have room.
-    fn rest(&self, first: Message) -> Result<(), Error> {
+    /// Passes one message on. False: one side would have to wait.
+    fn pass_one(&mut self) -> Result<bool, Error> {
+        let first = match self.under_way.take() {
+            Some(first) => Ok(first),
+            None => self.take(false),
+        };
+        let first = match first {
+            Err(Error::WouldBlock) => return Ok(false),
+            first => first?,
+        };
+        match put(&first, self.to, false) {
+            Ok(()) => self.rest(first).map(|()| true),
+            Err(Error::WouldBlock) => {
+                self.under_way = Some(first);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The end: what is under way is passed on if there is room by now. Else it is lost, with the frames behind it.
+    fn let_go(&mut self) -> Result<(), Error> {
+        if self.under_way.is_some() && !self.pass_one()? {
+            let mut more = self.under_way.take().is_some_and(|first| first.more());
+            while more {
+                more = self.take(true)?.more();
+            }
+        }
+        Ok(())
+    }
+
+    /// The first frame was sent: the others are there, and have room.
+    fn rest(&mut self, first: Message) -> Result<(), Error> {
         let mut frame = first;
         loop {
+            self.given.add(&frame);
             if let Some(capture) = self.capture {
-                capture.send(frame.outgoing(), frame.more(), true)?;
+                put(&frame, capture, true)?;
             }
             if !frame.more() {
                 return Ok(());
             }
-            frame = Message::receive(self.from, true)?;
-            self.to.send(frame.outgoing(), frame.more(), true)?;
+            frame = self.take(true)?;
+            put(&frame, self.to, true)?;
         }
     }
+}
+
+/// Sends a frame as it was received: with the group it came for, say.
+fn put(frame: &Message, to: Socket, wait: bool) -> Result<(), Error> {
+    frame.send(to, Flags { wait, more: frame.more() })
 }
 
 #[cfg(test)]

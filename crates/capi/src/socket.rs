@@ -1,5 +1,7 @@
 //! Sockets: options, endpoints, and messages from and to plain memory: zmq_send(3), zmq_recv(3).
 
+mod draft;
+
 use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_engine::{Body, Error, Frame, Outgoing};
@@ -101,13 +103,54 @@ pub unsafe extern "C" fn zmq_socket_monitor(
     endpoint: *const c_char,
     events: c_int,
 ) -> c_int {
+    const PAIR: c_int = 0;
+    // SAFETY: the caller's promise.
+    unsafe { zmq_socket_monitor_versioned(handle, endpoint, u64::from(events as u32), 1, PAIR) }
+}
+
+/// As `zmq_socket_monitor`, with messages of the first or the second form, from a PAIR, a PUB or a PUSH.
+///
+/// # Safety
+/// `endpoint` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_socket_monitor_versioned(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+    events: u64,
+    version: c_int,
+    kind: c_int,
+) -> c_int {
     guard(|| {
         let endpoint = match endpoint.is_null() {
             true => None,
             // SAFETY: the caller's promise.
             false => Some(unsafe { text(endpoint) }?),
         };
-        socket(handle)?.monitor(endpoint, u64::from(events as u32), 1).map(|()| 0)
+        socket(handle)?.monitor(endpoint, events, version, kind).map(|()| 0)
+    })
+}
+
+/// Tells the monitor how many messages each pipe of the socket holds. EINVAL where it does not ask for
+/// ZMQ_EVENT_PIPES_STATS, EAGAIN where there is no pipe.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_socket_monitor_pipes_stats(handle: *mut c_void) -> c_int {
+    guard(|| socket(handle)?.tell_pipes().map(|()| 0))
+}
+
+/// ZMQ_POLLIN and ZMQ_POLLOUT of one peer of a ROUTER.
+///
+/// # Safety
+/// `id` must be null or good for reading `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_socket_get_peer_state(
+    handle: *mut c_void,
+    id: *const c_void,
+    len: usize,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        // SAFETY: the caller's promise.
+        socket.peer_state(unsafe { bytes(id, len) }?).map(c_int::from)
     })
 }
 

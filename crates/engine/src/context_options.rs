@@ -1,7 +1,9 @@
-//! A context's options: zmq_ctx_set(3) and zmq_ctx_get(3), from one table.
+//! A context's options: zmq_ctx_set(3), zmq_ctx_get(3) and their forms for values of any length, from one table.
 //!
-//! Those of threads are taken and kept; the I/O threads that a context starts with its first socket look at
-//! them.
+//! Those of threads take effect on the I/O threads, which a context starts with its first socket; the others on
+//! sockets that are made later.
+
+use pinnace_sys::thread;
 
 use crate::error::Error;
 
@@ -21,15 +23,20 @@ pub struct ContextOptions {
     pub thread_sched_policy: Option<i32>,
     pub thread_priority: Option<i32>,
     /// The processors that I/O threads may run on; empty: all.
-    pub thread_affinity: Vec<i32>,
-    /// A number before the I/O threads' names; 0: none.
-    pub thread_name_prefix: i32,
+    pub thread_affinity: Vec<usize>,
+    /// What the I/O threads' names begin with, a "/" behind it; empty: nothing.
+    pub thread_name_prefix: Vec<u8>,
 }
 
 /// The answer to SOCKET_LIMIT. libzmq gives it, and takes larger numbers nevertheless.
 pub const SOCKET_LIMIT: i32 = 65_535;
 /// sizeof (zmq_msg_t).
 const MSG_T_SIZE: i32 = 64;
+/// Bytes that a prefix of thread names has at most. The kernel keeps 15 of the whole name.
+const PREFIX_MAX: usize = 16;
+/// THREAD_NAME_PREFIX, the one option whose value may be a text.
+const THREAD_NAME_PREFIX: i32 = 9;
+const LAST_PROCESSOR: i32 = thread::PROCESSORS as i32 - 1;
 
 impl Default for ContextOptions {
     fn default() -> ContextOptions {
@@ -43,57 +50,76 @@ impl Default for ContextOptions {
             thread_sched_policy: None,
             thread_priority: None,
             thread_affinity: Vec::new(),
-            thread_name_prefix: 0,
+            thread_name_prefix: Vec::new(),
         }
     }
 }
 
-type Get = fn(&ContextOptions) -> i32;
-type Set = fn(&mut ContextOptions, i32) -> Result<(), Error>;
+/// How a value is read.
+pub type Get = fn(&ContextOptions) -> i32;
+/// How a value is set.
+pub type Set = fn(&mut ContextOptions, i32) -> Result<(), Error>;
 
 /// One option: what can be set, and how it is read.
-struct Row {
-    number: i32,
-    min: i32,
-    max: i32,
-    get: Option<Get>,
-    set: Option<Set>,
+pub struct Row {
+    pub number: i32,
+    /// libzmq's name, without `ZMQ_`.
+    pub name: &'static str,
+    pub min: i32,
+    pub max: i32,
+    pub get: Option<Get>,
+    pub set: Option<Set>,
 }
 
-const fn row(number: i32, min: i32, max: i32, get: Get, set: Set) -> Row {
-    Row { number, min, max, get: Some(get), set: Some(set) }
+const fn row(number: i32, name: &'static str, min: i32, max: i32, get: Get, set: Set) -> Row {
+    Row { number, name, min, max, get: Some(get), set: Some(set) }
 }
 
-/// The table. Number 3 is SOCKET_LIMIT where it is read and THREAD_PRIORITY where it is set.
-const TABLE: &[Row] = &[
-    // IO_THREADS
-    row(1, 0, i32::MAX, |o| o.io_threads as i32, |o, v| kept(&mut o.io_threads, v as u32)),
-    // MAX_SOCKETS
-    row(2, 1, i32::MAX, |o| o.max_sockets as i32, |o, v| kept(&mut o.max_sockets, v as u32)),
-    row(3, 0, i32::MAX, |_| SOCKET_LIMIT, |o, v| kept(&mut o.thread_priority, Some(v))),
-    // THREAD_SCHED_POLICY
+/// A row that can only be read.
+const fn fact(number: i32, name: &'static str, get: Get) -> Row {
+    Row { number, name, min: 0, max: 0, get: Some(get), set: None }
+}
+
+/// A row that can only be set.
+const fn order(number: i32, name: &'static str, max: i32, set: Set) -> Row {
+    Row { number, name, min: 0, max, get: None, set: Some(set) }
+}
+
+/// The table. Number 3 is one option where it is read and another where it is set.
+pub const TABLE: &[Row] = &[
+    row(1, "IO_THREADS", 0, i32::MAX, |o| o.io_threads as i32, |o, v| kept(&mut o.io_threads, v as u32)),
+    row(2, "MAX_SOCKETS", 1, i32::MAX, |o| o.max_sockets as i32, |o, v| kept(&mut o.max_sockets, v as u32)),
+    fact(3, "SOCKET_LIMIT", |_| SOCKET_LIMIT),
+    order(3, "THREAD_PRIORITY", i32::MAX, |o, v| kept(&mut o.thread_priority, Some(v))),
+    row(4, "THREAD_SCHED_POLICY", 0, i32::MAX, SCHED_POLICY, |o, v| {
+        kept(&mut o.thread_sched_policy, Some(v))
+    }),
+    row(5, "MAX_MSGSZ", 0, i32::MAX, |o| o.max_msgsz, |o, v| kept(&mut o.max_msgsz, v)),
+    fact(6, "MSG_T_SIZE", |_| MSG_T_SIZE),
+    order(7, "THREAD_AFFINITY_CPU_ADD", LAST_PROCESSOR, add_processor),
+    order(8, "THREAD_AFFINITY_CPU_REMOVE", LAST_PROCESSOR, remove_processor),
     row(
-        4,
+        THREAD_NAME_PREFIX,
+        "THREAD_NAME_PREFIX",
+        i32::MIN,
+        i32::MAX,
+        |o| leading_number(&o.thread_name_prefix),
+        |o, v| kept(&mut o.thread_name_prefix, v.to_string().into_bytes()),
+    ),
+    // A draft.
+    row(
+        10,
+        "ZERO_COPY_RECV",
         0,
         i32::MAX,
-        |o| o.thread_sched_policy.unwrap_or(-1),
-        |o, v| kept(&mut o.thread_sched_policy, Some(v)),
+        |o| o.zero_copy_recv.into(),
+        |o, v| kept(&mut o.zero_copy_recv, v != 0),
     ),
-    // MAX_MSGSZ
-    row(5, 0, i32::MAX, |o| o.max_msgsz, |o, v| kept(&mut o.max_msgsz, v)),
-    Row { number: 6, min: 0, max: 0, get: Some(|_| MSG_T_SIZE), set: None },
-    // THREAD_AFFINITY_CPU_ADD, THREAD_AFFINITY_CPU_REMOVE
-    Row { number: 7, min: 0, max: 1023, get: None, set: Some(add_processor) },
-    Row { number: 8, min: 0, max: 1023, get: None, set: Some(remove_processor) },
-    // THREAD_NAME_PREFIX
-    row(9, i32::MIN, i32::MAX, |o| o.thread_name_prefix, |o, v| kept(&mut o.thread_name_prefix, v)),
-    // ZERO_COPY_RECV, a draft
-    row(10, 0, i32::MAX, |o| o.zero_copy_recv.into(), |o, v| kept(&mut o.zero_copy_recv, v != 0)),
-    // IPV6
-    row(42, 0, i32::MAX, |o| o.ipv6.into(), |o, v| kept(&mut o.ipv6, v != 0)),
-    // BLOCKY
-    row(70, 0, i32::MAX, |o| o.blocky.into(), |o, v| kept(&mut o.blocky, v != 0)),
+    row(42, "IPV6", 0, i32::MAX, |o| o.ipv6.into(), |o, v| kept(&mut o.ipv6, v != 0)),
+    row(70, "BLOCKY", 0, i32::MAX, |o| o.blocky.into(), |o, v| kept(&mut o.blocky, v != 0)),
 ];
+
+const SCHED_POLICY: Get = |o| o.thread_sched_policy.unwrap_or(-1);
 
 fn kept<T>(field: &mut T, value: T) -> Result<(), Error> {
     *field = value;
@@ -101,6 +127,7 @@ fn kept<T>(field: &mut T, value: T) -> Result<(), Error> {
 }
 
 fn add_processor(options: &mut ContextOptions, processor: i32) -> Result<(), Error> {
+    let processor = processor as usize;
     if !options.thread_affinity.contains(&processor) {
         options.thread_affinity.push(processor);
     }
@@ -108,15 +135,24 @@ fn add_processor(options: &mut ContextOptions, processor: i32) -> Result<(), Err
 }
 
 fn remove_processor(options: &mut ContextOptions, processor: i32) -> Result<(), Error> {
-    let at = options.thread_affinity.iter().position(|&listed| listed == processor);
+    let at = options.thread_affinity.iter().position(|&listed| listed == processor as usize);
     options.thread_affinity.remove(at.ok_or(Error::Invalid)?);
     Ok(())
+}
+
+/// The number that a text begins with, as atoi(3) reads it; 0 where there is none.
+fn leading_number(text: &[u8]) -> i32 {
+    let text = text.trim_ascii_start();
+    let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
+    let digits = text[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..sign + digits]).ok();
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 impl ContextOptions {
     /// Sets option `number`. Errors: `Invalid` for an unknown number or a value out of its range.
     pub fn set(&mut self, number: i32, value: i32) -> Result<(), Error> {
-        let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
+        let row = TABLE.iter().find(|row| row.number == number && row.set.is_some()).ok_or(Error::Invalid)?;
         match row.set {
             Some(set) if (row.min..=row.max).contains(&value) => set(self, value),
             _ => Err(Error::Invalid),
@@ -125,8 +161,51 @@ impl ContextOptions {
 
     /// The value of option `number`. Errors: `Invalid` for an unknown number, or one that can only be set.
     pub fn get(&self, number: i32) -> Result<i32, Error> {
-        let row = TABLE.iter().find(|row| row.number == number).ok_or(Error::Invalid)?;
-        row.get.map(|get| get(self)).ok_or(Error::Invalid)
+        let get = TABLE.iter().filter(|row| row.number == number).find_map(|row| row.get);
+        get.map(|get| get(self)).ok_or(Error::Invalid)
+    }
+
+    /// As `set`; a value of four bytes is an int.
+    pub fn set_bytes(&mut self, number: i32, value: &[u8]) -> Result<(), Error> {
+        if let Ok(int) = value.try_into() {
+            return self.set(number, i32::from_ne_bytes(int));
+        }
+        if number != THREAD_NAME_PREFIX || value.is_empty() || value.len() > PREFIX_MAX {
+            return Err(Error::Invalid);
+        }
+        self.thread_name_prefix = value.to_vec();
+        Ok(())
+    }
+
+    /// As `get`, for room of four bytes; a text for more room than it needs. Returns the value's length.
+    pub fn get_bytes(&self, number: i32, room: &mut [u8]) -> Result<usize, Error> {
+        if let Ok(int) = <&mut [u8; 4]>::try_from(&mut *room) {
+            *int = self.get(number)?.to_ne_bytes();
+            return Ok(int.len());
+        }
+        let text = &self.thread_name_prefix;
+        let place = room.get_mut(..text.len()).filter(|_| number == THREAD_NAME_PREFIX);
+        place.ok_or(Error::Invalid)?.copy_from_slice(text);
+        Ok(text.len())
+    }
+
+    /// The name of an I/O thread. A text from C may have its end inside.
+    pub fn thread_name(&self, number: u32) -> String {
+        let prefix = self.thread_name_prefix.split(|&byte| byte == 0).next().unwrap_or_default();
+        match prefix {
+            [] => format!("ZMQbg/IO/{number}"),
+            prefix => format!("{}/ZMQbg/IO/{number}", String::from_utf8_lossy(prefix)),
+        }
+    }
+
+    /// Has the calling thread run as an I/O thread is to. What the system does not permit is left as it is.
+    pub fn apply_to_thread(&self) {
+        if !self.thread_affinity.is_empty() {
+            let _ = thread::run_on(&self.thread_affinity);
+        }
+        if self.thread_sched_policy.is_some() || self.thread_priority.is_some() {
+            let _ = thread::schedule(self.thread_sched_policy, self.thread_priority);
+        }
     }
 }
 
@@ -146,7 +225,7 @@ mod tests {
 
     #[test]
     fn ranges_hold_at_both_ends() {
-        for row in TABLE.iter().filter(|row| row.get.is_some() && row.set.is_some() && row.number != 3) {
+        for row in TABLE.iter().filter(|row| row.get.is_some() && row.set.is_some()) {
             for end in [row.min, row.max] {
                 let mut options = ContextOptions::default();
                 options.set(row.number, end).unwrap();
@@ -187,5 +266,26 @@ mod tests {
         assert_eq!(options.thread_affinity, [2]);
         options.set(8, 2).unwrap();
         assert_eq!(options.set(8, 2), Err(Error::Invalid));
+    }
+
+    #[test]
+    fn prefixes_are_numbers_or_texts() {
+        let mut options = ContextOptions::default();
+        let mut room = [0; 16];
+        assert_eq!((options.get_bytes(9, &mut room), options.thread_name(0)), (Ok(0), "ZMQbg/IO/0".into()));
+        options.set(9, -12).unwrap();
+        assert_eq!((options.get(9), options.thread_name(1)), (Ok(-12), "-12/ZMQbg/IO/1".into()));
+        options.set_bytes(9, b"of mine\0").unwrap();
+        assert_eq!((options.get(9), options.thread_name(2)), (Ok(0), "of mine/ZMQbg/IO/2".into()));
+        assert_eq!((options.get_bytes(9, &mut room), &room[..8]), (Ok(8), &b"of mine\0"[..]));
+        assert_eq!(options.get_bytes(9, &mut [0; 7]), Err(Error::Invalid));
+        assert_eq!(options.get_bytes(9, &mut [7; 4]), Ok(4), "four bytes are an int");
+        assert_eq!(options.set_bytes(9, b""), Err(Error::Invalid));
+        assert_eq!(options.set_bytes(9, &[b'x'; 17]), Err(Error::Invalid));
+        assert_eq!(options.set_bytes(1, &[0; 8]), Err(Error::Invalid));
+        assert_eq!(options.get_bytes(1, &mut room), Err(Error::Invalid));
+        for (text, number) in [(&b" +7x"[..], 7), (b"x7", 0), (b"-", 0), (b"99999999999", 0)] {
+            assert_eq!(leading_number(text), number);
+        }
     }
 }

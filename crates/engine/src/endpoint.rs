@@ -9,12 +9,15 @@
 //! assert_eq!(endpoint, Endpoint::Tcp(TcpEndpoint { host: Host::Any, port: 5555, source: None }));
 //! ```
 
+mod families;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use pinnace_sys::Errno;
 
 use crate::error::Error;
+pub use families::FamilyEndpoint;
 
 /// What an endpoint is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,12 @@ pub enum Endpoint {
     Ipc(IpcEndpoint),
     /// The name, 1 to 255 bytes.
     Inproc(String),
+    Web(WebEndpoint),
+    /// "tls+tcp://": ZMTP over TLS over tcp.
+    Tls(TcpEndpoint),
+    Udp(UdpEndpoint),
+    /// "vsock://", "tipc://".
+    Family(FamilyEndpoint),
 }
 
 /// "tcp://host:port", and for connecting also "tcp://source;host:port".
@@ -40,6 +49,27 @@ pub struct TcpEndpoint {
     pub port: u16,
     /// The address and port to connect from.
     pub source: Option<(Host, u16)>,
+}
+
+/// "ws://host:port/path", "wss://host:port/path".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebEndpoint {
+    pub at: TcpEndpoint,
+    /// With its leading slash; "/" where none is given. Who listens does not look at it.
+    pub path: String,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// "udp://host:port", "udp://interface;group:port".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpEndpoint {
+    /// Where multicast comes in, or goes out.
+    pub interface: Option<Host>,
+    /// An address, an interface to bind to, a host to send to, or a multicast group.
+    pub host: Host,
+    /// 0, to bind: any that is free.
+    pub port: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,10 +96,12 @@ pub enum IpcEndpoint {
 /// sun_path has 108 bytes, and a NUL at its end (unix(7)).
 const IPC_MAX: usize = 107;
 const INPROC_MAX: usize = 255;
+/// A path and a query, in bytes; servers take no longer ones either.
+const PATH_MAX: usize = 4096;
 /// The longest host name (RFC 1035, section 2.3.4).
 const NAME_MAX: usize = 255;
 /// Transports that libzmq knows and that are not built yet are as unknown as any other.
-const SCHEMES: [&str; 3] = ["tcp", "ipc", "inproc"];
+const SCHEMES: [&str; 7] = ["tcp", "ipc", "inproc", "ws", "wss", "tls+tcp", "udp"];
 
 impl Endpoint {
     /// Reads `text`.
@@ -84,6 +116,11 @@ impl Endpoint {
         match scheme {
             "tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tcp),
             "ipc" => IpcEndpoint::parse(address, role).map(Endpoint::Ipc),
+            "ws" | "wss" => WebEndpoint::parse(address, role, scheme == "wss").map(Endpoint::Web),
+            "vsock" => FamilyEndpoint::vsock(address, role).map(Endpoint::Family),
+            "tipc" => FamilyEndpoint::tipc(address, role).map(Endpoint::Family),
+            "udp" => UdpEndpoint::parse(address, role).map(Endpoint::Udp),
+            "tls+tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tls),
             "inproc" if address.len() > INPROC_MAX => Err(Error::Invalid),
             "inproc" => Ok(Endpoint::Inproc(address.to_owned())),
             _ => Err(Error::Transport),
@@ -92,16 +129,26 @@ impl Endpoint {
 
     /// The transport's name.
     pub fn transport(&self) -> &'static str {
-        let [tcp, ipc, inproc] = SCHEMES;
+        let [tcp, ipc, inproc, ws, wss, tls, udp] = SCHEMES;
         match self {
             Endpoint::Tcp(_) => tcp,
             Endpoint::Ipc(_) => ipc,
             Endpoint::Inproc(_) => inproc,
+            Endpoint::Web(web) => [ws, wss][usize::from(web.secure)],
+            Endpoint::Tls(_) => tls,
+            Endpoint::Udp(_) => udp,
+            Endpoint::Family(family) => family.transport(),
         }
     }
 }
 
 impl TcpEndpoint {
+    /// Reads "host:port" to connect to.
+    pub(crate) fn parse_target(address: &str) -> Result<TcpEndpoint, Error> {
+        let (host, port) = host_and_port(address, Role::Connect)?;
+        Ok(TcpEndpoint { host, port, source: None })
+    }
+
     fn parse(address: &str, role: Role) -> Result<TcpEndpoint, Error> {
         let (source, destination) = match (address.split_once(';'), role) {
             (None, _) => (None, address),
@@ -112,6 +159,40 @@ impl TcpEndpoint {
         };
         let (host, port) = host_and_port(destination, role)?;
         Ok(TcpEndpoint { host, port, source })
+    }
+}
+
+impl UdpEndpoint {
+    fn parse(address: &str, role: Role) -> Result<UdpEndpoint, Error> {
+        let (interface, target) = match address.split_once(';') {
+            Some((interface, target)) => (Some(Host::parse(interface, Role::Bind)?), target),
+            None => (None, address),
+        };
+        let (host, port) = host_and_port(target, role)?;
+        if matches!(&interface, Some(Host::Ip(ip, _)) if ip.is_multicast()) {
+            return Err(Error::Invalid);
+        }
+        Ok(UdpEndpoint { interface, host, port })
+    }
+}
+
+impl WebEndpoint {
+    fn parse(text: &str, role: Role, secure: bool) -> Result<WebEndpoint, Error> {
+        let (address, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let path = if path.is_empty() { "/" } else { path };
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) || path.len() > PATH_MAX {
+            return Err(Error::Invalid);
+        }
+        Ok(WebEndpoint { at: TcpEndpoint::parse(address, role)?, path: path.to_owned(), secure })
+    }
+
+    /// The host and the port, as they stand in a URL.
+    pub(crate) fn authority(&self) -> String {
+        let host = match &self.at.host {
+            Host::Ip(ip, _) => Host::Ip(*ip, None), // A zone means nothing to the other side.
+            host => host.clone(),
+        };
+        format!("{host}:{}", self.at.port)
     }
 }
 
@@ -178,11 +259,17 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.transport())?;
         match self {
-            Endpoint::Tcp(tcp) => tcp.fmt(f),
+            Endpoint::Tcp(tcp) | Endpoint::Tls(tcp) => tcp.fmt(f),
             Endpoint::Ipc(IpcEndpoint::Path(path)) => f.write_str(path),
             Endpoint::Ipc(IpcEndpoint::Abstract(name)) => write!(f, "@{name}"),
             Endpoint::Ipc(IpcEndpoint::Any) => f.write_str("*"),
             Endpoint::Inproc(name) => f.write_str(name),
+            Endpoint::Udp(UdpEndpoint { interface: Some(interface), host, port }) => {
+                write!(f, "{interface};{host}:{port}")
+            }
+            Endpoint::Udp(UdpEndpoint { host, port, .. }) => write!(f, "{host}:{port}"),
+            Endpoint::Family(family) => family.fmt(f),
+            Endpoint::Web(web) => write!(f, "{}{}", web.at, web.path),
         }
     }
 }

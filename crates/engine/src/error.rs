@@ -46,6 +46,8 @@ pub enum Error {
     Interrupted,
     /// The context was terminated (ETERM).
     Terminated,
+    /// The caller's: ZMQ_AFFINITY allows no I/O thread that there is (EMTHREAD).
+    NoThread,
     /// The context has as many sockets as it may (EMFILE).
     TooManySockets,
     /// Memory could not be had (ENOMEM).
@@ -73,6 +75,7 @@ impl Error {
             Error::State => return EFSM,
             Error::TransportForType => return ENOCOMPATPROTO,
             Error::Terminated => return ETERM,
+            Error::NoThread => return EMTHREAD,
             Error::System(number) => return number,
         };
         errno.raw_os_error()
@@ -111,6 +114,7 @@ impl fmt::Display for Error {
             Error::Unreachable => "no route to this peer",
             Error::Interrupted => "interrupted by a signal",
             Error::Terminated => "the context was terminated",
+            Error::NoThread => "no I/O thread that may serve this socket",
             Error::TooManySockets => "too many sockets",
             Error::NoMemory => "out of memory",
             Error::System(number) => return write!(f, "{}", std::io::Error::from_raw_os_error(*number)),

@@ -15,14 +15,18 @@ use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
 
+use crate::drops::Tally;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
-use crate::socket::Socket;
+use crate::poller::Watch;
+use crate::reactor::Io;
+use crate::socket::{Socket, Wakers, Watcher};
 use crate::spin::Spin;
+use crate::stats::EventCounts;
 
 /// News for a socket.
 pub(crate) enum Mail {
@@ -40,6 +44,10 @@ pub(crate) enum Mail {
     Bound(PipeId, Box<Bound>),
     /// The socket at the other end of an inproc pipe has, or may have, other high-water marks than it had.
     Marks(PipeId),
+    /// There is room again in the context's budget.
+    Room,
+    /// An endpoint is gone: it is connected no more, and its pipe ends.
+    Forget(u64),
     /// The context is being terminated.
     Stop,
 }
@@ -51,7 +59,7 @@ impl Mail {
             Mail::Attach(id, _) | Mail::Up(id, ..) | Mail::Bound(id, _) => Some(*id),
             Mail::Down(id) | Mail::Ended(id) => Some(*id),
             Mail::Readable(id) | Mail::Writable(id) | Mail::Marks(id) => Some(*id),
-            Mail::Stop => None,
+            Mail::Forget(_) | Mail::Room | Mail::Stop => None,
         }
     }
 }
@@ -61,6 +69,8 @@ pub(crate) struct Bound {
     pub(crate) hub: Arc<Hub>,
     pub(crate) pipe: PipeId,
     pub(crate) peer: Peer,
+    /// What it receives when the other side leaves.
+    pub(crate) farewell: Option<Arc<[u8]>>,
 }
 
 /// The high-water marks of a socket, as they are now, in messages; 0 is no limit. The socket sets them; links
@@ -69,12 +79,25 @@ pub(crate) struct Bound {
 pub(crate) struct Marks {
     pub(crate) send: AtomicU32,
     pub(crate) receive: AtomicU32,
+    /// Bytes that one queue may hold; 0 is no limit.
+    send_bytes: AtomicU64,
+    receive_bytes: AtomicU64,
 }
 
 impl Marks {
+    pub(crate) fn send_bytes(&self) -> u64 {
+        self.send_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn receive_bytes(&self) -> u64 {
+        self.receive_bytes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set(&self, options: &Options) {
         self.send.store(options.sndhwm, Ordering::Relaxed);
         self.receive.store(options.rcvhwm, Ordering::Relaxed);
+        self.send_bytes.store(options.snd_bytes, Ordering::Relaxed);
+        self.receive_bytes.store(options.rcv_bytes, Ordering::Relaxed);
     }
 }
 
@@ -82,6 +105,8 @@ impl Marks {
 pub(crate) struct PollSet {
     pub(crate) poller: Poller,
     pub(crate) wake: WakeFd,
+    /// The I/O thread that has it.
+    pub(crate) io: Arc<Io>,
 }
 
 /// The token of a poll set's own wake-up.
@@ -92,17 +117,26 @@ pub(crate) const WAKE_TOKEN: u64 = u64::MAX;
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Hub {
+    /// The socket is not the application's.
+    pub(crate) internal: bool,
     mail: Mutex<Vec<Mail>>,
     pending: AtomicBool,
     /// Counts how often mail was read.
     reads: AtomicU32,
     /// Those who wait for this socket among others (`poll`), to be told like sleepers.
     pollers: Mutex<Vec<Arc<WakeFd>>>,
+    /// Lasting ones, which are told of all news (`poller`).
+    watches: Mutex<Vec<Arc<Watch>>>,
+    watched: AtomicBool,
     pub(crate) event: EventCount,
     poll_set: OnceLock<PollSet>,
     /// ZMQ_FD, once it was asked for, and whether it is readable.
     fd: OnceLock<WakeFd>,
     fd_signalled: AtomicBool,
+    /// Looks after level-triggered descriptors and tasks, once there was one.
+    pub(crate) level_watcher: OnceLock<Watcher>,
+    /// Tasks that wait for the socket.
+    pub(crate) wakers: Wakers,
     /// Ids of pipes that are free, and the next that never was used.
     ids: Mutex<(Vec<u32>, u32)>,
     /// The socket was closed: nobody reads mail any more.
@@ -119,10 +153,12 @@ pub(crate) struct Hub {
     monitor: Mutex<Option<Monitor>>,
     /// Held while the frames of one event are sent.
     pub(crate) telling: Mutex<()>,
+    /// How often each event has happened.
+    pub(crate) events: EventCounts,
     /// Events that a monitor had no room for.
     pub(crate) events_dropped: AtomicU64,
-    /// Messages that a lost connection cut and that could not be begun again.
-    pub(crate) given_up: AtomicU64,
+    /// Messages that were lost outside the socket's calls, and from its close on all of them.
+    pub(crate) lost: Tally,
 }
 
 /// The links of a socket, by their tokens in its poll set.
@@ -133,6 +169,11 @@ struct Links {
 }
 
 impl Hub {
+    /// `internal`: it is not of a socket of the application's.
+    pub(crate) fn new(internal: bool) -> Hub {
+        Hub { internal, ..Hub::default() }
+    }
+
     pub(crate) fn post(&self, mail: Mail) {
         let mut list = self.mail.lock();
         if self.closed.load(Ordering::SeqCst) {
@@ -145,6 +186,7 @@ impl Hub {
             overtaken = take_overtaken(&mut list, id, matches!(mail, Mail::Ended(_)));
             if overtaken.iter().any(|other| matches!(other, Mail::Attach(..))) {
                 drop(list);
+                overtaken.into_iter().for_each(undeliverable);
                 return self.free_pipe(id);
             }
         }
@@ -165,10 +207,14 @@ impl Hub {
             }
             self.pollers.lock().iter().for_each(|poller| poller.signal());
         }
+        self.tell_watches();
         if let Some(fd) = self.fd.get()
             && !self.fd_signalled.swap(true, Ordering::SeqCst)
         {
             fd.signal();
+        }
+        if let Some(watcher) = self.level_watcher.get() {
+            watcher.look();
         }
     }
 
@@ -210,16 +256,36 @@ impl Hub {
         }
     }
 
+    /// Tells the pollers that something may be different.
+    pub(crate) fn tell_watches(&self) {
+        if self.watched.load(Ordering::SeqCst) {
+            self.watches.lock().iter().for_each(|watch| watch.tell());
+        }
+    }
+
+    pub(crate) fn add_watch(&self, watch: &Arc<Watch>) {
+        self.watches.lock().push(watch.clone());
+        self.watched.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes a poller out. True: others are there.
+    pub(crate) fn remove_watch(&self, watch: &Arc<Watch>) -> bool {
+        let mut watches = self.watches.lock();
+        watches.retain(|other| !Arc::ptr_eq(other, watch));
+        self.watched.store(!watches.is_empty(), Ordering::SeqCst);
+        !watches.is_empty()
+    }
+
     pub(crate) fn poll_set(&self) -> Option<&PollSet> {
         self.poll_set.get()
     }
 
-    /// The poll set; it is made where there is none. True: it was made now.
-    pub(crate) fn make_poll_set(&self) -> Result<(&PollSet, bool), Errno> {
+    /// The poll set; it is made for an I/O thread where there is none. True: it was made now.
+    pub(crate) fn make_poll_set(&self, io: &Arc<Io>) -> Result<(&PollSet, bool), Errno> {
         if let Some(set) = self.poll_set.get() {
             return Ok((set, false));
         }
-        let set = PollSet { poller: Poller::new()?, wake: WakeFd::new()? };
+        let set = PollSet { poller: Poller::new()?, wake: WakeFd::new()?, io: io.clone() };
         set.poller.add(&set.wake, WAKE_TOKEN, Interest::READ)?;
         let made = self.poll_set.set(set).is_ok();
         Ok((self.poll_set.get().expect("set above, here or elsewhere"), made))
@@ -238,7 +304,7 @@ impl Hub {
     }
 
     pub(crate) fn has_descriptor(&self) -> bool {
-        self.fd.get().is_some()
+        self.fd.get().is_some() || self.level_watcher.get().is_some()
     }
 
     pub(crate) fn new_pipe(&self) -> PipeId {
@@ -382,7 +448,7 @@ fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
     overtaken.collect()
 }
 
-/// Mail for a closed socket: a new inproc peer has to be told that nobody is there.
+/// Mail that its socket never reads: a new inproc peer has to be told that nobody is there.
 fn undeliverable(mail: Mail) {
     match mail {
         Mail::Attach(_, pipe) => {

@@ -32,9 +32,12 @@
 
 #![forbid(unsafe_code)]
 
+mod conflate;
 mod context;
 mod context_options;
+mod drops;
 mod endpoint;
+mod ends;
 mod error;
 mod hub;
 mod lease;
@@ -45,18 +48,29 @@ mod patterns;
 mod peer;
 mod pipe;
 mod poll;
+mod poller;
 mod reactor;
 mod socket;
 mod socket_kind;
 mod spin;
+mod stats;
 mod table;
 mod transports;
+mod zap;
 
 pub use context::Context;
+pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
+pub use drops::{Drops, Reason};
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
+pub use peer::About;
+pub use pinnace_crypto::{KeyPair, SecretKey};
 pub use pinnace_ring::{Body, Frame, MORE};
-pub use pinnace_zmtp::SocketType;
-pub use pipe::Outgoing;
+pub use pinnace_sys::poll::SignalMask;
+pub use pinnace_zmtp::{SocketType, z85};
+pub use pipe::{Label, Outgoing};
 pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
-pub use socket::{POLLIN, POLLOUT, Socket};
+pub use poller::{Event as PollerEvent, Poller, What};
+pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, Wait};
+pub use stats::{Events, PeerStats, Stats, Traffic, prometheus};
+pub use transports::{kernel_has_tipc, kernel_has_vsock};

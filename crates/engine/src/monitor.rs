@@ -28,6 +28,47 @@ pub(crate) enum Event {
     HandshakeSucceeded = 0x1000,
     HandshakeFailedProtocol = 0x2000,
     HandshakeFailedAuth = 0x4000,
+    PipesStats = 0x1_0000,
+}
+
+/// What an event is about. The first form of the messages names one end; the second both.
+#[derive(Clone, Copy)]
+pub(crate) enum At<'a> {
+    /// An endpoint that was bound, or was to be.
+    Bound(&'a str),
+    /// One that is connected to.
+    Dialed(&'a str),
+    /// A connection.
+    Between(&'a Ends),
+    Nothing,
+}
+
+/// Both ends of a connection as endpoints; the first form names the one that was asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ends {
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    pub(crate) accepted: bool,
+}
+
+impl Ends {
+    /// The endpoint that was bound or connected to.
+    pub(crate) fn ours(&self) -> &str {
+        if self.accepted { &self.local } else { &self.remote }
+    }
+}
+
+impl At<'_> {
+    /// The local end, the remote end, and which of them the first form names.
+    fn ends(&self) -> (&str, &str, &str) {
+        match self {
+            At::Bound(endpoint) => (endpoint, "", endpoint),
+            At::Dialed(endpoint) => ("", endpoint, endpoint),
+            At::Between(ends) if ends.accepted => (&ends.local, &ends.remote, &ends.local),
+            At::Between(ends) => (&ends.local, &ends.remote, &ends.remote),
+            At::Nothing => ("", "", ""),
+        }
+    }
 }
 
 /// Who is told, and of what.
@@ -41,48 +82,56 @@ pub(crate) struct Monitor {
 
 /// Tells of an event; `value` is what libzmq gives with it: an error number, an interval or a protocol's
 /// code.
-pub(crate) fn emit(hub: &Hub, event: Event, value: u32, endpoint: &str) {
+pub(crate) fn emit(hub: &Hub, event: Event, value: u32, at: At<'_>) {
+    emit_all(hub, event, &[value.into()], at);
+}
+
+/// Tells of an event with several values; the first form has the first of them alone.
+pub(crate) fn emit_all(hub: &Hub, event: Event, values: &[u64], at: At<'_>) {
+    hub.events.count(event);
     if !hub.is_monitored() {
         return;
     }
     let Some(monitor) = hub.monitor() else { return };
     let _turn = hub.telling.lock();
-    if monitor.events & event as u64 != 0 && !tell(&monitor, event, value, endpoint) {
+    if monitor.events & event as u64 != 0 && !tell(&monitor, event, values, at) {
         hub.events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Tells of an event whose value is a descriptor.
-pub(crate) fn emit_fd(hub: &Hub, event: Event, fd: &impl AsFd, endpoint: &str) {
-    emit(hub, event, fd.as_fd().as_raw_fd() as u32, endpoint);
+pub(crate) fn emit_fd(hub: &Hub, event: Event, fd: &impl AsFd, at: At<'_>) {
+    emit(hub, event, fd.as_fd().as_raw_fd() as u32, at);
 }
 
 /// Tells of a handshake that failed by the peer's fault.
-pub(crate) fn emit_refusal(hub: &Hub, error: &pinnace_zmtp::Error, endpoint: &str) {
+pub(crate) fn emit_refusal(hub: &Hub, error: &pinnace_zmtp::Error, at: At<'_>) {
     match error.zap_status() {
-        Some(status) => emit(hub, Event::HandshakeFailedAuth, status.into(), endpoint),
-        None => emit(hub, Event::HandshakeFailedProtocol, error.protocol_code(), endpoint),
+        Some(status) => emit(hub, Event::HandshakeFailedAuth, status.into(), at),
+        None => emit(hub, Event::HandshakeFailedProtocol, error.protocol_code(), at),
     }
 }
 
-fn tell(monitor: &Monitor, event: Event, value: u32, endpoint: &str) -> bool {
+fn tell(monitor: &Monitor, event: Event, values: &[u64], at: At<'_>) -> bool {
     let send = |bytes: &[u8], more| monitor.socket.send(Outgoing::Bytes(bytes), more, false).is_ok();
+    let (local, remote, named) = at.ends();
     if monitor.version == 2 {
         return send(&(event as u64).to_ne_bytes(), true)
-            && send(&1u64.to_ne_bytes(), true)
-            && send(&u64::from(value).to_ne_bytes(), true)
-            && send(endpoint.as_bytes(), true)
-            && send(b"", false);
+            && send(&(values.len() as u64).to_ne_bytes(), true)
+            && values.iter().all(|value| send(&value.to_ne_bytes(), true))
+            && send(local.as_bytes(), true)
+            && send(remote.as_bytes(), false);
     }
     let mut first = [0; 6];
     first[..2].copy_from_slice(&(event as u16).to_ne_bytes());
+    let value = values.first().map_or(0, |&value| value as u32);
     first[2..].copy_from_slice(&value.to_ne_bytes());
-    send(&first, true) && send(endpoint.as_bytes(), false)
+    send(&first, true) && send(named.as_bytes(), false)
 }
 
 /// Ends the monitoring of a socket: its reader is told so.
 pub(crate) fn stop(hub: &Hub) {
-    emit(hub, Event::MonitorStopped, 0, "");
+    emit(hub, Event::MonitorStopped, 0, At::Nothing);
     if let Some(monitor) = hub.set_monitor(None) {
         // It was ours alone; nothing can be wrong with it but that the context ends.
         let _ = monitor.socket.close();

@@ -12,6 +12,10 @@
 //! ```
 
 mod access;
+mod filters;
+#[cfg(test)]
+mod page_tests;
+mod security;
 mod spec;
 mod table;
 #[cfg(test)]
@@ -23,6 +27,8 @@ use std::time::Duration;
 use pinnace_zmtp::SocketType;
 
 pub use access::{Effect, Lookup, get, put_int, put_text, set};
+pub use filters::Filters;
+pub use security::Security;
 pub use spec::{Access, Kind, OptionSpec, SocketValue, When};
 pub use table::TABLE;
 
@@ -49,6 +55,9 @@ pub struct Options {
     /// Messages; 0 is no limit.
     pub sndhwm: u32,
     pub rcvhwm: u32,
+    /// Bytes that one peer's queue may hold, beside the messages; 0 is no limit.
+    pub snd_bytes: u64,
+    pub rcv_bytes: u64,
     pub multicast_hops: i32,
     pub multicast_maxtpdu: i32,
     pub rcvtimeo: Option<Duration>,
@@ -72,24 +81,83 @@ pub struct Options {
     pub tcp_maxrt_ms: i32,
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
+    pub security: Security,
+    pub filters: Filters,
+    /// Properties of our own that peers are told.
+    pub metadata: Vec<(String, Vec<u8>)>,
+    /// "host:port" of a SOCKS5 proxy; empty: none.
+    pub socks_proxy: String,
+    pub socks_username: String,
+    pub socks_password: String,
+    /// A descriptor that listens already, for the next bind; -1: none.
+    pub use_fd: i32,
+    pub multicast_loop: bool,
+    pub loopback_fastpath: bool,
+    pub in_batch_size: i32,
+    pub out_batch_size: i32,
+    pub wss: Wss,
+    /// Bits: 1 connection refused, 2 handshake failed, 4 after a disconnect of ours.
+    pub reconnect_stop: i32,
+    /// SO_PRIORITY (socket(7)); 0: the system's.
+    pub priority: i32,
+    /// SO_BUSY_POLL (socket(7)), in microseconds; 0: the system's.
+    pub busy_poll_us: i32,
+    /// Sent to each new peer.
+    pub hello_msg: Option<Vec<u8>>,
+    /// Received when a peer is lost.
+    pub disconnect_msg: Option<Vec<u8>>,
+    /// Received when a connection of ours is lost and made again.
+    pub hiccup_msg: Option<Vec<u8>>,
+    /// Only the newest message is kept.
+    pub conflate: bool,
     // What patterns look at.
     pub router_mandatory: bool,
     pub router_handover: bool,
+    pub router_raw: bool,
+    /// Bits: 1 a peer has connected, 2 one is lost.
+    pub router_notify: i32,
+    pub stream_notify: bool,
     pub probe_router: bool,
     pub req_correlate: bool,
     pub req_relaxed: bool,
-    pub xpub_verbose: bool,
-    pub xpub_verboser: bool,
-    pub xpub_nodrop: bool,
+    pub xpub: Xpub,
+    pub xsub_verbose_unsubscribe: bool,
+    pub only_first_subscribe: bool,
     pub invert_matching: bool,
 }
 
+/// What an XPUB and a PUB do with subscriptions.
+#[derive(Debug, Clone, Default)]
+pub struct Xpub {
+    pub verbose: bool,
+    pub verboser: bool,
+    pub nodrop: bool,
+    pub manual: bool,
+    pub manual_last_value: bool,
+    pub welcome_msg: Vec<u8>,
+}
+
+/// What TLS needs, as texts in PEM (RFC 7468).
+#[derive(Debug, Clone, Default)]
+pub struct Wss {
+    pub key_pem: String,
+    pub cert_pem: String,
+    pub trust_pem: String,
+    pub hostname: String,
+    pub trust_system: bool,
+}
+
 impl Options {
+    /// The largest frame that is taken, in bytes.
+    pub(crate) fn max_body(&self) -> u64 {
+        self.maxmsgsize.unwrap_or(i64::MAX as u64)
+    }
+
     /// The options that a new socket of this type begins with.
     pub fn new(socket_type: SocketType) -> Options {
         let mut options = Options { socket_type: Some(socket_type), ..Options::default() };
-        if matches!(socket_type, SocketType::Sub | SocketType::XSub) {
-            // What they send are subscriptions, which nobody needs to wait for.
+        if matches!(socket_type, SocketType::Sub | SocketType::XSub | SocketType::Dish) {
+            // What they send are subscriptions and groups, which nobody needs to wait for.
             options.linger = Some(Duration::ZERO);
         }
         options
@@ -113,6 +181,8 @@ impl Default for Options {
             maxmsgsize: None,
             sndhwm: 1000,
             rcvhwm: 1000,
+            snd_bytes: 0,
+            rcv_bytes: 0,
             multicast_hops: 1,
             multicast_maxtpdu: 1500,
             rcvtimeo: None,
@@ -132,14 +202,36 @@ impl Default for Options {
             tcp_maxrt_ms: 0,
             bind_to_device: String::new(),
             connect_routing_id: Vec::new(),
+            security: Security::default(),
+            filters: Filters::default(),
+            metadata: Vec::new(),
+            socks_proxy: String::new(),
+            socks_username: String::new(),
+            socks_password: String::new(),
+            use_fd: -1,
+            multicast_loop: true,
+            loopback_fastpath: false,
+            in_batch_size: 8192,
+            out_batch_size: 8192,
+            wss: Wss::default(),
+            reconnect_stop: 0,
+            priority: 0,
+            busy_poll_us: 0,
+            hello_msg: None,
+            disconnect_msg: None,
+            hiccup_msg: None,
+            conflate: false,
             router_mandatory: false,
             router_handover: false,
+            router_raw: false,
+            router_notify: 0,
+            stream_notify: true,
             probe_router: false,
             req_correlate: false,
             req_relaxed: false,
-            xpub_verbose: false,
-            xpub_verboser: false,
-            xpub_nodrop: false,
+            xpub: Xpub::default(),
+            xsub_verbose_unsubscribe: false,
+            only_first_subscribe: false,
             invert_matching: false,
         }
     }

@@ -18,9 +18,13 @@ use std::sync::Arc;
 
 use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
 
+use crate::conflate::{Inlet, Outlet};
+use crate::drops::{Drops, Reason};
+use crate::ends::{Sink, Source};
 use crate::hub::{Hub, Mail};
 use crate::link::{self, Link, Next};
-use crate::peer::Peer;
+use crate::peer::{About, Peer};
+use crate::stats::{self, Traffic};
 
 /// A pipe of one socket. It is used again after the pipe's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +59,12 @@ impl Outgoing<'_> {
 /// Bytes from which on sharing beats copying.
 const SHARE_MIN: usize = 1024;
 
+/// Small bodies are copied, but for those with an owner: who gave the memory takes its return for a sign that the
+/// message has left.
+fn goes_by_reference(body: &Body) -> bool {
+    body.len() >= SHARE_MIN || (body.has_owner() && !body.is_empty())
+}
+
 /// Where a pipe leads.
 pub(crate) enum Far {
     /// To a link, while there is one.
@@ -67,13 +77,70 @@ pub(crate) enum Far {
 pub struct Pipe {
     pub(crate) tx: Producer,
     pub(crate) rx: Consumer,
+    /// Where only the newest message is kept (ZMQ_CONFLATE): behind `tx`, before `rx`.
+    pub(crate) outlet: Option<Box<Outlet>>,
+    pub(crate) inlet: Option<Box<Inlet>>,
     pub(crate) far: Far,
     /// Who is at the other end, once that is known.
     pub peer: Peer,
     /// The peer is there: connected and shaken hands, or a socket of the same context.
     pub up: bool,
+    /// Its peer cannot say what it wants and is sent everything (RADIO to a datagram address); set before the pattern
+    /// hears of the pipe.
+    pub takes_all: bool,
     /// The pipe has ended: nothing can be sent; what came in before can still be read.
     pub ended: bool,
+    /// What the socket at the other end receives when ours leaves it (ZMQ_DISCONNECT_MSG over inproc).
+    pub(crate) farewell: Option<Arc<[u8]>>,
+    /// What was lost on its way to the peer, or from it; none so far where there is nothing.
+    pub(crate) drops: Option<Box<Drops>>,
+    /// Tells it apart from all other pipes that the socket has had.
+    pub(crate) number: u64,
+    /// Subscriptions and the like that went by as messages.
+    pub(crate) commands_in: u64,
+    pub(crate) commands_out: u64,
+}
+
+impl Pipe {
+    /// A pipe of these ends.
+    pub(crate) fn new(tx: Source, rx: Sink, far: Far, peer: Peer, up: bool) -> Pipe {
+        let (outlet, inlet) = (tx.outlet.map(Box::new), rx.inlet.map(Box::new));
+        Pipe {
+            tx: tx.queue,
+            rx: rx.queue,
+            outlet,
+            inlet,
+            far,
+            peer,
+            up,
+            takes_all: false,
+            ended: false,
+            farewell: None,
+            drops: None,
+            number: 0,
+            commands_in: 0,
+            commands_out: 0,
+        }
+    }
+
+    /// Takes out all that came in and nobody received; returns how many messages that were.
+    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
+        let mut messages = self.rx.drain(left);
+        if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
+            messages += self.rx.drain(left);
+        }
+        messages
+    }
+}
+
+/// What goes with a message beside its frame, where the socket's type has one frame a message and says so
+/// elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Label {
+    /// Which peer (SERVER, PEER); 0: none.
+    pub routing_id: u32,
+    /// Which group (RADIO, DISH), at most 255 bytes; empty: none.
+    pub group: Vec<u8>,
 }
 
 /// Something to be done once the socket's lock is open again.
@@ -88,6 +155,34 @@ pub(crate) enum Chore {
     Drop(Body),
     /// Let go of a pipe that has ended, and of what nobody received from it.
     Part(Box<Pipe>),
+    /// End the connection of a pipe once what was sent into it is written, and make no other.
+    HangUp(PipeId),
+}
+
+impl Label {
+    fn is_blank(&self) -> bool {
+        self.routing_id == 0 && self.group.is_empty()
+    }
+
+    /// Makes it what another is, in the memory it has.
+    pub(crate) fn assign(&mut self, other: &Label) {
+        self.clear();
+        self.routing_id = other.routing_id;
+        self.group.extend_from_slice(&other.group);
+    }
+
+    /// Makes it blank; its memory is kept.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.routing_id = 0;
+        self.group.clear();
+    }
+
+    /// Makes it blank; returns what it was.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Label {
+        if self.is_blank() { Label::default() } else { std::mem::take(self) }
+    }
 }
 
 /// All pipes of one socket.
@@ -97,11 +192,35 @@ pub struct Pipes {
     pub(crate) chores: Vec<Chore>,
     /// Something was received since the last send: then a send is an answer, and leaves at once.
     pub(crate) turned: bool,
+    /// What goes with the message that is being sent.
+    pub sending: Label,
+    /// What came with the message that was received last, where the pattern says so.
+    pub received: Label,
+    /// Where the frame that was received last came from.
+    origin: Origin,
+    /// Messages of the socket that were lost.
+    pub(crate) drops: Drops,
+    /// What pipes that are gone have moved: in, out.
+    past: (Traffic, Traffic),
+    /// How many pipes there have been.
+    count: u64,
+}
+
+/// Where a frame came from.
+#[derive(Default)]
+enum Origin {
+    #[default]
+    Nowhere,
+    Pipe(PipeId),
+    /// From a pipe that may be gone.
+    Peer(Option<Arc<About>>),
 }
 
 impl Pipes {
-    pub(crate) fn insert(&mut self, id: PipeId, pipe: Pipe) {
+    pub(crate) fn insert(&mut self, id: PipeId, mut pipe: Pipe) {
         let index = id.0 as usize;
+        self.count += 1;
+        pipe.number = self.count;
         if self.list.len() <= index {
             self.list.resize_with(index + 1, || None);
         }
@@ -110,6 +229,9 @@ impl Pipes {
 
     pub(crate) fn remove(&mut self, id: PipeId) {
         if let Some(pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
+            let (received, sent) = stats::traffic(&pipe);
+            self.past.0.add_past(received);
+            self.past.1.add_past(sent);
             self.chores.push(Chore::Part(pipe));
         }
     }
@@ -118,6 +240,18 @@ impl Pipes {
     #[inline(always)]
     pub fn get(&mut self, id: PipeId) -> Option<&mut Pipe> {
         self.list.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// What pipes that are gone have moved: in, out.
+    pub(crate) fn past(&self) -> (Traffic, Traffic) {
+        self.past
+    }
+
+    /// A frame that was popped was none of a message: a subscription, say.
+    pub fn was_command(&mut self, id: PipeId) {
+        if let Some(pipe) = self.get(id) {
+            pipe.commands_in += 1;
+        }
     }
 
     /// The ids of all pipes.
@@ -145,8 +279,8 @@ impl Pipes {
         match frame {
             Outgoing::Bytes(data) if data.len() <= INLINE_MAX => pipe.tx.push(flags, data),
             Outgoing::Bytes(data) => pipe.tx.push_body(flags, Body::copy_of(data)?),
-            Outgoing::Body(body) if body.len() < SHARE_MIN => pipe.tx.push(flags, body),
-            Outgoing::Body(body) => pipe.tx.push_body(flags, body.clone()),
+            Outgoing::Body(body) if goes_by_reference(body) => pipe.tx.push_body(flags, body.clone()),
+            Outgoing::Body(body) => pipe.tx.push(flags, body),
         }
     }
 
@@ -155,6 +289,7 @@ impl Pipes {
     pub fn push_command(&mut self, id: PipeId, body: &[u8]) -> Result<(), NoMemory> {
         let Some(pipe) = self.get(id) else { return Ok(()) };
         pipe.tx.push(COMMAND, body)?;
+        pipe.commands_out += 1;
         self.commit(id);
         Ok(())
     }
@@ -171,11 +306,23 @@ impl Pipes {
         }
     }
 
+    /// Reads what the peer has sent, ahead of whoever would do so otherwise. False: nothing can come that way.
+    pub fn read_ahead(&mut self, id: PipeId) -> bool {
+        match self.get(id).map(|pipe| &pipe.far) {
+            Some(Far::Link(Some(link))) => link.try_read(),
+            _ => return false,
+        }
+        true
+    }
+
     /// What was pushed is a message now.
     #[inline(always)]
     pub fn commit(&mut self, id: PipeId) {
         let turned = std::mem::take(&mut self.turned);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        if pipe.outlet.is_some() {
+            return self.commit_newest(id);
+        }
         match &pipe.far {
             Far::Link(Some(link)) => {
                 pipe.tx.commit_quietly();
@@ -194,6 +341,33 @@ impl Pipes {
         }
     }
 
+    /// As `commit`, where a message takes the place of the one before.
+    #[cold]
+    fn commit_newest(&mut self, id: PipeId) {
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        let Some(outlet) = &mut pipe.outlet else { return };
+        pipe.tx.commit_quietly();
+        let mut left = Vec::new();
+        let passed = outlet.pass_on(&mut left);
+        left.into_iter().for_each(|body| put_off(&mut self.chores, body));
+        match &pipe.far {
+            Far::Link(Some(link)) if link.is_due_newest() => self.chores.push(Chore::Flush(link.clone())),
+            Far::Socket { hub, pipe: far } if passed.told => hub.post(Mail::Readable(*far)),
+            Far::Link(_) | Far::Socket { .. } => {}
+        }
+        self.count_drop(Some(id), Reason::Conflated, passed.replaced);
+        self.count_drop(Some(id), Reason::NoMemory, passed.no_memory);
+    }
+
+    /// Ends the connection of a pipe once what was sent into it is written. Nothing more is sent into it.
+    pub fn hang_up(&mut self, id: PipeId) {
+        if let Some(pipe) = self.get(id)
+            && !std::mem::replace(&mut pipe.ended, true)
+        {
+            self.chores.push(Chore::HangUp(id));
+        }
+    }
+
     /// Takes back what was pushed and not committed.
     pub fn rollback(&mut self, id: PipeId) {
         if let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) {
@@ -209,19 +383,87 @@ impl Pipes {
     /// The flags of the next frame that came in.
     #[inline(always)]
     pub fn peek(&mut self, id: PipeId) -> Option<u8> {
-        self.get(id)?.rx.peek()
+        let pipe = self.get(id)?;
+        match pipe.rx.peek() {
+            None if pipe.inlet.as_mut()?.refill() => pipe.rx.peek(),
+            flags => flags,
+        }
     }
 
     /// Hands the next frame that came in to `reader`. A body that it leaves is let go when the lock is open.
     #[inline(always)]
     pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         self.turned = true;
+        self.origin = Origin::Pipe(id);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
+        if pipe.inlet.is_some() {
+            return self.pop_newest(id, reader);
+        }
         let result = pipe.rx.pop_leaving(|body| put_off(&mut self.chores, body), reader);
         if pipe.rx.take_room_wanted() {
             self.tell_of_room(id);
         }
         result
+    }
+
+    /// As `pop`, where only the newest message is kept.
+    #[cold]
+    fn pop_newest<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
+        let inlet = pipe.inlet.as_mut()?;
+        let mut left = Vec::new();
+        let dropped = inlet.freshen(&mut pipe.rx, &mut left);
+        let mut more = false;
+        let result = pipe.rx.pop_leaving(
+            |body| left.push(body),
+            |frame| {
+                more = frame.flags() & MORE != 0;
+                reader(frame)
+            },
+        );
+        inlet.received(more);
+        left.into_iter().for_each(|body| put_off(&mut self.chores, body));
+        self.count_drop(Some(id), Reason::Conflated, dropped);
+        result
+    }
+
+    /// The frame that is being handed out is, or belongs to, one of this pipe.
+    pub fn came_from(&mut self, id: PipeId) {
+        self.origin = Origin::Pipe(id);
+    }
+
+    /// The frame that is being handed out was popped before, and its peer was this.
+    pub fn came_from_peer(&mut self, about: Option<Arc<About>>) {
+        self.origin = Origin::Peer(about);
+    }
+
+    /// What is known of the peer that the frame received last came from; None over inproc.
+    pub fn about(&mut self) -> Option<Arc<About>> {
+        match &self.origin {
+            Origin::Nowhere => None,
+            Origin::Pipe(id) => self.get(*id)?.peer.about.clone(),
+            Origin::Peer(about) => about.clone(),
+        }
+    }
+
+    /// Messages were lost, on the way to or from a pipe's peer where that is known.
+    #[cold]
+    pub fn count_drop(&mut self, id: Option<PipeId>, reason: Reason, messages: u64) {
+        let mut drops = Drops::default();
+        drops.add(reason, messages);
+        self.count_drops(id, &drops);
+    }
+
+    /// The same, for several reasons.
+    #[cold]
+    pub fn count_drops(&mut self, id: Option<PipeId>, drops: &Drops) {
+        if drops.total() == 0 {
+            return;
+        }
+        self.drops.absorb(drops);
+        if let Some(pipe) = id.and_then(|id| self.get(id)) {
+            pipe.drops.get_or_insert_default().absorb(drops);
+        }
     }
 
     /// Tells who waits at the other end that there is room.
@@ -243,7 +485,7 @@ impl Pipes {
     /// Asks for a `readable` call when something comes in. False: there is something now. An ended pipe stays
     /// readable until it is empty; then `park` is true, and the caller forgets it.
     pub fn park(&mut self, id: PipeId) -> bool {
-        self.get(id).is_none_or(|pipe| pipe.rx.park())
+        self.get(id).is_none_or(|pipe| pipe.rx.park() && pipe.inlet.as_mut().is_none_or(|inlet| inlet.park()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_ring::Ticket;
-use pinnace_sys::poll::{Polled, Ready};
+use pinnace_sys::poll::{Polled, Ready, SignalMask};
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
@@ -35,8 +35,13 @@ pub struct PollItem<'a> {
     pub revents: i16,
 }
 
-/// Waits until an item is ready, at most `timeout`; returns how many are.
-pub fn poll(items: &mut [PollItem<'_>], timeout: Option<Duration>) -> Result<usize, Error> {
+/// Waits until an item is ready, at most `timeout`; returns how many are. While it sleeps the signals of `mask`
+/// are blocked and no others, where there is one (ppoll(2)).
+pub fn poll(
+    items: &mut [PollItem<'_>],
+    timeout: Option<Duration>,
+    mask: Option<&SignalMask>,
+) -> Result<usize, Error> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let found = look(items)?;
@@ -53,7 +58,7 @@ pub fn poll(items: &mut [PollItem<'_>], timeout: Option<Duration>) -> Result<usi
         }
         // Something may have come in before this thread was seen to wait.
         let found = look(items)?;
-        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, &wake, deadline) };
+        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, &wake, deadline, mask) };
         drop(visits);
         if found > 0 {
             return Ok(found);
@@ -95,6 +100,7 @@ fn wait(
     visits: &[Visit],
     wake: &WakeFd,
     deadline: Option<Instant>,
+    mask: Option<&SignalMask>,
 ) -> Result<(), Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
     for visit in visits {
@@ -108,7 +114,10 @@ fn wait(
     }
     fds.push(Polled { fd: wake.as_fd(), events: libc_pollin(), revents: 0 });
     let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    pinnace_sys::poll::poll(&mut fds, timeout)?;
+    match mask {
+        Some(mask) => pinnace_sys::poll::poll_masked(&mut fds, timeout, mask)?,
+        None => pinnace_sys::poll::poll(&mut fds, timeout)?,
+    };
     let mut ready: Vec<Ready> = Vec::new();
     for (visit, polled) in visits.iter().zip(&fds) {
         if polled.revents != 0
@@ -148,7 +157,7 @@ struct Visit {
 impl Visit {
     fn enter(socket: Socket, wake: &Arc<WakeFd>) -> Result<Visit, Error> {
         let (hub, io) = {
-            let core = socket.lock()?;
+            let mut core = socket.lock()?;
             core.enter_reactor()?;
             (core.hub.clone(), core.io.clone())
         };
@@ -178,7 +187,7 @@ fn libc_pollin() -> i16 {
     SYSTEM[0].1
 }
 
-fn to_system(events: i16) -> i16 {
+pub(crate) fn to_system(events: i16) -> i16 {
     SYSTEM
         .iter()
         .filter(|(ours, _)| events & ours != 0)
@@ -187,7 +196,7 @@ fn to_system(events: i16) -> i16 {
 }
 
 /// What libzmq makes of poll(2)'s answer: an error is told whether it was asked for or not.
-fn from_system(revents: i16, events: i16) -> i16 {
+pub(crate) fn from_system(revents: i16, events: i16) -> i16 {
     let mut found = 0;
     for (ours, theirs) in SYSTEM {
         if revents & theirs != 0 && (events & ours != 0 || ours == POLLERR) {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use pinnace_engine::{Body, Context, Outgoing};
+use pinnace_engine::{Body, Context, Outgoing, Reason};
 
 const PUSH: i32 = 8;
 const RECONNECT_IVL: i32 = 18;
@@ -45,13 +45,13 @@ fn a_message_that_cannot_begin_again_is_counted() -> Result<(), pinnace_engine::
     push.send(Outgoing::Body(Body::from(vec![2; 64 << 20])), false, true)?;
     push.send(Outgoing::Bytes(b"behind"), false, true)?;
     let mut first = accept(&listener);
-    assert_eq!(push.dropped()?, 0);
+    assert_eq!(push.drops()?.total(), 0);
     // Of the second body some is read: then the first was written and let go.
     read(&mut first, 4 << 20);
     drop(first);
     let mut second = accept(&listener);
     assert_eq!(read(&mut second, 8), b"\0\x06behind");
-    assert_eq!(push.dropped()?, 1);
+    assert_eq!(push.drops()?.of(Reason::Cut), 1);
     push.close()?;
     context.terminate()
 }

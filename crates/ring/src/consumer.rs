@@ -1,6 +1,7 @@
 //! The reading end of a queue, a frame at a time.
 
 use crate::Body;
+use crate::budget::Share;
 use crate::queue::{Limits, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
 use crate::segment::Segment;
@@ -55,6 +56,9 @@ pub struct Consumer {
     low: u64,
     room_wanted: bool,
     patient: bool,
+    /// Looks after the producer at each message.
+    looks_often: bool,
+    share: Option<Share>,
     /// The last look found less than makes a look worth its cost.
     found_little: bool,
     /// A record begins here, at or before `at` (gather).
@@ -81,6 +85,8 @@ impl Consumer {
             low,
             room_wanted: false,
             patient: false,
+            looks_often: false,
+            share: None,
             found_little: false,
             boundary: 0,
             partial: 0,
@@ -97,8 +103,24 @@ impl Consumer {
     /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already,
     /// and wait.
     pub fn set_mark(&mut self, messages: u64) {
-        self.low = low_mark(messages);
+        self.low = if self.looks_often { 1 } else { low_mark(messages) };
         self.at_low_mark();
+    }
+
+    /// All messages consumed so far, and their bytes as they are on the wire.
+    pub fn consumed(&self) -> (u64, u64) {
+        (self.messages, self.wire)
+    }
+
+    /// Messages that were published, or are just being, and not yet consumed.
+    pub fn backlog(&self) -> u64 {
+        self.shared.producer.0.messages.load(Ordering::Acquire).saturating_sub(self.messages)
+    }
+
+    /// The producer may wait for bytes, and not for messages: look after it at each message (`on`), or at the mark.
+    /// It counts from the next `set_mark` on.
+    pub fn look_often(&mut self, on: bool) {
+        self.looks_often = on || self.share.is_some();
     }
 
     /// Whether a frame can be read.
@@ -175,10 +197,13 @@ impl Consumer {
             let flags = head.flags & (MORE | COMMAND);
             self.at += head.header + head.body;
             let result = if head.flags & REF == 0 {
+                self.wire += (head.header + head.body) as u64;
                 let data = std::slice::from_raw_parts(record.add(head.header), head.body);
                 reader(Frame::Bytes { flags, data })
             } else {
-                let mut body = Some(take_body(record));
+                let body = take_body(record);
+                self.wire += record::wire_len(body.len()) as u64;
+                let mut body = Some(body);
                 let result = reader(Frame::Body { flags, body: &mut body });
                 if let Some(body) = body {
                     left(body);
@@ -196,17 +221,37 @@ impl Consumer {
     #[inline(always)]
     fn count_message(&mut self) {
         self.messages += 1;
-        self.shared.consumer.0.released.store(self.messages, Ordering::Release);
+        let line = &self.shared.consumer.0;
+        line.released_wire.store(self.wire, Ordering::Relaxed);
+        line.released.store(self.messages, Ordering::Release);
+        if self.share.is_some() {
+            self.discharge();
+        }
         self.until_low -= 1;
         if self.until_low == 0 {
             self.at_low_mark();
         }
     }
 
+    /// Gives the budget back what was consumed.
+    #[cold]
+    pub(crate) fn discharge(&mut self) {
+        let Some(share) = &mut self.share else { return };
+        share.consumed(self.wire);
+        self.shared.consumer.0.discharged.store(share.reported(), Ordering::Relaxed);
+    }
+
+    /// The queue is one of a budget's.
+    pub(crate) fn join(&mut self, share: Share) {
+        self.share = Some(share);
+        (self.looks_often, self.low, self.until_low) = (true, 1, 1);
+    }
+
     /// Counts `messages` as consumed at once, with their bytes on the wire.
     pub(crate) fn release(&mut self, messages: u64, wire: u64) {
         self.wire += wire;
         self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
+        self.discharge();
         let more = messages.wrapping_sub(self.messages);
         if more == 0 || more > i64::MAX as u64 {
             return;

@@ -236,6 +236,19 @@ impl Consumer {
         is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
+    /// Takes out all that is left, from the beginning of a message on; bodies go to `done`. Returns how many
+    /// messages that were, commands not among them.
+    pub fn drain(&mut self, done: &mut Vec<Body>) -> u64 {
+        let mut messages = 0;
+        let mut count = |frame: Frame<'_>| messages += u64::from(frame.flags() & (MORE | COMMAND) == 0);
+        while self.pop_leaving(|body| done.push(body), &mut count).is_some() {}
+        if !self.segment.is_null() {
+            self.boundary = self.at;
+            self.account(0, 0);
+        }
+        messages
+    }
+
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
     /// next one, and the bodies of the rest of it go to `done`. Returns how many messages were given up (0 or
     /// 1).
@@ -267,20 +280,18 @@ impl Consumer {
             // What was popped was not counted.
             self.wire = self.wire.saturating_sub((self.at - start + self.partial) as u64);
             self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
+            self.discharge();
             self.at = start;
             self.boundary = start;
             self.partial = 0;
             return 0;
         }
-        let mut given_up = 0;
-        let mut skip = |frame: Frame<'_>| {
-            given_up += wire_len(frame.data().len());
-            frame.flags() & MORE != 0
-        };
-        while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
+        // What was written of the first frame counts already.
+        self.wire = self.wire.saturating_sub(std::mem::take(&mut self.partial) as u64);
+        let skip = |frame: Frame<'_>| frame.flags() & MORE != 0;
+        while self.pop_leaving(|body| done.push(body), skip) == Some(true) {}
         self.boundary = self.at;
-        let written = std::mem::take(&mut self.partial);
-        self.account(given_up.saturating_sub(written), 0);
+        self.account(0, 0);
         1
     }
 }

@@ -10,7 +10,7 @@
 //! `max_body` bytes, and one read.
 
 use crate::producer::Producer;
-use crate::record::{COMMAND, HEADER_MAX, LONG, MORE, REF_LEN};
+use crate::record::{COMMAND, HEADER_MAX, LONG, MORE, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, Segment};
 use crate::{Body, INLINE_MAX, NoMemory};
 
@@ -232,6 +232,7 @@ impl Intake {
         queue.at += record;
         queue.raw += record;
         queue.written += record as u64;
+        queue.wire += record as u64;
     }
 
     #[inline(always)]
@@ -301,6 +302,7 @@ impl Intake {
     fn put_body<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         let bytes = pending.body.len();
+        self.queue.wire += wire_len(bytes) as u64;
         self.queue.push_reference(pending.flags, pending.body);
         self.count(pending.flags, bytes, messages)
     }

@@ -30,6 +30,7 @@
 
 mod biased;
 mod body;
+mod budget;
 mod consumer;
 mod event;
 mod gather;
@@ -49,12 +50,13 @@ mod loom_tests;
 
 pub use biased::{BiasedGuard, BiasedLock, Reentered};
 pub use body::Body;
+pub use budget::Budget;
 pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};
 pub use gather::{Heads, SLICES};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::Producer;
-pub use queue::{Limits, queue};
+pub use queue::{Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};
 
 /// The largest body that is copied into a queue, in bytes; a larger one travels by reference.

@@ -1,5 +1,6 @@
 //! The writing end of a queue: frames go in, a message becomes visible at its last frame.
 
+use crate::budget::Share;
 use crate::consumer::Consumer;
 use crate::queue::{Limits, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
@@ -27,12 +28,26 @@ pub struct Producer {
     pub(crate) written: u64,
     pub(crate) messages: u64,
     /// Bytes as they are on the wire, bodies of references included.
-    wire: u64,
+    pub(crate) wire: u64,
     released: u64,
     released_wire: u64,
+    /// Messages in flight up to which there is room, whatever else; 0 where bytes are limited too.
+    quick: u64,
+    /// The most bytes in flight; 0 is no limit.
+    max_bytes: u64,
+    share: Option<Share>,
     pub(crate) next_bytes: usize,
     /// The last published state, to which `rollback` returns.
     mark: Mark,
+}
+
+/// Up to which number of messages in flight nothing else has to be looked at.
+fn quick(limits: Limits, max_bytes: u64, shares: bool) -> u64 {
+    match limits.messages {
+        _ if max_bytes > 0 || shares => 0,
+        0 => u64::MAX,
+        messages => messages,
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -48,6 +63,12 @@ struct Mark {
 unsafe impl Send for Producer {}
 
 impl Producer {
+    /// The queue is one of a budget's.
+    pub(crate) fn join(&mut self, share: Share) {
+        self.share = Some(share);
+        self.quick = 0;
+    }
+
     pub(crate) fn new(shared: Arc<Shared>, limits: Limits) -> Producer {
         let none = std::ptr::null_mut();
         Producer {
@@ -63,6 +84,9 @@ impl Producer {
             wire: 0,
             released: 0,
             released_wire: 0,
+            quick: quick(limits, 0, false),
+            max_bytes: 0,
+            share: None,
             next_bytes: MIN_BYTES,
             mark: Mark { segment: none, at: 0, written: 0, wire: 0 },
         }
@@ -71,28 +95,31 @@ impl Producer {
     /// Whether another message is accepted.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
-        self.limits.messages == 0
-            || self.messages.wrapping_sub(self.released) < self.limits.messages
-            || self.has_room_after_all()
+        self.messages.wrapping_sub(self.released) < self.quick || self.has_room_after_all()
     }
 
     #[cold]
     fn has_room_after_all(&mut self) -> bool {
         self.released = self.shared.consumer.0.released.load(Ordering::Acquire);
-        if self.messages.wrapping_sub(self.released) < self.limits.messages {
-            return true;
-        }
-        if self.limits.ahead_bytes == 0 {
-            return false;
-        }
         self.released_wire = self.shared.consumer.0.released_wire.load(Ordering::Acquire);
-        self.wire.saturating_sub(self.released_wire) < self.limits.ahead_bytes
+        let in_flight = self.wire.saturating_sub(self.released_wire);
+        let (limits, messages) = (&self.limits, self.messages.wrapping_sub(self.released));
+        let by_messages =
+            limits.messages == 0 || messages < limits.messages || in_flight < limits.ahead_bytes;
+        let by_bytes = self.max_bytes == 0 || in_flight < self.max_bytes;
+        // A queue that holds nothing has room whatever others hold: else two queues that one message goes through
+        // could wait for each other.
+        let budgeted = in_flight == 0 || self.share.as_ref().is_none_or(|share| share.budget().has_room());
+        by_messages && by_bytes && budgeted
     }
 
     /// Asks to be told when there is room (the consumer's `take_room_wanted`). True: there is room already.
     pub fn want_room(&mut self) -> bool {
         self.shared.producer.0.wants_room.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst); // ROOM
+        if let Some(share) = &self.share {
+            share.budget().want_room();
+        }
         let room = self.has_room();
         if room {
             self.shared.producer.0.wants_room.store(false, Ordering::Relaxed);
@@ -103,6 +130,14 @@ impl Producer {
     /// Changes what is accepted from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.quick = quick(self.limits, self.max_bytes, self.share.is_some());
+    }
+
+    /// Limits the bytes in flight, as they are on the wire, beside the messages: another message is accepted while
+    /// fewer are; 0 is no limit. The consumer has to know (`Consumer::set_mark`).
+    pub fn set_max_bytes(&mut self, max_bytes: u64) {
+        self.max_bytes = max_bytes;
+        self.quick = quick(self.limits, max_bytes, self.share.is_some());
     }
 
     /// Messages that were committed and not yet consumed.
@@ -110,9 +145,19 @@ impl Producer {
         self.messages.wrapping_sub(self.shared.consumer.0.released.load(Ordering::Acquire))
     }
 
+    /// Whether the other end is gone: what is in the queue is read by nobody.
+    pub fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
     /// Bytes on the wire that were pushed and that the link has not yet written.
     pub fn backlog_wire(&self) -> u64 {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
+    }
+
+    /// All messages committed so far.
+    pub fn messages(&self) -> u64 {
+        self.messages
     }
 
     /// Whether the number of messages is a multiple of 64: an occasion to look at the clock.
@@ -184,6 +229,9 @@ impl Producer {
     pub fn commit_quietly(&mut self) {
         self.messages += 1;
         self.set_mark();
+        if self.share.is_some() {
+            self.charge();
+        }
         let line = &self.shared.producer.0;
         line.messages_reach.store(self.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
@@ -194,6 +242,9 @@ impl Producer {
     #[inline(always)]
     pub(crate) fn publish(&mut self, messages: u64) -> bool {
         self.messages += messages;
+        if self.share.is_some() {
+            self.charge();
+        }
         let line = &self.shared.producer.0;
         line.messages_reach.store(self.mark.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
@@ -201,6 +252,14 @@ impl Producer {
         light(); // PARK
         let parked = &self.shared.parked.0;
         parked.load(Ordering::Relaxed) && parked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Charges the budget with what is about to be visible.
+    #[cold]
+    fn charge(&mut self) {
+        let Some(share) = &mut self.share else { return };
+        share.held(self.mark.wire);
+        self.shared.producer.0.charged.store(share.reported(), Ordering::Relaxed);
     }
 
     /// What was written so far ends a message.

@@ -14,6 +14,7 @@
 //!   the consumer looks at `closed_at` before and after it loads the number.
 //! - SPARE: a consumed segment is put into a spare slot with release and taken from it with acquire.
 
+use crate::budget::{self, Budget, Share};
 use crate::consumer::Consumer;
 use crate::producer::Producer;
 use crate::record;
@@ -43,6 +44,8 @@ pub(crate) struct ByProducer {
     pub(crate) messages_reach: AtomicU64,
     /// The producer waits for room.
     pub(crate) wants_room: AtomicBool,
+    /// Bytes that the budget was charged with, where there is one.
+    pub(crate) charged: AtomicU64,
 }
 
 #[derive(Default)]
@@ -51,6 +54,8 @@ pub(crate) struct ByConsumer {
     pub(crate) released: AtomicU64,
     /// Bytes consumed, as they are on the wire.
     pub(crate) released_wire: AtomicU64,
+    /// Bytes that were given back to the budget, where there is one.
+    pub(crate) discharged: AtomicU64,
 }
 
 pub(crate) struct Shared {
@@ -66,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) left_at: AtomicU64,
     /// Where the last segment's records end, left by the producer.
     pub(crate) end_at: AtomicU64,
+    pub(crate) budget: Option<Arc<Budget>>,
 }
 
 impl Shared {
@@ -131,6 +137,10 @@ impl Drop for Shared {
             at = 0;
         }
         self.free_spares();
+        if let Some(budget) = &self.budget {
+            let held = self.producer.0.charged.load(Ordering::Relaxed);
+            budget::settle(budget, held, self.consumer.0.discharged.load(Ordering::Relaxed));
+        }
     }
 }
 
@@ -165,6 +175,18 @@ pub(crate) unsafe fn take_bodies(
 
 /// Makes a queue. Its memory is a segment of 2 KiB, had at the first push.
 pub fn queue(limits: Limits) -> (Producer, Consumer) {
+    queue_of(limits, None)
+}
+
+/// Makes a queue of a budget.
+pub fn budgeted_queue(limits: Limits, budget: &Arc<Budget>) -> (Producer, Consumer) {
+    let (mut producer, mut consumer) = queue_of(limits, Some(budget.clone()));
+    producer.join(Share::new(budget.clone()));
+    consumer.join(Share::new(budget.clone()));
+    (producer, consumer)
+}
+
+fn queue_of(limits: Limits, budget: Option<Arc<Budget>>) -> (Producer, Consumer) {
     let shared = Arc::new(Shared {
         producer: Padded::default(),
         consumer: Padded::default(),
@@ -173,6 +195,7 @@ pub fn queue(limits: Limits) -> (Producer, Consumer) {
         left: AtomicPtr::default(),
         left_at: AtomicU64::default(),
         end_at: AtomicU64::default(),
+        budget,
     });
     (Producer::new(shared.clone(), limits), Consumer::new(shared, limits))
 }

@@ -67,6 +67,9 @@ struct Pair {
     open: Vec<(u8, Vec<u8>)>,
     in_flight: u64,
     wire: u64,
+    /// Bytes popped, and those of them that belong to whole messages.
+    popped: u64,
+    released: u64,
     /// The consumer has parked, and was not told since, whatever it saw by itself.
     parked: bool,
     /// The producer waits for room, and is not yet told.
@@ -86,6 +89,8 @@ impl Pair {
             open: Vec::new(),
             in_flight: 0,
             wire: 0,
+            popped: 0,
+            released: 0,
             parked: false,
             waiting: false,
             serial: 0,
@@ -154,8 +159,12 @@ impl Pair {
         let popped = self.rx.pop(|frame| (frame.flags(), frame.data().to_vec()));
         let expected = self.visible.pop_front();
         assert!(popped == expected, "{:?}", popped.map(|frame| (frame.0, frame.1.len())));
-        if expected.is_some_and(|frame| frame.0 & MORE == 0) {
-            self.in_flight -= 1;
+        if let Some((flags, data)) = expected {
+            self.popped += wire_len(data.len()) as u64;
+            if flags & MORE == 0 {
+                self.in_flight -= 1;
+                self.released = self.popped;
+            }
         }
         self.look_for_wish();
     }
@@ -168,11 +177,10 @@ impl Pair {
         assert!(!self.waiting || self.in_flight > 0 || !self.has_room());
     }
 
-    /// What was popped is not written by a link: it does not count for `ahead_bytes`.
     fn has_room(&self) -> bool {
         self.limits.messages == 0
             || self.in_flight < self.limits.messages
-            || self.wire < self.limits.ahead_bytes
+            || self.wire - self.released < self.limits.ahead_bytes
     }
 }
 

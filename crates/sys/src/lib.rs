@@ -1,9 +1,9 @@
 //! System calls: all that is Linux lives here.
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]) and what a
-//! fork does to us ([`fork`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No call
-//! raises SIGPIPE; every descriptor closes on exec.
+//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
+//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
+//! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};
@@ -17,11 +17,16 @@
 //! ```
 
 pub mod barrier;
+pub mod families;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;
 pub mod net;
 pub mod poll;
+pub mod random;
+pub mod thread;
+pub mod udp;
+pub mod users;
 pub mod wake;
 
 pub use rustix::io::Errno;

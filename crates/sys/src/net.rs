@@ -2,7 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,13 +41,18 @@ pub struct Setup {
     pub keepalive_interval_s: Option<u32>,
     /// TCP_USER_TIMEOUT in milliseconds (tcp(7)).
     pub max_retransmit_ms: Option<u32>,
+    /// SO_PRIORITY (socket(7)).
+    pub priority: Option<u32>,
+    /// SO_BUSY_POLL (socket(7)), in microseconds.
+    pub busy_poll_us: Option<u32>,
 }
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-fn tcp_socket(address: &SocketAddr, setup: &Setup) -> Result<OwnedFd, Errno> {
+/// A socket of the address's family.
+pub(crate) fn ip_socket(address: &SocketAddr, kind: SocketType, setup: &Setup) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let fd = net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    let fd = net::socket_with(family, kind, FLAGS, None)?;
     buffers(&fd, setup)?;
     if let Some(tos) = setup.tos {
         if address.is_ipv4() {
@@ -57,6 +63,13 @@ fn tcp_socket(address: &SocketAddr, setup: &Setup) -> Result<OwnedFd, Errno> {
     }
     if let Some(device) = &setup.device {
         bind_to_device(&fd, device)?;
+    }
+    if let Some(priority) = setup.priority {
+        set_number(&fd, libc::SO_PRIORITY, priority)?;
+    }
+    if let Some(us) = setup.busy_poll_us {
+        // More than the system allows needs a privilege (EPERM); it is a wish, not a condition.
+        let _ = set_number(&fd, libc::SO_BUSY_POLL, us);
     }
     Ok(fd)
 }
@@ -74,7 +87,19 @@ fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
     Err(crate::last_error())
 }
 
-fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
+/// Sets an option of the socket layer that is an int.
+fn set_number(fd: &OwnedFd, option: libc::c_int, value: u32) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    let value = value as libc::c_int;
+    // SAFETY: the value is an int, of the length given.
+    let result = unsafe {
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), len)
+    };
+    if result == 0 { Ok(()) } else { Err(crate::last_error()) }
+}
+
+pub(crate) fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     if let Some(bytes) = setup.send_buffer {
         sockopt::set_socket_send_buffer_size(fd, bytes)?;
     }
@@ -102,6 +127,10 @@ pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     if let Some(ms) = setup.max_retransmit_ms {
         sockopt::set_tcp_user_timeout(fd, ms)?;
     }
+    // One that was accepted has not got it from the one that listens.
+    if let Some(priority) = setup.priority {
+        set_number(fd, libc::SO_PRIORITY, priority)?;
+    }
     Ok(())
 }
 
@@ -112,7 +141,7 @@ pub fn tune_local(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
 
 /// A listening TCP socket. `dual`: an IPv6 wildcard also takes IPv4 connections.
 pub fn listen_tcp(address: &SocketAddr, dual: bool, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
-    let fd = tcp_socket(address, setup)?;
+    let fd = ip_socket(address, SocketType::STREAM, setup)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, !dual)?;
     }
@@ -124,7 +153,7 @@ pub fn listen_tcp(address: &SocketAddr, dual: bool, backlog: i32, setup: &Setup)
 
 /// Begins to connect. The socket becomes writable when that is done; `connected` then tells how it went.
 pub fn connect_tcp(to: &SocketAddr, from: Option<&SocketAddr>, setup: &Setup) -> Result<OwnedFd, Errno> {
-    let fd = tcp_socket(to, setup)?;
+    let fd = ip_socket(to, SocketType::STREAM, setup)?;
     if let Some(from) = from {
         sockopt::set_socket_reuseaddr(&fd, true)?;
         net::bind(&fd, from)?;
@@ -163,10 +192,64 @@ pub fn accept(fd: &impl AsFd) -> Result<OwnedFd, Errno> {
 }
 
 /// The socket's own TCP address, and its peer's.
-pub fn tcp_addresses(fd: &OwnedFd) -> (Option<SocketAddr>, Option<SocketAddr>) {
+pub fn tcp_addresses(fd: &impl AsFd) -> (Option<SocketAddr>, Option<SocketAddr>) {
     let local = net::getsockname(fd).ok().and_then(|a| SocketAddr::try_from(a).ok());
     let peer = net::getpeername(fd).ok().flatten().and_then(|a| SocketAddr::try_from(a).ok());
     (local, peer)
+}
+
+/// The process at the other end of a local connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Who made a local connection (unix(7), SO_PEERCRED); None for one of another kind.
+pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
+    let credentials = sockopt::socket_peercred(fd).ok()?;
+    let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()?;
+    Some(Process { pid, uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() })
+}
+
+/// A descriptor of the caller's that listens already; it belongs to us from now on. EBADF and ENOTSOCK where it is
+/// none.
+pub fn adopt_listener(raw: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the number is looked at for this call alone; a number that is not open is EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(if raw < 0 { return Err(Errno::BADF) } else { raw }) };
+    if !sockopt::socket_acceptconn(borrowed)? {
+        return Err(Errno::INVAL);
+    }
+    rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(borrowed, true)?;
+    // SAFETY: it is open, and the caller gives it up.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Where a local socket listens.
+pub fn local_address(fd: &impl AsFd) -> Option<Local> {
+    let address = SocketAddrUnix::try_from(net::getsockname(fd).ok()?).ok()?;
+    if let Some(name) = address.abstract_name() {
+        return Some(Local::Abstract(name.to_vec()));
+    }
+    Some(Local::Path(PathBuf::from(std::ffi::OsStr::from_bytes(address.path_bytes()?))))
+}
+
+/// The round trip time that the kernel estimates for a TCP connection, in microseconds (tcp(7), TCP_INFO).
+pub fn tcp_round_trip_us(fd: &impl AsFd) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, and zeros are valid for what it leaves out.
+    let info = unsafe {
+        let at = info.as_mut_ptr().cast();
+        if libc::getsockopt(fd.as_fd().as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &mut len) != 0 {
+            return None;
+        }
+        info.assume_init()
+    };
+    Some(info.tcpi_rtt).filter(|&us| us > 0)
 }
 
 /// Reads what is there into both buffers in turn; 0 at the stream's end, EAGAIN where nothing is there yet.

@@ -1,6 +1,6 @@
 //! Readiness of many descriptors (epoll(7)) and of a few (poll(2)).
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::{self, Timespec, epoll};
@@ -16,6 +16,12 @@ impl Interest {
     pub const READ: Interest = Interest(epoll::EventFlags::IN.bits());
     pub const WRITE: Interest = Interest(epoll::EventFlags::OUT.bits());
     pub const BOTH: Interest = Interest(Self::READ.0 | Self::WRITE.0);
+
+    /// Each by itself; `urgent` is data out of band (POLLPRI of poll(2)).
+    pub fn of(read: bool, write: bool, urgent: bool) -> Interest {
+        let bits = [(read, Self::READ.0), (write, Self::WRITE.0), (urgent, epoll::EventFlags::PRI.bits())];
+        Interest(bits.iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum())
+    }
 
     fn flags(self) -> epoll::EventFlags {
         epoll::EventFlags::from_bits_retain(self.0)
@@ -119,4 +125,52 @@ pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, 
         polled.revents = found.revents().bits() as i16;
     }
     Ok(count)
+}
+
+/// Signals that are blocked for as long as a wait lasts, instead of those that the thread has blocked.
+#[derive(Clone, Copy)]
+pub struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    pub fn new(set: libc::sigset_t) -> SignalMask {
+        SignalMask(set)
+    }
+}
+
+/// As [`poll`], with other signals blocked while it waits (ppoll(2)).
+pub fn poll_masked(
+    fds: &mut [Polled<'_>],
+    timeout: Option<Duration>,
+    mask: &SignalMask,
+) -> Result<usize, Errno> {
+    let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
+    let mut list: Vec<libc::pollfd> = fds.iter().map(pollfd).collect();
+    let timeout = timeout.map(timespec).map(|at| libc::timespec { tv_sec: at.tv_sec, tv_nsec: at.tv_nsec });
+    let limit = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: a list of the length given; a time or null; a signal set.
+    let count = unsafe { libc::ppoll(list.as_mut_ptr(), list.len() as libc::nfds_t, limit, &mask.0) };
+    let count = usize::try_from(count).map_err(|_| crate::last_error())?;
+    for (polled, found) in fds.iter_mut().zip(&list) {
+        polled.revents = found.revents;
+    }
+    Ok(count)
+}
+
+/// A descriptor of somebody else's. It is only waited for: if its owner closes it, the kernel says so.
+#[derive(Clone, Copy)]
+pub struct Foreign(RawFd);
+
+impl Foreign {
+    /// None for a number that no descriptor can have.
+    pub fn new(fd: RawFd) -> Option<Foreign> {
+        (fd >= 0).then_some(Foreign(fd))
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: not negative. Nothing is read, written or closed through it, so that nobody is harmed where
+        // it is another descriptor by now.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
 }

@@ -22,6 +22,8 @@ use crate::frame;
 
 /// The longest context of a PING or PONG, in bytes (RFC 37, "Connection Heartbeating").
 pub const MAX_CONTEXT: usize = 16;
+/// The longest name of a group that a DISH may join, in bytes (RFC 48).
+pub const MAX_GROUP: usize = 255;
 /// The longest reason of an ERROR, in bytes.
 pub const MAX_REASON: usize = 255;
 
@@ -29,6 +31,8 @@ const PING: &[u8] = b"\x04PING";
 const PONG: &[u8] = b"\x04PONG";
 const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
 const CANCEL: &[u8] = b"\x06CANCEL";
+const JOIN: &[u8] = b"\x04JOIN";
+const LEAVE: &[u8] = b"\x05LEAVE";
 const ERROR: &[u8] = b"\x05ERROR";
 const READY: &[u8] = b"\x05READY";
 
@@ -51,6 +55,10 @@ pub enum Command<'a> {
     Subscribe(&'a [u8]),
     /// Takes a subscription back.
     Cancel(&'a [u8]),
+    /// Asks for the messages of this group (RFC 48). Its length is not checked here.
+    Join(&'a [u8]),
+    /// Leaves a group.
+    Leave(&'a [u8]),
     /// The peer gives up on the handshake; it says why, or sends a status code of ZAP (RFC 27).
     Error {
         /// At most 255 bytes.
@@ -86,6 +94,8 @@ pub fn parse(body: &[u8]) -> Result<Command<'_>, Error> {
         b"PONG" => Command::Pong { context: cut(data, MAX_CONTEXT) },
         b"SUBSCRIBE" => Command::Subscribe(data),
         b"CANCEL" => Command::Cancel(data),
+        b"JOIN" => Command::Join(data),
+        b"LEAVE" => Command::Leave(data),
         b"ERROR" => Command::Error { reason: parse_reason(data)? },
         b"READY" => Command::Ready(data),
         _ => Command::Unknown { name, body: data },
@@ -93,7 +103,7 @@ pub fn parse(body: &[u8]) -> Result<Command<'_>, Error> {
 }
 
 /// RFC 37, "The NULL Security Mechanism": `error-reason = short-size 0*255VCHAR`, and nothing after it.
-fn parse_reason(data: &[u8]) -> Result<&[u8], Misbehaviour> {
+pub(crate) fn parse_reason(data: &[u8]) -> Result<&[u8], Misbehaviour> {
     match data.split_first() {
         Some((&len, reason)) if reason.len() == usize::from(len) => Ok(reason),
         _ => Err(Misbehaviour::MalformedError),
@@ -103,6 +113,11 @@ fn parse_reason(data: &[u8]) -> Result<&[u8], Misbehaviour> {
 /// Appends a PING frame. A context is cut after 16 bytes.
 pub fn encode_ping(ttl_ds: u16, context: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[PING, &ttl_ds.to_be_bytes(), cut(context, MAX_CONTEXT)], out);
+}
+
+/// The body of a PING without a time to live. A context is cut after 16 bytes.
+pub fn ping(context: &[u8]) -> Vec<u8> {
+    [PING, &[0, 0], cut(context, MAX_CONTEXT)].concat()
 }
 
 /// Appends a PONG frame. A context is cut after 16 bytes.
@@ -118,6 +133,12 @@ pub fn encode_subscribe(topic: &[u8], out: &mut Vec<u8>) {
 /// Appends a CANCEL frame. See [`subscription`](crate::subscription) for peers that are older than 3.1.
 pub fn encode_cancel(topic: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[CANCEL, topic], out);
+}
+
+/// Appends the body of a JOIN, or of a LEAVE, without a frame's header.
+pub fn append_group(join: bool, group: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(if join { JOIN } else { LEAVE });
+    out.extend_from_slice(group);
 }
 
 /// Appends an ERROR frame. A reason is cut after 255 bytes.

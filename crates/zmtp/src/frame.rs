@@ -84,7 +84,7 @@ pub fn encode(flags: u8, body_len: u64, out: &mut [u8; MAX_HEADER]) -> usize {
 }
 
 /// Appends a whole frame whose body is `parts` one after the other.
-pub(crate) fn append(flags: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
+pub fn append(flags: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let body_len: usize = parts.iter().map(|part| part.len()).sum();
     let mut header = [0; MAX_HEADER];
     let header_len = encode(flags, body_len as u64, &mut header);

@@ -2,7 +2,8 @@
 //!
 //! Everything two ZeroMQ peers say to each other over a stream is here, as plain functions and one state
 //! machine: bytes come in as arguments, bytes to write and decisions come out. There is no socket, clock,
-//! thread or random source in this crate, so all of it can be tested and fuzzed by calling it.
+//! thread or random source in this crate (what has to be random is an argument), so all of it can be tested and
+//! fuzzed by calling it.
 //!
 //! | module | what it knows |
 //! | --- | --- |
@@ -11,6 +12,10 @@
 //! | [`command`] | the bodies of command frames: READY, ERROR, PING, PONG, SUBSCRIBE, CANCEL |
 //! | [`subscription`] | how a subscription travels to a peer of a given version |
 //! | [`metadata`] | the properties that READY carries |
+//! | [`z85`] | keys as text |
+//! | [`ws`] | ZMTP over WebSocket: upgrade, framing, and the translation of frames |
+//! | [`socks`] | the way through a SOCKS5 proxy, before anything else |
+//! | [`curve`] | the security mechanism CURVE: its randomness, and the boxes that its traffic travels in |
 //!
 //! It guarantees that no input makes it panic, that a peer cannot make it hold more than the
 //! [limits](handshake::Limits) say, and that an [`Error`] tells whose fault it was. It does not move traffic:
@@ -47,12 +52,15 @@ pub mod handshake;
 mod mechanism;
 pub mod metadata;
 mod socket_type;
+pub mod socks;
 pub mod subscription;
 pub mod v1;
 mod version;
+pub mod ws;
+pub mod z85;
 
 pub use error::{Error, Incompatibility, Misbehaviour, Misuse};
-pub use handshake::{Config, Handshake, Limits, Peer};
-pub use mechanism::MechanismConfig;
+pub use handshake::{Config, Decision, Handshake, Limits, Peer, Refusal, Request, Traffic};
+pub use mechanism::{MechanismConfig, curve};
 pub use socket_type::SocketType;
 pub use version::Version;

@@ -167,7 +167,7 @@ fn libzmq_is_understood() {
     assert_eq!(bytes.len(), 64 + 43);
     let mut dealer = handshake(Dealer, b"");
     assert_eq!(dealer.input(&bytes), Ok(bytes.len()));
-    let peer = dealer.into_peer().unwrap();
+    let peer = dealer.into_parts().unwrap().0;
     assert_eq!(peer.socket_type, Some(Router));
     assert_eq!(peer.properties.len(), 2);
     assert_eq!(peer.property("identity"), Some(&b""[..]));

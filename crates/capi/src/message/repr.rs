@@ -1,24 +1,28 @@
 //! The 64 bytes of a `zmq_msg_t`.
 //!
 //! ```text
-//!  0  up to 48 bytes of data, or what holds more of them:
+//!  0  up to 40 bytes of data, or what holds more of them:
 //!     a block (pointer), a body (pointer), or constant bytes (pointer, length)
-//! 48  length of the data that lie here
-//! 49  flags: MORE
+//! 40  properties: of the peer it came from, and the group
+//! 48  routing id of the peer (SERVER, PEER)
 //! 52  kind: says which of these it is, and that it is a message at all
-//! 56  kept for the properties that later versions carry
+//! 56  length of the data that lie here
+//! 57  flags: MORE
 //! ```
 //! Nothing points into it, so that it can be moved by memcpy, as bindings do.
 
+use std::ffi::{CStr, CString};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::{ptr, slice};
 
-use pinnace_engine::{Body, Error, Frame, Outgoing, Socket};
+use pinnace_engine::{About, Body, Error, Frame, Label, Outgoing, Received, Socket};
 
 use super::block::Block;
+use super::properties::Properties;
+use crate::arguments::Flags;
 
 /// The most bytes that lie in the message itself.
-pub(super) const INLINE_MAX: usize = 48;
+pub(super) const INLINE_MAX: usize = 40;
 /// The most bytes that are copied into a block; more are a [`Body`].
 pub(super) const BLOCK_MAX: usize = 32 * 1024;
 /// The fewest bytes of a body that are sent by reference: below, a copy costs less.
@@ -37,11 +41,12 @@ const MORE: u8 = 1;
 #[repr(C)]
 pub struct Message {
     content: Content,
+    properties: ManuallyDrop<Properties>,
+    routing_id: u32,
+    kind: u32,
     inline_len: u8,
     flags: u8,
-    _unused: u16,
-    kind: u32,
-    _properties: usize,
+    _unused: [u8; 6],
 }
 
 const _: () = assert!(size_of::<Message>() == 64 && align_of::<Message>() == 8);
@@ -65,7 +70,8 @@ enum View<'a> {
 impl Message {
     #[inline(always)]
     fn new(content: Content, kind: u32) -> Message {
-        Message { content, inline_len: 0, flags: 0, _unused: 0, kind, _properties: 0 }
+        let properties = ManuallyDrop::new(Properties::default());
+        Message { content, properties, routing_id: 0, kind, inline_len: 0, flags: 0, _unused: [0; 6] }
     }
 
     #[inline(always)]
@@ -112,7 +118,7 @@ impl Message {
     #[inline]
     pub(crate) fn receive(socket: Socket, wait: bool) -> Result<Message, Error> {
         let mut received = Ok(Message::empty());
-        let more = socket.recv(wait, &mut |frame| {
+        let Received { more, label, about } = socket.recv_labelled(wait, &mut |frame| {
             received = match frame {
                 Frame::Bytes { data, .. } => Message::copy_of(data),
                 Frame::Body { body, .. } => Ok(body.take().map_or_else(Message::empty, Message::of_body)),
@@ -120,6 +126,8 @@ impl Message {
         })?;
         let mut message = received?;
         message.flags = if more { MORE } else { 0 };
+        message.routing_id = label.routing_id;
+        message.properties = ManuallyDrop::new(Properties::of(about, &label.group));
         Ok(message)
     }
 
@@ -201,7 +209,7 @@ impl Message {
     #[inline(always)]
     pub(crate) fn outgoing(&self) -> Outgoing<'_> {
         match self.view() {
-            View::Body(body) if body.len() >= SHARE_MIN => Outgoing::Body(body.clone()),
+            View::Body(body) => Outgoing::Body(body.clone()),
             View::Constant(data, len) if len >= SHARE_MIN => {
                 // SAFETY: zmq_msg_init_data without a free function: the bytes stay, and nobody has to free
                 // them.
@@ -222,7 +230,42 @@ impl Message {
         };
         let mut copy = Message::new(content, kind);
         (copy.inline_len, copy.flags) = (self.inline_len, self.flags);
+        copy.routing_id = self.routing_id;
+        copy.properties = self.properties.clone();
         copy
+    }
+
+    /// Sends it; it keeps what it is.
+    #[inline(always)]
+    pub(crate) fn send(&self, socket: Socket, flags: Flags) -> Result<(), Error> {
+        if self.routing_id == 0 && self.properties.is_empty() {
+            return socket.send(self.outgoing(), flags.more, flags.wait);
+        }
+        let label = Label { routing_id: self.routing_id, group: self.group().to_bytes().to_vec() };
+        socket.send_labelled(self.outgoing(), &label, flags.more, flags.wait)
+    }
+
+    /// What is known of the peer it came from.
+    pub(crate) fn about(&self) -> Option<&About> {
+        self.properties.about()
+    }
+
+    /// The peer's number (SERVER, PEER); 0: none.
+    pub(crate) fn routing_id(&self) -> u32 {
+        self.routing_id
+    }
+
+    pub(crate) fn set_routing_id(&mut self, routing_id: u32) {
+        self.routing_id = routing_id;
+    }
+
+    /// The group's name (RADIO, DISH); empty: none.
+    pub(crate) fn group(&self) -> &CStr {
+        self.properties.group()
+    }
+
+    pub(crate) fn set_group(&mut self, group: CString) {
+        self.properties.set_group(group);
     }
 
     #[inline(always)]
@@ -244,6 +287,10 @@ impl Message {
     #[inline(always)]
     pub(crate) fn close(&mut self) {
         let kind = std::mem::replace(&mut self.kind, CLOSED);
+        if kind != CLOSED {
+            // SAFETY: it was a message until now, so that this is the first time.
+            unsafe { ManuallyDrop::drop(&mut self.properties) }
+        }
         // SAFETY: the kind says which member was written, and it is dropped once, because the kind is closed
         // now.
         unsafe {

@@ -1,14 +1,16 @@
-//! Frames that do not go out as they lie in the queue: all of them to a peer of ZMTP 1.0, and those of sockets
-//! that send subscriptions.
+//! Frames that do not go out as they lie in the queue, but as an encoder makes them.
 //!
 //! Frames stay in the queue until all their bytes are written, so that what a lost connection cut is there to
 //! be sent again, to a peer that may speak another version. Subscriptions are not sent again like that: what
 //! waited for an earlier connection may not be wanted any more. After a reconnect they are passed over until
 //! [`restart`] says that those of the present follow.
 
-use pinnace_ring::{Body, COMMAND, Consumer, MORE};
-use pinnace_zmtp::command::{self, Command};
-use pinnace_zmtp::{Version, frame, subscription, v1};
+use pinnace_ring::{Body, COMMAND, Consumer};
+use pinnace_zmtp::frame;
+
+use pinnace_sys::Errno;
+
+use super::codec::Encoder;
 
 /// Bytes that are encoded at once.
 const ENCODE_BYTES: usize = 64 * 1024;
@@ -24,10 +26,11 @@ pub(crate) fn restart(connection: u64) -> Vec<u8> {
 }
 
 pub(super) struct Anew {
-    version: Version,
+    encoder: Option<Encoder>,
     connection: u64,
     /// Subscriptions are an earlier connection's.
     stale: bool,
+    failed: Option<Errno>,
     /// Encoded frames, and how many of their bytes were written.
     bytes: Vec<u8>,
     sent: usize,
@@ -37,9 +40,45 @@ pub(super) struct Anew {
 }
 
 impl Anew {
-    pub(super) fn new(version: Version, connection: u64) -> Anew {
+    pub(super) fn new(encoder: Option<Encoder>, connection: u64) -> Anew {
         let (bytes, ends) = (Vec::new(), Vec::new());
-        Anew { version, connection, stale: connection > 0, bytes, sent: 0, ends, passed: 0 }
+        Anew { encoder, connection, stale: connection > 0, failed: None, bytes, sent: 0, ends, passed: 0 }
+    }
+
+    /// Whether frames have to be encoded at all.
+    pub(super) fn is_needed(&self) -> bool {
+        self.encoder.is_some()
+    }
+
+    /// Appends a command of the link's own to `control`; it is written before anything that is encoded later.
+    pub(super) fn encode_control(&mut self, command: &[u8], control: &mut Vec<u8>) {
+        match &mut self.encoder {
+            Some(encoder) => self.failed = encoder.encode_control(command, control).err().or(self.failed),
+            None => control.extend_from_slice(command),
+        }
+    }
+
+    /// Appends a message of one frame to `out`. Errors: NOMEM.
+    pub(super) fn encode_message(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
+        match &mut self.encoder {
+            Some(encoder) => encoder.encode(0, body, out),
+            None => {
+                frame::append(0, &[body], out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends what the peer is told before our end is shut.
+    pub(super) fn encode_farewell(&mut self, control: &mut Vec<u8>) {
+        if let Some(encoder) = &mut self.encoder {
+            encoder.encode_farewell(control);
+        }
+    }
+
+    /// Why nothing can be encoded any more.
+    pub(super) fn failed(&self) -> Option<Errno> {
+        self.failed
     }
 
     /// Whether all that was encoded is written.
@@ -64,7 +103,7 @@ impl Anew {
             queue.show_frames(|flags, body| {
                 self.encode(flags, body);
                 self.ends.push(self.bytes.len());
-                self.bytes.len() < ENCODE_BYTES
+                self.bytes.len() < ENCODE_BYTES && self.failed.is_none()
             });
         }
         (self.passed < self.ends.len()).then_some(&self.bytes[self.sent..])
@@ -79,26 +118,15 @@ impl Anew {
     }
 
     fn encode(&mut self, flags: u8, body: &[u8]) {
-        let (version, out) = (self.version, &mut self.bytes);
-        if flags & COMMAND != 0 {
-            match command::parse(body) {
-                Ok(Command::Subscribe(topic)) if !self.stale => {
-                    subscription::encode(version, true, topic, out)
-                }
-                Ok(Command::Cancel(topic)) if !self.stale => subscription::encode(version, false, topic, out),
-                _ => self.stale &= body != restart(self.connection), // No other command is ever queued.
-            }
+        // Commands in the queue are subscriptions, and the mark of a new beginning.
+        if flags & COMMAND != 0 && self.stale {
+            self.stale = body != restart(self.connection);
             return;
         }
-        if version.uses_v1_framing() {
-            let mut head = [0; v1::MAX_HEADER];
-            let len = v1::encode(flags & MORE, body.len() as u64, &mut head);
-            out.extend_from_slice(&head[..len]);
-        } else {
-            let mut head = [0; frame::MAX_HEADER];
-            let len = frame::encode(flags & MORE, body.len() as u64, &mut head);
-            out.extend_from_slice(&head[..len]);
+        if let Some(encoder) = &mut self.encoder
+            && let Err(error) = encoder.encode(flags, body, &mut self.bytes)
+        {
+            self.failed = Some(error);
         }
-        out.extend_from_slice(body);
     }
 }

@@ -11,7 +11,11 @@
 //! keep coming.
 
 mod anew;
+mod codec;
+mod datagrams;
 mod rx;
+mod stream;
+mod tls;
 mod tx;
 mod v1;
 
@@ -22,18 +26,26 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Consumer, Intake, Producer};
+use pinnace_ring::{Intake, Producer};
 use pinnace_sys::poll::{Interest, Ready};
-use pinnace_sys::{OwnedFd, net};
+use pinnace_sys::{AsFd, net};
 use pinnace_zmtp::Version;
 
+use crate::drops::Reason;
+use crate::ends::FarEnds;
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
+use crate::monitor::Ends;
 use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
 use crate::socket::Waiter;
+use anew::Anew;
 pub(crate) use anew::restart;
-use rx::Rx;
+pub(crate) use codec::Codec;
+pub(crate) use datagrams::First;
+use rx::{Rx, Way};
+pub(crate) use stream::Stream;
+pub(crate) use tls::Failure as TlsFailure;
 use tx::Tx;
 
 /// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
@@ -53,6 +65,9 @@ const STREAMING_BYTES: usize = 16 * 1024;
 /// Bytes that a link may have taken ahead of the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
 
+/// What the context of a PING begins with whose answer is a receipt.
+pub(crate) const RECEIPT: [u8; 4] = *b"rcpt";
+
 /// What a sender has to do after a message.
 pub(crate) enum Next {
     Nothing,
@@ -65,18 +80,24 @@ pub(crate) enum Next {
 /// What a link has to know of its socket and its peer.
 pub(crate) struct Config {
     pub(crate) version: Version,
+    /// It speaks no ZMTP.
+    pub(crate) is_raw: bool,
     /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
     pub(crate) keeps_subscriptions: bool,
-    /// The socket sends subscriptions.
-    pub(crate) sends_subscriptions: bool,
+    /// The same for groups that are joined and left.
+    pub(crate) keeps_groups: bool,
     /// The largest frame that is taken, in bytes.
     pub(crate) max_body: u64,
     /// Where the connection leads, for events.
-    pub(crate) endpoint: String,
+    pub(crate) ends: Ends,
     /// Which entry of the reactor it came from.
     pub(crate) origin: u64,
     /// How many connections the pipe has had before.
     pub(crate) connection: u64,
+    /// What the peer gets before all else (ZMQ_HELLO_MSG); empty: nothing.
+    pub(crate) hello: Vec<u8>,
+    /// What our socket receives when the connection is lost, behind all that came in.
+    pub(crate) last_words: Vec<Vec<u8>>,
 }
 
 /// One connection.
@@ -90,6 +111,8 @@ pub struct Link {
     io: Arc<Io>,
     pub(crate) pipe: PipeId,
     pub(crate) config: Config,
+    /// The peer answers when it is asked for a sign of life.
+    pub(crate) speaks_heartbeats: bool,
     /// Its token in the hub's poll set.
     token: OnceLock<u64>,
     watching: Mutex<Watching>,
@@ -120,11 +143,18 @@ pub struct Link {
     writes_seen: AtomicU64,
     /// The time to live that the peer's last PING gave, in tenths of a second; 0: none.
     peer_ttl_ds: AtomicU32,
+    /// When the last PING was sent that is not answered yet, by `clock`; 0: none.
+    pinged_at: AtomicU64,
+    /// How long the answer to the last one took, in nanoseconds; 0: not known.
+    round_trip: AtomicU64,
+    /// Receipts that were asked for, and the last that has come.
+    receipts: AtomicU64,
+    receipt: AtomicU64,
 }
 
 /// What the poll set looks for.
 struct Watching {
-    fd: Option<Arc<OwnedFd>>,
+    stream: Option<Arc<Stream>>,
     registered: bool,
     read: bool,
     write: bool,
@@ -149,25 +179,38 @@ impl Watching {
 
 impl Link {
     pub(crate) fn new(
-        fd: OwnedFd,
+        stream: Stream,
         hub: Arc<Hub>,
         io: Arc<Io>,
         pipe: PipeId,
         config: Config,
-        outgoing: Consumer,
-        incoming: Producer,
+        codec: Codec,
+        ends: FarEnds,
     ) -> Link {
-        let fd = Arc::new(fd);
-        let intake = Intake::new(incoming, config.max_body);
+        let stream = Arc::new(stream);
+        let intake = Intake::new(ends.incoming.queue, config.max_body);
+        let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
+        let anew = Anew::new(codec.encoder, config.connection);
         Link {
-            descriptor: fd.as_raw_fd() as u32,
+            descriptor: stream.as_fd().as_raw_fd() as u32,
             hub,
             io,
             pipe,
             token: OnceLock::new(),
-            tx: Mutex::new(Tx::new(fd.clone(), outgoing, &config)),
-            rx: Mutex::new(Rx::new(fd.clone(), intake, config.version)),
-            watching: Mutex::new(Watching { fd: Some(fd), registered: false, read: true, write: false }),
+            speaks_heartbeats,
+            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.datagrams, &config.hello)),
+            rx: Mutex::new(Rx::new(
+                stream.clone(),
+                Way { intake, outlet: ends.incoming.outlet },
+                codec.decoder,
+                codec.datagrams,
+            )),
+            watching: Mutex::new(Watching {
+                stream: Some(stream),
+                registered: false,
+                read: true,
+                write: false,
+            }),
             config,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
@@ -183,6 +226,10 @@ impl Link {
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
+            pinged_at: AtomicU64::new(0),
+            round_trip: AtomicU64::new(0),
+            receipts: AtomicU64::new(0),
+            receipt: AtomicU64::new(0),
         }
     }
 
@@ -208,7 +255,7 @@ impl Link {
             return;
         }
         let deadline = Instant::now() + PACE_TIME;
-        let mut waiter = Waiter::of(self.hub.clone(), self.io.clone());
+        let mut waiter = Waiter::of(self.hub.clone());
         while self.is_blocked() && !self.is_broken() && !self.hub.has_mail() {
             waiter.observe();
             match waiter.wait(Some(deadline)) {
@@ -217,6 +264,11 @@ impl Link {
                 Err(_) => return,
             }
         }
+    }
+
+    /// As `after_commit`, where a message has replaced those before it: whether to write now.
+    pub(crate) fn is_due_newest(&self) -> bool {
+        !self.is_blocked() && !self.gathering.load(Ordering::Relaxed) && self.is_due(true)
     }
 
     #[cold]
@@ -278,6 +330,45 @@ impl Link {
         (tenths > 0).then(|| Duration::from_millis(u64::from(tenths) * 100))
     }
 
+    /// A PING is sent now.
+    pub(crate) fn pinged(&self) {
+        self.pinged_at.store(clock(), Ordering::Relaxed);
+    }
+
+    /// The number of a receipt to ask for, by a PING whose context is [`RECEIPT`] and it.
+    pub(crate) fn new_receipt(&self) -> u64 {
+        self.receipts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether the peer has answered that PING, and so has all that was sent before it.
+    pub(crate) fn has_receipt(&self, number: u64) -> bool {
+        self.receipt.load(Ordering::Acquire) >= number
+    }
+
+    /// The answer to a PING has come.
+    fn ponged(&self, context: &[u8]) {
+        if let Some(number) = context.strip_prefix(&RECEIPT[..]).and_then(|bytes| bytes.try_into().ok()) {
+            self.receipt.fetch_max(u64::from_be_bytes(number), Ordering::AcqRel);
+            self.hub.post(Mail::Readable(self.pipe)); // Whoever waits for it looks again.
+            return;
+        }
+        let at = self.pinged_at.swap(0, Ordering::Relaxed);
+        if at > 0 {
+            self.round_trip.store(clock().saturating_sub(at).max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// How long the way to the peer and back takes: of the last PING, else as the kernel says.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        match self.round_trip.load(Ordering::Relaxed) {
+            0 => {
+                let stream = self.watching.lock().stream.clone()?;
+                net::tcp_round_trip_us(&stream).map(|us| Duration::from_micros(us.into()))
+            }
+            ns => Some(Duration::from_nanos(ns)),
+        }
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
@@ -294,14 +385,15 @@ impl Link {
     /// Enters the poll set of its socket.
     pub(crate) fn register(&self, token: u64) -> Result<(), pinnace_sys::Errno> {
         let mut watching = self.watching.lock();
-        if self.is_broken() {
-            return Ok(()); // What came behind the handshake broke the rules.
-        }
-        // A caller may have used the link before this, and found it blocked or stalled.
+        // A caller may have used the link before this, and found it blocked, stalled or broken. By its token it is
+        // found and taken out again, broken or not.
         let _ = self.token.set(token);
-        if let (Some(interest), Some(fd)) = (watching.interest(), &watching.fd) {
+        if self.is_broken() {
+            return Ok(());
+        }
+        if let (Some(interest), Some(stream)) = (watching.interest(), &watching.stream) {
             let set = self.hub.poll_set().expect("a socket with a link has a poll set");
-            set.poller.add(fd, token, interest)?;
+            set.poller.add(stream, token, interest)?;
             watching.registered = true;
         }
         Ok(())
@@ -318,22 +410,22 @@ impl Link {
         let before = (watching.read, watching.write);
         change(watching);
         let (Some(set), Some(token)) = (self.hub.poll_set(), self.token.get()) else { return };
-        let Some(fd) = &watching.fd else { return };
+        let Some(stream) = &watching.stream else { return };
         if (watching.read, watching.write) == before || self.is_broken() {
             return;
         }
         // A descriptor with nothing to look for would still report a hang-up, for ever.
         let Some(interest) = watching.interest() else {
-            let _ = set.poller.remove(fd);
+            let _ = set.poller.remove(stream);
             watching.registered = false;
             return;
         };
         // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
         // tick serves.
         if watching.registered {
-            let _ = set.poller.modify(fd, *token, interest);
+            let _ = set.poller.modify(stream, *token, interest);
         } else {
-            let _ = set.poller.add(fd, *token, interest);
+            let _ = set.poller.add(stream, *token, interest);
             watching.registered = true;
         }
     }
@@ -354,18 +446,18 @@ impl Link {
             return;
         }
         self.leave_poll_set();
-        if let Some(fd) = &self.watching.lock().fd {
-            net::shut_down(fd);
+        if let Some(stream) = &self.watching.lock().stream {
+            net::shut_down(stream);
         }
         self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
     }
 
     pub(crate) fn leave_poll_set(&self) {
         let mut watching = self.watching.lock();
-        if let (Some(set), Some(fd)) = (self.hub.poll_set(), watching.fd.clone())
+        if let (Some(set), Some(stream)) = (self.hub.poll_set(), watching.stream.clone())
             && std::mem::take(&mut watching.registered)
         {
-            let _ = set.poller.remove(&fd);
+            let _ = set.poller.remove(&stream);
         }
     }
 
@@ -376,16 +468,15 @@ impl Link {
 
     /// The end of the link, once it is out of the poll set: its descriptor is closed, and the queues' ends are
     /// taken back. The outgoing one begins at a message; what had to be given up for that is counted.
-    pub(crate) fn dismantle(&self) -> (Option<Consumer>, Option<Producer>) {
+    pub(crate) fn dismantle(&self) -> Option<FarEnds> {
         let mut done = Vec::new();
-        let outgoing = self.tx.lock().end(&mut done).map(|(outgoing, given_up)| {
-            self.hub.given_up.fetch_add(given_up, Ordering::Relaxed);
-            outgoing
-        });
+        let outgoing = self.tx.lock().end(&mut done);
         drop(done); // Their owners' code runs here, with no lock held.
         let incoming = self.rx.lock().end();
-        self.watching.lock().fd = None;
-        (outgoing, incoming)
+        self.watching.lock().stream = None;
+        let (outgoing, given_up) = outgoing?;
+        self.hub.lost.add(Reason::Cut, given_up);
+        Some(FarEnds { outgoing, incoming: incoming? })
     }
 
     fn room_made(&self, wanted: bool) {

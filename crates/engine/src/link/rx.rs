@@ -3,25 +3,50 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pinnace_ring::{Intake, Limits, Producer, Refused, Verdict};
-use pinnace_sys::{Errno, OwnedFd, net};
+use pinnace_ring::{Intake, Limits, Refused, Verdict};
+use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
-use pinnace_zmtp::{Error, Version};
+use pinnace_zmtp::{Error, frame};
 
-use super::v1::FromV1;
-use super::{Link, STREAMING_BYTES, clock};
+use super::codec::Decoder;
+use super::datagrams::{First, Incoming};
+use super::{Link, STREAMING_BYTES, Stream, clock};
+use crate::conflate::Outlet;
+use crate::drops::Reason;
+use crate::ends::Source;
 use crate::hub::Mail;
 use crate::pipe::Pipe;
 
 /// Bytes that one call reads at most, so that nobody is held up for long.
 const ROUND_BYTES: usize = 512 * 1024;
+/// Datagrams that one call takes away at most, where there is no room for them.
+const LOSE_MAX: usize = 256;
+/// Bytes that one read takes where they have to be decoded.
+pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 pub(super) struct Rx {
-    fd: Option<Arc<OwnedFd>>,
-    intake: Option<Intake>,
-    from_v1: Option<(FromV1, Vec<u8>)>,
+    stream: Option<Arc<Stream>>,
+    way: Option<Way>,
+    decoder: Option<Box<Decoding>>,
+    datagrams: Option<Box<Incoming>>,
+    /// Nothing more is taken in.
+    stopped: bool,
     /// The queue is at its mark; its consumer reads on when it has made room.
     stalled: bool,
+}
+
+/// The incoming queue, and where only the newest message is kept, what empties it.
+pub(super) struct Way {
+    pub(super) intake: Intake,
+    pub(super) outlet: Option<Outlet>,
+}
+
+/// For what does not come in as it is to lie in the queue.
+struct Decoding {
+    decoder: Decoder,
+    raw: Box<[u8]>,
+    frames: Vec<u8>,
+    replies: Vec<u8>,
 }
 
 /// What a read found.
@@ -36,24 +61,35 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Rx {
-    pub(super) fn new(fd: Arc<OwnedFd>, intake: Intake, version: Version) -> Rx {
-        let from_v1 = version.uses_v1_framing().then(Default::default);
-        Rx { fd: Some(fd), intake: Some(intake), from_v1, stalled: false }
+    pub(super) fn new(
+        stream: Arc<Stream>,
+        way: Way,
+        decoder: Option<Decoder>,
+        datagrams: Option<First>,
+    ) -> Rx {
+        let datagrams = datagrams.map(|first| Box::new(Incoming::new(first)));
+        let decoder = decoder.map(|decoder| {
+            let raw = vec![0; RAW_BYTES].into();
+            Box::new(Decoding { decoder, raw, frames: Vec::new(), replies: Vec::new() })
+        });
+        Rx { stream: Some(stream), way: Some(way), decoder, datagrams, stopped: false, stalled: false }
     }
 
-    fn take(&mut self) -> Option<Producer> {
-        Some(self.intake.take()?.into_queue())
+    /// Whether there is something to read of which the kernel does not know.
+    fn has_read(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.has_read())
     }
 
     /// Makes the incoming queue small, where it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
-        self.intake.as_mut().is_none_or(|intake| intake.queue().shrink(&mut pipe.rx))
+        self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx))
     }
 
     /// Nothing more is read.
-    pub(super) fn end(&mut self) -> Option<Producer> {
-        self.fd = None;
-        self.take()
+    pub(super) fn end(&mut self) -> Option<Source> {
+        self.stream = None;
+        let Way { intake, outlet } = self.way.take()?;
+        Some(Source { queue: intake.into_queue(), outlet })
     }
 }
 
@@ -63,11 +99,20 @@ impl Link {
         let mut rx = self.rx.lock();
         let mut left = ROUND_BYTES;
         let mut outcome = ReadOutcome::None;
-        while left > 0 && !self.is_broken() {
-            let Some(intake) = &mut rx.intake else { return ReadOutcome::Stopped };
+        // What TLS has decrypted the poll set does not tell of: it is read to its end.
+        while (left > 0 || rx.has_read()) && !self.is_broken() {
+            if rx.stopped {
+                return ReadOutcome::Stopped;
+            }
+            let Some(Way { intake, .. }) = &mut rx.way else { return ReadOutcome::Stopped };
             let messages = self.hub.marks.receive.load(Ordering::Relaxed).into();
             intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
+            intake.queue().set_max_bytes(self.hub.marks.receive_bytes());
             if !intake.queue().has_room() && !intake.queue().want_room() {
+                if rx.datagrams.is_some() {
+                    self.lose_datagrams(&mut rx);
+                    return ReadOutcome::Stopped;
+                }
                 if !std::mem::replace(&mut rx.stalled, true) {
                     self.watch_for(|watching| watching.read = false);
                 }
@@ -86,14 +131,25 @@ impl Link {
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
             self.moved(taken);
             left = left.saturating_sub(taken);
-            if taken < room {
+            if taken < room && !rx.has_read() {
                 break;
             }
+        }
+        if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
+            self.write_out(); // TLS itself has something to say.
         }
         if std::mem::take(&mut rx.stalled) {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
+    }
+
+    /// Reads what came with the handshake and was not part of it, once the link has joined.
+    pub(crate) fn read_early(&self) {
+        let early = self.rx.lock().has_read();
+        if early {
+            self.read();
+        }
     }
 
     /// Reads what a full queue has left unread. A link that has not joined has read nothing yet: what came
@@ -118,53 +174,105 @@ impl Link {
 
     /// One system call: how many bytes it gave, and how many it could have given.
     fn read_once(&self, rx: &mut Rx) -> Result<(usize, usize), Errno> {
-        let (Some(fd), Some(intake)) = (&rx.fd, &mut rx.intake) else { return Err(Errno::AGAIN) };
-        if let Some((from_v1, buffer)) = &mut rx.from_v1 {
-            let mut raw = [0; 4096];
-            let taken = net::read(fd, &mut raw, &mut [])?;
-            buffer.clear();
-            let fed = from_v1.translate(&raw[..taken], buffer).is_ok() && intake.feed(buffer).is_ok();
-            if !fed || taken == 0 {
-                return Err(Errno::PROTO);
+        let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Err(Errno::AGAIN) };
+        if let Some(decoding) = &mut rx.decoder {
+            let taken = stream.read(&mut decoding.raw, &mut [])?;
+            if taken == 0 {
+                return Err(Errno::PIPE);
             }
-            self.after_read(intake)?;
-            return Ok((taken, raw.len()));
+            let mut raw = std::mem::take(&mut decoding.raw);
+            let decoded = self.decode(decoding, &mut raw[..taken], way);
+            decoding.raw = raw;
+            return decoded.map(|()| (taken, RAW_BYTES));
         }
-        let (first, second) = intake.space().map_err(|_| Errno::NOMEM)?;
+        if let Some(datagrams) = &mut rx.datagrams {
+            let lost = |reason| self.hub.lost.add(reason, 1);
+            let cost = datagrams.receive(stream, Some(&mut way.intake), self.config.max_body, lost)?;
+            self.after_read(way)?;
+            return Ok((cost, cost)); // There may be another one.
+        }
+        let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
-        let taken = net::read(fd, first, second)?;
+        let taken = stream.read(first, second)?;
         if taken == 0 {
             return Err(Errno::PIPE);
         }
-        intake.filled(taken);
-        self.after_read(intake)?;
+        way.intake.filled(taken);
+        self.after_read(way)?;
         Ok((taken, room))
+    }
+
+    /// Takes away datagrams that there is no room for; else they would be lost all the same, and not counted.
+    fn lose_datagrams(&self, rx: &mut Rx) {
+        let (Some(stream), Some(datagrams)) = (&rx.stream, &mut rx.datagrams) else { return };
+        for _ in 0..LOSE_MAX {
+            let lost = |reason| self.hub.lost.add(reason, 1);
+            if datagrams.receive(stream, None, self.config.max_body, lost).is_err() {
+                return;
+            }
+        }
     }
 
     /// Bytes that came behind the handshake.
     pub(crate) fn feed(&self, bytes: &[u8]) {
+        self.take_in(|rx| {
+            let (Some(way), Some(decoding)) = (&mut rx.way, &mut rx.decoder) else {
+                return self.feed_frames(rx, bytes);
+            };
+            self.decode(decoding, &mut bytes.to_vec(), way)
+        });
+    }
+
+    /// A message of one frame that our side puts in itself, behind what has come in.
+    pub(crate) fn bring(&self, message: &[u8]) {
+        let mut bytes = Vec::new();
+        frame::append(0, &[message], &mut bytes);
+        self.take_in(|rx| self.feed_frames(rx, &bytes));
+    }
+
+    fn take_in(&self, work: impl FnOnce(&mut Rx) -> Result<(), Errno>) {
         let mut rx = self.rx.lock();
-        let rx = &mut *rx;
-        let Some(intake) = &mut rx.intake else { return };
-        let fed = match &mut rx.from_v1 {
-            Some((from_v1, buffer)) => {
-                buffer.clear();
-                from_v1.translate(bytes, buffer).is_ok() && intake.feed(buffer).is_ok()
-            }
-            None => intake.feed(bytes).is_ok(),
-        };
-        if !fed || self.after_read(intake).is_err() {
+        let outcome = work(&mut rx);
+        drop(rx);
+        if outcome.is_err() {
             self.fail();
         }
     }
 
-    fn after_read(&self, intake: &mut Intake) -> Result<(), Errno> {
+    fn feed_frames(&self, rx: &mut Rx, bytes: &[u8]) -> Result<(), Errno> {
+        let Some(way) = &mut rx.way else { return Ok(()) };
+        way.intake.feed(bytes).map_err(|_| Errno::NOMEM)?;
+        self.after_read(way)
+    }
+
+    /// Takes in bytes that are not frames yet.
+    fn decode(&self, decoding: &mut Decoding, raw: &mut [u8], way: &mut Way) -> Result<(), Errno> {
+        let Decoding { decoder, frames, replies, .. } = decoding;
+        frames.clear();
+        replies.clear();
+        let decoded = decoder.decode(raw, frames, replies);
+        if !replies.is_empty() {
+            self.send_reply(replies);
+        }
+        way.intake.feed(frames).map_err(|_| Errno::NOMEM)?;
+        self.after_read(way)?; // What was right before the peer broke the rules is delivered.
+        decoded
+    }
+
+    fn after_read(&self, way: &mut Way) -> Result<(), Errno> {
         self.last_read.store(clock(), Ordering::Relaxed);
-        match intake.parse(|body| self.on_command(body)) {
+        let mut answers = Vec::new();
+        let parsed = way.intake.parse(|body| self.on_command(body, &mut answers));
+        let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(&mut Vec::new())).unwrap_or_default();
+        self.hub.lost.add(Reason::Conflated, passed.replaced);
+        self.hub.lost.add(Reason::NoMemory, passed.no_memory);
+        match parsed {
             Ok(told) => {
-                if told {
+                if told || passed.told {
                     self.hub.post(Mail::Readable(self.pipe));
                 }
+                // Behind what it came behind: to who asked, it says that all of that is here.
+                answers.iter().for_each(|answer| self.send_control(answer));
                 Ok(())
             }
             Err(refused) => {
@@ -180,7 +288,8 @@ impl Link {
         }
     }
 
-    fn on_command(&self, body: &[u8]) -> Result<Verdict, Error> {
+    /// What becomes of a command. Answers to the peer, whole frames, are appended to `answers`.
+    fn on_command(&self, body: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<Verdict, Error> {
         match command::parse(body)? {
             Command::Ping { context, ttl_ds } => {
                 if self.peer_ttl_ds.swap(ttl_ds.into(), Ordering::Relaxed) == 0 && ttl_ds > 0 {
@@ -188,12 +297,14 @@ impl Link {
                 }
                 let mut pong = Vec::new();
                 command::encode_pong(context, &mut pong);
-                self.send_control(&pong);
+                answers.push(pong);
             }
             Command::Subscribe(_) | Command::Cancel(_) if self.config.keeps_subscriptions => {
                 return Ok(Verdict::Keep);
             }
-            // PONG has done its work by being read; what nobody knows is passed over, as libzmq does.
+            Command::Join(_) | Command::Leave(_) if self.config.keeps_groups => return Ok(Verdict::Keep),
+            Command::Pong { context } => self.ponged(context),
+            // What nobody knows is passed over, as libzmq does.
             _ => {}
         }
         Ok(Verdict::Drop)
@@ -201,23 +312,23 @@ impl Link {
 
     /// Nothing more is taken in; what came in before stays to be received.
     pub(super) fn stop_reading(&self) {
-        if self.rx.lock().take().is_some() {
+        if !std::mem::replace(&mut self.rx.lock().stopped, true) {
             self.watch_for(|watching| watching.read = false);
         }
     }
 
     /// Whether bytes wait that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
-        self.rx.lock().fd.as_ref().is_some_and(|fd| net::unread(fd) > 0)
+        self.rx.lock().stream.as_ref().is_some_and(|stream| net::unread(stream) > 0 || stream.has_read())
     }
 
     /// Reads and drops what is there. True: the peer has ended its side.
     pub(super) fn discard_input(&self) -> bool {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();
-        let Some(fd) = &rx.fd else { return true };
+        let Some(stream) = &rx.stream else { return true };
         for _ in 0..64 {
-            match net::read(fd, &mut sink, &mut []) {
+            match stream.read(&mut sink, &mut []) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return false,

@@ -1,13 +1,16 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
 use pinnace_ring::{Body, Consumer, Heads};
-use pinnace_sys::{Errno, OwnedFd, net};
+use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::anew::Anew;
-use super::{Config, Link, clock};
+use super::datagrams::{First, Outgoing};
+use super::{Link, Stream, clock};
+use crate::conflate::Inlet;
+use crate::ends::Sink;
 use crate::pipe::Pipe;
 
 /// Bytes that one call writes at most, so that nobody is held up for long.
@@ -16,13 +19,20 @@ const ROUND_BYTES: usize = 1 << 20;
 const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
-    fd: Option<Arc<OwnedFd>>,
+    stream: Option<Arc<Stream>>,
     outgoing: Option<Consumer>,
+    /// Where only the newest message is kept: what the queue is filled from.
+    inlet: Option<Inlet>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
+    /// Bytes that may wait there.
+    control_max: usize,
     /// For what does not go out as it lies in the queue.
     anew: Anew,
+    datagrams: Option<Box<Outgoing>>,
     heads: Heads,
+    /// What the peer is told before our end is shut is written, or under way.
+    said_farewell: bool,
     /// Nothing more is going to be written.
     shut: bool,
 }
@@ -38,24 +48,43 @@ enum Round {
 }
 
 impl Tx {
-    pub(super) fn new(fd: Arc<OwnedFd>, outgoing: Consumer, config: &Config) -> Tx {
+    /// The peer gets `hello` before all else, unless it is empty.
+    pub(super) fn new(
+        stream: Arc<Stream>,
+        outgoing: Sink,
+        mut anew: Anew,
+        datagrams: Option<First>,
+        hello: &[u8],
+    ) -> Tx {
+        let mut control = Vec::new();
+        if !hello.is_empty() && anew.encode_message(hello, &mut control).is_err() {
+            control.clear(); // A sealer that cannot begin fails the first write, too.
+        }
         Tx {
-            fd: Some(fd),
-            outgoing: Some(outgoing),
-            control: Vec::new(),
-            anew: Anew::new(config.version, config.connection),
+            stream: Some(stream),
+            outgoing: Some(outgoing.queue),
+            inlet: outgoing.inlet,
+            control_max: control.len() + CONTROL_MAX,
+            control,
+            anew,
+            datagrams: datagrams.map(|first| Box::new(Outgoing::new(first))),
             heads: [[0; 9]; pinnace_ring::SLICES],
+            said_farewell: false,
             shut: false,
         }
     }
 
     /// Nothing more is written. The queue, at the beginning of a message, and how many messages were given up for
     /// that; their bodies go to `done`.
-    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Consumer, u64)> {
-        self.fd = None;
-        let mut outgoing = self.outgoing.take()?;
-        let given_up = outgoing.rewind(done);
-        Some((outgoing, given_up))
+    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, u64)> {
+        self.stream = None;
+        let mut queue = self.outgoing.take()?;
+        let given_up = queue.rewind(done);
+        Some((Sink { queue, inlet: self.inlet.take() }, given_up))
+    }
+
+    fn refill(&mut self) -> bool {
+        self.inlet.as_mut().is_some_and(Inlet::refill)
     }
 
     /// Makes the outgoing queue small, where it is idle.
@@ -65,17 +94,28 @@ impl Tx {
     }
 
     fn has_work(&mut self) -> bool {
-        !self.control.is_empty() || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
+        !self.control.is_empty()
+            || self.stream.as_ref().is_some_and(|stream| stream.wants_write())
+            || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
+            || self.inlet.as_ref().is_some_and(Inlet::is_full)
     }
 }
 
 impl Link {
     /// Writes what has gathered.
     pub(crate) fn flush(&self) {
+        if !self.write_out() {
+            self.read();
+        }
+    }
+
+    /// The same, for who reads already. False: the peer takes nothing more; what it sent before it went can still
+    /// be read, and the end of that is the end of the link.
+    pub(super) fn write_out(&self) -> bool {
         let mut done = Vec::new();
         let mut tx = self.tx.lock();
         if self.is_broken() || tx.outgoing.is_none() || self.deaf.load(Ordering::Relaxed) {
-            return;
+            return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
         let round = self.round(&mut tx, &mut done);
@@ -90,11 +130,10 @@ impl Link {
         }
         drop(tx);
         drop(done); // Their owners' code runs here, with no lock held.
-        if matches!(round, Round::Failed) {
-            // What the peer sent before it went can still be read; the end of that is the end of the link.
+        let failed = matches!(round, Round::Failed);
+        if failed {
             self.deaf.store(true, Ordering::Relaxed);
             self.blocked.store(true, Ordering::Relaxed);
-            self.read();
         }
         if matches!(round, Round::Enough) {
             self.gathering.store(true, Ordering::Relaxed);
@@ -105,6 +144,7 @@ impl Link {
         self.hub.last_write.store(now, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
+        !failed
     }
 
     /// Writes what has gathered, if it has and the kernel takes it.
@@ -144,10 +184,16 @@ impl Link {
             if let Some(stopped) = self.write_control(tx) {
                 return stopped;
             }
-            let written =
-                if self.reencodes() { self.write_anew(tx, done) } else { self.write_queue(tx, done) };
+            let written = if tx.anew.is_needed() {
+                self.write_anew(tx, done)
+            } else if tx.datagrams.is_some() {
+                self.write_datagram(tx, done)
+            } else {
+                self.write_queue(tx, done)
+            };
             match written {
-                None => return Round::Empty,
+                None if tx.refill() => {}
+                None => return self.push(tx),
                 Some(Ok((taken, whole))) => {
                     self.pacing_fails.store(false, Ordering::Relaxed);
                     self.moved(taken);
@@ -165,6 +211,15 @@ impl Link {
         }
     }
 
+    /// The queue is empty; what TLS has of it may not be with the kernel yet.
+    fn push(&self, tx: &Tx) -> Round {
+        match tx.stream.as_ref().map_or(Ok(()), |stream| stream.push()) {
+            Ok(()) => Round::Empty,
+            Err(Errno::AGAIN) => Round::Blocked,
+            Err(_) => Round::Failed,
+        }
+    }
+
     /// Writes the commands that wait, where no frame is cut open. Some: the round is over.
     fn write_control(&self, tx: &mut Tx) -> Option<Round> {
         if tx.control.is_empty() || !tx.anew.is_done() {
@@ -173,7 +228,7 @@ impl Link {
         if !tx.outgoing.as_ref()?.is_at_frame() {
             return None;
         }
-        match net::write(tx.fd.as_ref()?, &[IoSlice::new(&tx.control)]) {
+        match tx.stream.as_ref()?.write(&[IoSlice::new(&tx.control)]) {
             Ok(taken) if taken == tx.control.len() => {
                 tx.control.clear();
                 None
@@ -189,22 +244,30 @@ impl Link {
 
     /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let (fd, queue) = (tx.fd.as_ref()?, tx.outgoing.as_mut()?);
-        queue.write_with(&mut tx.heads, done, |slices, bytes| match net::write(fd, slices) {
+        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        queue.write_with(&mut tx.heads, done, |slices, bytes| match stream.write(slices) {
             Ok(taken) => (taken, Ok((taken, taken == bytes))),
             Err(error) => (0, Err(error)),
         })
     }
 
-    /// Whether frames do not go out as they lie in the queue.
-    fn reencodes(&self) -> bool {
-        self.config.version.uses_v1_framing() || self.config.sends_subscriptions
+    /// Sends a datagram, or takes in what the next begins with.
+    fn write_datagram(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
+        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        let lost = |reason| self.hub.lost.add(reason, 1);
+        let sent = tx.datagrams.as_mut()?.send(stream, queue, done, lost)?;
+        Some(sent.map(|cost| (cost, true)))
     }
 
     fn write_anew(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let (fd, queue) = (tx.fd.as_ref()?, tx.outgoing.as_mut()?);
+        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        tx.anew.next(queue)?;
+        if let Some(error) = tx.anew.failed() {
+            self.fail();
+            return Some(Err(error));
+        }
         let bytes = tx.anew.next(queue)?;
-        let result = net::write(fd, &[IoSlice::new(bytes)]);
+        let result = stream.write(&[IoSlice::new(bytes)]);
         Some(result.map(|taken| {
             tx.anew.wrote(taken, queue, done);
             (taken, tx.anew.is_done())
@@ -213,16 +276,25 @@ impl Link {
 
     /// Puts a command of the link's own (a whole frame) before everything else, and writes.
     pub(crate) fn send_control(&self, frame: &[u8]) {
+        self.send_first(frame.len(), |tx| tx.anew.encode_control(frame, &mut tx.control));
+    }
+
+    /// The same for what the wire itself answers, as it is.
+    pub(super) fn send_reply(&self, bytes: &[u8]) {
+        self.send_first(bytes.len(), |tx| tx.control.extend_from_slice(bytes));
+    }
+
+    fn send_first(&self, bytes: usize, put: impl FnOnce(&mut Tx)) {
         let mut tx = self.tx.lock();
-        if tx.control.len() + frame.len() > CONTROL_MAX {
+        if tx.control.len() + bytes > tx.control_max {
             drop(tx);
             self.cut();
             return;
         }
-        tx.control.extend_from_slice(frame);
+        put(&mut tx);
         drop(tx);
         if !self.is_blocked() {
-            self.flush();
+            self.write_out(); // Mostly it is a reader that answers here, and has the lock that `read` wants.
         }
     }
 
@@ -244,12 +316,20 @@ impl Link {
         if tx.has_work() {
             return self.is_broken();
         }
-        let Some(fd) = tx.fd.clone() else { return true };
+        let Some(stream) = tx.stream.clone() else { return true };
+        if !std::mem::replace(&mut tx.said_farewell, true) {
+            let Tx { anew, control, .. } = &mut *tx;
+            anew.encode_farewell(control);
+            if !control.is_empty() {
+                drop(tx);
+                return self.closes();
+            }
+        }
         if !std::mem::replace(&mut tx.shut, true) {
-            net::shut_down_writing(&fd);
+            stream.end_writing();
         }
         drop(tx);
         self.stop_reading();
-        self.discard_input() || net::unsent(&fd) == 0
+        self.discard_input() || net::unsent(&stream) == 0
     }
 }

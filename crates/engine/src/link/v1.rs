@@ -5,7 +5,7 @@ use pinnace_zmtp::{Error, frame, v1};
 
 /// Translates a stream of 1.0 frames.
 #[derive(Default)]
-pub(super) struct FromV1 {
+pub(crate) struct FromV1 {
     /// Bytes of a body that are still to come.
     body: u64,
     /// The first bytes of a header that is not whole yet.

@@ -1,5 +1,8 @@
 //! Setting and reading by number, from the table's rows.
 
+use pinnace_crypto::SecretKey;
+use pinnace_zmtp::z85;
+
 use super::spec::{Access, Kind, OptionSpec, SocketValue, Store, Then};
 use super::{Options, TABLE};
 use crate::error::Error;
@@ -33,8 +36,7 @@ pub fn spec(number: i32) -> Option<&'static OptionSpec> {
 
 /// Sets option `number` to `value`, as long as its type is. An empty value resets what is empty by default.
 ///
-/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's;
-/// `NotSupported` for what is not built yet.
+/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's.
 pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Effect<'a>, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Get || !spec.fits(options) {
@@ -43,12 +45,17 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
     match (&spec.store, spec.kind) {
         (Store::Subscribe, _) => return Ok(Effect::Subscribe(value)),
         (Store::Unsubscribe, _) => return Ok(Effect::Unsubscribe(value)),
-        (Store::Nowhere | Store::Socket(_), _) => return Err(Error::NotSupported),
-        (Store::Default, kind) => accept_default(kind, value)?,
+        (Store::Absent | Store::Socket(_), _) => return Err(Error::Invalid),
+        (Store::Parsed(set), kind) => {
+            bytes_in(kind, value)?;
+            set(options, value)?;
+        }
+        (Store::Key(_, set), _) => set(options, &key_in(value)?),
         (Store::Int(_, set), kind) => set(options, int_in(kind, value)?),
         (Store::Int64(_, set), kind) => set(options, int64_in(kind, value)?),
         (Store::Bits(_, set), _) => set(options, u64::from_ne_bytes(exactly(value)?)),
         (Store::Text(_, set), kind) => set(options, text_in(kind, value)?),
+        (Store::Password(_, set), kind) => set(options, text_of(kind, value)?.into()),
         (Store::Bytes(_, set), kind) => set(options, bytes_in(kind, value)?),
     }
     Ok(match spec.then {
@@ -60,8 +67,7 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
 
 /// Writes the value of option `number` to the beginning of `value`.
 ///
-/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit; `NotSupported` for what
-/// is not built yet.
+/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit.
 pub fn get(options: &Options, number: i32, value: &mut [u8]) -> Result<Lookup, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Set {
@@ -101,11 +107,10 @@ impl OptionSpec {
             Store::Int(get, _) => put_int(value, get(options)),
             Store::Int64(get, _) => put(value, &get(options).to_ne_bytes()),
             Store::Bits(get, _) => put(value, &get(options).to_ne_bytes()),
-            Store::Text(get, _) => put_text(value, get(options)),
+            Store::Text(get, _) | Store::Password(get, _) => put_text(value, get(options)),
             Store::Bytes(get, _) => put(value, get(options)),
-            Store::Default => self.kind.put_default(value),
-            Store::Nowhere => Err(Error::NotSupported),
-            Store::Subscribe | Store::Unsubscribe => Err(Error::Invalid),
+            Store::Key(get, _) => put_key(value, get(options)),
+            Store::Parsed(_) | Store::Absent | Store::Subscribe | Store::Unsubscribe => Err(Error::Invalid),
         };
         len.map(Lookup::Value)
     }
@@ -120,6 +125,7 @@ impl Kind {
             Kind::Bits { default } => put(value, &default.to_ne_bytes()),
             Kind::Text { .. } => put_text(value, ""),
             Kind::Bytes { .. } => Ok(0),
+            Kind::Key => put_key(value, &[0; 32]),
         }
     }
 }
@@ -145,10 +151,14 @@ fn int64_in(kind: Kind, value: &[u8]) -> Result<i64, Error> {
 }
 
 /// Text as C programs give it: one NUL at the end is not part of it.
-fn text_in(kind: Kind, value: &[u8]) -> Result<String, Error> {
+fn text_of(kind: Kind, value: &[u8]) -> Result<&str, Error> {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let within = matches!(kind, Kind::Text { max } if value.len() <= max) && !value.contains(&0);
-    let bytes = if within { copy_of(value)? } else { return Err(Error::Invalid) };
+    if within { std::str::from_utf8(value).map_err(|_| Error::Invalid) } else { Err(Error::Invalid) }
+}
+
+fn text_in(kind: Kind, value: &[u8]) -> Result<String, Error> {
+    let bytes = copy_of(text_of(kind, value)?.as_bytes())?;
     String::from_utf8(bytes).map_err(|_| Error::Invalid)
 }
 
@@ -167,19 +177,30 @@ fn copy_of(value: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(copy)
 }
 
-/// Takes the default, and no other value.
-fn accept_default(kind: Kind, value: &[u8]) -> Result<(), Error> {
-    let is_default = match kind {
-        Kind::Int { default, .. } => int_in(kind, value)? == default,
-        Kind::Int64 { default, .. } => int64_in(kind, value)? == default,
-        Kind::Bits { default } => u64::from_ne_bytes(exactly(value)?) == default,
-        Kind::Text { .. } => text_in(kind, value)?.is_empty(),
-        Kind::Bytes { min, max } => {
-            if !value.is_empty() && !(min..=max).contains(&value.len()) {
-                return Err(Error::Invalid);
-            }
-            value.is_empty()
-        }
+/// A key as 32 bytes, or as text with or without a NUL. It may be a secret one.
+fn key_in(value: &[u8]) -> Result<SecretKey, Error> {
+    if let Ok(key) = <&[u8; 32]>::try_from(value) {
+        return Ok(SecretKey::copy_of(key));
+    }
+    let text = match value.len() {
+        z85::KEY_TEXT => value,
+        _ => value.strip_suffix(b"\0").ok_or(Error::Invalid)?,
     };
-    if is_default { Ok(()) } else { Err(Error::NotSupported) }
+    let mut key = SecretKey::zeroed();
+    z85::decode_key_into(text, &mut key).ok_or(Error::Invalid)?;
+    Ok(key)
 }
+
+/// A key as 32 bytes, or as text with a NUL: whichever there is room for, exactly.
+fn put_key(value: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
+    match value.len() {
+        32 => put(value, key),
+        TEXT_AND_NUL => {
+            value[z85::KEY_TEXT] = 0;
+            put(value, &z85::encode_key(key)).map(|_| TEXT_AND_NUL)
+        }
+        _ => Err(Error::Invalid),
+    }
+}
+
+const TEXT_AND_NUL: usize = z85::KEY_TEXT + 1;

@@ -1,8 +1,11 @@
 //! What one row of the table says, and how rows are written.
 
+use pinnace_crypto::SecretKey;
 use pinnace_zmtp::SocketType;
 
 use super::Options;
+use super::security::Password;
+use crate::error::Error;
 
 /// One option: its facts, and where its value lives.
 pub struct OptionSpec {
@@ -33,6 +36,9 @@ pub enum Kind {
     Text { max: usize },
     /// `min` to `max` bytes. None by default.
     Bytes { min: usize, max: usize },
+    /// A CURVE key: 32 bytes, or 40 characters of Z85 (RFC 32), with or without a NUL; read as 32 bytes or as 41
+    /// with the NUL, whichever there is room for exactly. Zeros by default.
+    Key,
 }
 
 /// Whether it can be set, read, or both.
@@ -77,6 +83,8 @@ pub enum SocketValue {
     Mechanism,
     /// int: libzmq's answer is 1 for its draft types alone.
     ThreadSafe,
+    /// int: how many topics a socket's peers have subscribed to, or a socket has.
+    TopicsCount,
 }
 
 /// Where the value lives.
@@ -85,15 +93,19 @@ pub(super) enum Store {
     Int64(fn(&Options) -> i64, fn(&mut Options, i64)),
     Bits(fn(&Options) -> u64, fn(&mut Options, u64)),
     Text(fn(&Options) -> &str, fn(&mut Options, String)),
+    /// As Text, for one that must not lie about.
+    Password(fn(&Options) -> &str, fn(&mut Options, Password)),
     Bytes(fn(&Options) -> &[u8], fn(&mut Options, Vec<u8>)),
     /// The socket has it.
     Socket(SocketValue),
     Subscribe,
     Unsubscribe,
-    /// Not built yet: its default can be set and read, another value is not supported.
-    Default,
-    /// Not built yet, and nothing would be a harmless answer.
-    Nowhere,
+    Key(fn(&Options) -> &[u8; 32], fn(&mut Options, &SecretKey)),
+    /// Bytes with a form of their own; cannot be read.
+    Parsed(fn(&mut Options, &[u8]) -> Result<(), Error>),
+    /// libzmq has it where it was built with a library that we do not carry; here it is unknown, as it is in a
+    /// libzmq without that library.
+    Absent,
 }
 
 /// A row that can be set and read, for all socket types, and counts at the next bind or connect.
@@ -109,9 +121,9 @@ pub(super) const fn socket(number: i32, name: &'static str, kind: Kind, value: S
     spec.now()
 }
 
-/// A row of libzmq's draft interface: known, and not supported.
-pub(super) const fn draft(number: i32, name: &'static str, kind: Kind) -> OptionSpec {
-    row(number, name, kind, Store::Nowhere)
+/// A row of something that we do not have.
+pub(super) const fn absent(number: i32, name: &'static str, kind: Kind) -> OptionSpec {
+    row(number, name, kind, Store::Absent)
 }
 
 impl OptionSpec {

@@ -3,11 +3,15 @@
 //! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq
 //! takes and gives.
 
+use pinnace_crypto::SecretKey;
 use pinnace_zmtp::SocketType::{self, *};
 
+use super::security::Mechanism as Wanted;
 use super::spec::SocketValue::*;
-use super::spec::{Kind, OptionSpec, Store, bytes, draft, flag, from, int, row, socket, text};
+use super::spec::{Kind, OptionSpec, Store, absent, bytes, flag, from, int, row, socket, text};
 use super::times::{from_ms, limit, ms, ms_or_never};
+use super::{Options, filters};
+use crate::error::Error;
 
 /// REP is a ROUTER and REQ a DEALER underneath, and take their options too.
 const ROUTERS: &[SocketType] = &[Router, Rep];
@@ -18,6 +22,13 @@ const PUBLISHERS: &[SocketType] = &[XPub, Pub];
 const SHORT: usize = 255;
 /// A HEARTBEAT_TTL travels as deciseconds in 16 bits.
 const TTL_MAX_MS: i32 = 6_553_599;
+/// Options of our own, far from libzmq's numbers.
+const PINNACE_SNDBYTES: i32 = 10_001;
+const PINNACE_RCVBYTES: i32 = 10_002;
+/// A number of bytes; 0 is no limit.
+const BYTES: Kind = Kind::Int64 { min: 0, default: 0 };
+/// Properties of a socket's own; a peer takes 64 in all.
+const METADATA_MAX: usize = 32;
 /// IFNAMSIZ (netdevice(7)).
 const DEVICE_MAX: usize = 16;
 
@@ -28,8 +39,8 @@ macro_rules! stored {
 }
 
 macro_rules! switch {
-    ($field:ident) => {
-        Store::Int(|options| i32::from(options.$field), |options, value| options.$field = value != 0)
+    ($($field:ident).+) => {
+        Store::Int(|options| i32::from(options.$($field).+), |options, value| options.$($field).+ = value != 0)
     };
 }
 
@@ -52,9 +63,38 @@ macro_rules! count {
     };
 }
 
+macro_rules! bytes_limit {
+    ($field:ident) => {
+        Store::Int64(|options| options.$field as i64, |options, value| options.$field = value as u64)
+    };
+}
+
 macro_rules! blob {
-    ($variant:ident, $field:ident) => {
-        Store::$variant(|options| &options.$field, |options, value| options.$field = value)
+    ($variant:ident, $($field:ident).+) => {
+        Store::$variant(|options| &options.$($field).+, |options, value| options.$($field).+ = value)
+    };
+}
+
+/// Bytes of a message that is sent by itself, or none.
+macro_rules! message {
+    ($field:ident) => {
+        Store::Bytes(
+            |options| options.$field.as_deref().unwrap_or_default(),
+            |options, value| options.$field = Some(value).filter(|value| !value.is_empty()),
+        )
+    };
+}
+
+/// A key of our own; setting one chooses CURVE.
+macro_rules! curve_key {
+    ($field:ident, $make:expr) => {
+        Store::Key(
+            |options| &options.security.$field,
+            |options, key| {
+                options.security.$field = $make(key);
+                options.security.mechanism = Wanted::Curve;
+            },
+        )
     };
 }
 
@@ -89,42 +129,44 @@ pub const TABLE: &[OptionSpec] = &[
     row(35, "TCP_KEEPALIVE_CNT", from(-1, -1), stored!(Int, tcp_keepalive_cnt)),
     row(36, "TCP_KEEPALIVE_IDLE", from(-1, -1), stored!(Int, tcp_keepalive_idle)),
     row(37, "TCP_KEEPALIVE_INTVL", from(-1, -1), stored!(Int, tcp_keepalive_intvl)),
-    row(38, "TCP_ACCEPT_FILTER", bytes(0, SHORT), Store::Default).set_only(),
+    row(38, "TCP_ACCEPT_FILTER", bytes(0, SHORT), Store::Parsed(filters::add_address)).set_only(),
     row(39, "IMMEDIATE", flag(0), switch!(immediate)),
     row(40, "XPUB_VERBOSE", from(0, 0), VERBOSE).pattern(PUBLISHERS).set_only(),
-    row(41, "ROUTER_RAW", from(0, 0), Store::Default).only(ROUTERS).set_only(),
+    row(41, "ROUTER_RAW", from(0, 0), switch!(router_raw)).pattern(&[Router]).set_only(),
     row(42, "IPV6", flag(0), switch!(ipv6)),
     socket(43, "MECHANISM", int(0, 3, 0), Mechanism),
-    row(44, "PLAIN_SERVER", flag(0), Store::Default),
-    row(45, "PLAIN_USERNAME", text(SHORT), Store::Default),
-    row(46, "PLAIN_PASSWORD", text(SHORT), Store::Default),
-    row(47, "CURVE_SERVER", flag(0), Store::Default),
-    row(48, "CURVE_PUBLICKEY", bytes(32, 41), Store::Nowhere),
-    row(49, "CURVE_SECRETKEY", bytes(32, 41), Store::Nowhere),
-    row(50, "CURVE_SERVERKEY", bytes(32, 41), Store::Nowhere),
+    row(44, "PLAIN_SERVER", flag(0), PLAIN_SERVER),
+    row(45, "PLAIN_USERNAME", text(SHORT), PLAIN_USERNAME),
+    row(46, "PLAIN_PASSWORD", text(SHORT), PLAIN_PASSWORD),
+    row(47, "CURVE_SERVER", flag(0), CURVE_SERVER),
+    row(48, "CURVE_PUBLICKEY", Kind::Key, curve_key!(public_key, |key: &SecretKey| **key)),
+    row(49, "CURVE_SECRETKEY", Kind::Key, curve_key!(secret_key, SecretKey::clone)),
+    row(50, "CURVE_SERVERKEY", Kind::Key, CURVE_SERVERKEY),
     row(51, "PROBE_ROUTER", from(0, 0), switch!(probe_router)).pattern(PROBERS).set_only(),
     row(52, "REQ_CORRELATE", from(0, 0), switch!(req_correlate)).pattern(&[Req]).set_only(),
     row(53, "REQ_RELAXED", from(0, 0), switch!(req_relaxed)).pattern(&[Req]).set_only(),
-    row(54, "CONFLATE", flag(0), Store::Default),
-    row(55, "ZAP_DOMAIN", text(SHORT), Store::Default),
+    row(54, "CONFLATE", flag(0), switch!(conflate)),
+    row(55, "ZAP_DOMAIN", text(SHORT), ZAP_DOMAIN),
     row(56, "ROUTER_HANDOVER", from(0, 0), switch!(router_handover)).pattern(ROUTERS).set_only(),
     row(57, "TOS", from(0, 0), stored!(Int, tos)),
-    row(58, "IPC_FILTER_PID", bytes(0, 4), Store::Default).set_only(),
-    row(59, "IPC_FILTER_UID", bytes(0, 4), Store::Default).set_only(),
-    row(60, "IPC_FILTER_GID", bytes(0, 4), Store::Default).set_only(),
+    row(58, "IPC_FILTER_PID", bytes(0, 4), Store::Parsed(filters::add_pid)).set_only(),
+    row(59, "IPC_FILTER_UID", bytes(0, 4), Store::Parsed(filters::add_uid)).set_only(),
+    row(60, "IPC_FILTER_GID", bytes(0, 4), Store::Parsed(filters::add_gid)).set_only(),
     row(61, "CONNECT_ROUTING_ID", bytes(1, SHORT), blob!(Bytes, connect_routing_id))
         .only(&[Router, Rep, Stream])
         .set_only(),
-    row(62, "GSSAPI_SERVER", flag(0), Store::Default),
-    row(63, "GSSAPI_PRINCIPAL", text(SHORT), Store::Default),
-    row(64, "GSSAPI_SERVICE_PRINCIPAL", text(SHORT), Store::Default),
-    row(65, "GSSAPI_PLAINTEXT", flag(0), Store::Default),
+    absent(62, "GSSAPI_SERVER", flag(0)),
+    absent(63, "GSSAPI_PRINCIPAL", text(SHORT)),
+    absent(64, "GSSAPI_SERVICE_PRINCIPAL", text(SHORT)),
+    absent(65, "GSSAPI_PLAINTEXT", flag(0)),
     row(66, "HANDSHAKE_IVL", from(0, 30_000), duration!(handshake_ivl)),
-    row(68, "SOCKS_PROXY", text(SHORT), Store::Default),
-    row(69, "XPUB_NODROP", from(0, 0), switch!(xpub_nodrop)).pattern(PUBLISHERS).set_only(),
-    row(71, "XPUB_MANUAL", from(0, 0), Store::Default).only(PUBLISHERS).set_only(),
-    row(72, "XPUB_WELCOME_MSG", bytes(0, usize::MAX), Store::Default).only(PUBLISHERS).set_only(),
-    row(73, "STREAM_NOTIFY", flag(1), Store::Default).only(&[Stream]).set_only(),
+    row(68, "SOCKS_PROXY", text(SHORT), blob!(Text, socks_proxy)),
+    row(69, "XPUB_NODROP", from(0, 0), switch!(xpub.nodrop)).pattern(&[XPub, Pub, Radio]).set_only(),
+    row(71, "XPUB_MANUAL", from(0, 0), MANUAL).pattern(PUBLISHERS).set_only(),
+    row(72, "XPUB_WELCOME_MSG", bytes(0, usize::MAX), blob!(Bytes, xpub.welcome_msg))
+        .pattern(PUBLISHERS)
+        .set_only(),
+    row(73, "STREAM_NOTIFY", flag(1), switch!(stream_notify)).pattern(&[Stream]).set_only(),
     row(74, "INVERT_MATCHING", from(i32::MIN, 0), switch!(invert_matching)).pattern(&[]),
     row(75, "HEARTBEAT_IVL", from(0, 0), duration!(heartbeat_ivl)),
     row(76, "HEARTBEAT_TTL", int(0, TTL_MAX_MS, 0), HEARTBEAT_TTL),
@@ -134,46 +176,52 @@ pub const TABLE: &[OptionSpec] = &[
     row(80, "TCP_MAXRT", from(0, 0), stored!(Int, tcp_maxrt_ms)),
     socket(81, "THREAD_SAFE", flag(0), ThreadSafe),
     row(84, "MULTICAST_MAXTPDU", from(1, 1500), stored!(Int, multicast_maxtpdu)),
-    row(85, "VMCI_BUFFER_SIZE", Kind::Bits { default: 65_546 }, Store::Nowhere),
-    row(86, "VMCI_BUFFER_MIN_SIZE", Kind::Bits { default: 128 }, Store::Nowhere),
-    row(87, "VMCI_BUFFER_MAX_SIZE", Kind::Bits { default: 262_144 }, Store::Nowhere),
-    row(88, "VMCI_CONNECT_TIMEOUT", from(-1, -1), Store::Nowhere),
-    row(89, "USE_FD", from(-1, -1), Store::Default),
-    row(90, "GSSAPI_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
-    row(91, "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE", int(0, 2, 0), Store::Default),
+    absent(85, "VMCI_BUFFER_SIZE", Kind::Bits { default: 65_546 }),
+    absent(86, "VMCI_BUFFER_MIN_SIZE", Kind::Bits { default: 128 }),
+    absent(87, "VMCI_BUFFER_MAX_SIZE", Kind::Bits { default: 262_144 }),
+    absent(88, "VMCI_CONNECT_TIMEOUT", from(-1, -1)),
+    row(89, "USE_FD", from(-1, -1), stored!(Int, use_fd)),
+    absent(90, "GSSAPI_PRINCIPAL_NAMETYPE", int(0, 2, 0)),
+    absent(91, "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE", int(0, 2, 0)),
     row(92, "BINDTODEVICE", text(DEVICE_MAX), blob!(Text, bind_to_device)),
-    draft(93, "ZAP_ENFORCE_DOMAIN", flag(0)),
-    draft(94, "LOOPBACK_FASTPATH", flag(0)),
-    draft(95, "METADATA", text(SHORT)),
-    draft(96, "MULTICAST_LOOP", flag(1)),
-    draft(97, "ROUTER_NOTIFY", int(0, 3, 0)),
-    draft(98, "XPUB_MANUAL_LAST_VALUE", from(0, 0)),
-    draft(99, "SOCKS_USERNAME", text(SHORT)),
-    draft(100, "SOCKS_PASSWORD", text(SHORT)),
-    draft(101, "IN_BATCH_SIZE", from(1, 8192)),
-    draft(102, "OUT_BATCH_SIZE", from(1, 8192)),
-    draft(103, "WSS_KEY_PEM", text(usize::MAX)),
-    draft(104, "WSS_CERT_PEM", text(usize::MAX)),
-    draft(105, "WSS_TRUST_PEM", text(usize::MAX)),
-    draft(106, "WSS_HOSTNAME", text(SHORT)),
-    draft(107, "WSS_TRUST_SYSTEM", flag(0)),
-    draft(108, "ONLY_FIRST_SUBSCRIBE", from(0, 0)),
-    draft(109, "RECONNECT_STOP", int(0, 7, 0)),
-    draft(110, "HELLO_MSG", bytes(0, usize::MAX)),
-    draft(111, "DISCONNECT_MSG", bytes(0, usize::MAX)),
-    draft(112, "PRIORITY", from(0, 0)),
-    draft(113, "BUSY_POLL", from(0, 0)),
-    draft(114, "HICCUP_MSG", bytes(0, usize::MAX)),
-    draft(115, "XSUB_VERBOSE_UNSUBSCRIBE", flag(0)),
-    draft(116, "TOPICS_COUNT", from(0, 0)),
-    draft(117, "NORM_MODE", from(0, 0)),
-    draft(118, "NORM_UNICAST_NACK", flag(0)),
-    draft(119, "NORM_BUFFER_SIZE", from(0, 0)),
-    draft(120, "NORM_SEGMENT_SIZE", from(0, 0)),
-    draft(121, "NORM_BLOCK_SIZE", from(0, 0)),
-    draft(122, "NORM_NUM_PARITY", from(0, 0)),
-    draft(123, "NORM_NUM_AUTOPARITY", from(0, 0)),
-    draft(124, "NORM_PUSH", flag(0)),
+    row(93, "ZAP_ENFORCE_DOMAIN", flag(0), ZAP_ENFORCE_DOMAIN),
+    row(94, "LOOPBACK_FASTPATH", flag(0), switch!(loopback_fastpath)),
+    row(95, "METADATA", bytes(0, usize::MAX), Store::Parsed(metadata)).set_only(),
+    row(96, "MULTICAST_LOOP", flag(1), switch!(multicast_loop)),
+    row(97, "ROUTER_NOTIFY", int(0, 3, 0), stored!(Int, router_notify)).pattern(&[Router]),
+    row(98, "XPUB_MANUAL_LAST_VALUE", from(0, 0), MANUAL_LAST_VALUE).pattern(PUBLISHERS).set_only(),
+    row(99, "SOCKS_USERNAME", text(SHORT), blob!(Text, socks_username)),
+    row(100, "SOCKS_PASSWORD", text(SHORT), blob!(Text, socks_password)),
+    row(101, "IN_BATCH_SIZE", from(1, 8192), stored!(Int, in_batch_size)),
+    row(102, "OUT_BATCH_SIZE", from(1, 8192), stored!(Int, out_batch_size)),
+    row(103, "WSS_KEY_PEM", text(usize::MAX), blob!(Text, wss.key_pem)).set_only(),
+    row(104, "WSS_CERT_PEM", text(usize::MAX), blob!(Text, wss.cert_pem)).set_only(),
+    row(105, "WSS_TRUST_PEM", text(usize::MAX), blob!(Text, wss.trust_pem)).set_only(),
+    row(106, "WSS_HOSTNAME", text(SHORT), blob!(Text, wss.hostname)).set_only(),
+    row(107, "WSS_TRUST_SYSTEM", flag(0), switch!(wss.trust_system)).set_only(),
+    row(108, "ONLY_FIRST_SUBSCRIBE", from(0, 0), switch!(only_first_subscribe))
+        .pattern(&[XPub, Pub, XSub, Sub])
+        .set_only(),
+    row(109, "RECONNECT_STOP", int(0, 7, 0), stored!(Int, reconnect_stop)),
+    row(110, "HELLO_MSG", bytes(0, usize::MAX), message!(hello_msg)).set_only(),
+    row(111, "DISCONNECT_MSG", bytes(0, usize::MAX), message!(disconnect_msg)).set_only(),
+    row(112, "PRIORITY", from(0, 0), stored!(Int, priority)),
+    row(113, "BUSY_POLL", from(0, 0), stored!(Int, busy_poll_us)),
+    row(114, "HICCUP_MSG", bytes(0, usize::MAX), message!(hiccup_msg)).set_only(),
+    row(115, "XSUB_VERBOSE_UNSUBSCRIBE", flag(0), switch!(xsub_verbose_unsubscribe))
+        .pattern(&[XSub, Sub])
+        .set_only(),
+    socket(116, "TOPICS_COUNT", from(0, 0), TopicsCount).only(&[Pub, XPub, Sub, XSub]),
+    absent(117, "NORM_MODE", from(0, 0)),
+    absent(118, "NORM_UNICAST_NACK", flag(0)),
+    absent(119, "NORM_BUFFER_SIZE", from(0, 0)),
+    absent(120, "NORM_SEGMENT_SIZE", from(0, 0)),
+    absent(121, "NORM_BLOCK_SIZE", from(0, 0)),
+    absent(122, "NORM_NUM_PARITY", from(0, 0)),
+    absent(123, "NORM_NUM_AUTOPARITY", from(0, 0)),
+    absent(124, "NORM_PUSH", flag(0)),
+    row(PINNACE_SNDBYTES, "PINNACE_SNDBYTES", BYTES, bytes_limit!(snd_bytes)).hwm(),
+    row(PINNACE_RCVBYTES, "PINNACE_RCVBYTES", BYTES, bytes_limit!(rcv_bytes)).hwm(),
 ];
 
 const MAXMSGSIZE: Store = Store::Int64(
@@ -193,12 +241,83 @@ const HEARTBEAT_TTL: Store = Store::Int(
 
 /// Repeated subscriptions are told, repeated cancellations are not.
 const VERBOSE: Store = Store::Int(
-    |options| i32::from(options.xpub_verbose),
-    |options, value| (options.xpub_verbose, options.xpub_verboser) = (value != 0, false),
+    |options| i32::from(options.xpub.verbose),
+    |options, value| (options.xpub.verbose, options.xpub.verboser) = (value != 0, false),
 );
 
 /// Both are told.
 const VERBOSER: Store = Store::Int(
-    |options| i32::from(options.xpub_verboser),
-    |options, value| (options.xpub_verbose, options.xpub_verboser) = (value != 0, value != 0),
+    |options| i32::from(options.xpub.verboser),
+    |options, value| (options.xpub.verbose, options.xpub.verboser) = (value != 0, value != 0),
 );
+
+/// Repeated subscriptions are told, and the application says which are made.
+const MANUAL: Store = Store::Int(
+    |options| i32::from(options.xpub.manual),
+    |options, value| (options.xpub.manual, options.xpub.manual_last_value) = (value != 0, false),
+);
+
+/// As MANUAL; what is sent next goes to the last subscriber alone.
+const MANUAL_LAST_VALUE: Store = Store::Int(
+    |options| i32::from(options.xpub.manual_last_value),
+    |options, value| (options.xpub.manual, options.xpub.manual_last_value) = (value != 0, value != 0),
+);
+
+const PLAIN_SERVER: Store = Store::Int(
+    |options| i32::from(options.security.is_server(Wanted::Plain)),
+    |options, value| options.security.serve(Wanted::Plain, value != 0),
+);
+
+const CURVE_SERVER: Store = Store::Int(
+    |options| i32::from(options.security.is_server(Wanted::Curve)),
+    |options, value| options.security.serve(Wanted::Curve, value != 0),
+);
+
+const PLAIN_USERNAME: Store = Store::Text(
+    |options| &options.security.username,
+    |options, name| {
+        options.security.be_client(if name.is_empty() { Wanted::Null } else { Wanted::Plain });
+        options.security.username = name;
+    },
+);
+
+const PLAIN_PASSWORD: Store = Store::Password(
+    |options| options.security.password.text(),
+    |options, password| {
+        options.security.be_client(if password.text().is_empty() { Wanted::Null } else { Wanted::Plain });
+        options.security.password = password;
+    },
+);
+
+const CURVE_SERVERKEY: Store = Store::Key(
+    |options| &options.security.server_key,
+    |options, key| {
+        options.security.server_key = **key;
+        options.security.be_client(Wanted::Curve);
+    },
+);
+
+const ZAP_DOMAIN: Store = Store::Text(
+    |options| &options.security.zap_domain,
+    |options, domain| options.security.zap_domain = domain,
+);
+
+const ZAP_ENFORCE_DOMAIN: Store = Store::Int(
+    |options| i32::from(options.security.zap_enforce_domain),
+    |options, value| options.security.zap_enforce_domain = value != 0,
+);
+
+/// "X-name:value": a property of ours that peers are told (RFC 37, "Connection Metadata").
+fn metadata(options: &mut Options, value: &[u8]) -> Result<(), Error> {
+    let text = std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value)).map_err(|_| Error::Invalid)?;
+    let (name, value) = text.split_once(':').ok_or(Error::Invalid)?;
+    let name_is_ours = name.len() > 2 && name.starts_with("X-");
+    let fits = |bytes: &[u8]| pinnace_zmtp::metadata::encode(name, bytes, &mut Vec::new()).is_ok();
+    if !name_is_ours || value.is_empty() || !fits(value.as_bytes()) || options.metadata.len() >= METADATA_MAX
+    {
+        return Err(Error::Invalid);
+    }
+    options.metadata.retain(|(other, _)| other != name);
+    options.metadata.push((name.to_owned(), value.as_bytes().to_vec()));
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! The table against what libzmq 4.3 answers, and every row at both ends of its range.
 
 use super::access::spec;
+use super::security::Mechanism;
 use super::spec::Store;
 use super::*;
 use crate::error::Error;
@@ -31,8 +32,6 @@ const INTS: &[(i32, i32)] = &[
     (47, 0),
     (54, 0),
     (57, 0),
-    (62, 0),
-    (65, 0),
     (66, 30_000),
     (74, 0),
     (75, 0),
@@ -42,10 +41,19 @@ const INTS: &[(i32, i32)] = &[
     (80, 0),
     (84, 1500),
     (89, -1),
-    (90, 0),
-    (91, 0),
+    (93, 0),
+    (94, 0),
+    (96, 1),
+    (97, 0),
+    (101, 8192),
+    (102, 8192),
+    (109, 0),
+    (112, 0),
+    (113, 0),
 ];
-const TEXTS: &[i32] = &[45, 46, 55, 63, 64, 68, 92];
+const TEXTS: &[i32] = &[45, 46, 55, 68, 92, 99, 100];
+/// What libzmq has where it was built with other libraries: GSSAPI, VMCI, NORM.
+const ABSENT: &[i32] = &[62, 63, 64, 65, 85, 86, 87, 88, 90, 91, 117, 118, 119, 120, 121, 122, 123, 124];
 /// Stable options that can only be set.
 const WRITE_ONLY: &[i32] = &[6, 7, 33, 38, 40, 41, 51, 52, 53, 56, 58, 59, 60, 61, 69, 71, 72, 73, 78];
 
@@ -116,9 +124,18 @@ fn both_ends_of_each_range_are_taken_and_what_is_outside_is_not() {
 
 /// What is left of a value: switches know 0 and 1, the TTL whole deciseconds.
 fn stored(row: &OptionSpec, value: i32) -> i32 {
-    const COUNTED: &[&str] = &["ROUTER_MANDATORY", "XPUB_VERBOSE", "XPUB_VERBOSER", "XPUB_NODROP"];
-    const OTHERS: &[&str] =
-        &["PROBE_ROUTER", "REQ_CORRELATE", "REQ_RELAXED", "ROUTER_HANDOVER", "INVERT_MATCHING"];
+    const COUNTED: &[&str] =
+        &["XPUB_VERBOSE", "XPUB_VERBOSER", "XPUB_NODROP", "XPUB_MANUAL", "XPUB_MANUAL_LAST_VALUE"];
+    const OTHERS: &[&str] = &[
+        "ROUTER_MANDATORY",
+        "ROUTER_RAW",
+        "ROUTER_HANDOVER",
+        "PROBE_ROUTER",
+        "REQ_CORRELATE",
+        "REQ_RELAXED",
+        "INVERT_MATCHING",
+        "ONLY_FIRST_SUBSCRIBE",
+    ];
     match row.name {
         "HEARTBEAT_TTL" => value / 100 * 100,
         name if COUNTED.contains(&name) || OTHERS.contains(&name) => i32::from(value != 0),
@@ -128,7 +145,7 @@ fn stored(row: &OptionSpec, value: i32) -> i32 {
 
 #[test]
 fn wrong_lengths_are_refused() {
-    for row in TABLE.iter().filter(|row| !matches!(row.store, Store::Nowhere | Store::Socket(_))) {
+    for row in TABLE.iter().filter(|row| !matches!(row.store, Store::Absent | Store::Socket(_))) {
         let bad: &[usize] = match row.kind {
             Kind::Int { .. } => &[0, 1, 3, 5, 8],
             Kind::Int64 { .. } | Kind::Bits { .. } => &[0, 4, 7, 9],
@@ -192,20 +209,78 @@ fn what_the_socket_has_to_do_is_said() {
 }
 
 #[test]
-fn what_is_not_built_takes_its_default_alone() {
-    let (mut options, one) = (Options::default(), 1i32.to_ne_bytes());
-    for number in [41, 44, 47, 54, 62, 65, 71, 90] {
-        assert_eq!(set(&mut options, number, &0i32.to_ne_bytes()), Ok(Effect::Stored), "option {number}");
-        assert_eq!(set(&mut options, number, &one), Err(Error::NotSupported), "option {number}");
+fn what_is_absent_is_unknown() {
+    for &number in ABSENT {
+        assert_eq!(set(&mut Options::default(), number, &[0; 4]), Err(Error::Invalid), "option {number}");
+        assert_eq!(get(&Options::default(), number, &mut [0; 64]), Err(Error::Invalid), "option {number}");
     }
-    for number in [38, 45, 46, 55, 58, 63, 68, 72] {
-        assert_eq!(set(&mut options, number, b""), Ok(Effect::Stored), "option {number}");
-        assert_eq!(set(&mut options, number, b"abcd"), Err(Error::NotSupported), "option {number}");
+    let absent = TABLE.iter().filter(|row| matches!(row.store, Store::Absent)).map(|row| row.number);
+    assert!(absent.eq(ABSENT.iter().copied()));
+}
+
+#[test]
+fn the_mechanism_is_that_of_the_option_set_last() {
+    let (one, zero, key) = (1i32.to_ne_bytes(), 0i32.to_ne_bytes(), [7; 32]);
+    let steps: &[(i32, &[u8], Mechanism, bool)] = &[
+        (44, &one, Mechanism::Plain, true),
+        (44, &zero, Mechanism::Null, false),
+        (45, b"name", Mechanism::Plain, false),
+        (46, b"s3cret", Mechanism::Plain, false),
+        (45, b"", Mechanism::Null, false),
+        (47, &one, Mechanism::Curve, true),
+        (48, &key, Mechanism::Curve, true),
+        (49, &key, Mechanism::Curve, true),
+        (50, &key, Mechanism::Curve, false),
+        (44, &one, Mechanism::Plain, true),
+    ];
+    let mut options = Options::default();
+    for (number, value, mechanism, as_server) in steps {
+        assert_eq!(set(&mut options, *number, value), Ok(Effect::Stored), "option {number}");
+        let now = (options.security.mechanism, options.security.as_server);
+        assert_eq!(now, (*mechanism, *as_server), "option {number}");
     }
-    for number in (48..=50).chain(85..=88).chain(93..=124) {
-        assert_eq!(set(&mut options, number, &[1; 32]), Err(Error::NotSupported), "option {number}");
-        assert_eq!(get(&options, number, &mut [0; 64]), Err(Error::NotSupported), "option {number}");
+    let shown = format!("{options:?}");
+    assert!(!shown.contains("s3cret") && !shown.contains("7, 7"), "secrets are not shown: {shown}");
+}
+
+#[test]
+fn keys_are_bytes_or_text() {
+    let text = b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\0";
+    let mut options = Options::default();
+    for number in 48..=50 {
+        assert_eq!(set(&mut options, number, text), Ok(Effect::Stored));
+        assert_eq!(set(&mut options, number, &text[..40]), Ok(Effect::Stored));
+        let (mut bytes, mut back) = ([0; 32], [0; 41]);
+        assert_eq!(get(&options, number, &mut bytes), Ok(Lookup::Value(32)));
+        assert_eq!(get(&options, number, &mut back), Ok(Lookup::Value(41)));
+        assert_eq!(&back, text);
+        assert_eq!(set(&mut options, number, &bytes), Ok(Effect::Stored));
+        for len in [0, 31, 33, 39, 40, 42] {
+            assert_eq!(get(&options, number, &mut vec![0; len]), Err(Error::Invalid), "{len} bytes");
+        }
+        let bad: [&[u8]; 5] = [b"", &[1; 31], &[1; 33], &[b','; 40], &[b'a'; 41]];
+        for value in bad {
+            assert_eq!(set(&mut options, number, value), Err(Error::Invalid), "{value:?}");
+        }
     }
+}
+
+#[test]
+fn properties_of_our_own_have_a_form() {
+    let mut options = Options::default();
+    for good in [&b"X-hello:world"[..], b"X-a:b:c\0", b"X-hello:again"] {
+        assert_eq!(set(&mut options, 95, good), Ok(Effect::Stored));
+    }
+    let kept: Vec<_> =
+        options.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    assert_eq!(kept, [("X-a", &b"b:c"[..]), ("X-hello", b"again")]);
+    for bad in [&b""[..], b"hello:world", b"X-:x", b"X-a", b"X-a:", b"X-a b:c", b"X-\xff:c"] {
+        assert_eq!(set(&mut options, 95, bad), Err(Error::Invalid), "{bad:?}");
+    }
+    for number in 0..40 {
+        let _ = set(&mut options, 95, format!("X-{number}:x").as_bytes());
+    }
+    assert_eq!(options.metadata.len(), 32);
 }
 
 #[test]
@@ -239,6 +314,7 @@ fn patterns_options_belong_to_their_types() {
 fn subscribers_do_not_linger() {
     assert_eq!(Options::new(SocketType::Sub).linger, Some(Duration::ZERO));
     assert_eq!(Options::new(SocketType::XSub).linger, Some(Duration::ZERO));
+    assert_eq!(Options::new(SocketType::Dish).linger, Some(Duration::ZERO));
     assert_eq!(Options::new(SocketType::Push).linger, None);
 }
 
@@ -246,29 +322,7 @@ fn subscribers_do_not_linger() {
 fn verboser_says_more_than_verbose() {
     let mut options = Options::default();
     set(&mut options, 78, &1i32.to_ne_bytes()).unwrap();
-    assert!(options.xpub_verbose && options.xpub_verboser);
+    assert!(options.xpub.verbose && options.xpub.verboser);
     set(&mut options, 40, &1i32.to_ne_bytes()).unwrap();
-    assert!(options.xpub_verbose && !options.xpub_verboser);
-}
-
-/// The page for users says what is not built, and nothing else.
-#[test]
-fn the_page_on_compatibility_is_true() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md"));
-    const FIRST_DRAFT: i32 = 93;
-    for row in TABLE.iter().filter(|row| row.number < FIRST_DRAFT) {
-        let kind = match row.store {
-            Store::Default => Some("its default alone"),
-            Store::Nowhere => Some("not at all"),
-            _ => None,
-        };
-        for claim in ["its default alone", "not at all"] {
-            let line = format!("| `ZMQ_{}` | {claim} |\n", row.name);
-            assert_eq!(page.contains(&line), kind == Some(claim), "{line}");
-        }
-    }
-    assert!(
-        TABLE.iter().filter(|row| row.number >= FIRST_DRAFT).all(|row| matches!(row.store, Store::Nowhere))
-    );
-    assert_eq!(TABLE.last().map(|row| row.number), Some(124));
+    assert!(options.xpub.verbose && !options.xpub.verboser);
 }

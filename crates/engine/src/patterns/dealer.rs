@@ -9,6 +9,7 @@ use pinnace_ring::Frame;
 use super::Pattern;
 use super::balance::Balance;
 use super::fair::Fair;
+use super::single::Source;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -18,6 +19,13 @@ pub(super) struct Dealer {
     balance: Balance,
     fair: Fair,
     probe: bool,
+}
+
+impl Source for Dealer {
+    #[inline(always)]
+    fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        self.fair.choose(pipes)
+    }
 }
 
 impl Pattern for Dealer {
@@ -33,7 +41,7 @@ impl Pattern for Dealer {
         self.balance.remove(id);
     }
 
-    fn removed(&mut self, id: PipeId) {
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
         self.balance.remove(id);
         self.fair.remove(id);
     }
@@ -59,7 +67,7 @@ impl Pattern for Dealer {
     }
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
-        self.fair.choose(pipes).is_some()
+        self.source(pipes).is_some()
     }
 
     fn configure(&mut self, options: &Options) {

@@ -1,7 +1,8 @@
 //! Fair queueing: messages come from the readable pipes in turn, each whole from one pipe.
 
-use pinnace_ring::{Frame, MORE};
+use pinnace_ring::{COMMAND, Frame, MORE};
 
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{PipeId, Pipes};
 
@@ -75,6 +76,28 @@ impl Fair {
         Ok((id, self.inside))
     }
 
+    /// As `choose`, where a message has one frame: what has more, or is none (a command), is dropped and counted.
+    #[inline(always)]
+    pub(super) fn choose_single(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        loop {
+            let id = self.choose(pipes)?;
+            if is_single(pipes, id) {
+                return Some(id);
+            }
+        }
+    }
+
+    /// Receives a message of one frame; returns the pipe it came from.
+    #[inline(always)]
+    pub(super) fn recv_single(
+        &mut self,
+        pipes: &mut Pipes,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Result<PipeId, Error> {
+        self.choose_single(pipes).ok_or(Error::WouldBlock)?;
+        self.recv(pipes, sink).map(|(id, _)| id)
+    }
+
     /// Drops the rest of the message that was begun.
     pub(crate) fn skip_rest(&mut self, pipes: &mut Pipes) {
         if !std::mem::take(&mut self.inside) {
@@ -85,4 +108,21 @@ impl Fair {
             self.next = (self.next + 1) % self.readable.len();
         }
     }
+}
+
+/// Whether the next message in a pipe has one frame; one that has not is dropped and counted.
+#[inline(always)]
+pub(super) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
+    let is_single = pipes.peek(id).is_none_or(|flags| flags & (MORE | COMMAND) == 0);
+    if !is_single {
+        drop_malformed(pipes, id);
+    }
+    is_single
+}
+
+/// Drops the next message in a pipe, or what is left of it, because it is not as the pattern wants it.
+#[cold]
+pub(super) fn drop_malformed(pipes: &mut Pipes, id: PipeId) {
+    pipes.skip_message(id);
+    pipes.count_drop(Some(id), Reason::Malformed, 1);
 }

@@ -1,7 +1,10 @@
 //! A frame that was taken out of its queue before anybody asked for it.
 
+use std::sync::Arc;
+
 use pinnace_ring::{Body, Frame, NoMemory};
 
+use crate::peer::About;
 use crate::pipe::Pipes;
 
 /// The frame. Its memory is used again for the next one.
@@ -10,6 +13,7 @@ pub(super) struct Kept {
     flags: u8,
     data: Vec<u8>,
     body: Option<Body>,
+    about: Option<Arc<About>>,
 }
 
 impl Kept {
@@ -44,9 +48,15 @@ impl Kept {
         Ok(())
     }
 
+    /// Whose frame it is.
+    pub(super) fn set_about(&mut self, about: Option<Arc<About>>) {
+        self.about = about;
+    }
+
     /// Hands it out; a body that `sink` leaves is let go by `pipes`.
     pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) {
         let flags = self.flags;
+        pipes.came_from_peer(self.about.take());
         if self.body.is_none() {
             return sink(Frame::Bytes { flags, data: &self.data });
         }

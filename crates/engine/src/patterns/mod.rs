@@ -10,18 +10,25 @@
 
 mod balance;
 mod dealer;
+mod dgram;
+mod dish;
 mod fair;
+mod intake;
 mod kept;
 mod names;
 mod news;
+mod numbers;
 mod pair;
 mod publish;
 mod pull;
 mod push;
+mod radio;
 mod radix;
 mod rep;
 mod req;
 mod router;
+mod server;
+mod single;
 mod spread;
 mod subscribe;
 mod subscriptions;
@@ -48,7 +55,7 @@ pub trait Pattern: Send {
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId);
 
     /// The pipe is gone.
-    fn removed(&mut self, id: PipeId);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId);
 
     /// Something came into a parked pipe.
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId);
@@ -73,11 +80,46 @@ pub trait Pattern: Send {
         Err(Error::Invalid)
     }
 
+    /// What the peer of a name is ready for (POLLIN, POLLOUT).
+    fn peer_state(&mut self, _pipes: &mut Pipes, _name: &[u8]) -> Result<i16, Error> {
+        Err(Error::NotSupported)
+    }
+
+    /// Joins a group (`on`), or leaves it: zmq_join(3).
+    fn join(&mut self, _pipes: &mut Pipes, _group: &[u8], _on: bool) -> Result<(), Error> {
+        Err(Error::NotSupported)
+    }
+
+    /// The number of a pipe's peer; 0 where the pattern has none.
+    fn routing_id(&self, _id: PipeId) -> u32 {
+        0
+    }
+
+    /// The pipe of the peer with this number.
+    fn find_peer(&self, _routing_id: u32) -> Result<PipeId, Error> {
+        Err(Error::NotSupported)
+    }
+
     /// Options that change how a pattern behaves were set.
     fn configure(&mut self, _options: &Options) {}
 
-    /// How many messages it dropped because the rules of the pattern say so.
-    fn dropped(&self) -> u64 {
+    /// The last of the names that were made up for its peers (STREAM).
+    fn generated_id(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Messages that it took out of a pipe and nobody has received.
+    fn unread(&self) -> u64 {
+        0
+    }
+
+    /// How many peers get messages that begin with `topic`, or of that group.
+    fn subscribers(&mut self, _pipes: &mut Pipes, _topic: &[u8]) -> usize {
+        0
+    }
+
+    /// How many topics its peers have subscribed to, or it has.
+    fn topics(&self) -> usize {
         0
     }
 }
@@ -90,12 +132,20 @@ pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
         SocketType::Sub => Box::new(subscribe::Subscribe::for_sub()),
         SocketType::Req => Box::<req::Req>::default(),
         SocketType::Rep => Box::<rep::Rep>::default(),
+        SocketType::Dgram => Box::<dgram::Dgram>::default(),
         SocketType::Dealer => Box::<dealer::Dealer>::default(),
         SocketType::Router => Box::<router::Router>::default(),
         SocketType::Pull => Box::<pull::Pull>::default(),
         SocketType::Push => Box::<push::Push>::default(),
         SocketType::XPub => Box::new(publish::Publish::for_xpub()),
+        SocketType::Stream => Box::new(router::Router::for_stream()),
         SocketType::XSub => Box::new(subscribe::Subscribe::for_xsub()),
-        _ => return None,
+        SocketType::Server | SocketType::Peer => Box::<server::Server>::default(),
+        SocketType::Client => Box::<single::Single<dealer::Dealer>>::default(),
+        SocketType::Radio => Box::<radio::Radio>::default(),
+        SocketType::Dish => Box::<dish::Dish>::default(),
+        SocketType::Gather => Box::<single::Single<pull::Pull>>::default(),
+        SocketType::Scatter => Box::<single::Single<push::Push>>::default(),
+        SocketType::Channel => Box::<single::Single<pair::Pair>>::default(),
     })
 }

@@ -46,12 +46,14 @@ pub(super) struct Names {
     /// The pipe received from last: most likely, the next that is sent to.
     pub(super) recent: Option<PipeId>,
     next: u32,
+    /// The name made up last.
+    pub(super) made: Option<Arc<[u8]>>,
 }
 
 impl Default for Names {
     fn default() -> Names {
         let next = RandomState::new().hash_one(0) as u32;
-        Names { pipes: HashMap::new(), slots: Vec::new(), recent: None, next }
+        Names { pipes: HashMap::new(), slots: Vec::new(), recent: None, next, made: None }
     }
 }
 
@@ -92,6 +94,11 @@ impl Names {
         self.slot(id).is_some_and(|slot| slot.origin == Origin::Given)
     }
 
+    /// Whether its name was made up here.
+    pub(super) fn is_made(&self, id: PipeId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.origin == Origin::Made)
+    }
+
     /// The name of a pipe, whether or not it leads to it.
     #[inline(always)]
     pub(super) fn name(&self, id: PipeId) -> &[u8] {
@@ -119,7 +126,9 @@ impl Names {
             self.next = self.next.wrapping_add(1);
             let name = [0, a, b, c, d];
             if !self.pipes.contains_key(&name[..]) {
-                return Arc::from(&name[..]);
+                let name: Arc<[u8]> = Arc::from(&name[..]);
+                self.made = Some(name.clone());
+                return name;
             }
         }
     }

@@ -10,6 +10,8 @@ use pinnace_ring::{Frame, MORE};
 use super::Pattern;
 use super::balance::Balance;
 use super::push::discard;
+use super::single::Source;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -24,7 +26,6 @@ pub(super) struct Pair {
     refused: Vec<PipeId>,
     /// Sends into `current`, and drops the rest of a message whose pipe has ended.
     sender: Balance,
-    dropped: u64,
 }
 
 impl Pair {
@@ -43,9 +44,10 @@ impl Pair {
             self.admit(next);
         }
     }
+}
 
-    /// The pipe that the next frame comes from. Messages are whole in their pipes, so that one that is begun
-    /// stays first.
+impl Source for Pair {
+    /// Messages are whole in their pipes, so that one that is begun stays first.
     #[inline(always)]
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         while let Some(&id) = self.old.first() {
@@ -66,7 +68,7 @@ impl Pattern for Pair {
             self.admit(id);
         } else {
             self.refused.push(id);
-            self.dropped += discard(pipes, id);
+            discard(pipes, id, Reason::Unwanted);
         }
     }
 
@@ -78,7 +80,7 @@ impl Pattern for Pair {
         self.refused.retain(|&other| other != id);
     }
 
-    fn removed(&mut self, id: PipeId) {
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
         if self.current == Some(id) {
             self.give_up(id);
         }
@@ -90,7 +92,7 @@ impl Pattern for Pair {
         if self.current == Some(id) {
             self.readable = true;
         } else if !self.old.contains(&id) {
-            self.dropped += discard(pipes, id);
+            discard(pipes, id, Reason::Unwanted);
         }
     }
 
@@ -120,9 +122,5 @@ impl Pattern for Pair {
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         self.source(pipes).is_some()
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped
     }
 }

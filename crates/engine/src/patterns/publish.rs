@@ -8,22 +8,31 @@
 //! the application receives; those of a peer whose connection is lost stay until its pipe ends, so that it
 //! misses nothing if it comes back. An XPUB's application receives each topic that is new over all peers as
 //! `1 topic`, and each that nobody wants any more as `0 topic` (ZMQ_XPUB_VERBOSE: every subscription;
-//! ZMQ_XPUB_VERBOSER: every end of one too), and other messages as they are.
+//! ZMQ_XPUB_VERBOSER: every end of one too), and other messages as they are. With ZMQ_XPUB_MANUAL it is told of
+//! all, nothing takes effect by itself, and what it sets by ZMQ_SUBSCRIBE and ZMQ_UNSUBSCRIBE is for the peer
+//! whose subscription it received last.
 
-use pinnace_ring::{COMMAND, Frame, MORE};
-use pinnace_zmtp::{Version, command, command::Command, subscription};
+use std::time::{Duration, Instant};
+
+use pinnace_ring::Frame;
+use pinnace_zmtp::Version;
 
 use super::Pattern;
 use super::fair::Fair;
-use super::news::News;
+use super::intake::Intake;
 use super::spread::Spread;
-use super::subscriptions::{Added, Removed, Subscriptions};
+use super::subscriptions::Added;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 /// The most frames that are read from the peers in one call.
 const DRAIN_MAX: usize = 10_000;
+
+/// How often the connections are read for messages that nobody wants, and for how many of them that is done.
+const LOOK_GAP: Duration = Duration::from_micros(50);
+const LOOK_MAX: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Publish {
@@ -34,8 +43,17 @@ pub(super) struct Publish {
     spread: Spread,
     /// Frames of a message are still to be sent.
     inside: bool,
+    /// When the connections were read for a message that nobody wanted.
+    looked: Option<Instant>,
     nodrop: bool,
     invert: bool,
+    /// What the application sends next goes to the peer of the last subscription alone
+    /// (ZMQ_XPUB_MANUAL_LAST_VALUE).
+    last_value: bool,
+    /// Sent to each new peer; empty: nothing.
+    welcome: Vec<u8>,
+    /// The pipe whose subscription was received last (ZMQ_XPUB_MANUAL).
+    last: Option<PipeId>,
 }
 
 impl Publish {
@@ -44,8 +62,7 @@ impl Publish {
     }
 
     pub(super) fn for_xpub() -> Publish {
-        let intake = Intake { has_reader: true, ..Intake::default() };
-        Publish { intake, ..Publish::default() }
+        Publish { intake: Intake::for_reader(), ..Publish::default() }
     }
 
     /// Reads what has come in, until there is nothing or the application has to receive first.
@@ -53,21 +70,53 @@ impl Publish {
         let mut frames = 0;
         while let Some(id) = self.fair.choose(pipes) {
             let first = !self.fair.is_inside();
-            if first && (frames >= DRAIN_MAX || self.intake.news.is_full()) {
+            if first && (frames >= DRAIN_MAX || self.intake.is_full()) {
                 return;
             }
             let intake = &mut self.intake;
             let _ = self.fair.recv(pipes, &mut |frame| intake.take(id, first, frame));
+            if intake.take_command() && first {
+                pipes.was_command(id);
+            }
+            if intake.has_dropped() {
+                intake.count_drops(pipes, id);
+            }
             frames += 1;
         }
+    }
+
+    /// Before a message goes to nobody: whoever has just subscribed may wait for the I/O thread to read that. A
+    /// caller that forwards what it has read itself from another connection, sent later, must not be ahead of it.
+    #[cold]
+    fn look(&mut self, pipes: &mut Pipes) {
+        let now = Instant::now();
+        let lately = self.looked.is_some_and(|before| now.duration_since(before) < LOOK_GAP);
+        if lately || self.pipes.len() > LOOK_MAX {
+            return;
+        }
+        self.looked = Some(now);
+        for &id in &self.pipes {
+            if pipes.read_ahead(id) {
+                self.fair.add(id);
+            }
+        }
+        self.drain(pipes);
     }
 
     /// Settles where a message goes that begins with this frame.
     #[inline(always)]
     fn begin(&mut self, pipes: &mut Pipes, frame: &[u8]) -> Result<(), Error> {
         self.drain(pipes);
+        self.intake.subscriptions.find(frame, self.spread.targets());
+        if self.spread.targets().is_empty() && !self.pipes.is_empty() {
+            self.look(pipes);
+            self.intake.subscriptions.find(frame, self.spread.targets());
+        }
         let targets = self.spread.targets();
-        self.intake.subscriptions.find(frame, targets);
+        let last = self.last.filter(|_| self.last_value);
+        if let Some(last) = last {
+            targets.retain(|&id| id == last);
+        }
         if self.invert {
             self.intake.subscriptions.invert(&self.pipes, targets);
         }
@@ -75,22 +124,43 @@ impl Publish {
             self.spread.targets().clear();
             return Err(Error::WouldBlock);
         }
+        if last.is_some() {
+            self.last = None;
+        }
         self.spread.leave_out_full(pipes);
         Ok(())
+    }
+
+    /// Greets a new peer (ZMQ_XPUB_WELCOME_MSG).
+    fn greet(&self, pipes: &mut Pipes, id: PipeId) {
+        if self.welcome.is_empty() {
+            return;
+        }
+        match pipes.push(id, &Outgoing::Bytes(&self.welcome), false) {
+            Ok(()) => pipes.commit(id),
+            Err(_) => pipes.count_drop(Some(id), Reason::NoMemory, 1),
+        }
+    }
+
+    /// Forgets what a pipe has subscribed to.
+    fn forget(&mut self, id: PipeId) {
+        self.last = self.last.filter(|&last| last != id);
+        self.intake.forget(id);
     }
 }
 
 impl Pattern for Publish {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.pipes.push(id);
-        self.intake.subscriptions.add_pipe(id);
+        self.intake.add_pipe(id);
         self.fair.add(id);
+        self.greet(pipes, id);
         self.drain(pipes);
     }
 
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if pipes.get(id).is_some_and(|pipe| pipe.peer.version == Version::V1_0) {
-            self.intake.subscribe(id, b"");
+            self.intake.subscribe_to_all(id);
         }
     }
 
@@ -102,14 +172,14 @@ impl Pattern for Publish {
         self.spread.lose(pipes, id);
         self.pipes.retain(|&other| other != id);
         self.drain(pipes);
-        self.intake.forget(id);
+        self.forget(id);
     }
 
-    fn removed(&mut self, id: PipeId) {
-        self.spread.forget(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.spread.forget(pipes, id);
         self.pipes.retain(|&other| other != id);
         self.fair.remove(id);
-        self.intake.forget(id);
+        self.forget(id);
     }
 
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -129,11 +199,15 @@ impl Pattern for Publish {
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        if !self.intake.has_reader {
+        if !self.intake.has_reader() {
             return Err(Error::NotSupported);
         }
         self.drain(pipes);
-        self.intake.news.hand(pipes, sink).ok_or(Error::WouldBlock)
+        let news = self.intake.hand(pipes, sink).ok_or(Error::WouldBlock)?;
+        if news.is_subscription {
+            self.last = news.from;
+        }
+        Ok(news.more)
     }
 
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
@@ -142,95 +216,41 @@ impl Pattern for Publish {
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         self.drain(pipes);
-        !self.intake.news.is_empty()
+        self.intake.has_news()
+    }
+
+    /// The application of an XPUB decides (ZMQ_XPUB_MANUAL): for the peer whose subscription it received last.
+    fn subscribe(&mut self, _pipes: &mut Pipes, topic: &[u8], on: bool) -> Result<(), Error> {
+        if !self.intake.is_manual() {
+            return Err(Error::Invalid);
+        }
+        let Some(id) = self.last else { return Ok(()) };
+        if !on {
+            self.intake.subscriptions.remove(id, topic);
+            return Ok(());
+        }
+        match self.intake.subscriptions.add(id, topic) {
+            Added::Refused => Err(Error::NoMemory),
+            _ => Ok(()),
+        }
+    }
+
+    fn subscribers(&mut self, pipes: &mut Pipes, topic: &[u8]) -> usize {
+        self.drain(pipes);
+        let mut found = Vec::new();
+        self.intake.subscriptions.find(topic, &mut found);
+        found.len()
     }
 
     fn configure(&mut self, options: &Options) {
-        self.nodrop = options.xpub_nodrop;
+        self.nodrop = options.xpub.nodrop;
         self.invert = options.invert_matching;
-        self.intake.verbose = options.xpub_verbose || options.xpub_verboser;
-        self.intake.verboser = options.xpub_verboser;
+        self.last_value = options.xpub.manual_last_value;
+        self.welcome.clone_from(&options.xpub.welcome_msg);
+        self.intake.configure(options);
     }
 
-    fn dropped(&self) -> u64 {
-        self.spread.dropped + self.intake.dropped + self.intake.news.dropped
-    }
-}
-
-/// What becomes of what the peers send.
-#[derive(Default)]
-struct Intake {
-    subscriptions: Subscriptions,
-    news: News,
-    /// An application receives what is new.
-    has_reader: bool,
-    verbose: bool,
-    verboser: bool,
-    /// The message being read began with a subscription: its further frames may be some too.
-    subscribing: bool,
-    /// What was not wanted, or beyond a limit.
-    dropped: u64,
-}
-
-impl Intake {
-    fn take(&mut self, id: PipeId, first: bool, frame: Frame<'_>) {
-        let change = read_subscription(&frame);
-        if first {
-            self.subscribing = change.is_some();
-        }
-        match change {
-            Some((true, topic)) if self.subscribing => self.subscribe(id, topic),
-            Some((false, topic)) if self.subscribing => self.unsubscribe(id, topic),
-            _ if frame.flags() & COMMAND != 0 => {}
-            _ if self.has_reader => {
-                let flags = if self.subscribing { 0 } else { frame.flags() & MORE };
-                self.news.pass(flags, frame);
-            }
-            _ => self.dropped += u64::from(first),
-        }
-    }
-
-    fn subscribe(&mut self, id: PipeId, topic: &[u8]) {
-        let is_news = match self.subscriptions.add(id, topic) {
-            Added::First => true,
-            Added::Another | Added::Known => self.verbose,
-            Added::Refused => {
-                self.dropped += 1;
-                false
-            }
-        };
-        if is_news && self.has_reader {
-            self.news.tell(true, topic);
-        }
-    }
-
-    fn unsubscribe(&mut self, id: PipeId, topic: &[u8]) {
-        let is_last = self.subscriptions.remove(id, topic) == Removed::Last;
-        if (is_last || self.verboser) && self.has_reader {
-            self.news.tell(false, topic);
-        }
-    }
-
-    /// Forgets a pipe's subscriptions.
-    fn forget(&mut self, id: PipeId) {
-        let (news, verboser) = (&mut self.news, self.verboser);
-        let mut tell = |topic: &[u8], last: bool| {
-            if last || verboser {
-                news.tell(false, topic);
-            }
-        };
-        self.subscriptions.remove_pipe(id, self.has_reader.then_some(&mut tell));
-    }
-}
-
-/// Whether a frame subscribes or unsubscribes, in either form, and to what.
-fn read_subscription<'a>(frame: &'a Frame<'_>) -> Option<(bool, &'a [u8])> {
-    if frame.flags() & COMMAND == 0 {
-        return subscription::from_message(frame.data());
-    }
-    match command::parse(frame.data()).ok()? {
-        Command::Subscribe(topic) => Some((true, topic)),
-        Command::Cancel(topic) => Some((false, topic)),
-        _ => None,
+    fn topics(&self) -> usize {
+        self.intake.subscriptions.topics()
     }
 }

@@ -4,12 +4,22 @@ use pinnace_ring::Frame;
 
 use super::Pattern;
 use super::fair::Fair;
+use super::single::Source;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
 pub(super) struct Pull {
     fair: Fair,
+}
+
+impl Source for Pull {
+    const SENDS: bool = false;
+
+    #[inline(always)]
+    fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+        self.fair.choose(pipes)
+    }
 }
 
 impl Pattern for Pull {
@@ -19,7 +29,7 @@ impl Pattern for Pull {
 
     fn ended(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
 
-    fn removed(&mut self, id: PipeId) {
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
         self.fair.remove(id);
     }
 
@@ -42,6 +52,6 @@ impl Pattern for Pull {
     }
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
-        self.fair.choose(pipes).is_some()
+        self.source(pipes).is_some()
     }
 }

@@ -4,31 +4,38 @@ use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::balance::Balance;
+use super::single::Source;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
 pub(super) struct Push {
     balance: Balance,
-    dropped: u64,
+}
+
+impl Source for Push {
+    fn source(&mut self, _pipes: &mut Pipes) -> Option<PipeId> {
+        None
+    }
 }
 
 impl Pattern for Push {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.balance.add(id);
-        self.dropped += discard(pipes, id);
+        discard(pipes, id, Reason::Unwanted);
     }
 
     fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
         self.balance.remove(id);
     }
 
-    fn removed(&mut self, id: PipeId) {
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
         self.balance.remove(id);
     }
 
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
-        self.dropped += discard(pipes, id);
+        discard(pipes, id, Reason::Unwanted);
     }
 
     fn writable(&mut self, _pipes: &mut Pipes, id: PipeId) {
@@ -50,17 +57,13 @@ impl Pattern for Push {
     fn can_recv(&mut self, _pipes: &mut Pipes) -> bool {
         false
     }
-
-    fn dropped(&self) -> u64 {
-        self.dropped
-    }
 }
 
-/// Drops what a peer sends to a socket that does not want it; returns how many messages that were.
-pub(super) fn discard(pipes: &mut Pipes, id: PipeId) -> u64 {
+/// Drops what a peer sends to a socket that does not want it.
+pub(super) fn discard(pipes: &mut Pipes, id: PipeId, reason: Reason) {
     let mut messages = 0;
     while !pipes.park(id) {
         messages += u64::from(pipes.pop(id, |frame| frame.flags() & MORE == 0) == Some(true));
     }
-    messages
+    pipes.count_drop(Some(id), reason, messages);
 }

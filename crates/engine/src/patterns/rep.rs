@@ -9,6 +9,7 @@ use pinnace_ring::{Frame, NoMemory};
 
 use super::Pattern;
 use super::fair::Fair;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -33,7 +34,6 @@ pub(super) struct Rep {
     /// Where the reply goes; None: nowhere.
     asker: Option<PipeId>,
     way_back: WayBack,
-    dropped: u64,
 }
 
 impl Rep {
@@ -46,7 +46,7 @@ impl Rep {
                 return true;
             }
             self.fair.skip_rest(pipes);
-            self.dropped += 1;
+            pipes.count_drop(Some(id), Reason::Malformed, 1);
         }
         false
     }
@@ -73,9 +73,13 @@ impl Rep {
 
     /// Sends what stands before the reply's own frames.
     fn begin(&mut self, pipes: &mut Pipes) -> Result<(), NoMemory> {
-        self.asker = self.asker.filter(|&id| pipes.has_room(id));
+        let full = self.asker.filter(|&id| !pipes.has_room(id));
+        self.asker = self.asker.filter(|_| full.is_none());
         match self.asker {
-            None => self.dropped += 1,
+            None => {
+                let reason = if full.is_some() { Reason::Full } else { Reason::PeerLost };
+                pipes.count_drop(full, reason, 1);
+            }
             Some(id) => {
                 if let Err(error) = self.way_back.push(pipes, id) {
                     pipes.rollback(id);
@@ -87,13 +91,13 @@ impl Rep {
         Ok(())
     }
 
-    fn lose(&mut self, id: PipeId) {
+    fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.asker != Some(id) {
             return;
         }
         self.asker = None;
         if self.state == State::Sending {
-            self.dropped += 1;
+            pipes.count_drop(Some(id), Reason::PeerLost, 1);
         }
     }
 }
@@ -107,11 +111,11 @@ impl Pattern for Rep {
         if self.state == State::Sending && self.asker == Some(id) {
             pipes.rollback(id);
         }
-        self.lose(id);
+        self.lose(pipes, id);
     }
 
-    fn removed(&mut self, id: PipeId) {
-        self.lose(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.lose(pipes, id);
         self.fair.remove(id);
         if self.state == State::Reading && !self.fair.is_inside() {
             self.state = State::Idle;
@@ -167,10 +171,6 @@ impl Pattern for Rep {
             State::Reading => true,
             State::Answering | State::Sending => false,
         }
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped
     }
 }
 

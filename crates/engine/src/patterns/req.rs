@@ -16,6 +16,7 @@ use super::Pattern;
 use super::balance::Balance;
 use super::dealer::probe;
 use super::fair::Fair;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -47,7 +48,6 @@ pub(super) struct Req {
     correlate: bool,
     relaxed: bool,
     probe: bool,
-    dropped: u64,
 }
 
 impl Req {
@@ -92,7 +92,7 @@ impl Req {
     /// Drops the message of which a frame was read.
     fn drop_rest(&mut self, pipes: &mut Pipes) {
         self.fair.skip_rest(pipes);
-        self.dropped += 1;
+        pipes.count_drop(None, Reason::Malformed, 1);
     }
 
     /// Goes on to the reply's first own frame, past its envelope. False: there is no reply yet.
@@ -138,7 +138,7 @@ impl Pattern for Req {
         self.asked = self.asked.filter(|&asked| asked != id);
     }
 
-    fn removed(&mut self, id: PipeId) {
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
         self.balance.remove(id);
         self.asked = self.asked.filter(|&asked| asked != id);
         self.fair.remove(id);
@@ -204,9 +204,5 @@ impl Pattern for Req {
         self.correlate = options.req_correlate;
         self.relaxed = options.req_relaxed;
         self.probe = options.probe_router;
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped
     }
 }

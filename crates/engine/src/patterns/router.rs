@@ -8,6 +8,10 @@
 //! takes no more. With ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
 //! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the
 //! first is not any more.
+//!
+//! With ZMQ_ROUTER_RAW, and as a STREAM, its peers speak no ZMTP: a message to one is a frame of bytes, an empty one
+//! ends the connection, and what comes in are bytes as the network brought them. Names are made up here, as soon as
+//! there is a pipe, and stay through reconnects. A STREAM does not drop: what cannot be sent is an error.
 
 use pinnace_ring::{Frame, MORE};
 
@@ -16,9 +20,11 @@ use super::dealer::probe;
 use super::fair::Fair;
 use super::names::{Names, Standing};
 use super::push::discard;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::socket::{POLLIN, POLLOUT};
 
 /// The message that is being sent.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +46,20 @@ pub(super) struct Router {
     mandatory: bool,
     handover: bool,
     probe: bool,
-    dropped: u64,
+    raw: bool,
+    is_stream: bool,
 }
 
 impl Router {
+    pub(super) fn for_stream() -> Router {
+        Router { raw: true, is_stream: true, mandatory: true, ..Router::default() }
+    }
+
     /// Lets a pipe's name lead to it, and listens to it; or does not, where another has the name.
     fn admit(&mut self, pipes: &mut Pipes, id: PipeId) {
         if let Some(rival) = self.names.rival(id) {
-            if !self.handover {
+            // A name that was made up here is nobody's to announce.
+            if !self.handover || self.names.is_made(rival) {
                 return self.ignore(pipes, id);
             }
             self.ignore(pipes, rival);
@@ -61,24 +73,24 @@ impl Router {
         self.leave(pipes, id, Standing::Ignored);
         if self.reading != Some(id) {
             self.fair.remove(id);
-            self.dropped += discard(pipes, id);
+            discard(pipes, id, Reason::Duplicate);
         }
     }
 
     /// A pipe cannot be sent to any more.
     fn leave(&mut self, pipes: &mut Pipes, id: PipeId, standing: Standing) {
-        if self.lose(id) {
+        if self.lose(pipes, id) {
             pipes.rollback(id);
         }
         self.names.release(id, standing);
     }
 
     /// True: the message that is being sent goes nowhere now.
-    fn lose(&mut self, id: PipeId) -> bool {
+    fn lose(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
         let is_lost = self.sending == Sending::To(id);
         if is_lost {
             self.sending = Sending::Dropping;
-            self.dropped += 1;
+            pipes.count_drop(Some(id), Reason::PeerLost, 1);
         }
         is_lost
     }
@@ -95,10 +107,17 @@ impl Router {
             Some(id) if self.mandatory && pipes.want_room(id) => return Ok(Sending::To(id)),
             Some(_) if self.mandatory => return Err(Error::WouldBlock),
             None if self.mandatory => return Err(Error::Unreachable),
-            Some(_) | None => {}
+            Some(id) => pipes.count_drop(Some(id), Reason::Full, 1),
+            None => pipes.count_drop(None, Reason::Unroutable, 1),
         }
-        self.dropped += 1;
         Ok(Sending::Dropping)
+    }
+
+    /// Ends the connection of a raw peer: its pipe takes nothing more, and nobody listens to it.
+    fn hang_up(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.sending = Sending::Nothing;
+        pipes.hang_up(id);
+        self.ignore(pipes, id);
     }
 
     /// Receives the name of the pipe whose message comes next.
@@ -106,6 +125,7 @@ impl Router {
     fn recv_name(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         let id = self.fair.choose(pipes).ok_or(Error::WouldBlock)?;
         sink(Frame::Bytes { flags: MORE, data: self.names.name(id) });
+        pipes.came_from(id);
         self.reading = Some(id);
         self.names.recent = Some(id);
         Ok(true)
@@ -114,10 +134,15 @@ impl Router {
 
 impl Pattern for Router {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.probe {
+        if self.probe && !self.raw {
             probe(pipes, id);
         }
         let Some(pipe) = pipes.get(id) else { return };
+        if self.raw {
+            self.names.add(id, &pipe.peer.routing_id);
+            self.names.settle(id, &[]);
+            return self.admit(pipes, id);
+        }
         if pipe.up || pipe.peer.routing_id.is_empty() {
             return self.names.add(id, &[]);
         }
@@ -136,7 +161,7 @@ impl Pattern for Router {
     }
 
     fn down(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.names.standing(id) == Some(Standing::Named) && !self.names.is_given(id) {
+        if self.names.standing(id) == Some(Standing::Named) && !self.names.is_given(id) && !self.raw {
             self.leave(pipes, id, Standing::Away);
         }
     }
@@ -147,8 +172,8 @@ impl Pattern for Router {
         }
     }
 
-    fn removed(&mut self, id: PipeId) {
-        self.lose(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.lose(pipes, id);
         self.names.remove(id);
         self.fair.remove(id);
         self.reading = self.reading.filter(|&reading| reading != id);
@@ -156,7 +181,7 @@ impl Pattern for Router {
 
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.is_ignored(id) && self.reading != Some(id) {
-            self.dropped += discard(pipes, id);
+            discard(pipes, id, Reason::Duplicate);
         } else {
             self.fair.add(id);
         }
@@ -171,7 +196,17 @@ impl Pattern for Router {
                 return Ok(());
             }
             // A name and nothing else.
-            Sending::Nothing => self.dropped += 1,
+            Sending::Nothing => pipes.count_drop(None, Reason::Malformed, 1),
+            Sending::To(id) if self.raw => {
+                if frame.data().is_empty() {
+                    self.hang_up(pipes, id);
+                } else {
+                    pipes.push(id, frame, false)?;
+                    pipes.commit(id);
+                    self.sending = Sending::Nothing;
+                }
+                return Ok(());
+            }
             Sending::To(id) => {
                 pipes.push(id, frame, more)?;
                 if !more {
@@ -203,20 +238,28 @@ impl Pattern for Router {
     /// Always, as libzmq says; where messages must not be dropped, when any peer takes one.
     fn can_send(&mut self, pipes: &mut Pipes) -> bool {
         let begun = self.sending != Sending::Nothing;
-        begun || !self.mandatory || self.names.pipes().any(|id| pipes.want_room(id))
+        begun || !self.mandatory || self.is_stream || self.names.pipes().any(|id| pipes.want_room(id))
     }
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         self.reading.is_some() || self.fair.choose(pipes).is_some()
     }
 
-    fn configure(&mut self, options: &Options) {
-        self.mandatory = options.router_mandatory;
-        self.handover = options.router_handover;
-        self.probe = options.probe_router;
+    fn generated_id(&self) -> Option<&[u8]> {
+        self.names.made.as_deref().filter(|_| self.is_stream)
     }
 
-    fn dropped(&self) -> u64 {
-        self.dropped
+    fn peer_state(&mut self, pipes: &mut Pipes, name: &[u8]) -> Result<i16, Error> {
+        let id = self.names.find(name).ok_or(Error::Unreachable)?;
+        let readable = if pipes.peek(id).is_some() { POLLIN } else { 0 };
+        let writable = if pipes.has_room(id) { POLLOUT } else { 0 };
+        Ok(readable | writable)
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.mandatory = options.router_mandatory || self.is_stream;
+        self.raw = options.router_raw || self.is_stream;
+        self.handover = options.router_handover;
+        self.probe = options.probe_router;
     }
 }

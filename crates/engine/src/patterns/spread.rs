@@ -4,6 +4,7 @@
 //! before the last frame, misses the message; that is counted, and the others do not notice. Large frames are
 //! shared, not copied for each pipe.
 
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -11,7 +12,6 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 pub(super) struct Spread {
     /// Where the message being sent goes.
     targets: Vec<PipeId>,
-    pub(super) dropped: u64,
 }
 
 impl Spread {
@@ -24,9 +24,13 @@ impl Spread {
     /// Leaves out the pipes that take no more.
     #[inline(always)]
     pub(super) fn leave_out_full(&mut self, pipes: &mut Pipes) {
-        let before = self.targets.len();
-        self.targets.retain(|&id| pipes.has_room(id));
-        self.dropped += (before - self.targets.len()) as u64;
+        self.targets.retain(|&id| {
+            let has_room = pipes.has_room(id);
+            if !has_room {
+                pipes.count_drop(Some(id), Reason::Full, 1);
+            }
+            has_room
+        });
     }
 
     /// Whether all of them take the message; the first that does not will tell when it does.
@@ -45,12 +49,11 @@ impl Spread {
         if self.targets.len() > 1 {
             frame.share()?;
         }
-        let dropped = &mut self.dropped;
         self.targets.retain(|&id| {
             let pushed = pipes.push(id, frame, more).is_ok();
             if !pushed {
                 pipes.rollback(id);
-                *dropped += 1;
+                pipes.count_drop(Some(id), Reason::NoMemory, 1);
             } else if !more {
                 pipes.commit(id);
             }
@@ -64,16 +67,16 @@ impl Spread {
 
     /// A pipe is lost; what it got of the message is taken back.
     pub(super) fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.forget(id) {
+        if self.forget(pipes, id) {
             pipes.rollback(id);
         }
     }
 
     /// A pipe is gone. True: it misses a message by that.
-    pub(super) fn forget(&mut self, id: PipeId) -> bool {
+    pub(super) fn forget(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
         let Some(index) = self.targets.iter().position(|&other| other == id) else { return false };
         self.targets.swap_remove(index);
-        self.dropped += 1;
+        pipes.count_drop(Some(id), Reason::PeerLost, 1);
         true
     }
 }

@@ -8,7 +8,9 @@
 //! A SUB drops what matches none of its topics, whatever publishers send (ZMQ_INVERT_MATCHING: what does
 //! match), and sends nothing. An XSUB hands out everything. Its application subscribes by sending `1 topic`,
 //! and unsubscribes by `0 topic`; any other message goes to all publishers as it is, but to those that take
-//! no more.
+//! no more. A frame is a subscription by what it begins with, whichever frame of its message it is; with
+//! ZMQ_ONLY_FIRST_SUBSCRIBE that is asked of a message's first frame, and of the others only where that one is a
+//! subscription.
 
 use pinnace_ring::{Frame, MORE, NoMemory};
 use pinnace_zmtp::subscription;
@@ -18,6 +20,7 @@ use super::fair::Fair;
 use super::kept::Kept;
 use super::radix::{Radix, Value};
 use super::spread::Spread;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -46,6 +49,9 @@ enum Sending {
 pub(super) struct Subscribe {
     is_sub: bool,
     invert: bool,
+    only_first: bool,
+    /// Unsubscribing is told although others of our application want the topic still, or nobody did.
+    verbose_unsubscribe: bool,
     topics: Radix<Count>,
     /// The publishers that have been sent the topics, and are sent what changes.
     told: Vec<PipeId>,
@@ -58,7 +64,6 @@ pub(super) struct Subscribe {
     spread: Spread,
     /// The command that is being sent.
     command: Vec<u8>,
-    dropped: u64,
 }
 
 impl Subscribe {
@@ -71,7 +76,7 @@ impl Subscribe {
     }
 
     fn change(&mut self, pipes: &mut Pipes, topic: &[u8], on: bool) -> Result<(), Error> {
-        let is_sent = if on { self.add(topic)? } else { self.remove(topic) };
+        let is_sent = if on { self.add(topic)? } else { self.remove(topic) || self.verbose_unsubscribe };
         if !is_sent {
             return Ok(());
         }
@@ -122,7 +127,7 @@ impl Subscribe {
         loop {
             let mut passes = true;
             let (topics, is_sub, invert) = (&self.topics, self.is_sub, self.invert);
-            let (_, more) = self.fair.recv(pipes, &mut |frame| {
+            let (id, more) = self.fair.recv(pipes, &mut |frame| {
                 if is_sub {
                     passes = topics.prefixes(frame.data()).any(|count| count.0 > 0) != invert;
                 }
@@ -134,7 +139,7 @@ impl Subscribe {
                 return Ok(more);
             }
             self.fair.skip_rest(pipes);
-            self.dropped += 1;
+            pipes.count_drop(Some(id), Reason::Unwanted, 1);
         }
     }
 
@@ -150,11 +155,12 @@ impl Subscribe {
                 return false;
             }
             if result.is_ok() {
+                kept.set_about(pipes.about());
                 self.ahead = Some(kept);
                 return true;
             }
             self.fair.skip_rest(pipes);
-            self.dropped += 1;
+            pipes.count_drop(None, Reason::NoMemory, 1);
         }
     }
 
@@ -165,6 +171,16 @@ impl Subscribe {
         }
         self.start_spread(pipes);
         Sending::Message
+    }
+
+    /// A subscription inside a message travels with it; what it says holds for publishers that come later too.
+    fn note_subscription(&mut self, frame: &[u8]) -> Result<(), NoMemory> {
+        match subscription::from_message(frame) {
+            Some((true, topic)) if !self.only_first => _ = self.add(topic)?,
+            Some((false, topic)) if !self.only_first => _ = self.remove(topic),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn start_spread(&mut self, pipes: &mut Pipes) {
@@ -199,7 +215,7 @@ impl Pattern for Subscribe {
         }
         self.told.push(id);
         if self.send_topics(pipes, id).is_err() {
-            self.dropped += 1;
+            pipes.count_drop(Some(id), Reason::NoMemory, 1);
         }
     }
 
@@ -212,8 +228,8 @@ impl Pattern for Subscribe {
         self.down(pipes, id);
     }
 
-    fn removed(&mut self, id: PipeId) {
-        self.spread.forget(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.spread.forget(pipes, id);
         self.told.retain(|&other| other != id);
         let was_inside = self.fair.is_inside();
         self.fair.remove(id);
@@ -236,7 +252,10 @@ impl Pattern for Subscribe {
             self.sending = self.classify(pipes, frame.data());
         }
         match self.sending {
-            Sending::Message => self.spread.send(pipes, frame, more)?,
+            Sending::Message => {
+                self.note_subscription(frame.data())?;
+                self.spread.send(pipes, frame, more)?;
+            }
             _ => self.send_subscription(pipes, frame)?,
         }
         if !more {
@@ -275,12 +294,18 @@ impl Pattern for Subscribe {
         self.change(pipes, topic, on)
     }
 
-    fn configure(&mut self, options: &Options) {
-        self.invert = options.invert_matching;
+    fn unread(&self) -> u64 {
+        self.ahead.as_ref().is_some_and(|kept| kept.flags() & MORE == 0).into()
     }
 
-    fn dropped(&self) -> u64 {
-        self.dropped + self.spread.dropped
+    fn topics(&self) -> usize {
+        self.topics.nodes().count()
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.invert = options.invert_matching;
+        self.only_first = options.only_first_subscribe;
+        self.verbose_unsubscribe = options.xsub_verbose_unsubscribe;
     }
 }
 

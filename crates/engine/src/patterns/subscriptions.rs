@@ -128,6 +128,11 @@ impl Subscriptions {
         if last { Removed::Last } else { Removed::Left }
     }
 
+    /// How many topics there are.
+    pub(super) fn topics(&self) -> usize {
+        self.tree.nodes().count()
+    }
+
     /// The pipes that want a message which begins with these bytes, each once.
     #[inline(always)]
     pub(super) fn find(&mut self, bytes: &[u8], into: &mut Vec<PipeId>) {
@@ -142,6 +147,15 @@ impl Subscriptions {
             into.extend(set.iter().filter(|&&id| self.seen.note(id)));
             let Some(next) = sets.next() else { return };
             set = next;
+        }
+    }
+
+    /// The pipes that have just this topic.
+    #[inline(always)]
+    pub(super) fn find_exact(&self, topic: &[u8], into: &mut Vec<PipeId>) {
+        into.clear();
+        if let Some(node) = self.tree.find(topic) {
+            into.extend_from_slice(self.tree.value(node).as_slice());
         }
     }
 }

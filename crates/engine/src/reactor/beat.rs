@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_zmtp::{Version, command};
+use pinnace_zmtp::command;
 
 use super::{Entry, Reactor};
 use crate::hub::Hub;
@@ -33,7 +33,7 @@ pub(super) struct Beat {
 impl Reactor {
     /// Begins the heartbeats of a new connection, where they are asked for.
     pub(super) fn beat(&mut self, link: &Arc<Link>, options: &Options) {
-        if options.heartbeat_ivl.is_zero() || !speaks_heartbeats(link) {
+        if options.heartbeat_ivl.is_zero() || !link.speaks_heartbeats {
             return;
         }
         let interval = options.heartbeat_ivl;
@@ -73,10 +73,6 @@ impl Reactor {
     }
 }
 
-fn speaks_heartbeats(link: &Link) -> bool {
-    link.config.version >= Version::V3_0
-}
-
 impl Beat {
     /// Does what is due. False: the peer is lost.
     fn keeps(&mut self, now: Instant) -> bool {
@@ -106,6 +102,7 @@ impl Beat {
                 self.pinged_at = Instant::now();
                 self.answer_by = Some(now + self.timeout);
             }
+            self.link.pinged();
             self.link.send_control(&ping);
         }
         true

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connecter::State;
+use super::connecter::{State, Stop};
 use super::{Entry, Reactor};
+use crate::drops::Reason;
+use crate::ends::FarEnds;
 use crate::hub::{Hub, Mail};
 use crate::link::Link;
-use crate::monitor::{self, Event};
+use crate::monitor::{self, At, Event};
 
 /// How often a closing socket is looked at: at first, and at most.
 const LOOK_MIN: Duration = Duration::from_micros(200);
@@ -40,15 +42,20 @@ impl Reactor {
     }
 
     /// An endpoint was unbound or disconnected.
-    pub(super) fn end(&mut self, token: u64, linger: Option<Duration>) {
-        let hub = match self.entries.get(&token) {
-            Some(Entry::Listener(listener)) => listener.owner.hub.clone(),
-            Some(Entry::Connecter(connecter)) => connecter.owner.hub.clone(),
-            _ => return,
-        };
+    pub(super) fn end(&mut self, hub: Arc<Hub>, token: u64, linger: Option<Duration>) {
         let links = hub.all_links().into_iter().filter(|link| link.config.origin == token).collect();
-        let connecters = self.drop_entries(|_, origin| origin == token);
+        let mut connecters = self.drop_entries(|_, origin| origin == token);
+        let stops =
+            |entry: &Entry| matches!(entry, Entry::Connecter(one) if one.stops_after(Stop::AfterDisconnect));
+        if self.entries.get(&token).is_some_and(stops) {
+            connecters.drain(..).for_each(|token| self.give_up(token));
+        }
         self.start_closing(hub, links, connecters, linger, None);
+    }
+
+    /// A peer was told to go: what the kernel takes of what was accepted for it is sent.
+    pub(super) fn end_link(&mut self, link: Arc<Link>) {
+        self.start_closing(link.hub.clone(), vec![link], Vec::new(), Some(Duration::ZERO), None);
     }
 
     /// Drops listeners, handshakes and idle connecters that match; returns the connecters that still have
@@ -66,7 +73,7 @@ impl Reactor {
                             &listener.owner.hub,
                             Event::Closed,
                             &*listener.bound,
-                            &listener.bound.endpoint,
+                            At::Bound(&listener.bound.endpoint),
                         );
                     }
                     !ends
@@ -78,8 +85,8 @@ impl Reactor {
                         busy.push(token);
                         return true;
                     }
-                    if ends && let Some(ends) = connecter.ends.take() {
-                        connecter.owner.hub.post(Mail::Ended(ends.id));
+                    if ends {
+                        connecter.end_pipe();
                     }
                     !ends
                 }
@@ -92,7 +99,7 @@ impl Reactor {
         busy
     }
 
-    fn start_closing(
+    pub(super) fn start_closing(
         &mut self,
         hub: Arc<Hub>,
         links: Vec<Arc<Link>>,
@@ -122,9 +129,14 @@ impl Reactor {
             if done || late || (graceless && link.is_shut()) {
                 if closing.hub.remove_link(link) {
                     link.leave_poll_set();
-                    let endpoint = &link.config.endpoint;
-                    monitor::emit(&closing.hub, Event::Disconnected, link.descriptor, endpoint);
-                    drop(link.dismantle());
+                    // A socket's own end is not an event of its connections.
+                    if closing.done.is_none() {
+                        let at = At::Between(&link.config.ends);
+                        monitor::emit(&closing.hub, Event::Disconnected, link.descriptor, at);
+                    }
+                    if let Some(ends) = link.dismantle() {
+                        bury(&closing.hub, link.config.keeps_subscriptions, ends, Reason::Expired);
+                    }
                     closing.hub.post(Mail::Ended(link.pipe));
                 }
                 return false;
@@ -164,12 +176,10 @@ impl Reactor {
     }
 
     /// A connecter ends; if its pipe has no connection, the pipe does too.
-    fn give_up(&mut self, token: u64) {
+    pub(super) fn give_up(&mut self, token: u64) {
         self.timers.clear(token);
-        if let Some(Entry::Connecter(mut connecter)) = self.entries.remove(&token)
-            && let Some(ends) = connecter.ends.take()
-        {
-            connecter.owner.hub.post(Mail::Ended(ends.id));
+        if let Some(Entry::Connecter(mut connecter)) = self.entries.remove(&token) {
+            connecter.end_pipe();
         }
     }
 
@@ -179,5 +189,14 @@ impl Reactor {
         self.entries.retain(|_, entry| !matches!(entry, Entry::Hub(other) if Arc::ptr_eq(other, &hub)));
         monitor::stop(&hub);
         done();
+    }
+}
+
+/// The end of a pipe's far ends: what was not sent is lost for that `reason`; what came in and nobody received, if
+/// its socket is closed. What waits for a publisher are subscriptions, which nobody loses.
+pub(super) fn bury(hub: &Hub, keeps_subscriptions: bool, mut ends: FarEnds, reason: Reason) {
+    hub.lost.add(reason, ends.outgoing.drain(&mut Vec::new()));
+    if hub.is_closed() && !keeps_subscriptions {
+        hub.lost.add(Reason::Unread, ends.incoming.backlog());
     }
 }

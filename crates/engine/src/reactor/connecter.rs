@@ -2,28 +2,30 @@
 //! connection is lost.
 //!
 //! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is
-//! set) plus a random part of the interval, so that many clients do not come back all at once.
+//! set) plus a random part of the interval, so that many clients do not come back all at once. With
+//! ZMQ_RECONNECT_STOP an endpoint is given up where there is no hope: its pipe ends, and what it holds is lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::{Consumer, Producer};
 use pinnace_sys::poll::Interest;
-use pinnace_sys::{Errno, OwnedFd, net};
+use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, families, net};
 
-use super::session::{Owner, Session, Shaken, Step};
+use super::closing::bury;
+use super::session::{Owner, Session, Shaken, Side, Step};
 use super::{Command, Entry, Reactor};
+use crate::drops::Reason;
+use crate::ends::FarEnds;
 use crate::hub::{Hub, Mail};
-use crate::link::Link;
-use crate::monitor::{self, Event};
+use crate::link::{Link, Stream};
+use crate::monitor::{self, At, Event};
 use crate::pipe::PipeId;
-use crate::transports::{self, Route, Target};
+use crate::transports::{self, Route, Target, To};
 
 /// The far ends of a pipe that lasts over reconnects.
 pub(crate) struct Ends {
     pub(crate) id: PipeId,
-    pub(crate) outgoing: Consumer,
-    pub(crate) incoming: Producer,
+    pub(crate) far: FarEnds,
     /// How many connections the pipe has had.
     pub(crate) connections: u64,
 }
@@ -35,6 +37,10 @@ pub(crate) struct Connecter {
     target: Target,
     /// As the user wrote it.
     endpoint: String,
+    /// Those of the connection that is being made.
+    between: monitor::Ends,
+    /// It leads to the peer itself: no proxy is in between any more.
+    reached: bool,
     /// The pipe, while it has no connection; none where a pipe is made for each connection (ZMQ_IMMEDIATE).
     pub(super) ends: Option<Ends>,
     pub(super) state: State,
@@ -53,6 +59,15 @@ pub(super) enum State {
     Connected(PipeId),
 }
 
+/// Bits of ZMQ_RECONNECT_STOP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Stop {
+    Refused = 1,
+    HandshakeFailed = 2,
+    AfterDisconnect = 4,
+}
+
 impl Connecter {
     /// One that has not dialed yet.
     pub(crate) fn new(
@@ -62,8 +77,19 @@ impl Connecter {
         endpoint: String,
         ends: Option<Ends>,
     ) -> Connecter {
-        let (state, routes) = (State::Resting, Vec::new());
-        Connecter { token, owner, target, endpoint, ends, state, failures: 0, routes }
+        let (state, routes, between) = (State::Resting, Vec::new(), monitor::Ends::default());
+        Connecter {
+            token,
+            owner,
+            target,
+            endpoint,
+            between,
+            reached: false,
+            ends,
+            state,
+            failures: 0,
+            routes,
+        }
     }
 
     /// How long to pause now.
@@ -80,7 +106,26 @@ impl Connecter {
 
     /// Whether messages wait that were never sent.
     pub(super) fn has_unsent(&mut self) -> bool {
-        self.ends.as_mut().is_some_and(|ends| ends.outgoing.has_frame())
+        self.ends.as_mut().is_some_and(|ends| ends.far.outgoing.has_message())
+    }
+
+    /// Its pipe ends, where that has no connection: what was not sent is lost.
+    pub(super) fn end_pipe(&mut self) {
+        let Some(Ends { id, far, .. }) = self.ends.take() else { return };
+        bury(&self.owner.hub, self.owner.kind.keeps_subscriptions, far, Reason::Expired);
+        self.owner.hub.post(Mail::Ended(id));
+    }
+
+    /// Whether it is given up after `event` (ZMQ_RECONNECT_STOP).
+    pub(super) fn stops_after(&self, event: Stop) -> bool {
+        self.owner.options.reconnect_stop & event as i32 != 0
+    }
+
+    /// Whether it has, or had last, this pipe.
+    pub(super) fn has_pipe(&self, hub: &Arc<Hub>, pipe: PipeId) -> bool {
+        let same = matches!(self.state, State::Connected(id) if id == pipe)
+            || self.ends.as_ref().is_some_and(|ends| ends.id == pipe);
+        same && Arc::ptr_eq(&self.owner.hub, hub)
     }
 }
 
@@ -109,14 +154,22 @@ impl Reactor {
     fn dial(&mut self, token: u64) {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
-        match &connecter.target {
-            Target::Local(local) => {
+        match &connecter.target.to {
+            To::Local(local) => {
                 match net::connect_local(local, &transports::setup(&connecter.owner.options)) {
                     Ok(fd) => self.shake(token, fd),
                     Err(error) => self.failed(token, error),
                 }
             }
-            Target::Remote(remote) => {
+            To::Family(address) => {
+                let address = *address;
+                connecter.routes.clear();
+                let dialed = families::connect(&address, &transports::setup(&connecter.owner.options));
+                if let Err(error) = dialed.and_then(|fd| self.dialing(token, fd)) {
+                    self.failed(token, error);
+                }
+            }
+            To::Remote(remote) => {
                 let (remote, ipv6) = (remote.clone(), connecter.owner.options.ipv6);
                 connecter.state = State::Resolving;
                 if !remote.is_slow() {
@@ -141,26 +194,34 @@ impl Reactor {
 
     /// Dials the next address; `error` is what the last one ended with.
     fn dial_next(&mut self, token: u64, mut error: Errno) {
-        let io = self.io.clone();
-        let Some(connecter) = self.connecter(token) else { return };
-        while !connecter.routes.is_empty() {
+        loop {
+            let Some(connecter) = self.connecter(token) else { return };
+            if connecter.routes.is_empty() {
+                break;
+            }
             let Route { to, from } = connecter.routes.remove(0);
             let setup = transports::setup(&connecter.owner.options);
-            match net::connect_tcp(&to, from.as_ref(), &setup) {
-                Ok(fd) if io.poller().add(&fd, token, Interest::WRITE).is_ok() => {
-                    connecter.state = State::Dialing(fd);
-                    monitor::emit(&connecter.owner.hub, Event::ConnectDelayed, 0, &connecter.endpoint);
-                    let timeout = connecter.owner.options.connect_timeout;
-                    if !timeout.is_zero() {
-                        self.timers.set(token, Instant::now() + timeout);
-                    }
-                    return;
-                }
-                Ok(_) => error = Errno::NOMEM,
+            let dialed = net::connect_tcp(&to, from.as_ref(), &setup);
+            match dialed.and_then(|fd| self.dialing(token, fd)) {
+                Ok(()) => return,
                 Err(other) => error = other,
             }
         }
         self.failed(token, error);
+    }
+
+    /// Waits until an attempt has come to an end.
+    fn dialing(&mut self, token: u64, fd: OwnedFd) -> Result<(), Errno> {
+        self.io.poller().add(&fd, token, Interest::WRITE)?;
+        let Some(connecter) = self.connecter(token) else { return Ok(()) };
+        connecter.state = State::Dialing(fd);
+        let value = Errno::INPROGRESS.raw_os_error() as u32;
+        monitor::emit(&connecter.owner.hub, Event::ConnectDelayed, value, At::Dialed(&connecter.endpoint));
+        let timeout = connecter.owner.options.connect_timeout;
+        if !timeout.is_zero() {
+            self.timers.set(token, Instant::now() + timeout);
+        }
+        Ok(())
     }
 
     pub(super) fn connecter_ready(&mut self, token: u64) {
@@ -183,40 +244,55 @@ impl Reactor {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
         let (owner, endpoint) = (connecter.owner.clone(), connecter.endpoint.clone());
-        let session = Box::new(Session::new(fd, &owner));
-        let tuned = transports::tune(&session.fd, &endpoint, &owner.options);
-        if let Err(error) = tuned.and_then(|()| io.poller().add(&session.fd, token, session.interest())) {
-            self.failed(token, error);
-            return;
+        if let Err(error) = transports::tune(&fd, &endpoint, &owner.options) {
+            return self.failed(token, error);
         }
-        monitor::emit_fd(&owner.hub, Event::Connected, &session.fd, &endpoint);
+        connecter.between = transports::ends(&fd, &endpoint, false);
+        connecter.reached = false;
+        if owner.is_raw() {
+            connecter.reached = true;
+            monitor::emit_fd(&owner.hub, Event::Connected, &fd, At::Between(&connecter.between));
+            return self.connected(token, Shaken::raw(fd, &owner.options));
+        }
+        let session = match Session::new(fd, &owner, &connecter.target.layers) {
+            Ok(session) => Box::new(session),
+            Err(refusal) => {
+                refusal.emit(&owner.hub, At::Between(&connecter.between));
+                return self.failed(token, Errno::PROTO);
+            }
+        };
+        if let Err(error) = io.poller().add(&session.stream, token, session.interest()) {
+            return self.failed(token, error);
+        }
         self.shake_until(token, &owner);
         self.step(token, session);
     }
 
     fn step(&mut self, token: u64, session: Box<Session>) {
-        let (session, step) = session.step(&self.io, token);
+        let io = self.io.clone();
+        let descriptor = session.stream.as_fd().as_raw_fd() as u32;
         let Some(connecter) = self.connecter(token) else { return };
+        let Connecter { owner, between, reached, .. } = connecter;
+        let mut on_reached = |stream: &Stream| {
+            *reached = true;
+            monitor::emit_fd(&owner.hub, Event::Connected, stream, At::Between(between));
+        };
+        let (session, step) = session.step(&io, token, &mut on_reached);
         match step {
             Step::Wait => connecter.state = State::Shaking(session),
             Step::Done(shaken) => {
                 self.timers.clear(token);
-                let _ = self.io.poller().remove(&shaken.fd);
+                let _ = self.io.poller().remove(&shaken.stream);
                 self.connected(token, *shaken);
             }
             Step::Lost(error) => {
                 let value = error.raw_os_error() as u32;
-                monitor::emit(
-                    &connecter.owner.hub,
-                    Event::HandshakeFailedNoDetail,
-                    value,
-                    &connecter.endpoint,
-                );
-                self.failed(token, error);
+                monitor::emit(&owner.hub, Event::HandshakeFailedNoDetail, value, At::Between(between));
+                self.shaking_failed(token, descriptor);
             }
-            Step::Refused(error) => {
-                monitor::emit_refusal(&connecter.owner.hub, &error, &connecter.endpoint);
-                self.failed(token, Errno::PROTO);
+            Step::Refused(refusal) => {
+                refusal.emit(&owner.hub, At::Between(between));
+                self.shaking_failed(token, descriptor);
             }
         }
     }
@@ -225,9 +301,9 @@ impl Reactor {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
         connecter.failures = 0;
-        let (owner, endpoint) = (connecter.owner.clone(), connecter.endpoint.clone());
+        let (owner, between) = (connecter.owner.clone(), connecter.between.clone());
         let Some(ends) = connecter.ends.take() else {
-            if let Some(id) = self.attach(&owner, shaken, &endpoint, token)
+            if let Some(id) = self.attach(&owner, shaken, &between, token, Side::Connected)
                 && let Some(connecter) = self.connecter(token)
             {
                 connecter.state = State::Connected(id);
@@ -235,28 +311,57 @@ impl Reactor {
             return;
         };
         connecter.state = State::Connected(ends.id);
-        let Shaken { fd, peer, behind } = shaken;
-        let config = owner.link_config(&peer, &endpoint, token, ends.connections);
-        let link =
-            Arc::new(Link::new(fd, owner.hub.clone(), io, ends.id, config, ends.outgoing, ends.incoming));
+        let Shaken { stream, peer, codec, behind } = shaken;
+        let config = owner.link_config(peer.version, &between, token, ends.connections, Side::Connected);
+        let link = Arc::new(Link::new(stream, owner.hub.clone(), io, ends.id, config, codec, ends.far));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
-        monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, &endpoint);
-        link.feed(&behind);
-        if owner.hub.add_link(&link).is_err() {
-            link.cut();
-            return;
+        if self.begin_link(&owner, &link, &behind.bytes) {
+            link.flush();
+            link.be_watched(); // A sender that has not heard of the link yet leaves its message.
         }
-        self.beat(&link, &owner.options);
-        link.flush();
-        link.be_watched(); // A sender that has not heard of the link yet leaves its message.
     }
 
     /// An attempt failed, or a connection was lost: pause, then again.
     fn failed(&mut self, token: u64, error: Errno) {
         let Some(connecter) = self.connecter(token) else { return };
         let (hub, endpoint) = (connecter.owner.hub.clone(), connecter.endpoint.clone());
-        monitor::emit(&hub, Event::Closed, error.raw_os_error() as u32, &endpoint);
-        self.rest(token);
+        let refused = error == Errno::CONNREFUSED && connecter.stops_after(Stop::Refused);
+        monitor::emit(&hub, Event::Closed, error.raw_os_error() as u32, At::Dialed(&endpoint));
+        if refused { self.abandon(token) } else { self.rest(token) }
+    }
+
+    /// A connection ended before its handshake did: it was told of, and so is its end. Pause, then again.
+    fn shaking_failed(&mut self, token: u64, descriptor: u32) {
+        let Some(connecter) = self.connecter(token) else { return };
+        if !connecter.reached {
+            return self.failed(token, Errno::CONNREFUSED); // The way to the peer failed.
+        }
+        let stops = connecter.stops_after(Stop::HandshakeFailed);
+        let (hub, at) = (&connecter.owner.hub, At::Between(&connecter.between));
+        monitor::emit(hub, Event::Disconnected, descriptor, at);
+        if stops { self.abandon(token) } else { self.rest(token) }
+    }
+
+    /// An endpoint is given up for good.
+    fn abandon(&mut self, token: u64) {
+        if let Some(hub) = self.connecter(token).map(|connecter| connecter.owner.hub.clone()) {
+            self.give_up(token);
+            hub.post(Mail::Forget(token));
+        }
+    }
+
+    /// The connection of a pipe ends once all is written; where we made it, we make no other.
+    pub(super) fn hang_up(&mut self, hub: Arc<Hub>, pipe: PipeId, linger: Option<Duration>) {
+        let connecter = self.entries.iter().find_map(|(&token, entry)| match entry {
+            Entry::Connecter(connecter) if connecter.has_pipe(&hub, pipe) => Some(token),
+            _ => None,
+        });
+        if let Some(token) = connecter {
+            self.abandon(token);
+        }
+        if let Some(link) = hub.link_of(pipe) {
+            self.start_closing(hub, vec![link], Vec::new(), linger, None);
+        }
     }
 
     fn rest(&mut self, token: u64) {
@@ -267,7 +372,7 @@ impl Reactor {
         connecter.failures += 1;
         if let Some(pause) = pause {
             let (hub, endpoint) = (connecter.owner.hub.clone(), connecter.endpoint.clone());
-            monitor::emit(&hub, Event::ConnectRetried, pause.as_millis() as u32, &endpoint);
+            monitor::emit(&hub, Event::ConnectRetried, pause.as_millis() as u32, At::Dialed(&endpoint));
             self.timers.set(token, Instant::now() + pause);
         }
     }
@@ -278,10 +383,13 @@ impl Reactor {
         match connecter.state {
             State::Resting => self.dial(token),
             State::Dialing(_) => self.dial_next(token, Errno::TIMEDOUT),
-            State::Shaking(_) => {
+            State::Shaking(ref session) => {
+                let descriptor =
+                    session.as_ref().map_or(u32::MAX, |session| session.stream.as_fd().as_raw_fd() as u32);
                 let (hub, value) = (connecter.owner.hub.clone(), Errno::TIMEDOUT.raw_os_error() as u32);
-                monitor::emit(&hub, Event::HandshakeFailedNoDetail, value, &connecter.endpoint.clone());
-                self.failed(token, Errno::TIMEDOUT);
+                let at = At::Between(&connecter.between);
+                monitor::emit(&hub, Event::HandshakeFailedNoDetail, value, at);
+                self.shaking_failed(token, descriptor);
             }
             State::Resolving | State::Connected(_) => {}
         }
@@ -292,19 +400,33 @@ impl Reactor {
         let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) else { return };
         hub.remove_link(&link);
         let origin = link.config.origin;
-        monitor::emit(hub, Event::Disconnected, link.descriptor, &link.config.endpoint);
-        let (outgoing, incoming) = link.dismantle();
-        let Some(connecter) = self.connecter(origin) else {
-            hub.post(Mail::Ended(pipe));
-            return;
-        };
-        if connecter.owner.options.immediate {
-            hub.post(Mail::Ended(pipe));
-        } else if let (Some(outgoing), Some(incoming)) = (outgoing, incoming) {
-            let connections = link.config.connection + 1;
-            connecter.ends = Some(Ends { id: pipe, outgoing, incoming, connections });
-            hub.post(Mail::Down(pipe));
+        monitor::emit(hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
+        let Some(mut ends) = link.dismantle() else { return };
+        for words in &link.config.last_words {
+            if ends.incoming.put(words).is_err() {
+                hub.lost.add(Reason::NoMemory, 1);
+            }
         }
-        self.rest(origin);
+        let Some(connecter) = self.connecter(origin).filter(|one| !one.owner.options.immediate) else {
+            bury(hub, link.config.keeps_subscriptions, ends, Reason::PeerLost);
+            hub.post(Mail::Ended(pipe));
+            return self.rest_or_stop(origin);
+        };
+        let connections = link.config.connection + 1;
+        connecter.ends = Some(Ends { id: pipe, far: ends, connections });
+        hub.post(Mail::Down(pipe));
+        if !link.config.last_words.is_empty() {
+            hub.post(Mail::Readable(pipe));
+        }
+        self.rest_or_stop(origin);
+    }
+
+    /// A connection is lost: pause, then dial again; where there is no reconnecting, the endpoint is given up.
+    fn rest_or_stop(&mut self, token: u64) {
+        let Some(connecter) = self.connecter(token) else { return };
+        if connecter.owner.options.reconnect_ivl.is_none() {
+            return self.abandon(token);
+        }
+        self.rest(token);
     }
 }

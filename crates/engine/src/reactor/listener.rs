@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{Errno, OwnedFd, net};
 
-use super::session::{Accepted, Session};
+use super::session::{Accepted, Session, Shaken, Side};
 use super::{Entry, Reactor};
-use crate::monitor::{self, Event};
+use crate::monitor::{self, At, Event};
 use crate::transports::{self, Bound};
 
 pub(crate) use super::session::Owner;
@@ -57,10 +57,15 @@ impl Reactor {
                 Err(Errno::AGAIN) => return,
                 // The peer gave up, or the network failed it: the next one may be well.
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
+                // It was shut down, and the command that ends it is on its way. A hang-up cannot be masked.
+                Err(Errno::INVAL) => {
+                    let _ = self.io.poller().remove(&listener.bound);
+                    return;
+                }
                 Err(error) => {
                     let value = error.raw_os_error() as u32;
                     let (hub, endpoint) = (&listener.owner.hub, &listener.bound.endpoint);
-                    monitor::emit(hub, Event::AcceptFailed, value, endpoint);
+                    monitor::emit(hub, Event::AcceptFailed, value, At::Bound(endpoint));
                     let _ = self.io.poller().modify(&listener.bound, token, Interest::NONE);
                     self.timers.set(token, Instant::now() + REST);
                     return;
@@ -72,18 +77,32 @@ impl Reactor {
     fn welcome(&mut self, listener_token: u64, fd: OwnedFd) {
         let Some(Entry::Listener(listener)) = self.entries.get(&listener_token) else { return };
         let (owner, endpoint) = (listener.owner.clone(), listener.bound.endpoint.clone());
-        if let Err(error) = transports::tune(&fd, &endpoint, &owner.options) {
-            monitor::emit(&owner.hub, Event::AcceptFailed, error.raw_os_error() as u32, &endpoint);
+        let fit = match transports::admits(&fd, &owner.options) {
+            true => transports::tune(&fd, &endpoint, &owner.options),
+            false => Err(Errno::ACCESS),
+        };
+        if let Err(error) = fit {
+            let value = error.raw_os_error() as u32;
+            monitor::emit(&owner.hub, Event::AcceptFailed, value, At::Bound(&endpoint));
             return;
         }
-        monitor::emit_fd(&owner.hub, Event::Accepted, &fd, &endpoint);
+        let ends = transports::ends(&fd, &endpoint, true);
+        monitor::emit_fd(&owner.hub, Event::Accepted, &fd, At::Between(&ends));
+        if owner.is_raw() {
+            let shaken = Shaken::raw(fd, &owner.options);
+            self.attach(&owner, shaken, &ends, listener_token, Side::Accepted);
+            return;
+        }
         let token = self.io.token();
-        let session = Box::new(Session::new(fd, &owner));
-        if self.io.poller().add(&session.fd, token, session.interest()).is_err() {
+        let session = match Session::new(fd, &owner, &listener.bound.layers) {
+            Ok(session) => Box::new(session),
+            Err(refusal) => return refusal.emit(&owner.hub, At::Between(&ends)),
+        };
+        if self.io.poller().add(&session.stream, token, session.interest()).is_err() {
             return;
         }
         self.shake_until(token, &owner);
-        let accepted = Accepted { owner, listener: listener_token, endpoint, session: Some(session) };
+        let accepted = Accepted { owner, listener: listener_token, ends, session: Some(session) };
         self.entries.insert(token, Entry::Accepted(Box::new(accepted)));
     }
 }

@@ -4,11 +4,13 @@
 //! with a token: listeners, connecters, handshakes, and the poll sets of sockets. Everything it does is
 //! non-blocking; host names are resolved on threads of their own.
 
+mod about;
 mod beat;
 mod closing;
 mod connecter;
 mod listener;
 mod session;
+mod stage;
 mod supervise;
 mod timers;
 
@@ -23,8 +25,10 @@ use parking_lot::Mutex;
 use pinnace_sys::poll::{Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
 
+use crate::context::Context;
 use crate::error::Error;
 use crate::hub::Hub;
+use crate::link::Link;
 use crate::pipe::PipeId;
 use crate::transports::Route;
 use beat::Beat;
@@ -32,6 +36,7 @@ use closing::Closing;
 pub(crate) use connecter::{Connecter, Ends};
 pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
+pub(crate) use session::Side;
 use supervise::Supervised;
 use timers::Timers;
 
@@ -46,7 +51,11 @@ pub(crate) enum Command {
     Connect(Box<Connecter>),
     /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end
     /// first.
-    End(u64, Option<Duration>),
+    End(Arc<Hub>, u64, Option<Duration>),
+    /// Ends a connection that was accepted, without waiting for anything.
+    EndLink(Arc<Link>),
+    /// The connection of a pipe ends once all is written, within so much time; there is no other.
+    HangUp(Arc<Hub>, PipeId, Option<Duration>),
     /// A connection is lost.
     LinkDown(Arc<Hub>, PipeId),
     /// A sender leaves messages to be written.
@@ -55,6 +64,10 @@ pub(crate) enum Command {
     Swollen(Arc<Hub>, PipeId),
     /// Callers watch the socket's connections; look after them.
     Supervise(Arc<Hub>),
+    /// There is room again in a context's budget.
+    Room(Context),
+    /// There is mail for a socket with level-triggered descriptors, or with tasks that wait.
+    Look(Arc<Hub>),
     /// A peer has promised to be heard of in time.
     AwaitPeer(Arc<Hub>, PipeId),
     Resolved(u64, Vec<Route>),
@@ -76,8 +89,11 @@ pub(crate) struct Io {
 const WAKE_TOKEN: u64 = 0;
 
 impl Io {
-    /// Starts an I/O thread.
-    pub(crate) fn start(name: String) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
+    /// Starts an I/O thread, which does `first` before anything else.
+    pub(crate) fn start(
+        name: String,
+        first: impl FnOnce() + Send + 'static,
+    ) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
         let (wake, poller) = (WakeFd::new()?, Poller::new()?);
         poller.add(&wake, WAKE_TOKEN, Interest::READ)?;
         let io = Arc::new(Io {
@@ -88,7 +104,10 @@ impl Io {
             load: AtomicUsize::new(0),
         });
         let reactor = Reactor::new(io.clone());
-        let thread = std::thread::Builder::new().name(name).spawn(move || reactor.run());
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            first();
+            reactor.run();
+        });
         let thread =
             thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
         Ok((io, thread))
@@ -180,11 +199,15 @@ impl Reactor {
                 Command::Enter(hub) => self.enter(hub),
                 Command::Listen(listener) => self.listen(listener),
                 Command::Connect(connecter) => self.connect(connecter),
-                Command::End(token, linger) => self.end(token, linger),
+                Command::End(hub, token, linger) => self.end(hub, token, linger),
+                Command::EndLink(link) => self.end_link(link),
+                Command::HangUp(hub, pipe, linger) => self.hang_up(hub, pipe, linger),
                 Command::LinkDown(hub, pipe) => self.link_down(&hub, pipe),
                 Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
                 Command::Swollen(hub, pipe) => self.supervised.swollen(&hub, pipe),
                 Command::Supervise(hub) => self.supervised.supervise(hub),
+                Command::Room(context) => context.tell_of_room(),
+                Command::Look(hub) => hub.look(),
                 Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),
                 Command::Close(hub, linger, done) => self.close(hub, linger, done),

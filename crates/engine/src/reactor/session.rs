@@ -4,30 +4,43 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinnace_ring::{Limits, queue};
+use pinnace_ring::Limits;
 use pinnace_sys::poll::Interest;
-use pinnace_sys::{Errno, OwnedFd, net};
-use pinnace_zmtp::{Config, Handshake};
+use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd};
+use pinnace_zmtp::{Config, Decision, Version};
 
+use super::about::about;
+use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Io, Reactor};
+use crate::context::Context;
+use crate::ends::{FarEnds, way};
+use crate::error::Error;
 use crate::hub::{Hub, Mail};
-use crate::link::{self, Link};
-use crate::monitor::{self, Event};
+use crate::link::{self, Codec, Link, Stream, TlsFailure};
+use crate::monitor::{self, At, Ends, Event};
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
 use crate::socket_kind::Kind;
-
-/// What a peer may make one handshake hold, in bytes.
-const HANDSHAKE_BYTES: usize = 16 * 1024;
+use crate::transports::{self, Layers};
+use crate::zap::{Admission, Answer, Inquiry};
 
 /// A handshake in progress.
 pub(super) struct Session {
-    pub(super) fd: OwnedFd,
-    handshake: Handshake,
-    /// Bytes of traffic that came behind the peer's handshake.
-    behind: Vec<u8>,
+    pub(super) stream: Stream,
+    stage: Stage,
+    /// What the stages behind this one are.
+    layers: Layers,
+    /// For the last stage, which uses it up.
+    config: Option<Config>,
+    owner: Owner,
+    inquiry: Option<Inquiry>,
+    /// What a handler of ZAP has said of the peer.
+    admission: Admission,
+    behind: Behind,
     writing: bool,
+    /// The connection leads to the peer itself, and that was told.
+    reached: bool,
 }
 
 /// How a step of a handshake ended.
@@ -38,30 +51,49 @@ pub(super) enum Step {
     /// The connection was lost.
     Lost(Errno),
     /// The peer broke the rules, or does not go with us.
-    Refused(pinnace_zmtp::Error),
+    Refused(Refusal),
+}
+
+/// Why a handshake goes no further.
+enum Failure {
+    Lost(Errno),
+    Refused(Refusal),
 }
 
 /// A connection whose handshake is over.
 pub(super) struct Shaken {
-    pub(super) fd: OwnedFd,
+    pub(super) stream: Stream,
     pub(super) peer: Peer,
-    pub(super) behind: Vec<u8>,
+    pub(super) codec: Codec,
+    pub(super) behind: Behind,
 }
 
 /// What a socket is, for those who make connections for it.
 #[derive(Clone)]
 pub(crate) struct Owner {
+    pub(crate) context: Context,
     pub(crate) hub: Arc<Hub>,
     pub(crate) kind: Kind,
     pub(crate) options: Arc<Options>,
 }
 
 impl Session {
-    pub(super) fn new(fd: OwnedFd, owner: &Owner) -> Session {
-        let mut config = Config::new(owner.kind.socket_type);
-        config.routing_id = owner.options.routing_id.clone();
-        config.limits.max_handshake_bytes = HANDSHAKE_BYTES;
-        Session { fd, handshake: Handshake::new(config), behind: Vec::new(), writing: true }
+    pub(super) fn new(fd: OwnedFd, owner: &Owner, layers: &Layers) -> Result<Session, Refusal> {
+        let (mut stream, mut layers) = (Stream::plain(fd), layers.clone());
+        let mut config = Some(owner.handshake_config()?);
+        let stage = Stage::first(&mut stream, &mut layers, &mut config)?;
+        Ok(Session {
+            stream,
+            stage,
+            layers,
+            config,
+            owner: owner.clone(),
+            inquiry: None,
+            admission: Admission::default(),
+            behind: Behind::default(),
+            writing: true,
+            reached: false,
+        })
     }
 
     /// What its descriptor has to be watched for; as it was registered.
@@ -69,68 +101,201 @@ impl Session {
         if self.writing { Interest::BOTH } else { Interest::READ }
     }
 
-    /// Goes on as far as the descriptor allows.
-    pub(super) fn step(mut self: Box<Self>, io: &Io, token: u64) -> (Option<Box<Self>>, Step) {
-        let mut ended = self.write().err();
-        while ended.is_none() && self.handshake.peer().is_none() {
-            let mut bytes = [0; 1024];
-            match net::read(&self.fd, &mut bytes, &mut []) {
-                Ok(0) => ended = Some(Errno::CONNRESET),
-                Ok(count) => {
-                    match self.handshake.input(&bytes[..count]) {
-                        Ok(taken) => self.behind.extend_from_slice(&bytes[taken..count]),
-                        Err(error) => return (None, self.refuse(error)),
-                    }
-                    ended = self.write().err();
-                }
-                Err(Errno::AGAIN) => break,
-                Err(error) => ended = Some(error),
-            }
+    /// Goes on as far as the descriptor allows. `reached` is called once, when the connection leads to the peer
+    /// itself.
+    pub(super) fn step(
+        mut self: Box<Self>,
+        io: &Io,
+        token: u64,
+        reached: &mut dyn FnMut(&Stream),
+    ) -> (Option<Box<Self>>, Step) {
+        match self.advance(io, token, reached) {
+            Ok(true) => return (None, (*self).finish()),
+            Ok(false) => {}
+            Err(Failure::Lost(error)) => return (None, Step::Lost(error)),
+            Err(Failure::Refused(refusal)) => return (None, (*self).refuse(refusal)),
         }
-        if let Some(error) = ended {
-            return (None, Step::Lost(error));
-        }
-        if self.handshake.peer().is_some() && self.handshake.output().is_empty() {
-            let Session { fd, handshake, behind, .. } = *self;
-            let peer = handshake.into_peer().expect("the peer is known");
-            let peer = Peer { routing_id: peer.routing_id, version: peer.version };
-            return (None, Step::Done(Box::new(Shaken { fd, peer, behind })));
-        }
-        let writing = !self.handshake.output().is_empty();
-        if writing != self.writing {
+        let writing = !self.stage.output().is_empty() || self.stream.wants_write();
+        if self.inquiry.is_none() && writing != self.writing {
             self.writing = writing;
-            let _ = io.poller().modify(&self.fd, token, self.interest());
+            let _ = io.poller().modify(&self.stream, token, self.interest());
         }
         (Some(self), Step::Wait)
     }
 
-    fn write(&mut self) -> Result<(), Errno> {
-        while !self.handshake.output().is_empty() {
-            match net::write(&self.fd, &[IoSlice::new(self.handshake.output())]) {
-                Ok(taken) => self.handshake.sent(taken),
+    /// True: the last stage is done. False: the descriptor allows no more now.
+    fn advance(&mut self, io: &Io, token: u64, reached: &mut dyn FnMut(&Stream)) -> Result<bool, Failure> {
+        self.write()?;
+        loop {
+            if self.stage.authorization().is_some() && !self.decide(io, token)? {
+                return Ok(false);
+            }
+            if !self.reached && self.stage.has_reached_peer() {
+                self.reached = true;
+                reached(&self.stream);
+            }
+            if let Stage::Tls = self.stage {
+                if !self.stream.shake()? {
+                    return Ok(false);
+                }
+                self.enter_next()?;
+                continue;
+            }
+            if self.stage.is_done() {
+                if !self.stage.output().is_empty() || self.stream.push() == Err(Errno::AGAIN) {
+                    return Ok(false);
+                }
+                if !self.enter_next()? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let mut bytes = [0; 1024];
+            match self.stream.read(&mut bytes, &mut []) {
+                Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
+                Ok(count) => self.input(&bytes[..count])?,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(Failure::Lost(error)),
+            }
+        }
+    }
+
+    /// Goes on to the next stage. False: there is none.
+    fn enter_next(&mut self) -> Result<bool, Failure> {
+        let Some(next) = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config)? else {
+            return Ok(false);
+        };
+        self.stage = next;
+        let early = std::mem::take(&mut self.behind.bytes);
+        self.input(&early)?;
+        Ok(true)
+    }
+
+    /// Lets the peer in or not, as the handler of ZAP says, or the options where there is none. False: it has not
+    /// answered yet.
+    fn decide(&mut self, io: &Io, token: u64) -> Result<bool, Failure> {
+        let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
+        let answer = inquiry.answer().map_err(not_asked)?;
+        let Some(answer) = answer else {
+            self.inquiry = Some(inquiry);
+            return Ok(false);
+        };
+        if let Ok(fd) = inquiry.hub().descriptor() {
+            let _ = io.poller().remove(fd);
+        }
+        drop(inquiry);
+        io.poller().add(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
+        match answer {
+            Answer::Admitted(admission) => {
+                self.admission = admission;
+                self.admit().map(|()| true)
+            }
+            Answer::Refused(refusal) => {
+                self.stage.authorize(Decision::Refuse(refusal))?;
+                Ok(true)
+            }
+            Answer::Broken(code) => Err(Failure::Refused(Refusal::Handler(code))),
+        }
+    }
+
+    /// Asks the handler. The connection is left alone until it answers: the token is its socket's meanwhile.
+    fn ask(&mut self, io: &Io, token: u64) -> Result<bool, Failure> {
+        let Some(request) = self.stage.authorization() else { return Ok(true) };
+        let (context, options) = (&self.owner.context, &self.owner.options);
+        let address = transports::peer_address(&self.stream);
+        let started = Inquiry::start(context, options, &address, &request);
+        let Some(inquiry) = started.map_err(not_asked)? else {
+            if !options.security.admits_unasked() {
+                return Err(Failure::Refused(Refusal::System(Errno::FAULT)));
+            }
+            return self.admit().map(|()| true);
+        };
+        let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
+        let _ = io.poller().remove(&self.stream);
+        io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
+        self.inquiry = Some(inquiry);
+        // The descriptor tells of changes since the socket was last looked at, and asking looked at it.
+        self.decide(io, token)
+    }
+
+    fn admit(&mut self) -> Result<(), Failure> {
+        self.stage.authorize(Decision::Accept)?;
+        let early = std::mem::take(&mut self.behind.bytes);
+        self.input(&early)
+    }
+
+    fn input(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stage.input(bytes, &mut self.behind)?;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        while !self.stage.output().is_empty() {
+            match self.stream.write(&[IoSlice::new(self.stage.output())]) {
+                Ok(taken) => self.stage.sent(taken),
                 Err(Errno::AGAIN) => break,
-                Err(error) => return Err(error),
+                Err(error) => return Err(Failure::Lost(error)),
             }
         }
         Ok(())
     }
 
-    /// Tells the peer why, as far as it takes that at once.
-    fn refuse(self: Box<Self>, error: pinnace_zmtp::Error) -> Step {
-        if let Some(reply) = error.reply() {
-            let mut bytes = self.handshake.output().to_vec();
-            bytes.extend_from_slice(&reply);
-            let _ = net::write(&self.fd, &[IoSlice::new(&bytes)]);
-        }
-        Step::Refused(error)
+    fn finish(self) -> Step {
+        let Session { stream, stage, behind, owner, admission, .. } = self;
+        let (subscribes, max_body) = (owner.kind.sends_subscriptions, owner.options.max_body());
+        let (peer, codec) = stage.into_peer(subscribes, max_body).expect("the peer is known");
+        let about = about(&peer, &stream, admission);
+        let peer = Peer {
+            routing_id: peer.routing_id,
+            version: peer.version,
+            mechanism: peer.mechanism,
+            about: Some(about),
+        };
+        Step::Done(Box::new(Shaken { stream, peer, codec, behind }))
     }
+
+    /// Tells the peer why, as far as it takes that at once.
+    fn refuse(self, refusal: Refusal) -> Step {
+        let bytes = self.stage.last_words(&refusal);
+        if !bytes.is_empty() {
+            let _ = self.stream.write(&[IoSlice::new(&bytes)]);
+        }
+        Step::Refused(refusal)
+    }
+}
+
+impl From<TlsFailure> for Failure {
+    fn from(failure: TlsFailure) -> Failure {
+        match failure {
+            TlsFailure::Lost(error) => Failure::Lost(error),
+            TlsFailure::Tls(error) => Failure::Refused(Refusal::Tls(error)),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::Refused(refusal)
+    }
+}
+
+/// Why nobody could be asked who may come in.
+fn not_asked(error: Error) -> Failure {
+    let errno = match error {
+        Error::Fault => Errno::FAULT,
+        Error::NoMemory => Errno::NOMEM,
+        Error::TooManySockets => Errno::MFILE,
+        Error::System(number) => Errno::from_raw_os_error(number),
+        _ => return Failure::Lost(Errno::CANCELED), // The context ends.
+    };
+    Failure::Refused(Refusal::System(errno))
 }
 
 /// A connection that came in, before its handshake is over.
 pub(super) struct Accepted {
     pub(super) owner: Owner,
     pub(super) listener: u64,
-    pub(super) endpoint: String,
+    pub(super) ends: Ends,
     pub(super) session: Option<Box<Session>>,
 }
 
@@ -138,34 +303,40 @@ impl Reactor {
     pub(super) fn accepted_ready(&mut self, token: u64) {
         let Some(Entry::Accepted(accepted)) = self.entries.get_mut(&token) else { return };
         let Some(session) = accepted.session.take() else { return };
-        let (session, step) = session.step(&self.io, token);
+        let descriptor = session.stream.as_fd().as_raw_fd() as u32;
+        let (session, step) = session.step(&self.io, token, &mut |_| {});
         accepted.session = session;
         if matches!(step, Step::Wait) {
             return;
         }
         let Some(Entry::Accepted(accepted)) = self.entries.remove(&token) else { return };
         self.timers.clear(token);
-        let (owner, endpoint) = (&accepted.owner, &accepted.endpoint);
+        let (owner, ends) = (&accepted.owner, &accepted.ends);
         match step {
-            Step::Wait => {}
+            Step::Wait => return,
             Step::Done(shaken) => {
-                let _ = self.io.poller().remove(&shaken.fd);
-                self.attach(owner, *shaken, endpoint, accepted.listener);
+                let _ = self.io.poller().remove(&shaken.stream);
+                self.attach(owner, *shaken, ends, accepted.listener, Side::Accepted);
+                return;
             }
             Step::Lost(error) => {
                 let value = error.raw_os_error() as u32;
-                monitor::emit(&owner.hub, Event::HandshakeFailedNoDetail, value, endpoint);
+                monitor::emit(&owner.hub, Event::HandshakeFailedNoDetail, value, At::Between(ends));
             }
-            Step::Refused(error) => monitor::emit_refusal(&owner.hub, &error, endpoint),
+            Step::Refused(refusal) => refusal.emit(&owner.hub, At::Between(ends)),
         }
+        monitor::emit(&owner.hub, Event::Disconnected, descriptor, At::Between(ends));
     }
 
     /// The handshake's time is over.
     pub(super) fn accepted_late(&mut self, token: u64) {
         if let Some(Entry::Accepted(accepted)) = self.entries.remove(&token) {
             let timed_out = Errno::TIMEDOUT.raw_os_error() as u32;
-            let (hub, endpoint) = (&accepted.owner.hub, &accepted.endpoint);
-            monitor::emit(hub, Event::HandshakeFailedNoDetail, timed_out, endpoint);
+            let (hub, ends) = (&accepted.owner.hub, &accepted.ends);
+            monitor::emit(hub, Event::HandshakeFailedNoDetail, timed_out, At::Between(ends));
+            if let Some(session) = &accepted.session {
+                monitor::emit_fd(hub, Event::Disconnected, &session.stream, At::Between(ends));
+            }
         }
     }
 
@@ -174,32 +345,49 @@ impl Reactor {
         &mut self,
         owner: &Owner,
         shaken: Shaken,
-        endpoint: &str,
+        ends: &Ends,
         origin: u64,
+        side: Side,
     ) -> Option<PipeId> {
         let options = &owner.options;
         let id = owner.hub.new_pipe();
-        let (tx, outgoing) =
-            queue(Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES });
-        let (incoming, rx) = queue(Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 });
-        let Shaken { fd, mut peer, behind } = shaken;
-        let config = owner.link_config(&peer, endpoint, origin, 0);
-        let link = Link::new(fd, owner.hub.clone(), self.io.clone(), id, config, outgoing, incoming);
+        let out = Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
+        let (tx, outgoing) = way(&owner.context, out, owner.conflates_out());
+        let into = Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 };
+        let (incoming, rx) = way(&owner.context, into, owner.conflates_in());
+        let Shaken { stream, mut peer, codec, behind } = shaken;
+        let config = owner.link_config(peer.version, ends, origin, 0, side);
+        let far = FarEnds { outgoing, incoming };
+        let link = Link::new(stream, owner.hub.clone(), self.io.clone(), id, config, codec, far);
         let link = Arc::new(link);
         if !options.connect_routing_id.is_empty() && owner.kind.names_peers {
             peer.routing_id.clone_from(&options.connect_routing_id);
         }
-        let pipe = Pipe { tx, rx, far: Far::Link(Some(link.clone())), peer, up: true, ended: false };
+        let pipe = Pipe::new(tx, rx, Far::Link(Some(link.clone())), peer, true);
         owner.hub.post(Mail::Attach(id, Box::new(pipe)));
-        // Who hears of it finds the pipe there at the socket's next call.
-        monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, endpoint);
-        link.feed(&behind);
-        if owner.hub.add_link(&link).is_err() {
-            link.cut();
-            return None;
+        self.begin_link(owner, &link, &behind.bytes).then_some(id)
+    }
+
+    /// A connection that its socket has been told of begins to move messages. False: it has ended already.
+    pub(super) fn begin_link(&mut self, owner: &Owner, link: &Arc<Link>, behind: &[u8]) -> bool {
+        if !owner.is_raw() {
+            // Who hears of it finds the pipe there at the socket's next call.
+            monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, At::Between(&link.config.ends));
         }
-        self.beat(&link, options);
-        Some(id)
+        if owner.notifies(NOTIFY_CONNECT) {
+            link.bring(b"");
+        }
+        link.feed(behind);
+        if owner.hub.add_link(link).is_err() {
+            link.cut();
+            return false;
+        }
+        link.read_early();
+        self.beat(link, &owner.options);
+        if !link.config.hello.is_empty() {
+            link.flush();
+        }
+        true
     }
 
     /// When the handshake has to be over.
@@ -210,22 +398,79 @@ impl Reactor {
     }
 }
 
+/// Which side made a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Accepted,
+    Connected,
+}
+
+/// Bits of ZMQ_ROUTER_NOTIFY.
+const NOTIFY_CONNECT: i32 = 1;
+const NOTIFY_DISCONNECT: i32 = 2;
+
 impl Owner {
-    pub(super) fn link_config(
+    /// Its peers speak no ZMTP: what they send are bytes.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.kind.is_raw(&self.options)
+    }
+
+    pub(crate) fn conflates_out(&self) -> bool {
+        self.options.conflate && self.kind.conflates_out
+    }
+
+    pub(crate) fn conflates_in(&self) -> bool {
+        self.options.conflate && self.kind.conflates_in
+    }
+
+    /// Whether the socket receives an empty message when a peer comes or goes.
+    fn notifies(&self, bit: i32) -> bool {
+        if self.is_raw() { self.options.stream_notify } else { self.options.router_notify & bit != 0 }
+    }
+
+    /// What the socket receives when a connection is lost.
+    fn last_words(&self, side: Side) -> Vec<Vec<u8>> {
+        let options = &self.options;
+        let message = match side {
+            Side::Accepted => options.disconnect_msg.as_ref().filter(|_| self.kind.hears_disconnects),
+            Side::Connected => options.hiccup_msg.as_ref().filter(|_| self.kind.hears_hiccups),
+        };
+        let notice = self.notifies(NOTIFY_DISCONNECT).then(Vec::new);
+        notice.into_iter().chain(message.filter(|_| !self.is_raw()).cloned()).collect()
+    }
+
+    fn handshake_config(&self) -> Result<Config, Refusal> {
+        let (options, mut config) = (&self.options, Config::new(self.kind.socket_type));
+        config.routing_id = options.routing_id.clone();
+        config.limits.max_handshake_bytes = HANDSHAKE_BYTES;
+        config.mechanism = options.security.mechanism_config().map_err(|_| Refusal::System(Errno::AGAIN))?;
+        config.authorize = options.security.asks();
+        config.properties = options.metadata.clone();
+        Ok(config)
+    }
+
+    pub(crate) fn link_config(
         &self,
-        peer: &Peer,
-        endpoint: &str,
+        version: Version,
+        ends: &Ends,
         origin: u64,
         connection: u64,
+        side: Side,
     ) -> link::Config {
+        let options = &self.options;
+        let greets = self.kind.greets && !self.is_raw();
         link::Config {
-            version: peer.version,
+            version,
+            is_raw: self.is_raw(),
             keeps_subscriptions: self.kind.keeps_subscriptions,
-            sends_subscriptions: self.kind.sends_subscriptions,
-            max_body: self.options.maxmsgsize.unwrap_or(i64::MAX as u64),
-            endpoint: endpoint.to_owned(),
+            keeps_groups: self.kind.keeps_groups,
+            // A raw peer's bytes are cut into messages that fit.
+            max_body: if self.is_raw() { i64::MAX as u64 } else { options.max_body() },
+            ends: ends.clone(),
             origin,
             connection,
+            hello: options.hello_msg.clone().filter(|_| greets).unwrap_or_default(),
+            last_words: self.last_words(side),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Binding and connecting, and the way back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pinnace_ring::{Limits, queue};
+use pinnace_ring::Limits;
 
 use super::{Core, Socket};
+use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
+use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::hub::Mail;
-use crate::monitor::{self, Event};
+use crate::hub::{Hub, Mail};
+use crate::monitor::{self, At, Event};
 use crate::peer::Peer;
-use crate::pipe::{Far, Pipe, PipeId};
+use crate::pipe::{Far, Outgoing, Pipe, PipeId};
 use crate::reactor::{Command, Connecter, Ends, Listener, Owner};
 use crate::transports::inproc::Side;
 use crate::transports::{Bound, Target};
@@ -24,7 +27,7 @@ pub(super) struct Attached {
     what: What,
 }
 
-enum What {
+pub(super) enum What {
     /// With the I/O thread, under this token.
     Remote { token: u64, bound: Option<Arc<Bound>>, pipe: Option<PipeId> },
     /// An inproc name, and the pipe of a connection.
@@ -36,10 +39,11 @@ impl Socket {
     /// EADDRNOTAVAIL ...).
     pub fn bind(self, endpoint: &str) -> Result<(), Error> {
         let outcome = self.try_bind(endpoint);
-        if let Err(error) = outcome
+        // An endpoint that is none, or not for this socket, was not tried.
+        if let Err(error @ Error::System(_)) = outcome
             && let Ok(core) = self.lock()
         {
-            monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, endpoint);
+            monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, At::Bound(endpoint));
         }
         outcome
     }
@@ -47,13 +51,17 @@ impl Socket {
     fn try_bind(self, text: &str) -> Result<(), Error> {
         let (endpoint, options) = self.call(false, |core| {
             let endpoint = Endpoint::parse(text, Role::Bind)?;
+            core.kind.goes_over(&endpoint)?;
+            core.refuse_raw(&endpoint)?;
             if let Endpoint::Inproc(name) = &endpoint {
                 core.bind_inproc(text, name)?;
             }
             Ok((endpoint, core.options.clone()))
         })?;
-        if matches!(endpoint, Endpoint::Inproc(_)) {
-            return Ok(());
+        match &endpoint {
+            Endpoint::Inproc(_) => return Ok(()),
+            Endpoint::Udp(udp) => return self.bind_datagrams(text, udp),
+            _ => {}
         }
         // With the lock open: to look up a host name may take long.
         let bound = Bound::new(&endpoint, &options)?;
@@ -62,7 +70,10 @@ impl Socket {
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
     pub fn connect(self, endpoint: &str) -> Result<(), Error> {
-        self.call(false, |core| core.connect(endpoint))
+        if let Ok(Endpoint::Udp(udp)) = Endpoint::parse(endpoint, Role::Connect) {
+            return self.connect_datagrams(endpoint, &udp);
+        }
+        self.call(false, |core| core.connect(endpoint).map(|_| ()))
     }
 
     /// Takes back a `bind`. Errors: NoEndpoint.
@@ -83,7 +94,7 @@ impl Socket {
                 |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
             let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
             let attached = core.endpoints.remove(index);
-            core.detach(attached);
+            core.detach(attached, core.options.linger);
             Ok(())
         })
     }
@@ -100,7 +111,7 @@ impl Core {
     fn listen(&mut self, text: &str, bound: &Arc<Bound>) -> Result<(), Error> {
         self.enter_reactor()?;
         let token = self.io.token();
-        monitor::emit_fd(&self.hub, Event::Listening, &**bound, &bound.endpoint);
+        monitor::emit_fd(&self.hub, Event::Listening, &**bound, At::Bound(&bound.endpoint));
         let listener = Listener { token, owner: self.owner(), bound: bound.clone() };
         self.io.send(Command::Listen(Box::new(listener)));
         let what = What::Remote { token, bound: Some(bound.clone()), pipe: None };
@@ -108,25 +119,16 @@ impl Core {
         Ok(())
     }
 
-    fn connect(&mut self, text: &str) -> Result<(), Error> {
-        let target = match Endpoint::parse(text, Role::Connect)? {
-            Endpoint::Tcp(endpoint) => Target::tcp(&endpoint),
-            Endpoint::Ipc(endpoint) => Target::ipc(&endpoint)?,
+    /// Connects; returns the pipe, where it is there from now on.
+    pub(super) fn connect(&mut self, text: &str) -> Result<Option<PipeId>, Error> {
+        let endpoint = Endpoint::parse(text, Role::Connect)?;
+        self.kind.goes_over(&endpoint)?;
+        self.refuse_raw(&endpoint)?;
+        let target = match endpoint {
             Endpoint::Inproc(name) => {
-                let (id, mut pipe) = self.context.inproc().connect(&name, &self.side());
-                let given = std::mem::take(&mut self.options.connect_routing_id);
-                if self.kind.names_peers && !given.is_empty() {
-                    pipe.peer.routing_id = given;
-                }
-                let up = pipe.up;
-                self.pipes.insert(id, pipe);
-                self.pattern.attached(&mut self.pipes, id);
-                if up {
-                    self.pattern.up(&mut self.pipes, id);
-                }
-                self.remember(text, text.to_owned(), Role::Connect, What::Inproc(Some(id)));
-                return Ok(());
+                return Ok(Some(self.connect_inproc(text, &name)));
             }
+            remote => Target::new(&remote, &self.options)?,
         };
         self.enter_reactor()?;
         let token = self.io.token();
@@ -137,47 +139,107 @@ impl Core {
         let connecter = Connecter::new(token, owner, target, text.to_owned(), ends);
         self.io.send(Command::Connect(Box::new(connecter)));
         self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None, pipe });
-        Ok(())
+        Ok(pipe)
+    }
+
+    fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
+        let (id, mut pipe) = self.context.inproc().connect(&self.context, name, &self.side());
+        let given = std::mem::take(&mut self.options.connect_routing_id);
+        if self.kind.names_peers && !given.is_empty() {
+            pipe.peer.routing_id = given;
+        }
+        let up = pipe.up;
+        self.pipes.insert(id, pipe);
+        self.follow_marks(id);
+        self.greet_inproc(id);
+        self.pattern.attached(&mut self.pipes, id);
+        if up {
+            self.pattern.up(&mut self.pipes, id);
+        }
+        self.remember(text, text.to_owned(), Role::Connect, What::Inproc(Some(id)));
+        id
+    }
+
+    /// Greets the socket at the other end of a new pipe (ZMQ_HELLO_MSG); a link greets its peer itself.
+    pub(super) fn greet_inproc(&mut self, id: PipeId) {
+        let Some(hello) = self.options.hello_msg.as_deref().filter(|_| self.kind.greets) else { return };
+        match self.pipes.push(id, &Outgoing::Bytes(hello), false) {
+            Ok(()) => self.pipes.commit(id),
+            Err(_) => self.pipes.count_drop(Some(id), Reason::NoMemory, 1),
+        }
+    }
+
+    /// Raw peers (STREAM) exchange bytes as they are: sockets of the same process have none, and what would go through
+    /// TLS, WebSocket or a proxy must not go past it. Errors: TransportForType.
+    fn refuse_raw(&self, endpoint: &Endpoint) -> Result<(), Error> {
+        let plain = match endpoint {
+            Endpoint::Tcp(_) => self.options.socks_proxy.is_empty(),
+            Endpoint::Ipc(_) | Endpoint::Family(_) => true,
+            Endpoint::Inproc(_) | Endpoint::Web(_) | Endpoint::Tls(_) | Endpoint::Udp(_) => false,
+        };
+        if plain || !self.kind.is_raw(&self.options) { Ok(()) } else { Err(Error::TransportForType) }
     }
 
     /// A pipe that is there before its connection, and lasts over reconnects.
     fn lasting_pipe(&mut self, routing_id: Vec<u8>) -> Ends {
         let id = self.hub.new_pipe();
-        let (tx, outgoing) = queue(Limits { messages: self.options.sndhwm.into(), ahead_bytes: 0 });
-        let (incoming, rx) = queue(Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 });
+        let (out, into) = (self.kind.conflates_out, self.kind.conflates_in);
+        let conflates = self.options.conflate;
+        let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
+        let (tx, outgoing) = way(&self.context, mark(self.options.sndhwm), conflates && out);
+        let (incoming, rx) = way(&self.context, mark(self.options.rcvhwm), conflates && into);
         let peer = Peer {
             routing_id: if self.kind.names_peers { routing_id } else { Vec::new() },
             ..Peer::default()
         };
-        self.pipes.insert(id, Pipe { tx, rx, far: Far::Link(None), peer, up: false, ended: false });
+        self.pipes.insert(id, Pipe::new(tx, rx, Far::Link(None), peer, false));
+        self.follow_marks(id);
         self.pattern.attached(&mut self.pipes, id);
-        Ends { id, outgoing, incoming, connections: 0 }
+        Ends { id, far: FarEnds { outgoing, incoming }, connections: 0 }
     }
 
-    fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
+    pub(super) fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
         self.last_endpoint.clone_from(&actual);
         self.endpoints.push(Attached { given: given.to_owned(), actual, role, what });
+        // Who waits in the socket may go on: there is a pipe more.
+        self.hub.wake();
     }
 
-    /// Makes the poll set, and has the I/O thread watch it.
-    pub(crate) fn enter_reactor(&self) -> Result<(), Error> {
-        let (_, made) = self.hub.make_poll_set()?;
+    /// Makes the poll set, and has the I/O thread watch it: the least busy one that ZMQ_AFFINITY allows now.
+    pub(crate) fn enter_reactor(&mut self) -> Result<(), Error> {
+        if self.hub.poll_set().is_some() {
+            return Ok(());
+        }
+        if self.options.affinity != 0 {
+            self.io = self.context.least_busy(self.options.affinity)?;
+        }
+        let (_, made) = self.hub.make_poll_set(&self.io)?;
         if made {
             self.io.send(Command::Enter(self.hub.clone()));
         }
         Ok(())
     }
 
-    fn owner(&self) -> Owner {
-        Owner { hub: self.hub.clone(), kind: self.kind, options: Arc::new(self.options.clone()) }
+    pub(super) fn owner(&self) -> Owner {
+        let (context, options) = (self.context.clone(), Arc::new(self.options.clone()));
+        Owner { context, hub: self.hub.clone(), kind: self.kind, options }
     }
 
     fn side(&self) -> Side {
-        let peer = Peer { routing_id: self.options.routing_id.clone(), ..Peer::default() };
-        Side { hub: self.hub.clone(), peer }
+        let options = &self.options;
+        let peer = Peer { routing_id: options.routing_id.clone(), ..Peer::default() };
+        let farewell = options.disconnect_msg.as_deref().filter(|_| self.kind.hears_disconnects);
+        Side {
+            hub: self.hub.clone(),
+            socket_type: self.kind.socket_type,
+            peer,
+            farewell: farewell.map(Arc::from),
+            conflates_out: options.conflate && self.kind.conflates_out,
+            conflates_in: options.conflate && self.kind.conflates_in,
+        }
     }
 
-    fn detach(&mut self, attached: Attached) {
+    pub(super) fn detach(&mut self, attached: Attached, linger: Option<Duration>) {
         match attached.what {
             What::Remote { token, bound, pipe } => {
                 if let Some(bound) = bound {
@@ -191,29 +253,84 @@ impl Core {
                     link.flush();
                     self.end_pipe(link.pipe);
                 }
-                self.io.send(Command::End(token, self.options.linger));
+                self.io.send(Command::End(self.hub.clone(), token, linger));
             }
             What::Inproc(None) => {
                 let name = attached.actual.trim_start_matches("inproc://");
                 self.context.inproc().unbind(name, &self.hub);
             }
             What::Inproc(Some(id)) => {
-                self.context.inproc().stop_waiting(&self.hub, Some(id));
-                self.leave_peer(id);
-                self.end_pipe(id);
-                self.ended.push(id);
-                self.sweep();
+                let mut left = Vec::new();
+                let unsent = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
+                left.into_iter().for_each(|body| self.pipes.discard(body));
+                self.hub.lost.add(Reason::Expired, unsent);
+                self.leave(id);
             }
         }
     }
 
-    /// Tells the socket at the other end of an inproc pipe that nothing more comes.
-    pub(super) fn leave_peer(&mut self, id: PipeId) {
-        if let Some(pipe) = self.pipes.get(id)
-            && let Far::Socket { hub, pipe: far } = &pipe.far
-        {
-            hub.post(Mail::Ended(*far));
+    /// Ends an inproc pipe from our side. Its number is free when the other side has said the same, and until then
+    /// nothing new can be taken for it.
+    pub(super) fn leave(&mut self, id: PipeId) {
+        let is_heard = self.leave_peer(id);
+        self.end_pipe(id);
+        if !is_heard {
+            self.ended.push(id);
+            self.sweep();
         }
+    }
+
+    /// An inproc pipe was ended by its other side: what was connected is not any more. (A pipe with a link ends
+    /// with its endpoint, or belongs to none.)
+    pub(super) fn forget_inproc(&mut self, id: PipeId) {
+        self.endpoints.retain(|one| !matches!(one.what, What::Inproc(Some(pipe)) if pipe == id));
+    }
+
+    /// The endpoint by whose connecting a pipe came to be: `origin` is what its link says of that.
+    pub(super) fn take_connected(&mut self, id: PipeId, origin: Option<u64>) -> Option<Attached> {
+        let is_its = |one: &Attached| match &one.what {
+            What::Remote { token, bound: None, pipe } => *pipe == Some(id) || origin == Some(*token),
+            What::Inproc(pipe) => *pipe == Some(id),
+            What::Remote { .. } => false,
+        };
+        let index = self.endpoints.iter().position(is_its)?;
+        Some(self.endpoints.remove(index))
+    }
+
+    /// The endpoint that a connecting pipe leads to.
+    pub(crate) fn endpoint_of(&self, id: PipeId) -> Option<&str> {
+        let leads = |attached: &&Attached| match attached.what {
+            What::Remote { pipe, .. } | What::Inproc(pipe) => pipe == Some(id),
+        };
+        self.endpoints.iter().find(leads).map(|attached| attached.actual.as_str())
+    }
+
+    /// Tells the socket at the other end of an inproc pipe, if there is one and it was not told yet, that nothing
+    /// more comes.
+    pub(super) fn leave_peer(&mut self, id: PipeId) -> bool {
+        let Some((hub, far)) = self.say_farewell(id) else { return false };
+        hub.post(Mail::Ended(far));
+        true
+    }
+
+    /// Sends the last message into an inproc pipe, where its peer wants one; returns who is to be told that it was
+    /// the last. Each side of a pipe says so one time.
+    pub(super) fn say_farewell(&mut self, id: PipeId) -> Option<(Arc<Hub>, PipeId)> {
+        let pipe = self.pipes.get(id).filter(|pipe| !pipe.ended)?;
+        let Far::Socket { hub, pipe: far } = &pipe.far else { return None };
+        let peer = (hub.clone(), *far);
+        self.pipes.rollback(id);
+        if let Some(farewell) = self.pipes.get(id).and_then(|pipe| pipe.farewell.take())
+            && self.pipes.push(id, &Outgoing::Bytes(&farewell), false).is_ok()
+        {
+            self.pipes.commit(id);
+        }
+        Some(peer)
+    }
+
+    /// An endpoint is not connected any more, and is not going to be.
+    pub(super) fn forget_endpoint(&mut self, gone: u64) {
+        self.endpoints.retain(|one| !matches!(one.what, What::Remote { token, .. } if token == gone));
     }
 
     /// Stops listening everywhere, at once.

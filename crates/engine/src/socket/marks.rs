@@ -58,7 +58,13 @@ impl Core {
                 (inproc::limits(&self.hub, hub), inproc::limits(hub, &self.hub).messages)
             }
         };
+        let (send_bytes, receive_bytes) = match &pipe.far {
+            Far::Link(_) => (self.hub.marks.send_bytes(), self.hub.marks.receive_bytes()),
+            Far::Socket { hub, .. } => (inproc::max_bytes(&self.hub, hub), inproc::max_bytes(hub, &self.hub)),
+        };
         pipe.tx.set_limits(limits);
+        pipe.tx.set_max_bytes(send_bytes);
+        pipe.rx.look_often(receive_bytes > 0);
         pipe.rx.set_mark(mark);
         if pipe.rx.take_room_wanted() {
             self.pipes.tell_of_room(id);

@@ -5,10 +5,16 @@
 //! lock held, and no code of the application runs.
 
 mod close;
+mod datagrams;
 mod endpoints;
+mod level;
 mod marks;
+mod messages;
 mod news;
 mod options;
+mod peers;
+mod routing;
+mod tasks;
 mod transfer;
 mod wait;
 
@@ -23,18 +29,24 @@ use crate::link::Link;
 use crate::options::Options;
 use crate::patterns::Pattern;
 use crate::pipe::{Chore, Far, PipeId, Pipes};
-use crate::reactor::Io;
+use crate::reactor::{Command, Io};
 use crate::socket_kind::Kind;
 use crate::table::{Handle, Locked, Table};
 use endpoints::Attached;
 
+pub use level::LevelFd;
+pub(crate) use level::Watcher;
+pub use messages::Wait;
 pub use options::{POLLIN, POLLOUT};
+pub use tasks::Place;
+pub(crate) use tasks::Wakers;
+pub use transfer::Received;
 pub(crate) use wait::Waiter;
 
 static SOCKETS: Table<Box<Core>> = Table::new(0xa);
 
 /// A handle of a socket. Any thread may use it; after `close` its calls return NotSocket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Socket(Handle);
 
 /// What the lock guards.
@@ -50,9 +62,16 @@ pub(crate) struct Core {
     last_endpoint: String,
     /// The last frame received has more after it.
     receive_more: bool,
+    /// Frames of the message that is being sent are still to come.
+    sending: bool,
     stopped: bool,
+    levels: level::Levels,
+    /// A poller watches it: it has to hear of calls, which may change what the socket is ready for.
+    pub(crate) watched: bool,
     /// Pipes that have ended and may still hold something.
     ended: Vec<PipeId>,
+    /// Peers that are gone, and of which all was received.
+    pub(crate) ended_peers: u64,
     mail: Vec<Mail>,
 }
 
@@ -83,8 +102,12 @@ impl Socket {
             endpoints: Vec::new(),
             last_endpoint: String::new(),
             receive_more: false,
+            sending: false,
             stopped: false,
+            levels: level::Levels::default(),
+            watched: false,
             ended: Vec::new(),
+            ended_peers: 0,
             mail: Vec::new(),
         };
         let hub = core.hub.clone();
@@ -126,20 +149,55 @@ impl Socket {
     /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
     /// left. `wait`: the caller may be held up for a moment. Whatever reads mail or frames goes this way.
     #[inline(always)]
-    fn call<R>(self, wait: bool, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
+    pub(crate) fn call<R>(
+        self,
+        wait: bool,
+        work: impl FnOnce(&mut Core) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.call_quietly(wait, |core| {
+            let outcome = work(core);
+            if core.watched {
+                core.hub.tell_watches();
+            }
+            outcome
+        })
+    }
+
+    /// As `call`, for work that changes nothing but by the news it finds, of which pollers know.
+    #[inline(always)]
+    fn call_quietly<R>(
+        self,
+        wait: bool,
+        work: impl FnOnce(&mut Core) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let mut locked = self.lock()?;
         let core = &mut **locked;
         let outcome = match core.news() {
             Ok(()) => work(core),
             Err(error) => Err(error),
         };
+        if !core.levels.is_empty() {
+            core.settle_levels();
+        }
         if core.pipes.chores.is_empty() {
             return outcome;
         }
         let chores = std::mem::take(&mut core.pipes.chores);
+        core.hang_up(&chores);
         drop(locked);
         run(chores, wait);
         outcome
+    }
+}
+
+impl Core {
+    /// Has the I/O thread end the connections that a pattern wants ended.
+    fn hang_up(&mut self, chores: &[Chore]) {
+        for chore in chores {
+            if let Chore::HangUp(id) = chore {
+                self.io.send(Command::HangUp(self.hub.clone(), *id, self.options.linger));
+            }
+        }
     }
 }
 
@@ -155,6 +213,7 @@ fn run(chores: Vec<Chore>, wait: bool) {
             Chore::ReadOn(link) => link.read_on(),
             Chore::Drop(body) => drop(body),
             Chore::Part(pipe) => drop(pipe),
+            Chore::HangUp(_) => {} // The I/O thread was told with the lock held.
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What others have told a socket, taken in by whoever uses it next.
 
 use super::Core;
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::hub::Mail;
 use crate::pipe::{Chore, Far, PipeId};
@@ -30,8 +31,12 @@ impl Core {
             Mail::Readable(id) => self.pattern.readable(&mut self.pipes, id),
             Mail::Writable(id) => self.pattern.writable(&mut self.pipes, id),
             Mail::Attach(id, pipe) => {
+                let is_inproc = matches!(pipe.far, Far::Socket { .. });
                 self.pipes.insert(id, *pipe);
                 self.settle_marks(id);
+                if is_inproc {
+                    self.greet_inproc(id);
+                }
                 self.pattern.attached(&mut self.pipes, id);
                 self.pattern.up(&mut self.pipes, id);
             }
@@ -59,6 +64,7 @@ impl Core {
                 let Some(pipe) = self.pipes.get(id) else { return };
                 pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
                 pipe.peer = bound.peer;
+                pipe.farewell = bound.farewell;
                 pipe.up = true;
                 self.settle_marks(id);
                 self.pattern.up(&mut self.pipes, id);
@@ -70,11 +76,38 @@ impl Core {
                 self.pattern.writable(&mut self.pipes, id);
             }
             Mail::Ended(id) => {
+                self.forget_inproc(id);
+                self.answer_end(id);
                 self.end_pipe(id);
+                self.count_unheard(id);
                 self.ended.push(id);
                 self.sweep();
             }
+            Mail::Room => {
+                let ids: Vec<_> = self.pipes.ids().collect();
+                ids.into_iter().for_each(|id| self.pattern.writable(&mut self.pipes, id));
+            }
+            Mail::Forget(token) => self.forget_endpoint(token),
             Mail::Stop => self.stopped = true,
+        }
+    }
+
+    /// Tells the socket at the other end of an inproc pipe that we have heard of its end, unless we have ended the
+    /// pipe ourselves.
+    fn answer_end(&mut self, id: PipeId) {
+        if let Some(pipe) = self.pipes.get(id).filter(|pipe| !pipe.ended)
+            && let Far::Socket { hub, pipe: far } = &pipe.far
+        {
+            hub.post(Mail::Ended(*far));
+        }
+    }
+
+    /// Counts what was sent into a pipe after its other end was gone. What subscribers send are subscriptions.
+    fn count_unheard(&mut self, id: PipeId) {
+        let Some(pipe) = self.pipes.get(id) else { return };
+        if pipe.tx.is_abandoned() && !self.kind.sends_subscriptions {
+            let messages = pipe.tx.backlog();
+            self.pipes.count_drop(Some(id), Reason::PeerLost, messages);
         }
     }
 
@@ -94,10 +127,12 @@ impl Core {
     /// Lets ended pipes go that hold nothing any more.
     pub(super) fn sweep(&mut self) {
         let (pipes, pattern, hub) = (&mut self.pipes, &mut self.pattern, &self.hub);
+        let ended_peers = &mut self.ended_peers;
         self.ended.retain(|&id| {
             let gone = pipes.peek(id).is_none();
             if gone {
-                pattern.removed(id);
+                *ended_peers += u64::from(pipes.get(id).is_some_and(|pipe| pipe.up));
+                pattern.removed(pipes, id);
                 pipes.remove(id);
                 hub.free_pipe(id);
             }

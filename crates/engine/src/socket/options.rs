@@ -1,13 +1,27 @@
 //! Options of a socket: the table's, and those that only the socket knows.
 
-use super::{Socket, Waiter};
+use pinnace_zmtp::SocketType;
+
+use super::{Core, Socket, Waiter};
 use crate::error::Error;
-use crate::monitor::{self, Monitor};
+use crate::monitor::{self, At, Event, Monitor};
 use crate::options::{self, Effect, Lookup, SocketValue, put_int, put_text};
+use crate::pipe::{Far, PipeId};
 
 /// What `events` answers: a message can be received (ZMQ_POLLIN), sent (ZMQ_POLLOUT).
 pub const POLLIN: i16 = 1;
 pub const POLLOUT: i16 = 2;
+
+const ROUTING_ID: i32 = 5;
+
+impl Core {
+    /// ZMQ_ROUTING_ID of a socket that gives its peers ids: the last it gave; None where it has given none.
+    fn generated_id(&self, value: &mut [u8]) -> Result<Option<usize>, Error> {
+        let Some(id) = self.pattern.generated_id() else { return Ok(None) };
+        value.get_mut(..id.len()).ok_or(Error::Invalid)?.copy_from_slice(id);
+        Ok(Some(id.len()))
+    }
+}
 
 impl Socket {
     /// Sets an option by libzmq's number.
@@ -26,6 +40,11 @@ impl Socket {
 
     /// Reads an option by libzmq's number; returns the value's length in bytes.
     pub fn get_option(self, option: i32, value: &mut [u8]) -> Result<usize, Error> {
+        if option == ROUTING_ID
+            && let Some(len) = self.call(false, |core| core.generated_id(value))?
+        {
+            return Ok(len);
+        }
         let known = match self.call(false, |core| options::get(&core.options, option, value))? {
             Lookup::Value(len) => return Ok(len),
             Lookup::Socket(known) => known,
@@ -36,11 +55,20 @@ impl Socket {
         let core = self.lock()?;
         match known {
             SocketValue::ReceiveMore => put_int(value, core.receive_more.into()),
+            SocketValue::Fd if core.kind.is_thread_safe => Err(Error::Invalid),
             SocketValue::Fd => put_int(value, core.hub.descriptor()?.raw()),
             SocketValue::Type => put_int(value, core.kind.socket_type as i32),
             SocketValue::LastEndpoint => put_text(value, &core.last_endpoint),
-            SocketValue::Mechanism | SocketValue::ThreadSafe | SocketValue::Events => put_int(value, 0),
+            SocketValue::Mechanism => put_int(value, core.options.security.mechanism as i32),
+            SocketValue::TopicsCount => put_int(value, core.pattern.topics().try_into().unwrap_or(i32::MAX)),
+            SocketValue::ThreadSafe => put_int(value, core.kind.is_thread_safe.into()),
+            SocketValue::Events => Err(Error::Invalid),
         }
+    }
+
+    /// Errors: NotSocket where it was closed.
+    pub fn is_open(self) -> Result<(), Error> {
+        self.lock().map(|_| ())
     }
 
     /// What the socket is ready for at this moment: POLLIN, POLLOUT.
@@ -49,7 +77,7 @@ impl Socket {
         waiter.serve_if_ours()?;
         waiter.flush();
         waiter.clear_descriptor();
-        self.call(false, |core| {
+        self.call_quietly(false, |core| {
             let mut events = 0;
             if core.pattern.can_recv(&mut core.pipes) {
                 events |= POLLIN;
@@ -65,22 +93,26 @@ impl Socket {
     }
 
     /// Has events of the socket's connections told at an inproc endpoint; None ends it.
-    pub fn monitor(self, endpoint: Option<&str>, events: u64, version: i32) -> Result<(), Error> {
+    /// `kind` is the type of the socket that tells: PAIR, PUB or PUSH.
+    pub fn monitor(self, endpoint: Option<&str>, events: u64, version: i32, kind: i32) -> Result<(), Error> {
         let (hub, context) = self.call(false, |core| Ok((core.hub.clone(), core.context.clone())))?;
+        if !(version == 1 || version == 2) || (version == 1 && events >> 16 != 0) {
+            return Err(Error::Invalid);
+        }
         let Some(endpoint) = endpoint else {
             monitor::stop(&hub);
             return Ok(());
         };
-        if !(version == 1 || version == 2) || (version == 1 && events >> 16 != 0) {
-            return Err(Error::Invalid);
-        }
         let (scheme, _) = endpoint.split_once("://").ok_or(Error::Invalid)?;
         if scheme != "inproc" {
             return Err(Error::Transport);
         }
+        const ONE_WAY: [SocketType; 3] = [SocketType::Pair, SocketType::Pub, SocketType::Push];
+        if !ONE_WAY.iter().any(|&one| one as i32 == kind) {
+            return Err(Error::Invalid);
+        }
         monitor::stop(&hub);
-        const PAIR: i32 = 0;
-        let socket = context.socket(PAIR)?;
+        let socket = context.socket(kind)?;
         const LINGER: i32 = 17;
         socket.set_option(LINGER, &0i32.to_ne_bytes())?;
         if let Err(error) = socket.bind(endpoint) {
@@ -89,5 +121,37 @@ impl Socket {
         }
         hub.set_monitor(Some(Monitor { socket, events, version }));
         Ok(())
+    }
+
+    /// Tells the monitor how many messages each pipe holds: that go out, and that came in. Errors: Invalid where
+    /// that event is not monitored, WouldBlock without a pipe.
+    pub fn tell_pipes(self) -> Result<(), Error> {
+        self.call_quietly(false, |core| {
+            let asks = |monitor: Monitor| monitor.events & Event::PipesStats as u64 != 0;
+            if !core.hub.monitor().is_some_and(asks) {
+                return Err(Error::Invalid);
+            }
+            let ids: Vec<PipeId> = core.pipes.ids().collect();
+            if ids.is_empty() {
+                return Err(Error::WouldBlock);
+            }
+            for id in ids {
+                let dialed = core.endpoint_of(id).map(str::to_owned);
+                let Some(pipe) = core.pipes.get(id) else { continue };
+                let counts = [pipe.tx.backlog(), pipe.rx.backlog()];
+                let at = match (&pipe.far, &dialed) {
+                    (Far::Link(Some(link)), _) => At::Between(&link.config.ends),
+                    (_, Some(endpoint)) => At::Dialed(endpoint),
+                    _ => At::Nothing,
+                };
+                monitor::emit_all(&core.hub, Event::PipesStats, &counts, at);
+            }
+            Ok(())
+        })
+    }
+
+    /// What the peer of this name is ready for: POLLIN, POLLOUT. Errors: NotSupported but for ROUTER; Unreachable.
+    pub fn peer_state(self, name: &[u8]) -> Result<i16, Error> {
+        self.call_quietly(false, |core| core.pattern.peer_state(&mut core.pipes, name))
     }
 }

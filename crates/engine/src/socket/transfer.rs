@@ -1,46 +1,79 @@
 //! Sending and receiving a frame.
 
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::Arc;
 
 use pinnace_ring::Frame;
 
-use super::{Socket, Waiter};
+use super::{Core, Socket, Wait, Waiter};
+use crate::drops::Drops;
 use crate::error::Error;
-use crate::pipe::Outgoing;
+use crate::peer::About;
+use crate::pipe::{Label, Outgoing};
+
+/// What comes with a frame beside its bytes.
+pub struct Received {
+    /// More of its message follows.
+    pub more: bool,
+    pub label: Label,
+    /// What is known of who sent it; None over inproc.
+    pub about: Option<Arc<About>>,
+}
 
 impl Socket {
     /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long
     /// as ZMQ_SNDTIMEO says.
     #[inline]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        match self.try_send(&mut frame, more, wait) {
-            Err(Error::WouldBlock) => self.send_patiently(frame, more, wait),
+        let mut attempt = || self.call(wait, |core| core.send(&mut frame, more));
+        match attempt() {
+            Err(Error::WouldBlock) => self.send_patiently(wait.into(), &mut attempt),
             outcome => outcome,
         }
     }
 
-    #[inline(always)]
-    fn try_send(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        self.call(wait, |core| core.pattern.send(&mut core.pipes, frame, more))
+    /// As `send`, with a label, for the socket types that look at one.
+    pub fn send_labelled(
+        self,
+        mut frame: Outgoing<'_>,
+        label: &Label,
+        more: bool,
+        wait: impl Into<Wait>,
+    ) -> Result<(), Error> {
+        let wait = wait.into();
+        let mut attempt = || {
+            self.call(wait.waits(), |core| {
+                core.pipes.sending.assign(label);
+                let sent = core.send(&mut frame, more);
+                core.pipes.sending.clear();
+                sent
+            })
+        };
+        match attempt() {
+            Err(Error::WouldBlock) => self.send_patiently(wait, &mut attempt),
+            outcome => outcome,
+        }
     }
 
     #[cold]
-    fn send_patiently(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+    pub(super) fn send_patiently(
+        self,
+        wait: Wait,
+        attempt: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (mut waiter, timeout) = {
             let core = self.lock()?;
             (Waiter::new(&core), core.options.sndtimeo)
         };
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = wait.deadline(timeout);
         loop {
             // What has gathered may be all that stands in the way.
             waiter.flush();
-            if !wait {
+            if !wait.waits() {
                 waiter.serve_if_ours()?;
             }
             waiter.observe();
-            match self.try_send(&mut frame, more, wait) {
-                Err(Error::WouldBlock) if wait => waiter.wait(deadline)?,
+            match attempt() {
+                Err(Error::WouldBlock) if wait.waits() => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
         }
@@ -50,41 +83,49 @@ impl Socket {
     /// message follows. With `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
     #[inline]
     pub fn recv(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        match self.try_recv(sink) {
-            Err(Error::WouldBlock) => self.recv_patiently(wait, sink),
+        let mut attempt = || self.call(false, |core| core.recv(sink));
+        match attempt() {
+            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
             outcome => outcome,
         }
     }
 
-    #[inline(always)]
-    fn try_recv(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        self.call(false, |core| {
-            let outcome = core.pattern.recv(&mut core.pipes, sink);
-            match outcome {
-                Ok(more) => core.receive_more = more,
-                Err(_) if !core.ended.is_empty() => core.sweep(),
-                Err(_) => {}
-            }
-            outcome
-        })
+    /// As `recv`, with all that is known of the frame.
+    #[inline]
+    pub fn recv_labelled(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<Received, Error> {
+        let mut attempt = || {
+            self.call(false, |core| {
+                core.pipes.received.clear();
+                let more = core.recv(sink)?;
+                Ok(Received { more, label: core.pipes.received.take(), about: core.pipes.about() })
+            })
+        };
+        match attempt() {
+            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
+            outcome => outcome,
+        }
     }
 
     #[cold]
-    fn recv_patiently(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+    pub(super) fn recv_patiently<R>(
+        self,
+        wait: Wait,
+        attempt: &mut dyn FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let (mut waiter, timeout) = {
             let core = self.lock()?;
             (Waiter::new(&core), core.options.rcvtimeo)
         };
-        if !wait {
+        if !wait.waits() {
             waiter.serve_if_ours()?;
-            return self.try_recv(sink);
+            return attempt();
         }
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = wait.deadline(timeout);
         waiter.flush();
         waiter.observe();
         waiter.read_eagerly();
         loop {
-            match self.try_recv(sink) {
+            match attempt() {
                 Err(Error::WouldBlock) => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
@@ -92,10 +133,31 @@ impl Socket {
         }
     }
 
-    /// Messages that the pattern dropped, because its rules say so: a PUB's peer at its mark, a ROUTER's
-    /// unknown peer; and those that a lost connection cut where their beginning was gone already.
-    pub fn dropped(self) -> Result<u64, Error> {
+    /// The messages that were lost, by reason.
+    pub fn drops(self) -> Result<Drops, Error> {
         let core = self.lock()?;
-        Ok(core.pattern.dropped() + core.hub.given_up.load(Ordering::Relaxed))
+        let mut drops = core.pipes.drops;
+        drops.absorb(&core.hub.lost.read());
+        Ok(drops)
+    }
+}
+
+impl Core {
+    #[inline(always)]
+    pub(super) fn send(&mut self, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        self.pattern.send(&mut self.pipes, frame, more)?;
+        self.sending = more;
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn recv(&mut self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let outcome = self.pattern.recv(&mut self.pipes, sink);
+        match outcome {
+            Ok(more) => self.receive_more = more,
+            Err(_) if !self.ended.is_empty() => self.sweep(),
+            Err(_) => {}
+        }
+        outcome
     }
 }

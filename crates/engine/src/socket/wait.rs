@@ -11,12 +11,10 @@ use pinnace_sys::poll::Ready;
 use super::Core;
 use crate::error::Error;
 use crate::hub::Hub;
-use crate::reactor::Io;
 
 /// Waits for news of one socket.
 pub(crate) struct Waiter {
     hub: Arc<Hub>,
-    io: Arc<Io>,
     ready: Vec<Ready>,
     /// `Hub::reads` at the last look.
     observed: u32,
@@ -24,12 +22,12 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
-        Waiter::of(core.hub.clone(), core.io.clone())
+        Waiter::of(core.hub.clone())
     }
 
-    pub(crate) fn of(hub: Arc<Hub>, io: Arc<Io>) -> Waiter {
+    pub(crate) fn of(hub: Arc<Hub>) -> Waiter {
         let observed = hub.reads();
-        Waiter { hub, io, ready: Vec::new(), observed }
+        Waiter { hub, ready: Vec::new(), observed }
     }
 
     /// Writes what callers have left behind.
@@ -44,22 +42,22 @@ impl Waiter {
 
     /// Reads without being told that there is something, where that has paid off lately.
     pub(crate) fn read_eagerly(&self) {
-        let Some(link) = self.hub.only_link() else { return };
-        if !self.hub.has_descriptor() && link.reading_pays() && self.hub.lease.enter(&self.io, &self.hub) {
+        let (Some(set), Some(link)) = (self.hub.poll_set(), self.hub.only_link()) else { return };
+        if !self.hub.has_descriptor() && link.reading_pays() && self.hub.lease.enter(&set.io, &self.hub) {
             link.try_read();
-            self.hub.lease.leave(&self.io, &self.hub);
+            self.hub.lease.leave(&set.io, &self.hub);
         }
     }
 
     /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
     pub(crate) fn serve_if_ours(&mut self) -> Result<(), Error> {
         let Some(set) = self.hub.poll_set() else { return Ok(()) };
-        if !self.hub.lease.is_taken() || !self.hub.lease.enter(&self.io, &self.hub) {
+        if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
             return Ok(());
         }
         let outcome = set.poller.wait(&mut self.ready, Some(Duration::ZERO));
         self.hub.serve(&self.ready, false);
-        self.hub.lease.leave(&self.io, &self.hub);
+        self.hub.lease.leave(&set.io, &self.hub);
         match outcome {
             Err(Errno::INTR) | Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
@@ -112,7 +110,7 @@ impl Waiter {
                 Err(Unnotified::Interrupted) => Err(Error::Interrupted),
             };
         };
-        let outcome = if hub.lease.enter(&self.io, &hub) {
+        let outcome = if hub.lease.enter(&set.io, &hub) {
             let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             // News that came before this caller led did not signal the poll set.
             let timeout = if hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
@@ -121,7 +119,7 @@ impl Waiter {
             if outcome.is_ok() {
                 hub.serve(&self.ready, true);
             }
-            hub.lease.leave(&self.io, &hub);
+            hub.lease.leave(&set.io, &hub);
             outcome
         } else {
             hub.event.cancel(ticket);

@@ -9,27 +9,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Consumer, Limits, Producer, queue};
+use pinnace_ring::{Body, Limits};
+use pinnace_zmtp::SocketType;
 
+use crate::context::Context;
+use crate::ends::{FarEnds, Sink, Source, way};
 use crate::error::Error;
 use crate::hub::{Bound, Hub, Mail};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
 use crate::spin;
 
+/// So many closed sockets may have left messages for names that are not bound; those of later ones are lost.
+const LEFT_BEHIND_MAX: usize = 1023;
+
 /// What one side brings into a pipe.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) hub: Arc<Hub>,
+    pub(crate) socket_type: SocketType,
     pub(crate) peer: Peer,
+    /// What it receives when one that has connected to it leaves (ZMQ_DISCONNECT_MSG).
+    pub(crate) farewell: Option<Arc<[u8]>>,
+    /// Of what it sends, or receives, the newest message is kept alone (ZMQ_CONFLATE).
+    pub(crate) conflates_out: bool,
+    pub(crate) conflates_in: bool,
 }
 
 /// The far end of a pipe whose name is not bound yet.
 struct Waiting {
     side: Side,
     pipe: PipeId,
-    tx: Producer,
-    rx: Consumer,
+    ends: FarEnds,
 }
 
 #[derive(Default)]
@@ -49,16 +60,21 @@ pub(crate) fn limits(sender: &Hub, receiver: &Hub) -> Limits {
     Limits { messages: if bounded { send.messages + receive.messages } else { 0 }, ahead_bytes: 0 }
 }
 
+/// The bytes that it may hold: what both sides allow together, or the one that has a limit. 0 is no limit.
+pub(crate) fn max_bytes(sender: &Hub, receiver: &Hub) -> u64 {
+    sender.marks.send_bytes() + receiver.marks.receive_bytes()
+}
+
 /// What one mark allows by itself.
 fn alone(mark: &AtomicU32) -> Limits {
     Limits { messages: mark.load(Ordering::Relaxed).into(), ahead_bytes: 0 }
 }
 
 /// A queue whose ends are used by threads of this process.
-fn between_threads(limits: Limits) -> (Producer, Consumer) {
-    let (tx, mut rx) = queue(limits);
-    if !spin::is_single_processor() {
-        rx.set_patient();
+fn between_threads(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
+    let (tx, mut rx) = way(context, limits, conflates);
+    if !conflates && !spin::is_single_processor() {
+        rx.queue.set_patient();
     }
     (tx, rx)
 }
@@ -77,43 +93,50 @@ impl Registry {
         drop(names);
         let here: Vec<(String, Waiting)> = here;
         for (_, waiting) in here {
-            let Waiting { side: far, pipe: far_pipe, tx, rx } = waiting;
+            let Waiting { side: far, pipe: far_pipe, ends } = waiting;
             let id = side.hub.new_pipe();
             let far_end = Far::Socket { hub: far.hub.clone(), pipe: far_pipe };
-            let pipe = Pipe { tx, rx, far: far_end, peer: far.peer, up: true, ended: false };
+            let pipe = Pipe::new(ends.incoming, ends.outgoing, far_end, far.peer, true);
             side.hub.post(Mail::Attach(id, Box::new(pipe)));
-            let bound = Bound { hub: side.hub.clone(), pipe: id, peer: side.peer.clone() };
+            let (peer, farewell) = (side.peer.clone(), side.farewell.clone());
+            let bound = Bound { hub: side.hub.clone(), pipe: id, peer, farewell };
             far.hub.post(Mail::Bound(far_pipe, Box::new(bound)));
         }
         Ok(())
     }
 
     /// Connects a socket to `name`: its pipe, whose far end is attached now, or when the name is bound.
-    pub(crate) fn connect(&self, name: &str, side: &Side) -> (PipeId, Pipe) {
+    pub(crate) fn connect(&self, context: &Context, name: &str, side: &Side) -> (PipeId, Pipe) {
         let id = side.hub.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
-            let (tx, far_rx) = between_threads(alone(&side.hub.marks.send));
-            let (far_tx, rx) = between_threads(alone(&side.hub.marks.receive));
-            let waiting = Waiting { side: side.clone(), pipe: id, tx: far_tx, rx: far_rx };
+            let (tx, outgoing) = between_threads(context, alone(&side.hub.marks.send), side.conflates_out);
+            let (incoming, rx) = between_threads(context, alone(&side.hub.marks.receive), side.conflates_in);
+            let ends = FarEnds { outgoing, incoming };
+            let waiting = Waiting { side: side.clone(), pipe: id, ends };
             names.waiting.push((name.to_owned(), waiting));
-            return (
-                id,
-                Pipe { tx, rx, far: Far::Link(None), peer: Peer::default(), up: false, ended: false },
-            );
+            return (id, Pipe::new(tx, rx, Far::Link(None), Peer::default(), false));
         };
         // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads
         // its mail no more.
-        let (tx, far_rx) = between_threads(limits(&side.hub, &far.hub));
-        let (far_tx, rx) = between_threads(limits(&far.hub, &side.hub));
+        let out = side.conflates_out || far.conflates_in;
+        let back = far.conflates_out || side.conflates_in;
+        let (tx, far_rx) = between_threads(context, limits(&side.hub, &far.hub), out);
+        let (far_tx, rx) = between_threads(context, limits(&far.hub, &side.hub), back);
         let far_id = far.hub.new_pipe();
         let to_us = Far::Socket { hub: side.hub.clone(), pipe: id };
-        let far_pipe =
-            Pipe { tx: far_tx, rx: far_rx, far: to_us, peer: side.peer.clone(), up: true, ended: false };
+        let far_pipe = Pipe::new(far_tx, far_rx, to_us, side.peer.clone(), true);
         far.hub.post(Mail::Attach(far_id, Box::new(far_pipe)));
         drop(names);
         let to_far = Far::Socket { hub: far.hub.clone(), pipe: far_id };
-        (id, Pipe { tx, rx, far: to_far, peer: far.peer, up: true, ended: false })
+        let mut pipe = Pipe::new(tx, rx, to_far, far.peer, true);
+        pipe.farewell = far.farewell;
+        (id, pipe)
+    }
+
+    /// The kind of the socket that has the name.
+    pub(crate) fn kind_at(&self, name: &str) -> Option<SocketType> {
+        self.0.lock().bound.get(name).map(|side| side.socket_type)
     }
 
     /// Takes a name back. False: it was not this socket's.
@@ -126,17 +149,43 @@ impl Registry {
         ours
     }
 
-    /// A socket's pipe, or all of them, no longer wait for a name.
-    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: Option<PipeId>) {
-        let ours = |waiting: &Waiting| {
-            Arc::ptr_eq(&waiting.side.hub, hub) && pipe.is_none_or(|pipe| pipe == waiting.pipe)
-        };
-        self.0.lock().waiting.retain(|(_, waiting)| !ours(waiting));
+    /// A socket's pipe no longer waits for a name. Returns how many messages it held; the bodies go to `left`.
+    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: PipeId, left: &mut Vec<Body>) -> u64 {
+        let others = |waiting: &mut Waiting| !Arc::ptr_eq(&waiting.side.hub, hub) || waiting.pipe != pipe;
+        self.keep_waiting(others, left)
     }
 
-    /// A socket is closed: its names are free.
-    pub(crate) fn leave(&self, hub: &Arc<Hub>) {
+    /// A socket is closed: its names are free. What it sent to names that are not bound yet goes on waiting for
+    /// them, without it. Returns how many messages are lost nevertheless.
+    pub(crate) fn leave(&self, hub: &Arc<Hub>) -> u64 {
         self.0.lock().bound.retain(|_, side| !Arc::ptr_eq(&side.hub, hub));
-        self.stop_waiting(hub, None);
+        let mut left_behind = 0;
+        let keep = |waiting: &mut Waiting| {
+            let closed = Arc::ptr_eq(&waiting.side.hub, hub) || waiting.side.hub.is_closed();
+            let has_messages = !closed || waiting.ends.outgoing.has_message();
+            left_behind += usize::from(closed && has_messages);
+            has_messages && (!closed || left_behind <= LEFT_BEHIND_MAX)
+        };
+        self.keep_waiting(keep, &mut Vec::new())
+    }
+
+    /// No name is going to be bound any more. Returns how many messages waited for one; the bodies go to `left`.
+    pub(crate) fn end(&self, left: &mut Vec<Body>) -> u64 {
+        self.keep_waiting(|_| false, left)
+    }
+
+    /// Of those who wait, `keep` says who goes on. Returns how many messages the others held; the bodies go to `left`,
+    /// to end with no lock held: their owners' code may run.
+    fn keep_waiting(&self, mut keep: impl FnMut(&mut Waiting) -> bool, left: &mut Vec<Body>) -> u64 {
+        let mut names = self.0.lock();
+        let mut dropped = Vec::new();
+        for (name, mut waiting) in std::mem::take(&mut names.waiting) {
+            match keep(&mut waiting) {
+                true => names.waiting.push((name, waiting)),
+                false => dropped.push(waiting),
+            }
+        }
+        drop(names);
+        dropped.iter_mut().map(|waiting| waiting.ends.outgoing.drain(left)).sum()
     }
 }

@@ -26,6 +26,9 @@ pub(super) fn listen(
     endpoint: &IpcEndpoint,
     options: &Options,
 ) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+    if options.use_fd >= 0 {
+        return adopt(options.use_fd);
+    }
     match endpoint {
         IpcEndpoint::Any => listen_anywhere(options),
         IpcEndpoint::Abstract(name) => {
@@ -41,6 +44,16 @@ pub(super) fn listen(
             Ok((fd, format!("ipc://{path}"), Some(PathBuf::from(path))))
         }
     }
+}
+
+/// A descriptor that listens already (ZMQ_USE_FD). Its path is not ours to remove.
+fn adopt(raw: i32) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+    let fd = net::adopt_listener(raw)?;
+    let at = match net::local_address(&fd).ok_or(Errno::AFNOSUPPORT)? {
+        Local::Path(path) => format!("ipc://{}", path.display()),
+        Local::Abstract(name) => format!("ipc://@{}", String::from_utf8_lossy(&name)),
+    };
+    Ok((fd, at, None))
 }
 
 /// `*`: a path of our own in the directory for temporary files.

@@ -1,19 +1,28 @@
 //! The transports: each makes descriptors, for listening or for connecting, out of what an endpoint says.
 
+mod families;
 pub(crate) mod inproc;
 mod ipc;
+mod layers;
 mod tcp;
+mod tls;
+mod udp;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pinnace_sys::families::Address;
 use pinnace_sys::net::{self, Local, Setup};
-use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
+use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, users};
 
-use crate::endpoint::{Endpoint, IpcEndpoint, TcpEndpoint};
+use crate::endpoint::{Endpoint, TcpEndpoint};
 use crate::error::Error;
+use crate::monitor::Ends;
 use crate::options::Options;
+pub use families::{kernel_has_tipc, kernel_has_vsock};
+pub(crate) use layers::{Layers, Side, Web};
 pub(crate) use tcp::{Remote, Route};
+pub(crate) use udp::Udp;
 
 /// A listening descriptor, and the endpoint that leads to it.
 pub(crate) struct Bound {
@@ -22,26 +31,44 @@ pub(crate) struct Bound {
     pub(crate) endpoint: String,
     /// The path to be removed in the end.
     path: Option<PathBuf>,
+    /// What connections that come in have between their descriptor and ZMTP.
+    pub(crate) layers: Layers,
+}
+
+/// Where a connecter dials to, and what it does then.
+pub(crate) struct Target {
+    pub(crate) to: To,
+    pub(crate) layers: Layers,
 }
 
 /// Where a connecter dials to.
-pub(crate) enum Target {
+pub(crate) enum To {
     Local(Local),
     Remote(Remote),
+    Family(Address),
 }
 
 impl Bound {
     /// Listens at an endpoint other than inproc; for a host name the system's resolver is asked.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Arc<Bound>, Error> {
-        let (fd, endpoint, path) = match endpoint {
-            Endpoint::Tcp(endpoint) => {
-                let (fd, endpoint) = tcp::listen(endpoint, options)?;
-                (fd, endpoint, None)
+        let layers = Layers::of_server(endpoint, options)?;
+        let (fd, at, path) = match endpoint {
+            Endpoint::Tcp(tcp) | Endpoint::Tls(tcp) => {
+                let (fd, at) = tcp::listen(tcp, options)?;
+                (fd, format!("{}://{at}", endpoint.transport()), None)
             }
-            Endpoint::Ipc(endpoint) => ipc::listen(endpoint, options)?,
-            Endpoint::Inproc(_) => return Err(Error::Invalid),
+            Endpoint::Web(web) => {
+                let (fd, at) = tcp::listen(&web.at, options)?;
+                (fd, format!("{}://{at}{}", endpoint.transport(), web.path), None)
+            }
+            Endpoint::Ipc(ipc) => ipc::listen(ipc, options)?,
+            Endpoint::Family(family) => {
+                let (fd, at) = families::listen(family, options)?;
+                (fd, format!("{}://{at}", endpoint.transport()), None)
+            }
+            Endpoint::Inproc(_) | Endpoint::Udp(_) => return Err(Error::Invalid),
         };
-        Ok(Arc::new(Bound { fd, endpoint, path }))
+        Ok(Arc::new(Bound { fd, endpoint: at, path, layers }))
     }
 
     /// Stops listening at once, so that the endpoint is free for others.
@@ -61,12 +88,28 @@ impl AsFd for Bound {
 }
 
 impl Target {
-    pub(crate) fn tcp(endpoint: &TcpEndpoint) -> Target {
-        Target::Remote(Remote::new(endpoint))
+    /// Of an endpoint other than inproc. Nothing is looked up yet.
+    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Target, Error> {
+        let layers = Layers::of_client(endpoint, options)?;
+        match endpoint {
+            Endpoint::Tcp(tcp) | Endpoint::Tls(tcp) => Target::remote(tcp, layers, options),
+            Endpoint::Web(web) => Target::remote(&web.at, layers, options),
+            Endpoint::Family(family) => Ok(Target { to: To::Family(families::target(family)?), layers }),
+            Endpoint::Ipc(ipc) => Ok(Target { to: To::Local(ipc::local(ipc)?), layers }),
+            Endpoint::Inproc(_) | Endpoint::Udp(_) => Err(Error::Invalid),
+        }
     }
 
-    pub(crate) fn ipc(endpoint: &IpcEndpoint) -> Result<Target, Error> {
-        ipc::local(endpoint).map(Target::Local)
+    /// Over tcp, by way of a proxy where one is set.
+    fn remote(endpoint: &TcpEndpoint, mut layers: Layers, options: &Options) -> Result<Target, Error> {
+        let remote = match layers::proxy(endpoint, options)? {
+            Some((proxy, target, credentials)) => {
+                layers.proxy = Some((target, credentials));
+                Remote::new(&proxy)
+            }
+            None => Remote::new(endpoint),
+        };
+        Ok(Target { to: To::Remote(remote), layers })
     }
 }
 
@@ -83,6 +126,8 @@ pub(crate) fn setup(options: &Options) -> Setup {
         keepalive_idle_s: given(options.tcp_keepalive_idle).filter(|&seconds| seconds > 0),
         keepalive_interval_s: given(options.tcp_keepalive_intvl).filter(|&seconds| seconds > 0),
         max_retransmit_ms: given(options.tcp_maxrt_ms).filter(|&ms| ms > 0),
+        priority: given(options.priority).filter(|&priority| priority > 0),
+        busy_poll_us: given(options.busy_poll_us).filter(|&us| us > 0),
     }
 }
 
@@ -91,10 +136,54 @@ pub(crate) fn setup(options: &Options) -> Setup {
 /// (socket(7)).
 const LOCAL_SEND_BUFFER: usize = 1 << 20;
 
+/// Whether the filters let a connection in.
+pub(crate) fn admits(fd: &OwnedFd, options: &Options) -> bool {
+    let filters = &options.filters;
+    if let Some(address) = net::tcp_addresses(fd).1 {
+        return filters.admits_address(address.ip());
+    }
+    if !filters.has_processes() {
+        return true;
+    }
+    net::peer_process(fd)
+        .is_some_and(|process| filters.admits_process(&process, &users::groups_of(process.uid)))
+}
+
+/// Where a connection's peer is, as ZAP (RFC 27) and messages say it: the address without the port, or of a local
+/// process "localhost:uid:gid:pid".
+pub(crate) fn peer_address(fd: &impl AsFd) -> String {
+    if let Some(address) = net::tcp_addresses(fd).1 {
+        return address.ip().to_canonical().to_string();
+    }
+    match net::peer_process(fd) {
+        Some(process) => format!("localhost:{}:{}:{}", process.uid, process.gid, process.pid),
+        None => String::new(),
+    }
+}
+
+/// Both ends of a connection that came of `endpoint`: as the kernel has them, but for what was dialed, which is as the
+/// user wrote it. A local socket that connects has no name.
+pub(crate) fn ends(fd: &impl AsFd, endpoint: &str, accepted: bool) -> Ends {
+    let (scheme, address) = endpoint.split_once("://").unwrap_or_default();
+    let path = address.find('/').map_or("", |at| &address[at..]);
+    let (local, remote) = match net::tcp_addresses(fd) {
+        (None, None) if accepted => (endpoint.to_owned(), format!("{scheme}://")),
+        (None, None) => (format!("{scheme}://"), String::new()),
+        (local, remote) => {
+            let text = |address: Option<_>| address.map_or(String::new(), |at| format!("{scheme}://{at}"));
+            (text(local) + path, text(remote))
+        }
+    };
+    Ends { local, remote: if accepted { remote } else { endpoint.to_owned() }, accepted }
+}
+
 /// Makes a connection fit for messages.
 pub(crate) fn tune(fd: &OwnedFd, endpoint: &str, options: &Options) -> Result<(), Errno> {
     let mut setup = setup(options);
-    if endpoint.starts_with("tcp://") {
+    if endpoint.starts_with("vsock://") || endpoint.starts_with("tipc://") {
+        return Ok(());
+    }
+    if !endpoint.starts_with("ipc://") {
         return net::tune_tcp(fd, &setup);
     }
     setup.send_buffer.get_or_insert(LOCAL_SEND_BUFFER);

@@ -11,16 +11,16 @@ use crate::options::Options;
 
 /// A host and a port, to be looked up.
 #[derive(Debug, Clone)]
-struct Name {
-    host: Host,
-    port: u16,
+pub(super) struct Name {
+    pub(super) host: Host,
+    pub(super) port: u16,
     /// Interfaces count too: to bind, or to connect from.
-    local: bool,
+    pub(super) local: bool,
 }
 
 impl Name {
     /// All addresses it stands for; asking the system's resolver may take long.
-    fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
+    pub(super) fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
         let wanted = |address: &SocketAddr| ipv6 || address.is_ipv4();
         match &self.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::UNSPECIFIED, self.port).into()],
@@ -54,8 +54,13 @@ fn with_zone(ip: IpAddr, zone: Option<&str>, port: u16) -> SocketAddr {
     }
 }
 
-/// Listens; returns the endpoint with what the wildcards came to.
-pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(OwnedFd, String), Error> {
+/// Listens; returns the address with what the wildcards came to.
+pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(OwnedFd, SocketAddr), Error> {
+    if options.use_fd >= 0 {
+        let fd = net::adopt_listener(options.use_fd)?;
+        let at = net::tcp_addresses(&fd).0.ok_or(Errno::AFNOSUPPORT)?;
+        return Ok((fd, at));
+    }
     let name = Name { host: endpoint.host.clone(), port: endpoint.port, local: true };
     let mut last = Error::System(Errno::NODEV.raw_os_error());
     let any = endpoint.host == Host::Any;
@@ -63,7 +68,7 @@ pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Owned
         match net::listen_tcp(&address, any && options.ipv6, options.backlog, &setup(options)) {
             Ok(fd) => {
                 let at = net::tcp_addresses(&fd).0.unwrap_or(address);
-                return Ok((fd, describe(&at)));
+                return Ok((fd, at));
             }
             // A system without IPv6.
             Err(Errno::AFNOSUPPORT) if any && options.ipv6 => {
@@ -121,9 +126,4 @@ impl Remote {
         };
         targets.into_iter().map(|to| Route { to, from: source(&to) }).collect()
     }
-}
-
-/// An address as an endpoint.
-pub(crate) fn describe(address: &SocketAddr) -> String {
-    format!("tcp://{address}")
 }

@@ -2,21 +2,42 @@
 
 use super::{Context, State, Step, peer};
 use crate::error::{Error, Misbehaviour};
-use crate::mechanism::{Mechanism, Outcome};
-use crate::{Version, command, frame, metadata};
+use crate::mechanism::{Mechanism, Outcome, Request};
+use crate::{Version, frame, metadata};
 
 #[derive(Debug)]
 pub(super) struct Commands {
     version: Version,
     as_server: bool,
-    mechanism: Mechanism,
+    mechanism: Box<dyn Mechanism>,
 }
 
 impl Commands {
-    pub(super) fn start(version: Version, as_server: bool, context: &mut Context<'_>) -> Commands {
-        let metadata = own_metadata(context);
-        let mechanism = Mechanism::start(&context.config.mechanism, &metadata, context.output);
-        Commands { version, as_server, mechanism }
+    pub(super) fn start(version: Version, as_server: bool, context: &mut Context<'_>) -> Result<Step, Error> {
+        let (config, metadata) = (context.config, own_metadata(context)?);
+        let mechanism = config.mechanism.start(metadata, config.authorize, context.output)?;
+        Commands { version, as_server, mechanism }.after(Outcome::Wait, context)
+    }
+
+    /// What the caller has to decide, while it has to.
+    pub(super) fn request(&self) -> Option<Request<'_>> {
+        self.mechanism.request()
+    }
+
+    pub(super) fn accept(mut self, context: &mut Context<'_>) -> Result<Step, Error> {
+        let outcome = self.mechanism.accept(context.output);
+        self.after(outcome, context)
+    }
+
+    fn after(self, outcome: Outcome, context: &Context<'_>) -> Result<Step, Error> {
+        match outcome {
+            Outcome::Wait if self.request().is_some() => Ok(Step::Ask(self)),
+            Outcome::Wait => Ok(Step::Next(State::Command(self))),
+            Outcome::Ready(properties, traffic) => {
+                let peer = peer::from_properties(self.version, self.as_server, properties, context.config)?;
+                Ok(Step::Done(peer, traffic))
+            }
+        }
     }
 
     pub(super) fn advance(mut self, unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
@@ -34,24 +55,23 @@ impl Commands {
         if (unit.len() as u64) < len {
             return Ok(Step::Need(State::Command(self), len));
         }
-        let command = command::parse(&unit[header.header_len..])?;
-        match self.mechanism.receive(command, &context.config.limits)? {
-            Outcome::Ready(properties) => {
-                let peer = peer::from_properties(self.version, self.as_server, properties, context.config)?;
-                Ok(Step::Done(peer))
-            }
-        }
+        let command = self.mechanism.parse(&unit[header.header_len..])?;
+        let outcome = self.mechanism.receive(command, &context.config.limits, context.output)?;
+        self.after(outcome, context)
     }
 }
 
-/// Socket-Type, and Identity where libzmq sends it: nothing else, so that nothing but speed tells the two
-/// apart.
-fn own_metadata(context: &Context<'_>) -> Vec<u8> {
+/// Socket-Type, Identity where libzmq sends it, and what the caller adds: nothing else, so that nothing but
+/// speed tells the two apart.
+fn own_metadata(context: &Context<'_>) -> Result<Vec<u8>, Error> {
     let config = context.config;
     let mut out = Vec::new();
     metadata::append(metadata::SOCKET_TYPE, config.socket_type.name().as_bytes(), &mut out);
     if config.socket_type.announces_routing_id() {
         metadata::append(metadata::IDENTITY, &config.routing_id, &mut out);
     }
-    out
+    for (name, value) in &config.properties {
+        metadata::encode(name, value, &mut out)?;
+    }
+    Ok(out)
 }

@@ -19,7 +19,7 @@
 
 use super::{Context, State, Step, commands, identity};
 use crate::error::{Error, Incompatibility};
-use crate::{SocketType, Version, frame, v1};
+use crate::{SocketType, Version};
 
 const SIGNATURE_LEN: usize = 10;
 const REVISION: usize = 10;
@@ -47,9 +47,9 @@ pub(super) enum Greeting {
 /// Sends the signature and waits for the peer's first byte.
 pub(super) fn start(context: &mut Context<'_>) -> State {
     let identity_len = context.config.routing_id.len() as u64 + 1;
-    context.output.push(0xff);
-    context.output.extend_from_slice(&identity_len.to_be_bytes());
-    context.output.push(0x7f);
+    context.output.raw(&[0xff]);
+    context.output.raw(&identity_len.to_be_bytes());
+    context.output.raw(&[0x7f]);
     State::Greeting(Greeting::FirstByte)
 }
 
@@ -60,7 +60,7 @@ impl Greeting {
             Greeting::FirstByte => unversioned(unit, context),
             Greeting::Signature if unit[SIGNATURE_LEN - 1] & 1 == 0 => unversioned(unit, context),
             Greeting::Signature => {
-                context.output.push(3);
+                context.output.raw(&[3]);
                 Ok(need(Greeting::Revision, REVISION as u64 + 1))
             }
             Greeting::Revision => revision(unit[REVISION], context),
@@ -73,7 +73,7 @@ impl Greeting {
 /// A peer that knows no signature: what it has sent is the head of its identity frame.
 fn unversioned(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
     accept_version(Version::V1_0, context)?;
-    context.output.extend_from_slice(&context.config.routing_id);
+    context.output.raw(&context.config.routing_id);
     identity::Identity::new(Version::V1_0, None).advance(unit)
 }
 
@@ -87,12 +87,11 @@ fn revision(revision: u8, context: &mut Context<'_>) -> Result<Step, Error> {
         }
     };
     accept_version(version, context)?;
-    context.output.push(context.config.socket_type as u8);
-    let identity: &[&[u8]] = &[&context.config.routing_id];
+    context.output.raw(&[context.config.socket_type as u8]);
     if version.uses_v1_framing() {
-        v1::append(0, identity, context.output);
+        context.output.v1_message(&context.config.routing_id);
     } else {
-        frame::append(0, identity, context.output);
+        context.output.message(&context.config.routing_id);
     }
     Ok(need(Greeting::Short(version), V2_LEN))
 }
@@ -101,10 +100,10 @@ fn send_rest_of_v3(context: &mut Context<'_>) {
     let config = context.config;
     let mut mechanism = [0; MECHANISM.end - MECHANISM.start];
     mechanism[..config.mechanism.name().len()].copy_from_slice(config.mechanism.name().as_bytes());
-    context.output.push(1);
-    context.output.extend_from_slice(&mechanism);
-    context.output.push(u8::from(config.as_server && config.mechanism.has_roles()));
-    context.output.extend_from_slice(&[0; FILLER_LEN]);
+    context.output.raw(&[1]);
+    context.output.raw(&mechanism);
+    context.output.raw(&[u8::from(config.mechanism.is_server())]);
+    context.output.raw(&[0; FILLER_LEN]);
 }
 
 /// Behind revision 0 there is no defined meaning of the socket type, and libzmq ignores it. In ZMTP 2.0 RFC
@@ -131,10 +130,14 @@ fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
     if theirs != ours.as_bytes() {
         return Err(Incompatibility::Mechanism { ours, theirs: theirs.to_vec() }.into());
     }
-    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it.
+    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it. So 0 says nothing, but two that say
+    // to be servers would wait for each other.
     // The filler is not checked: a later version may give it a meaning.
     let as_server = unit[AS_SERVER] != 0;
-    Ok(Step::Next(State::Command(commands::Commands::start(version, as_server, context))))
+    if as_server && context.config.mechanism.is_server() {
+        return Err(Incompatibility::TwoServers { mechanism: ours }.into());
+    }
+    commands::Commands::start(version, as_server, context)
 }
 
 /// The field without the zeros that fill it; a zero in its midst stays, and makes it a name that nobody has.

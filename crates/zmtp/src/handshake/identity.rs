@@ -4,6 +4,7 @@
 use super::{MAX_ROUTING_ID, Peer, State, Step, peer};
 use crate::error::{Error, Misbehaviour};
 use crate::frame::Header;
+use crate::mechanism::Traffic;
 use crate::{SocketType, Version, frame, v1};
 
 #[derive(Debug)]
@@ -31,7 +32,8 @@ impl Identity {
         }
         let routing_id = &unit[header.header_len..];
         peer::accept_routing_id(routing_id)?;
-        Ok(Step::Done(Peer::without_properties(self.version, self.socket_type, routing_id)))
+        let peer = Peer::without_properties(self.version, self.socket_type, routing_id);
+        Ok(Step::Done(peer, Traffic::Clear))
     }
 
     fn parse_header(&self, unit: &[u8]) -> Result<Option<Header>, Error> {

@@ -31,15 +31,20 @@
 mod commands;
 mod greeting;
 mod identity;
+mod output;
+mod over_ws;
 mod peer;
 
 use crate::error::{Error, Misbehaviour, Misuse};
-pub use crate::mechanism::MechanismConfig;
-use crate::{SocketType, Version};
+pub use crate::mechanism::{Decision, MechanismConfig, Refusal, Request, Traffic};
+use crate::ws::Subprotocol;
+use crate::{SocketType, Version, metadata};
+pub(crate) use output::Output;
 pub use peer::Peer;
+use pinnace_crypto::SecretBytes;
 
 /// What this side of a connection is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Config {
     /// Our kind of socket.
     pub socket_type: SocketType,
@@ -47,8 +52,12 @@ pub struct Config {
     pub routing_id: Vec<u8>,
     /// The security mechanism that both sides must want.
     pub mechanism: MechanismConfig,
-    /// Whether we are the mechanism's server. Without a meaning, and not sent, for NULL.
-    pub as_server: bool,
+    /// Whether the caller wants to be asked who may come in: see [`Handshake::authorization`]. Without a meaning
+    /// for the clients of PLAIN and CURVE. Peers before ZMTP 3.0 are refused then, since they say nothing of
+    /// themselves.
+    pub authorize: bool,
+    /// What we tell the peer besides our kind of socket and routing id.
+    pub properties: Vec<(String, Vec<u8>)>,
     /// What we accept from the peer.
     pub limits: Limits,
 }
@@ -60,18 +69,34 @@ impl Config {
             socket_type,
             routing_id: Vec::new(),
             mechanism: MechanismConfig::Null,
-            as_server: false,
+            authorize: false,
+            properties: Vec::new(),
             limits: Limits::default(),
         }
     }
 
     /// The oldest version a peer may speak.
-    fn oldest_version(&self) -> Version {
-        if self.mechanism.allows_old_versions() {
+    pub(crate) fn oldest_version(&self) -> Version {
+        if self.mechanism.allows_old_versions() && !self.authorize {
             self.limits.oldest_version
         } else {
             self.limits.oldest_version.max(Version::V3_0)
         }
+    }
+
+    /// What would show only once a peer is there.
+    fn check(&self) -> Result<(), Error> {
+        if self.routing_id.len() > MAX_ROUTING_ID {
+            return Err(Misuse::RoutingIdTooLong { len: self.routing_id.len() }.into());
+        }
+        for (name, value) in &self.properties {
+            let reserved = [metadata::SOCKET_TYPE, metadata::IDENTITY];
+            if reserved.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+                return Err(Misuse::PropertyName.into());
+            }
+            metadata::encode(name, value, &mut Vec::new())?;
+        }
+        self.mechanism.check()
     }
 }
 
@@ -100,20 +125,21 @@ pub struct Handshake {
     config: Config,
     progress: Progress,
     /// The greeting or frame that is being read, from its first byte.
-    unit: Vec<u8>,
+    unit: SecretBytes,
     /// How long `unit` has to be before the state can go on; always more than it has.
     need: usize,
     /// How many bytes have been consumed in all.
     received: usize,
-    output: Vec<u8>,
-    sent: usize,
+    output: Output,
 }
 
 #[derive(Debug)]
 enum Progress {
     Running(State),
     Advancing,
-    Done(Peer),
+    /// The caller has to decide.
+    Asking(commands::Commands),
+    Done(Peer, Traffic),
     Failed(Error),
 }
 
@@ -131,14 +157,16 @@ enum Step {
     Need(State, u64),
     /// Is done with the unit; the next one starts with the byte after it.
     Next(State),
+    /// Cannot go on before the caller has decided.
+    Ask(commands::Commands),
     /// Was the last one.
-    Done(Peer),
+    Done(Peer, Traffic),
 }
 
 /// What every state may use.
 struct Context<'a> {
     config: &'a Config,
-    output: &'a mut Vec<u8>,
+    output: &'a mut Output,
 }
 
 const MAX_ROUTING_ID: usize = 255;
@@ -149,17 +177,39 @@ impl Handshake {
     /// A configuration that cannot work shows as [`Error::CallerMisuse`] from the first
     /// [`input`](Handshake::input).
     pub fn new(config: Config) -> Handshake {
-        let mut output = Vec::new();
-        let progress = if config.routing_id.len() > MAX_ROUTING_ID {
-            Progress::Failed(Misuse::RoutingIdTooLong { len: config.routing_id.len() }.into())
-        } else {
-            Progress::Running(greeting::start(&mut Context { config: &config, output: &mut output }))
+        let mut output = Output::default();
+        let progress = match config.check() {
+            Ok(()) => {
+                Progress::Running(greeting::start(&mut Context { config: &config, output: &mut output }))
+            }
+            Err(error) => Progress::Failed(error),
         };
-        Handshake { config, progress, unit: Vec::new(), need: 1, received: 0, output, sent: 0 }
+        Handshake { config, progress, unit: SecretBytes::new(), need: 1, received: 0, output }
     }
 
-    /// Takes bytes from the peer and returns how many of them belong to the handshake: all of them until it
-    /// is over.
+    /// Starts what takes the place of the handshake over WebSocket, once the [upgrade](crate::ws::Upgrade) has
+    /// settled the subprotocol. Input and output are ZMTP frames, which the caller translates.
+    ///
+    /// The peer's version will be 3.0, or 2.0 where there is no mechanism.
+    pub fn over_ws(config: Config, subprotocol: Subprotocol) -> Handshake {
+        let mut handshake = Handshake {
+            config,
+            progress: Progress::Advancing,
+            unit: SecretBytes::new(),
+            need: 1,
+            received: 0,
+            output: Output::default(),
+        };
+        let checked = handshake.config.check();
+        let mut context = Context { config: &handshake.config, output: &mut handshake.output };
+        let step = checked.and_then(|()| over_ws::start(subprotocol, &mut context));
+        handshake.take(step);
+        handshake
+    }
+
+    /// Takes bytes from the peer and returns how many of them it has used: all until the handshake is over, or
+    /// until there is an [`authorization`](Handshake::authorization) to be answered. The rest has to come again
+    /// after the answer; it is not kept here, so the caller should not read on meanwhile.
     ///
     /// # Errors
     /// The connection cannot come about. The error is final and comes back from every further call.
@@ -168,7 +218,7 @@ impl Handshake {
         loop {
             match &self.progress {
                 Progress::Running(_) => {}
-                Progress::Advancing | Progress::Done(_) => return Ok(used),
+                Progress::Advancing | Progress::Asking(_) | Progress::Done(..) => return Ok(used),
                 Progress::Failed(error) => return Err(error.clone()),
             }
             let take = (self.need - self.unit.len()).min(bytes.len() - used);
@@ -184,26 +234,63 @@ impl Handshake {
 
     /// The bytes that wait to be written, in order.
     pub fn output(&self) -> &[u8] {
-        &self.output[self.sent..]
+        self.output.waiting()
     }
 
     /// Tells that the first `n` bytes of [`output`](Handshake::output) have been written.
     pub fn sent(&mut self, n: usize) {
-        self.sent = self.sent.saturating_add(n).min(self.output.len());
+        self.output.sent(n);
     }
 
     /// The peer, as soon as all is known of it. There may still be [`output`](Handshake::output) to write.
     pub fn peer(&self) -> Option<&Peer> {
         match &self.progress {
-            Progress::Done(peer) => Some(peer),
+            Progress::Done(peer, _) => Some(peer),
             _ => None,
         }
     }
 
-    /// The peer, when the handshake is no longer needed.
-    pub fn into_peer(self) -> Option<Peer> {
+    /// Who wants to come in, while that has to be decided: where the configuration says `authorize`, before the
+    /// first command (NULL) or after the client has said who it is (PLAIN's and CURVE's servers). Answer with
+    /// [`authorize`](Handshake::authorize), whenever the answer is there.
+    pub fn authorization(&self) -> Option<Request<'_>> {
+        match &self.progress {
+            Progress::Asking(commands) => commands.request(),
+            _ => None,
+        }
+    }
+
+    /// Answers the [`authorization`](Handshake::authorization). There is new output then, and maybe a peer.
+    ///
+    /// # Errors
+    /// A refusal comes back as [`Error::PeerUnauthorized`], with which the handshake has failed; its
+    /// [`reply`](Error::reply) is for the peer. [`Misuse::NothingToAuthorize`] where nobody has asked.
+    pub fn authorize(&mut self, decision: Decision) -> Result<(), Error> {
+        let commands = match std::mem::replace(&mut self.progress, Progress::Advancing) {
+            Progress::Asking(commands) => commands,
+            other => {
+                self.progress = other;
+                return Err(Misuse::NothingToAuthorize.into());
+            }
+        };
+        let mut context = Context { config: &self.config, output: &mut self.output };
+        let step = match decision {
+            Decision::Accept => commands.accept(&mut context),
+            Decision::Refuse(refusal) => {
+                Err(Error::PeerUnauthorized { refusal, mechanism: self.config.mechanism.name() })
+            }
+        };
+        self.take(step);
+        match &self.progress {
+            Progress::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The peer and how frames travel, when the handshake is no longer needed.
+    pub fn into_parts(self) -> Option<(Peer, Traffic)> {
         match self.progress {
-            Progress::Done(peer) => Some(peer),
+            Progress::Done(peer, traffic) => Some((peer, traffic)),
             _ => None,
         }
     }
@@ -220,12 +307,16 @@ impl Handshake {
             State::Identity(identity) => identity.advance(&self.unit),
             State::Command(commands) => commands.advance(&self.unit, &mut context),
         };
+        self.take(step);
+    }
+
+    fn take(&mut self, step: Result<Step, Error>) {
         self.progress = match step.and_then(|step| self.apply(step)) {
             Ok(progress) => progress,
             Err(error) => Progress::Failed(error),
         };
         if !matches!(self.progress, Progress::Running(_)) {
-            self.unit = Vec::new();
+            self.unit = SecretBytes::new();
         }
     }
 
@@ -236,7 +327,8 @@ impl Handshake {
                 self.unit.clear();
                 (state, 1)
             }
-            Step::Done(peer) => return Ok(Progress::Done(peer)),
+            Step::Ask(commands) => return Ok(Progress::Asking(commands)),
+            Step::Done(peer, traffic) => return Ok(Progress::Done(peer, traffic)),
         };
         self.need = self.within_limit(need)?;
         Ok(Progress::Running(state))

@@ -1,34 +1,55 @@
 //! NULL: each side sends READY with its properties, and that is all.
 //!
-//! RFC 37 lets the client speak first; libzmq sends READY on both sides at once, and so do we.
+//! RFC 37 lets the client speak first; libzmq sends READY on both sides at once, and so do we. Where the caller
+//! wants to be asked, our READY waits for its answer, as libzmq's does for ZAP's.
 
-use super::Outcome;
-use crate::command::{self, Command};
-use crate::error::{Error, Misbehaviour};
-use crate::handshake::Limits;
+use super::{Mechanism, Outcome, Request, Traffic, unexpected_unless_error};
+use crate::command::Command;
+use crate::error::Error;
+use crate::handshake::{Limits, Output};
 use crate::metadata;
 
+const READY: &[u8] = b"\x05READY";
+
 #[derive(Debug)]
-pub(crate) struct Null;
+pub(crate) struct Null {
+    /// What READY will say; none once it is sent.
+    unsent: Option<Vec<u8>>,
+}
 
 impl Null {
-    pub(crate) fn start(metadata: &[u8], output: &mut Vec<u8>) -> Null {
-        command::encode_ready(metadata, output);
-        Null
+    pub(crate) fn start(metadata: Vec<u8>, authorize: bool, output: &mut Output) -> Null {
+        let mut null = Null { unsent: Some(metadata) };
+        if !authorize {
+            null.accept(output);
+        }
+        null
+    }
+}
+
+impl Mechanism for Null {
+    fn receive(
+        &mut self,
+        command: Command<'_>,
+        limits: &Limits,
+        _output: &mut Output,
+    ) -> Result<Outcome, Error> {
+        match command {
+            Command::Ready(properties) => {
+                Ok(Outcome::Ready(metadata::parse(properties, limits.max_properties)?, Traffic::Clear))
+            }
+            other => Err(unexpected_unless_error(other)),
+        }
     }
 
-    pub(crate) fn receive(&mut self, command: Command<'_>, limits: &Limits) -> Result<Outcome, Error> {
-        let name: &[u8] = match command {
-            Command::Ready(properties) => {
-                return Ok(Outcome::Ready(metadata::parse(properties, limits.max_properties)?));
-            }
-            Command::Error { reason } => return Err(Error::PeerRefused { reason: reason.to_vec() }),
-            Command::Ping { .. } => b"PING",
-            Command::Pong { .. } => b"PONG",
-            Command::Subscribe(_) => b"SUBSCRIBE",
-            Command::Cancel(_) => b"CANCEL",
-            Command::Unknown { name, .. } => name,
-        };
-        Err(Misbehaviour::UnexpectedCommand { name: name.to_vec() }.into())
+    fn request(&self) -> Option<Request<'_>> {
+        self.unsent.as_ref().map(|_| Request { mechanism: "NULL", credentials: Vec::new() })
+    }
+
+    fn accept(&mut self, output: &mut Output) -> Outcome {
+        if let Some(metadata) = self.unsent.take() {
+            output.command(&[READY, &metadata]);
+        }
+        Outcome::Wait
     }
 }

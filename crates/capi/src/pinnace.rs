@@ -1,0 +1,117 @@
+//! What Pinnace adds to libzmq's interface: pinnace.h.
+
+mod peers;
+mod stats;
+
+use std::ffi::{c_int, c_long, c_short, c_void};
+use std::time::Duration;
+
+use pinnace_engine::{Error, Outgoing, Reason};
+use smallvec::SmallVec;
+
+use crate::arguments::{Flags, bytes, int_size};
+use crate::context::own;
+use crate::guard::guard;
+use crate::handle::socket;
+
+/// A time in milliseconds; below 0 is for ever.
+fn timeout(ms: c_long) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+/// A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT);
+/// it is closed with the socket.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_fd(handle: *mut c_void, events: c_short) -> c_int {
+    guard(|| socket(handle)?.level_descriptor(events))
+}
+
+/// Limits the bytes that all queues of a context hold together; 0 is no limit.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_ctx_set_max_bytes(context: *mut c_void, max_bytes: u64) -> c_int {
+    guard(|| {
+        own(context)?.set_max_bytes(max_bytes);
+        Ok(0)
+    })
+}
+
+/// How many bytes count for that limit now.
+///
+/// # Safety
+/// `held` must be null or point to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut u64) -> c_int {
+    guard(|| {
+        let context = own(context)?;
+        if held.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: not null, and the caller's promise.
+        unsafe { held.write(context.held_bytes()) };
+        Ok(0)
+    })
+}
+
+/// The messages that closed sockets of a context have lost, by reason; `lost` has room for PINNACE_REASONS numbers.
+///
+/// # Safety
+/// `lost` must be null or point to so many numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
+    guard(|| {
+        let drops = own(context)?.drops_of_closed();
+        if lost.is_null() {
+            return Err(Error::Fault);
+        }
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { lost.add(index).write(drops.of(reason)) };
+        }
+        Ok(0)
+    })
+}
+
+/// A frame of a message: as iovec(3type).
+#[repr(C)]
+pub struct Part {
+    data: *const c_void,
+    size: usize,
+}
+
+/// Frames that are sent without an allocation.
+const FEW: usize = 16;
+
+/// Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. Another thread's message never
+/// comes in between.
+///
+/// # Safety
+/// `parts` must be null or point to `count` parts, and each be good for reading.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_send_parts(
+    handle: *mut c_void,
+    parts: *const Part,
+    count: usize,
+    flags: c_int,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(flags)?;
+        if flags.more || count == 0 || count > isize::MAX as usize / size_of::<Part>() {
+            return Err(Error::Invalid);
+        }
+        if parts.is_null() {
+            return Err(Error::Fault);
+        }
+        let mut frames: SmallVec<[Outgoing<'_>; FEW]> = SmallVec::new();
+        frames.try_reserve(count).map_err(|_| Error::NoMemory)?;
+        let mut size = 0_usize;
+        // SAFETY: the caller's promise.
+        for part in unsafe { std::slice::from_raw_parts(parts, count) } {
+            // SAFETY: the caller's promise.
+            frames.push(Outgoing::Bytes(unsafe { bytes(part.data, part.size) }?));
+            size = size.saturating_add(part.size);
+        }
+        socket.send_message(&mut frames, flags.wait)?;
+        Ok(int_size(size))
+    })
+}

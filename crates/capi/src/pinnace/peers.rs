@@ -1,0 +1,51 @@
+//! Peers: kicked by number, and waited for.
+
+use std::ffi::{c_int, c_long, c_void};
+
+use super::timeout;
+use crate::arguments::bytes;
+use crate::guard::guard;
+use crate::handle::socket;
+
+/// Cuts a peer off, by its number in the statistics. EHOSTUNREACH: there is none, or no connection to it.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_kick(handle: *mut c_void, peer: u64) -> c_int {
+    guard(|| socket(handle)?.kick(peer).map(|()| 0))
+}
+
+/// Waits until `count` peers are there. EAGAIN: not within `timeout_ms`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_wait_peers(handle: *mut c_void, count: usize, timeout_ms: c_long) -> c_int {
+    guard(|| socket(handle)?.wait_peers(count, timeout(timeout_ms)).map(|()| 0))
+}
+
+/// Waits until `count` peers of a PUB or XPUB get messages that begin with the `size` bytes at `topic`.
+///
+/// # Safety
+/// `topic` must be null or good for reading `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_wait_subscribers(
+    handle: *mut c_void,
+    topic: *const c_void,
+    size: usize,
+    count: usize,
+    timeout_ms: c_long,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let topic = unsafe { bytes(topic, size) }?;
+        socket(handle)?.wait_subscribers(topic, count, timeout(timeout_ms)).map(|()| 0)
+    })
+}
+
+/// Waits until a publisher is there, and each that is has all subscriptions that the SUB or XSUB has made.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_wait_subscribed(handle: *mut c_void, timeout_ms: c_long) -> c_int {
+    guard(|| socket(handle)?.wait_subscribed(timeout(timeout_ms)).map(|()| 0))
+}
+
+/// Waits until `count` peers have come and gone again, and all that they sent was received.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_wait_ended(handle: *mut c_void, count: u64, timeout_ms: c_long) -> c_int {
+    guard(|| socket(handle)?.wait_ended(count, timeout(timeout_ms)).map(|()| 0))
+}

@@ -1,0 +1,233 @@
+//! Statistics: as structs, as JSON, as Prometheus' text.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use pinnace_engine::{Error, PeerStats, Reason, Stats, Traffic, prometheus};
+
+use crate::arguments::{bytes_mut, text};
+use crate::guard::guard;
+use crate::handle::socket;
+
+/// pinnace_traffic_t.
+#[repr(C)]
+#[derive(Default)]
+pub struct TrafficT {
+    messages: u64,
+    bytes: u64,
+    queued: u64,
+}
+
+/// pinnace_stats_t. Later versions have more members at its end.
+#[repr(C)]
+pub struct StatsT {
+    size: usize,
+    received: TrafficT,
+    sent: TrafficT,
+    dropped: [u64; REASONS],
+    connected: u64,
+    accepted: u64,
+    disconnected: u64,
+    retried: u64,
+    handshakes_succeeded: u64,
+    handshakes_failed: u64,
+    events_dropped: u64,
+    peers: u64,
+    ended_peers: u64,
+}
+
+/// pinnace_peer_t.
+#[repr(C)]
+pub struct PeerT {
+    number: u64,
+    received: TrafficT,
+    sent: TrafficT,
+    dropped: u64,
+    reconnects: u64,
+    round_trip_us: u64,
+    connected: c_int,
+    mechanism: c_int,
+    routing_id_size: usize,
+    routing_id: [u8; ID_MAX],
+    socket_type: [c_char; 16],
+    address: [c_char; 128],
+    user_id: [c_char; 256],
+    endpoint: [c_char; 256],
+}
+
+/// PINNACE_REASONS.
+const REASONS: usize = Reason::ALL.len();
+/// The longest routing id, and a byte that nobody uses.
+const ID_MAX: usize = 256;
+
+impl From<Traffic> for TrafficT {
+    fn from(Traffic { messages, bytes, queued }: Traffic) -> TrafficT {
+        TrafficT { messages, bytes, queued }
+    }
+}
+
+impl StatsT {
+    fn of(stats: &Stats) -> StatsT {
+        let event = |name| stats.events.of(name);
+        let failed = ["handshake_failed_no_detail", "handshake_failed_protocol", "handshake_failed_auth"];
+        StatsT {
+            size: size_of::<StatsT>(),
+            received: stats.received.into(),
+            sent: stats.sent.into(),
+            dropped: Reason::ALL.map(|reason| stats.drops.of(reason)),
+            connected: event("connected"),
+            accepted: event("accepted"),
+            disconnected: event("disconnected"),
+            retried: event("connect_retried"),
+            handshakes_succeeded: event("handshake_succeeded"),
+            handshakes_failed: failed.into_iter().map(event).sum(),
+            events_dropped: stats.events_dropped,
+            peers: stats.peers.iter().filter(|peer| peer.connected).count() as u64,
+            ended_peers: stats.ended_peers,
+        }
+    }
+}
+
+impl PeerT {
+    fn of(peer: &PeerStats) -> PeerT {
+        let id = &peer.routing_id[..peer.routing_id.len().min(ID_MAX)];
+        let mut routing_id = [0; ID_MAX];
+        routing_id[..id.len()].copy_from_slice(id);
+        PeerT {
+            number: peer.number,
+            received: peer.received.into(),
+            sent: peer.sent.into(),
+            dropped: peer.drops.total(),
+            reconnects: peer.reconnects,
+            round_trip_us: peer.round_trip.map_or(0, |time| time.as_micros() as u64),
+            connected: peer.connected.into(),
+            mechanism: match peer.mechanism {
+                "PLAIN" => 1,
+                "CURVE" => 2,
+                _ => 0,
+            },
+            routing_id_size: id.len(),
+            routing_id,
+            socket_type: c_text(peer.socket_type.as_deref().unwrap_or_default().as_bytes()),
+            address: c_text(peer.address.as_bytes()),
+            user_id: c_text(&peer.user_id),
+            endpoint: c_text(peer.endpoint.as_bytes()),
+        }
+    }
+}
+
+/// As much of a text as there is room for, with a NUL.
+fn c_text<const N: usize>(text: &[u8]) -> [c_char; N] {
+    let mut bytes = [0; N];
+    for (to, from) in bytes[..N - 1].iter_mut().zip(text) {
+        *to = *from as c_char;
+    }
+    bytes
+}
+
+/// The socket's statistics. `stats->size` says how large the caller's struct is: so much of it is written, and it
+/// says how much there is afterwards.
+///
+/// # Safety
+/// `stats` must be null or point to as many bytes as its first member says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_socket_stats(handle: *mut c_void, stats: *mut StatsT) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        if stats.is_null() {
+            return Err(Error::Fault);
+        }
+        let all = StatsT::of(&socket.stats()?);
+        // SAFETY: the caller's promise; both are plain numbers.
+        unsafe {
+            let size = (&raw const (*stats).size).read();
+            if size < size_of::<usize>() {
+                return Err(Error::Invalid);
+            }
+            let size = size.min(size_of::<StatsT>());
+            std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), stats.cast::<u8>(), size);
+        }
+        Ok(0)
+    })
+}
+
+/// The socket's peers: at most `*count` are written, and `*count` says how many there are. NULL with 0 asks for the
+/// number alone.
+///
+/// # Safety
+/// `count` must be null or point to a number, and `peers` to as many peers as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_socket_peers(
+    handle: *mut c_void,
+    peers: *mut PeerT,
+    count: *mut usize,
+) -> c_int {
+    guard(|| {
+        let socket = socket(handle)?;
+        if count.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: not null, and the caller's promise.
+        let room = unsafe { count.read() };
+        if peers.is_null() && room > 0 {
+            return Err(Error::Fault);
+        }
+        let all = socket.stats()?.peers;
+        for (index, peer) in all.iter().take(room).enumerate() {
+            // SAFETY: there is room for so many.
+            unsafe { peers.add(index).write(PeerT::of(peer)) };
+        }
+        // SAFETY: as above.
+        unsafe { count.write(all.len()) };
+        Ok(0)
+    })
+}
+
+/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
+///
+/// # Safety
+/// `size` must be null or point to the number of bytes at `buffer`.
+unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
+    if size.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: not null, and the caller's promise.
+    let room = unsafe { bytes_mut(buffer.cast(), size.read()) }?;
+    // SAFETY: as above.
+    unsafe { size.write(text.len() + 1) };
+    let room = room.get_mut(..=text.len()).ok_or(Error::System(libc::ENOBUFS))?;
+    room[..text.len()].copy_from_slice(text.as_bytes());
+    room[text.len()] = 0;
+    Ok(0)
+}
+
+/// The socket's statistics as JSON.
+///
+/// # Safety
+/// `size` must be null or point to the number of bytes at `buffer`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_socket_stats_json(
+    handle: *mut c_void,
+    buffer: *mut c_char,
+    size: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { put_text(&socket(handle)?.stats()?.to_json(), buffer, size) })
+}
+
+/// The socket's statistics in Prometheus' text format; `name` becomes the label `socket`.
+///
+/// # Safety
+/// `name` must be null or a C string, `size` be null or point to the number of bytes at `buffer`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_socket_stats_prometheus(
+    handle: *mut c_void,
+    name: *const c_char,
+    buffer: *mut c_char,
+    size: *mut usize,
+) -> c_int {
+    guard(|| {
+        let stats = socket(handle)?.stats()?;
+        // SAFETY: the caller's promises.
+        unsafe { put_text(&prometheus([(text(name)?, &stats)]), buffer, size) }
+    })
+}

@@ -1,0 +1,224 @@
+//! Sets of things to be waited for again and again: zmq_poller(3).
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_long, c_short, c_void};
+use std::ptr;
+
+use parking_lot::Mutex;
+use pinnace_engine::{Error, Poller, PollerEvent, Socket, What};
+
+use crate::arguments::int_size;
+use crate::guard::guard;
+use crate::handle;
+use crate::poll::limit;
+use crate::registry::Registry;
+
+/// zmq_poller_event_t.
+#[repr(C)]
+pub struct Event {
+    socket: *mut c_void,
+    fd: c_int,
+    user_data: *mut c_void,
+    events: c_short,
+}
+
+const _: () = assert!(size_of::<Event>() == 32);
+
+/// No descriptor.
+const NONE: c_int = -1;
+
+/// What the caller gave, to be handed back with an event.
+#[derive(Clone, Copy)]
+struct Given {
+    socket: *mut c_void,
+    user_data: *mut c_void,
+}
+
+// SAFETY: the pointers are only handed back.
+unsafe impl Send for Given {}
+// SAFETY: as above.
+unsafe impl Sync for Given {}
+
+struct Held {
+    poller: Poller<Given>,
+    /// The sockets by their pointers: a closed one has to be found too, to be removed.
+    sockets: Mutex<HashMap<usize, Socket>>,
+}
+
+static POLLERS: Registry<Held> = Registry::new();
+
+impl Held {
+    fn registered(&self, socket: *mut c_void) -> Result<What, Error> {
+        match self.sockets.lock().get(&socket.addr()) {
+            Some(&registered) => Ok(What::Socket(registered)),
+            None => handle::socket(socket)?.is_open().and(Err(Error::Invalid)),
+        }
+    }
+
+    /// Waits, and writes what is ready to the first of `events`; returns how many.
+    fn wait(&self, events: &mut [Event], timeout: c_long) -> Result<usize, Error> {
+        let ready = self.poller.wait(events.len(), limit(timeout))?;
+        for (event, ready) in events.iter_mut().zip(&ready) {
+            event.write(ready);
+        }
+        Ok(ready.len())
+    }
+}
+
+impl Event {
+    fn write(&mut self, ready: &PollerEvent<Given>) {
+        let Given { socket, user_data } = ready.data;
+        self.fd = match ready.what {
+            What::Fd(fd) => fd,
+            What::Socket(_) => NONE,
+        };
+        (self.socket, self.user_data, self.events) = (socket, user_data, ready.events);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_new() -> *mut c_void {
+    guard(|| Ok(POLLERS.insert(Held { poller: Poller::new()?, sockets: Mutex::default() })))
+}
+
+/// Ends the poller and sets the caller's pointer to NULL. Who waits in it is told EFAULT.
+///
+/// # Safety
+/// `poller` must be null or good for reading and writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_poller_destroy(poller: *mut *mut c_void) -> c_int {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { poller.as_mut() }.ok_or(Error::Fault)?;
+        POLLERS.remove(*handle)?.poller.end();
+        *handle = ptr::null_mut();
+        Ok(0)
+    })
+}
+
+/// How many sockets and descriptors are registered.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_size(poller: *mut c_void) -> c_int {
+    guard(|| Ok(int_size(POLLERS.get(poller)?.poller.len())))
+}
+
+/// Registers a socket; one that is registered already is EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_add(
+    poller: *mut c_void,
+    socket: *mut c_void,
+    user_data: *mut c_void,
+    events: c_short,
+) -> c_int {
+    guard(|| {
+        let held = POLLERS.get(poller)?;
+        let own = handle::socket(socket)?;
+        held.poller.add(What::Socket(own), events, Given { socket, user_data })?;
+        held.sockets.lock().insert(socket.addr(), own);
+        Ok(0)
+    })
+}
+
+/// Changes the events that a socket is waited for with; one that is not registered is EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_modify(poller: *mut c_void, socket: *mut c_void, events: c_short) -> c_int {
+    guard(|| {
+        let held = POLLERS.get(poller)?;
+        held.poller.modify(held.registered(socket)?, events).map(|()| 0)
+    })
+}
+
+/// Forgets a socket, even one that was closed; one that is not registered is EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_remove(poller: *mut c_void, socket: *mut c_void) -> c_int {
+    guard(|| {
+        let held = POLLERS.get(poller)?;
+        held.poller.remove(held.registered(socket)?)?;
+        held.sockets.lock().remove(&socket.addr());
+        Ok(0)
+    })
+}
+
+/// Registers a descriptor; one that is registered already is EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_add_fd(
+    poller: *mut c_void,
+    fd: c_int,
+    user_data: *mut c_void,
+    events: c_short,
+) -> c_int {
+    guard(|| {
+        let held = POLLERS.get(poller)?;
+        held.poller.add(descriptor(fd)?, events, Given { socket: ptr::null_mut(), user_data }).map(|()| 0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_modify_fd(poller: *mut c_void, fd: c_int, events: c_short) -> c_int {
+    guard(|| POLLERS.get(poller)?.poller.modify(descriptor(fd)?, events).map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn zmq_poller_remove_fd(poller: *mut c_void, fd: c_int) -> c_int {
+    guard(|| POLLERS.get(poller)?.poller.remove(descriptor(fd)?).map(|()| 0))
+}
+
+fn descriptor(fd: c_int) -> Result<What, Error> {
+    if fd < 0 { Err(Error::System(libc::EBADF)) } else { Ok(What::Fd(fd)) }
+}
+
+/// Waits for an event, at most `timeout` milliseconds (-1: for ever; then EAGAIN); returns 0.
+///
+/// # Safety
+/// `event` must be null or good for writing an event.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_poller_wait(poller: *mut c_void, event: *mut Event, timeout: c_long) -> c_int {
+    let outcome = guard(|| {
+        let held = POLLERS.get(poller)?;
+        // SAFETY: the caller's promise.
+        let event = unsafe { event.as_mut() }.ok_or(Error::Fault)?;
+        held.wait(std::slice::from_mut(event), timeout).map(|_| 0)
+    });
+    // SAFETY: the caller's promise.
+    if let (-1, Some(event)) = (outcome, unsafe { event.as_mut() }) {
+        *event = Event { socket: ptr::null_mut(), fd: NONE, user_data: ptr::null_mut(), events: 0 };
+    }
+    outcome
+}
+
+/// As `zmq_poller_wait`, for at most `count` events at once; returns how many there were.
+///
+/// # Safety
+/// `events` must be null or good for writing `count` events.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_poller_wait_all(
+    poller: *mut c_void,
+    events: *mut Event,
+    count: c_int,
+    timeout: c_long,
+) -> c_int {
+    guard(|| {
+        let held = POLLERS.get(poller)?;
+        if events.is_null() {
+            return Err(Error::Fault);
+        }
+        let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+        // SAFETY: the caller's promise.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
+        held.wait(events, timeout).map(int_size)
+    })
+}
+
+/// A descriptor that is readable while there may be an event; EINVAL where no thread-safe socket is registered.
+///
+/// # Safety
+/// `fd` must be null or good for writing a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_poller_fd(poller: *mut c_void, fd: *mut c_int) -> c_int {
+    guard(|| {
+        let descriptor = POLLERS.get(poller)?.poller.descriptor()?;
+        // SAFETY: the caller's promise.
+        *unsafe { fd.as_mut() }.ok_or(Error::Fault)? = descriptor;
+        Ok(0)
+    })
+}

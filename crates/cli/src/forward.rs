@@ -1,0 +1,158 @@
+//! `pinnace forward`: each TCP connection gets a socket; its lines become messages, and messages become its lines.
+//!
+//! A thread a connection, which waits for both at once and holds little: one line that has no room yet, one answer that
+//! the client does not take. Lines of a connection stay in order. A signal ends it: what was read is delivered, as long
+//! as `--linger` allows.
+
+mod connection;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use pinnace_engine::{Context, POLLIN, SocketType};
+
+use crate::face::{self, Socket, fd_item};
+use crate::outcome::{Failure, Outcome, say};
+use crate::settings;
+use crate::signals::Signals;
+use crate::table::Forward;
+use connection::Connection;
+
+/// What all connections share.
+struct Shared<'a> {
+    given: &'a Forward,
+    context: Context,
+    socket_type: SocketType,
+    /// The one socket of all, where it is bound.
+    bound: Option<Socket>,
+    signals: Signals,
+    live: AtomicUsize,
+    lines_in: AtomicU64,
+    lines_out: AtomicU64,
+    /// A connection that ends writes a byte here.
+    ended: UnixStream,
+}
+
+pub fn run(given: &Forward) -> Outcome {
+    let socket_type = face::type_of(&given.socket_type)?;
+    if given.bind && !matches!(socket_type, SocketType::Push | SocketType::Pub) {
+        return Err(Failure::usage("--bind is for push and pub: answers would not find their connection"));
+    }
+    if !given.subscribe.is_empty() && socket_type != SocketType::Sub {
+        return Err(Failure::usage("--subscribe is for sub"));
+    }
+    let signals = Signals::new(false)?;
+    let failed = |error| Failure::of(&given.listen, error);
+    // A host name that is none is the caller's error, a port that is taken is not.
+    let addresses = given.listen.to_socket_addrs();
+    let addresses: Vec<_> =
+        addresses.map_err(|error| Failure::usage(format!("{}: {error}", given.listen)))?.collect();
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let (ended, told) = UnixStream::pair().map_err(failed)?;
+    told.set_nonblocking(true).map_err(failed)?;
+    let (live, lines_in, lines_out) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let context = settings::context(&given.socket)?;
+    let mut shared =
+        Shared { given, context, socket_type, bound: None, signals, live, lines_in, lines_out, ended };
+    // Wrong options and endpoints are told now, and not to the first who connects.
+    let first = shared.socket()?;
+    match given.bind {
+        true => shared.bound = Some(first),
+        false => first.close(false),
+    }
+    say(format!("listening on {}", listener.local_addr().map_err(failed)?));
+    let outcome = shared.accept_all(&listener, &told);
+    if let Some(socket) = shared.bound {
+        settings::tell_stats(socket, &given.socket);
+        socket.close(true);
+    }
+    while shared.context.terminate() == Err(pinnace_engine::Error::Interrupted) {}
+    let (lines_in, lines_out) = (shared.lines_in.into_inner(), shared.lines_out.into_inner());
+    say(format!("{lines_in} lines forwarded, {lines_out} brought back"));
+    match outcome {
+        Err(Failure::Signal(_)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+impl Shared<'_> {
+    /// A socket, bound or connected.
+    fn socket(&self) -> Outcome<Socket> {
+        let socket = settings::socket(&self.context, self.socket_type, &self.given.socket)?;
+        settings::set(socket, "linger", self.given.linger.as_millis().to_string().as_bytes())?;
+        if self.socket_type == SocketType::Sub {
+            settings::subscribe(socket, self.socket_type, &self.given.subscribe)?;
+        }
+        let told = self.given.socket.verbose || self.given.bind;
+        for endpoint in &self.given.endpoints {
+            settings::attach(socket, endpoint, self.given.bind, told).inspect_err(|_| socket.close(false))?;
+        }
+        Ok(socket)
+    }
+
+    /// Takes connections until a signal comes, and then waits for those that are open.
+    fn accept_all(&self, listener: &TcpListener, told: &UnixStream) -> Outcome {
+        thread::scope(|scope| {
+            loop {
+                let is_full = self.live.load(Ordering::Acquire) >= self.given.connections;
+                let listening = if is_full { 0 } else { POLLIN };
+                let items = vec![fd_item(listener.as_fd(), listening), fd_item(told.as_fd(), POLLIN)];
+                face::wait(items, &self.signals, None)?;
+                let mut rest = [0; 256];
+                while matches!((&*told).read(&mut rest), Ok(len) if len > 0) {}
+                if is_full {
+                    continue;
+                }
+                let stream = match listener.accept() {
+                    Ok((stream, _)) => stream,
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                    Err(error) => {
+                        // Out of descriptors, or the client is gone already; the next may fare better.
+                        say(format!("a connection was not taken: {error}"));
+                        face::pause(&self.signals, std::time::Duration::from_millis(50))?;
+                        continue;
+                    }
+                };
+                self.live.fetch_add(1, Ordering::AcqRel);
+                let served = thread::Builder::new().spawn_scoped(scope, || self.serve(stream));
+                if let Err(error) = served {
+                    say(format!("a connection was not taken: {error}"));
+                    self.live.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+        })
+    }
+
+    /// One connection from its beginning to its end.
+    fn serve(&self, stream: TcpStream) {
+        let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
+        match self.converse(stream) {
+            Ok(()) | Err(Failure::Signal(_) | Failure::Unread) => {}
+            Err(Failure::Failed(why) | Failure::Usage(why) | Failure::TimedOut(why)) => {
+                say(format!("{peer}: {why}"))
+            }
+        }
+        self.live.fetch_sub(1, Ordering::AcqRel);
+        let _ = (&self.ended).write(&[0]);
+    }
+
+    fn converse(&self, stream: TcpStream) -> Outcome {
+        let socket = self.bound.map_or_else(|| self.socket(), Ok)?;
+        let mut connection = Connection::new(stream, socket, self)?;
+        let outcome = connection.run();
+        self.lines_in.fetch_add(connection.asked, Ordering::Relaxed);
+        self.lines_out.fetch_add(connection.answered, Ordering::Relaxed);
+        if self.bound.is_some() {
+            return outcome;
+        }
+        let drained = socket.drain(&self.signals, Some(self.given.linger));
+        settings::tell_stats(socket, &self.given.socket);
+        socket.close(true);
+        outcome.and(drained)
+    }
+}

@@ -1,0 +1,199 @@
+//! One TCP connection and its socket: lines one way, messages the other.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use pinnace_engine::{POLLERR, POLLIN, POLLOUT, SocketType};
+
+use super::Shared;
+use crate::face::{self, Message, Socket, fd_item};
+use crate::input::Cutter;
+use crate::outcome::{Failure, Outcome};
+
+/// Bytes of one read.
+const CHUNK: usize = 64 << 10;
+
+pub struct Connection<'a> {
+    stream: TcpStream,
+    socket: Socket,
+    shared: &'a Shared<'a>,
+    cutter: Cutter,
+    /// The client sends no more: since when.
+    over: Option<Instant>,
+    /// It takes no more either.
+    gone: bool,
+    /// A line that the socket has no room for yet.
+    held: Option<Message>,
+    /// Of an answer, what the client has not taken yet.
+    out: Vec<u8>,
+    /// Lines sent, messages brought back.
+    pub asked: u64,
+    pub answered: u64,
+}
+
+impl<'a> Connection<'a> {
+    pub fn new(stream: TcpStream, socket: Socket, shared: &'a Shared<'a>) -> Outcome<Connection<'a>> {
+        stream.set_nonblocking(true).map_err(|error| Failure::of("a connection", error))?;
+        let cutter = Cutter::new(shared.given.max);
+        let (over, gone, held, out) = (None, false, None, Vec::new());
+        Ok(Connection { stream, socket, shared, cutter, over, gone, held, out, asked: 0, answered: 0 })
+    }
+
+    /// Until the client has ended, all that it sent was taken, and all that came back was written.
+    pub fn run(&mut self) -> Outcome {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            self.pass_lines()?;
+            self.pass_answers()?;
+            if self.is_done() {
+                let _ = self.stream.shutdown(Shutdown::Both);
+                return Ok(());
+            }
+            let until = self.over.and_then(|over| over.checked_add(self.shared.given.linger));
+            let mut items = vec![self.socket.item(self.wants())];
+            if !self.gone {
+                items.push(fd_item(self.stream.as_fd(), self.wants_of_client()));
+            }
+            let Some(ready) = face::wait(items, &self.shared.signals, until)? else {
+                let what = if self.held.is_some() { "nobody took a line" } else { "an answer is missing" };
+                return Err(self.socket.timed_out(what));
+            };
+            match ready.get(1) {
+                Some(ready) if ready & POLLIN != 0 => self.read(&mut chunk)?,
+                Some(ready) if ready & POLLERR != 0 => self.leave(),
+                _ => {}
+            }
+        }
+    }
+
+    fn socket_type(&self) -> SocketType {
+        self.shared.socket_type
+    }
+
+    fn may_be_answered(&self) -> bool {
+        match self.socket_type() {
+            SocketType::Push | SocketType::Pub => false,
+            SocketType::Req => self.asked > self.answered,
+            _ => true,
+        }
+    }
+
+    fn takes_lines(&self) -> bool {
+        !matches!(self.socket_type(), SocketType::Sub | SocketType::Pull)
+    }
+
+    /// A REQ may not ask again before it was answered.
+    fn may_ask(&self) -> bool {
+        self.socket_type() != SocketType::Req || self.asked == self.answered
+    }
+
+    fn wants(&self) -> i16 {
+        let out = if self.held.is_some() && self.may_ask() { POLLOUT } else { 0 };
+        out | if self.may_be_answered() && self.out.is_empty() { POLLIN } else { 0 }
+    }
+
+    fn wants_of_client(&self) -> i16 {
+        let more = if self.over.is_none() && self.held.is_none() { POLLIN } else { 0 };
+        more | if self.out.is_empty() { 0 } else { POLLOUT }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_answered = match self.socket_type() {
+            _ if self.gone => true,
+            SocketType::Req | SocketType::Dealer | SocketType::Pair => self.answered >= self.asked,
+            _ => true,
+        };
+        self.over.is_some() && self.held.is_none() && self.out.is_empty() && is_answered
+    }
+
+    /// Sends the lines that are there, as far as there is room.
+    fn pass_lines(&mut self) -> Outcome {
+        loop {
+            if self.held.is_none() {
+                self.held = self.next_line()?;
+            }
+            let Some(line) = &self.held else { return Ok(()) };
+            if !self.may_ask() || !self.socket.try_send(line)? {
+                return Ok(());
+            }
+            self.held = None;
+            self.asked += 1;
+        }
+    }
+
+    fn next_line(&mut self) -> Outcome<Option<Message>> {
+        let max = self.cutter.max;
+        let long = |_| Failure::Failed(format!("cut off: a line is longer than {max} bytes (--max)"));
+        let line = match self.cutter.next(b'\n').map_err(long)? {
+            Some(line) => line,
+            None if self.over.is_some() && self.cutter.len() > 0 => self.cutter.rest(),
+            None => return Ok(None),
+        };
+        Ok(Some(vec![if self.shared.given.keep_newline { line } else { without_end(line) }]))
+    }
+
+    /// Writes what has come from the socket, as far as the client takes it.
+    fn pass_answers(&mut self) -> Outcome {
+        loop {
+            while !self.out.is_empty() {
+                match self.stream.write(&self.out) {
+                    Ok(len) => drop(self.out.drain(..len)),
+                    Err(error) if is_later(&error) => return Ok(()),
+                    Err(_) => self.leave(),
+                }
+            }
+            if !self.may_be_answered() {
+                return Ok(());
+            }
+            let Some(message) = self.socket.try_recv()? else { return Ok(()) };
+            self.answered += 1;
+            if self.gone {
+                continue;
+            }
+            self.out = message.join(&b'\t');
+            if self.out.last() != Some(&b'\n') {
+                self.out.push(b'\n');
+            }
+            if self.held.is_some() && self.may_ask() {
+                // The next question can go; its answer is not waited for here.
+                self.pass_lines()?;
+            }
+        }
+    }
+
+    fn read(&mut self, chunk: &mut [u8]) -> Outcome {
+        match self.stream.read(chunk) {
+            Ok(0) => self.over = Some(Instant::now()),
+            Ok(len) if self.takes_lines() => self.cutter.push(&chunk[..len]),
+            Ok(_) => {}
+            Err(error) if is_later(&error) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
+            Err(error) => return Err(Failure::Failed(error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// The client has gone. What it has sent is passed on, what it was to get is not kept.
+    fn leave(&mut self) {
+        self.gone = true;
+        self.over.get_or_insert_with(Instant::now);
+        self.out.clear();
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// A line without its end, LF or CR LF.
+fn without_end(mut line: Vec<u8>) -> Vec<u8> {
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+    }
+    line
+}

@@ -1,0 +1,132 @@
+//! Who is let in: the handler of ZAP (RFC 27), on a thread of its own, for a list of CURVE keys or of names with
+//! passwords.
+//!
+//! It ends with its context.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::thread;
+
+use pinnace_crypto::{SecretBytes, equal};
+use pinnace_engine::{Context, Error, Outgoing, SocketType, z85};
+
+use crate::certificate::Certificate;
+use crate::face::{Message, Socket};
+use crate::outcome::{Failure, Outcome};
+use crate::table::SocketArgs;
+
+const HANDLER: &str = "inproc://zeromq.zap.01";
+const VERSION: &[u8] = b"1.0";
+/// The largest file of names, in bytes.
+const USERS_MAX: u64 = 1 << 20;
+
+/// The list.
+pub enum Guests {
+    Keys(Vec<[u8; 32]>),
+    Names(Vec<(Vec<u8>, SecretBytes)>),
+}
+
+impl Guests {
+    /// None where everybody may come in, or nobody is asked who they are.
+    pub fn load(given: &SocketArgs) -> Outcome<Option<Guests>> {
+        if let Some(file) = &given.plain_users {
+            return Guests::names(file).map(Some);
+        }
+        if given.allow.is_empty() {
+            return Ok(None);
+        }
+        let mut keys = Vec::new();
+        for place in &given.allow {
+            if !place.is_dir() {
+                keys.push(Certificate::load(place)?.public);
+                continue;
+            }
+            let failed = |error| Failure::of(place.display(), error);
+            for entry in std::fs::read_dir(place).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                // What else lies in the folder lets nobody in.
+                if path.is_file()
+                    && let Ok(certificate) = Certificate::load(&path)
+                {
+                    keys.push(certificate.public);
+                }
+            }
+        }
+        Ok(Some(Guests::Keys(keys)))
+    }
+
+    fn names(file: &Path) -> Outcome<Guests> {
+        let failed = |why: &dyn std::fmt::Display| Failure::of(file.display(), why);
+        let mut text = SecretBytes::zeroed(0);
+        let opened = File::open(file).map_err(|error| failed(&error))?;
+        let mut bytes = Vec::new();
+        opened.take(USERS_MAX).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+        text.extend_from_slice(&bytes);
+        bytes.fill(0);
+        let mut names = Vec::new();
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let at = line.iter().position(|&byte| byte == b':');
+            let at = at.ok_or_else(|| failed(&format!("line {}: NAME:PASSWORD is wanted", index + 1)))?;
+            let mut password = SecretBytes::zeroed(0);
+            password.extend_from_slice(&line[at + 1..]);
+            names.push((line[..at].to_vec(), password));
+        }
+        Ok(Guests::Names(names))
+    }
+
+    /// Answers every question of this context from now on.
+    pub fn watch(self, context: &Context) -> Outcome {
+        let socket = Socket::new(context, SocketType::Rep)?;
+        socket.bind(HANDLER)?;
+        let answering = thread::Builder::new().spawn(move || self.answer_all(socket));
+        answering.map(drop).map_err(|error| Failure::of("a thread", error))
+    }
+
+    fn answer_all(&self, socket: Socket) {
+        loop {
+            let answered = question(socket).and_then(|asked| answer(socket, &self.decide(&asked)));
+            match answered {
+                Ok(()) | Err(Error::Interrupted | Error::State) => {}
+                Err(_) => break,
+            }
+        }
+        // The context ends, or the socket is of no use any more; who asks is refused then.
+        socket.close(false);
+    }
+
+    /// Frames: version, request, domain, address, routing id, mechanism, credentials.
+    fn decide(&self, asked: &Message) -> Message {
+        let frame = |at: usize| asked.get(at).map(Vec::as_slice).unwrap_or_default();
+        let user = match (self, frame(5)) {
+            (Guests::Keys(keys), b"CURVE") => {
+                let known = keys.iter().find(|key| equal(&key[..], frame(6)));
+                known.map(|key| z85::encode_key(key).to_vec())
+            }
+            (Guests::Names(names), b"PLAIN") => {
+                let known =
+                    names.iter().find(|(name, password)| name == frame(6) && equal(password, frame(7)));
+                known.map(|(name, _)| name.clone())
+            }
+            _ => None,
+        };
+        let (status, text) = if user.is_some() { ("200", "OK") } else { ("400", "not on the list") };
+        let (status, text) = (status.as_bytes().to_vec(), text.as_bytes().to_vec());
+        vec![VERSION.to_vec(), frame(1).to_vec(), status, text, user.unwrap_or_default(), Vec::new()]
+    }
+}
+
+fn question(socket: Socket) -> Result<Message, Error> {
+    let mut frames = Message::new();
+    while socket.0.recv(true, &mut |frame| frames.push(frame.data().to_vec()))? {}
+    Ok(frames)
+}
+
+fn answer(socket: Socket, frames: &Message) -> Result<(), Error> {
+    let mut frames: Vec<Outgoing<'_>> = frames.iter().map(|frame| Outgoing::Bytes(frame)).collect();
+    socket.0.send_message(&mut frames, true)
+}

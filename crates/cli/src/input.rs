@@ -1,0 +1,203 @@
+//! Bytes to messages: lines, NUL-terminated texts, whole inputs, frames, JSON.
+//!
+//! An input is read as it comes, at most [`CHUNK`] bytes at a time, and a message may not be larger than the limit
+//! given: standard input may be endless, and so may a line.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use pinnace_engine::POLLIN;
+use serde_json::Value;
+
+use crate::face::{Message, fd_item, wait};
+use crate::outcome::{Failure, Outcome};
+use crate::signals::Signals;
+use crate::table::Separator;
+
+/// Bytes of one read.
+const CHUNK: usize = 64 << 10;
+
+/// Where one message ends and the next begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    At(u8),
+    Whole,
+}
+
+/// Cuts a stream of bytes at a byte, with a limit on what lies between two.
+pub struct Cutter {
+    held: Vec<u8>,
+    /// Of `held`: handed out; looked at, and no end found.
+    start: usize,
+    looked: usize,
+    pub max: usize,
+}
+
+/// A message is larger than it may be.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl Cutter {
+    pub fn new(max: usize) -> Cutter {
+        Cutter { held: Vec::new(), start: 0, looked: 0, max }
+    }
+
+    /// More bytes have come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.held.drain(..self.start);
+        self.looked -= self.start;
+        self.start = 0;
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// The next piece up to `end`, with it.
+    pub fn next(&mut self, end: u8) -> Result<Option<Vec<u8>>, TooLong> {
+        let found = self.held[self.looked..].iter().position(|&byte| byte == end);
+        let Some(found) = found else {
+            self.looked = self.held.len();
+            return if self.len() > self.max { Err(TooLong) } else { Ok(None) };
+        };
+        let (from, to) = (self.start, self.looked + found + 1);
+        (self.start, self.looked) = (to, to);
+        if to - from - 1 > self.max { Err(TooLong) } else { Ok(Some(self.held[from..to].to_vec())) }
+    }
+
+    /// What is left without an end.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let rest = self.held.split_off(self.start);
+        (self.held, self.start, self.looked) = (Vec::new(), 0, 0);
+        rest
+    }
+
+    /// Bytes that wait.
+    pub fn len(&self) -> usize {
+        self.held.len() - self.start
+    }
+}
+
+/// Files and standard input, one behind the other.
+pub struct Input {
+    names: VecDeque<OsString>,
+    open: Option<(String, File)>,
+    cutter: Cutter,
+    cut: Cut,
+    chunk: Vec<u8>,
+}
+
+impl Input {
+    /// `-` is standard input, and so is no name at all.
+    pub fn new(names: Vec<OsString>, cut: Cut, max: usize) -> Input {
+        let names = if names.is_empty() { vec!["-".into()] } else { names };
+        Input { names: names.into(), open: None, cutter: Cutter::new(max), cut, chunk: vec![0; CHUNK] }
+    }
+
+    /// The next message's bytes, without its end; None at the end of all input.
+    pub fn next(&mut self, signals: &Signals) -> Outcome<Option<Vec<u8>>> {
+        loop {
+            let Some((name, file)) = &mut self.open else {
+                let Some(name) = self.names.pop_front() else { return Ok(None) };
+                self.open = Some(open(&name)?);
+                continue;
+            };
+            let max = self.cutter.max;
+            let long = |_| Failure::of(&name, format!("a message is longer than {max} bytes (--max)"));
+            match self.cut {
+                Cut::At(end) => {
+                    if let Some(mut piece) = self.cutter.next(end).map_err(long)? {
+                        piece.pop();
+                        return Ok(Some(piece));
+                    }
+                }
+                Cut::Whole if self.cutter.len() > self.cutter.max => return Err(long(TooLong)),
+                Cut::Whole => {}
+            }
+            wait(vec![fd_item(file.as_fd(), POLLIN)], signals, None)?;
+            match file.read(&mut self.chunk) {
+                Ok(0) => {
+                    self.open = None;
+                    let rest = self.cutter.rest();
+                    if self.cut == Cut::Whole || !rest.is_empty() {
+                        return Ok(Some(rest));
+                    }
+                }
+                Ok(len) => self.cutter.push(&self.chunk[..len]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(Failure::of(&name, error)),
+            }
+        }
+    }
+}
+
+fn open(name: &OsString) -> Outcome<(String, File)> {
+    if name == "-" {
+        let what = "standard input".to_owned();
+        let fd = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| Failure::of(&what, error))?;
+        return Ok((what, fd.into()));
+    }
+    let what = name.display().to_string();
+    let file = File::open(name).map_err(|error| Failure::of(&what, error))?;
+    Ok((what, file))
+}
+
+/// A message of one frame, or of several where they are separated.
+pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Message {
+    match separator {
+        None => vec![bytes],
+        Some(separator) => bytes.split(|&byte| byte == separator.byte()).map(<[u8]>::to_vec).collect(),
+    }
+}
+
+/// A message as `recv --json` prints it.
+pub fn from_json(line: &[u8]) -> Outcome<Message> {
+    let wrong = |why: &str| {
+        let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
+        Failure::of("input", format!("{why}: {shown}"))
+    };
+    let value: Value = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
+    let frames = value.get("frames").and_then(Value::as_array).filter(|frames| !frames.is_empty());
+    let frames = frames.ok_or_else(|| wrong("an object with \"frames\" is wanted"))?;
+    let frame = |frame: &Value| match (frame.as_str(), frame.get("base64").and_then(Value::as_str)) {
+        (Some(text), _) => Ok(text.as_bytes().to_vec()),
+        (None, Some(text)) => BASE64_STANDARD.decode(text).map_err(|error| wrong(&error.to_string())),
+        (None, None) => Err(wrong("a frame is a text, or an object with \"base64\"")),
+    };
+    frames.iter().map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_out_however_they_came_in() {
+        let text = b"one\n\nthree is longer\nrest";
+        for step in 1..=text.len() {
+            let (mut cutter, mut pieces) = (Cutter::new(15), Vec::new());
+            for bytes in text.chunks(step) {
+                cutter.push(bytes);
+                while let Some(piece) = cutter.next(b'\n').unwrap() {
+                    pieces.push(piece);
+                }
+            }
+            assert_eq!(pieces, [&b"one\n"[..], b"\n", b"three is longer\n"]);
+            assert_eq!(cutter.rest(), b"rest");
+        }
+    }
+
+    #[test]
+    fn nothing_above_the_limit_is_kept_or_handed_out() {
+        let mut cutter = Cutter::new(3);
+        cutter.push(b"abc\nabcd\n");
+        assert_eq!(cutter.next(b'\n'), Ok(Some(b"abc\n".to_vec())));
+        assert_eq!(cutter.next(b'\n'), Err(TooLong));
+        let mut cutter = Cutter::new(3);
+        cutter.push(b"abcd");
+        assert_eq!(cutter.next(b'\n'), Err(TooLong));
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a command ended, and the exit code that tells a script.
+//!
+//! | code | meaning |
+//! | --- | --- |
+//! | 0 | done |
+//! | 1 | the network, the peer, a file or a line of input was at fault |
+//! | 2 | the arguments were |
+//! | 3 | a time given by `--timeout` or `--linger` was over |
+//! | 130, 143 | ended by SIGINT, SIGTERM |
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
+
+/// How a command ends.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command did not do all that it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// The caller's: the arguments.
+    Usage(String),
+    /// The network's, the peer's, or a file's.
+    Failed(String),
+    /// The time is over.
+    TimedOut(String),
+    /// A signal came.
+    Signal(i32),
+    /// Nobody reads our output any more: that is an end, and no error.
+    Unread,
+}
+
+impl Failure {
+    pub fn usage(what: impl Display) -> Failure {
+        Failure::Usage(what.to_string())
+    }
+
+    /// `what` is the file, endpoint or thing that it happened to.
+    pub fn of(what: impl Display, why: impl Display) -> Failure {
+        Failure::Failed(format!("{what}: {why}"))
+    }
+
+    /// An error in writing to standard output.
+    pub fn of_output(error: &io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Failure::Unread,
+            _ => Failure::of("standard output", error),
+        }
+    }
+}
+
+/// Says what went wrong, in one line on standard error; returns the exit code.
+pub fn report(outcome: Outcome) -> u8 {
+    let (text, code) = match outcome {
+        Ok(()) | Err(Failure::Unread) => return 0,
+        Err(Failure::Signal(number)) => return u8::try_from(128 + number).unwrap_or(1),
+        Err(Failure::Failed(text)) => (text, 1),
+        Err(Failure::Usage(text)) => (text, 2),
+        Err(Failure::TimedOut(text)) => (text, 3),
+    };
+    say(text);
+    code
+}
+
+/// A line on standard error. That it cannot be written stops nothing.
+pub fn say(text: impl Display) {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "pinnace: {text}");
+}

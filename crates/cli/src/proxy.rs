@@ -1,0 +1,164 @@
+//! `pinnace proxy`: passes messages on between two sockets, both ways, until a signal ends it; statistics at SIGUSR1
+//! and at the end.
+//!
+//! A direction whose receiver has no room keeps one message, and takes nothing more; the other direction goes on.
+
+use pinnace_engine::{Context, POLLIN, POLLOUT, PollItem, SocketType};
+use serde_json::json;
+
+use crate::face::{self, Message, Socket};
+use crate::outcome::{Failure, Outcome, say};
+use crate::settings::{self, attach, eprintln_quietly};
+use crate::signals::Signals;
+use crate::table::Proxy;
+
+/// Messages that one direction passes on before the other has its turn.
+const BURST: usize = 1000;
+
+pub fn run(given: &Proxy) -> Outcome {
+    let front_type = face::type_of(&given.front_type)?;
+    let back_type = match &given.back_type {
+        Some(name) => face::type_of(name)?,
+        None => partner(front_type),
+    };
+    let signals = Signals::new(true)?;
+    let context = settings::context(&given.socket)?;
+    let front = settings::socket(&context, front_type, &given.socket)?;
+    let back = settings::socket(&context, back_type, &given.socket)?;
+    let capture = given.capture.as_ref().map(|_| Socket::new(&context, SocketType::Pub)).transpose()?;
+    attach(front, &given.front, true, true)?;
+    attach(back, &given.back, true, true)?;
+    if let (Some(capture), Some(endpoint)) = (capture, &given.capture) {
+        attach(capture, endpoint, true, true)?;
+    }
+    let mut proxy = Running {
+        there: Direction::new(front, back, capture, sends(back_type) && receives(front_type)),
+        back: Direction::new(back, front, capture, sends(front_type) && receives(back_type)),
+        json: given.json,
+    };
+    let outcome = proxy.pass_on(&signals);
+    proxy.report();
+    settings::tell_stats(front, &given.socket);
+    settings::tell_stats(back, &given.socket);
+    end(&context, &[Some(front), Some(back), capture]);
+    match outcome {
+        Err(Failure::Signal(_)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Closes all and gives what was passed on a moment to leave, as a second signal allows.
+fn end(context: &Context, sockets: &[Option<Socket>]) {
+    for socket in sockets.iter().flatten() {
+        let _ = settings::set(*socket, "linger", b"1000");
+        socket.close(true);
+    }
+    while context.terminate() == Err(pinnace_engine::Error::Interrupted) {}
+}
+
+/// The type that usually stands on the other side.
+fn partner(front: SocketType) -> SocketType {
+    match front {
+        SocketType::Router => SocketType::Dealer,
+        SocketType::Dealer => SocketType::Router,
+        SocketType::XSub => SocketType::XPub,
+        SocketType::XPub => SocketType::XSub,
+        SocketType::Pull => SocketType::Push,
+        SocketType::Push => SocketType::Pull,
+        other => other,
+    }
+}
+
+fn sends(socket_type: SocketType) -> bool {
+    socket_type != SocketType::Pull
+}
+
+fn receives(socket_type: SocketType) -> bool {
+    socket_type != SocketType::Push
+}
+
+#[derive(Default)]
+struct Count {
+    messages: u64,
+    bytes: u64,
+}
+
+struct Direction {
+    from: Socket,
+    to: Socket,
+    capture: Option<Socket>,
+    /// Taken, and not given yet.
+    held: Option<Message>,
+    passed: Count,
+    /// The types allow it.
+    exists: bool,
+}
+
+impl Direction {
+    fn new(from: Socket, to: Socket, capture: Option<Socket>, exists: bool) -> Direction {
+        Direction { from, to, capture, held: None, passed: Count::default(), exists }
+    }
+
+    fn needs(&self) -> PollItem<'static> {
+        match self.held {
+            _ if !self.exists => self.from.item(0),
+            None => self.from.item(POLLIN),
+            Some(_) => self.to.item(POLLOUT),
+        }
+    }
+
+    /// Passes on until one side would have to wait, or it is the other direction's turn.
+    fn pass(&mut self) -> Outcome {
+        for _ in 0..if self.exists { BURST } else { 0 } {
+            let message = match self.held.take() {
+                Some(message) => message,
+                None => match self.from.try_recv()? {
+                    Some(message) => message,
+                    None => break,
+                },
+            };
+            if !self.to.try_send(&message)? {
+                self.held = Some(message);
+                break;
+            }
+            self.passed.messages += 1;
+            self.passed.bytes += message.iter().map(|frame| frame.len() as u64).sum::<u64>();
+            if let Some(capture) = self.capture {
+                capture.try_send(&message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Running {
+    there: Direction,
+    back: Direction,
+    json: bool,
+}
+
+impl Running {
+    fn pass_on(&mut self, signals: &Signals) -> Outcome {
+        loop {
+            face::wait(vec![self.there.needs(), self.back.needs()], signals, None)?;
+            if signals.was_asked() {
+                self.report();
+            }
+            self.there.pass()?;
+            self.back.pass()?;
+        }
+    }
+
+    fn report(&self) {
+        let (there, back) = (&self.there.passed, &self.back.passed);
+        if self.json {
+            let count = |count: &Count| json!({ "messages": count.messages, "bytes": count.bytes });
+            eprintln_quietly(
+                &json!({ "front_to_back": count(there), "back_to_front": count(back) }).to_string(),
+            );
+        } else {
+            let count = |count: &Count| format!("{} messages, {} bytes", count.messages, count.bytes);
+            say(format!("front to back: {}; back to front: {}", count(there), count(back)));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `pinnace send`: messages from the command line, files or standard input. Done means delivered: the peer's kernel has
+//! them, or, for req, the peer has replied.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use pinnace_engine::SocketType;
+
+use crate::face::{self, Message, Socket};
+use crate::input::{Cut, Input, from_json, split};
+use crate::outcome::{Failure, Outcome};
+use crate::output::Output;
+use crate::settings;
+use crate::signals::Signals;
+use crate::table::Send;
+
+pub fn run(given: &Send) -> Outcome {
+    let (endpoints, files) = targets(given)?;
+    let socket_type = face::type_of(&given.socket_type)?;
+    let signals = Signals::new(false)?;
+    let context = settings::context(&given.socket)?;
+    let socket = settings::socket(&context, socket_type, &given.socket)?;
+    for endpoint in &endpoints {
+        settings::attach(socket, endpoint, given.bind, given.socket.verbose)?;
+    }
+    let mut source = Source::new(given, files);
+    let linger = given.linger.or(given.timeout);
+    let outcome = send_all(given, socket, socket_type, &mut source, &signals);
+    let drained = match outcome {
+        Err(Failure::Signal(_) | Failure::TimedOut(_)) => Ok(()),
+        // A bad line of input does not take back the good ones before it.
+        _ => socket.drain(&signals, linger),
+    };
+    let outcome = outcome.and(drained);
+    settings::tell_stats(socket, &given.socket);
+    socket.close(!matches!(outcome, Err(Failure::Signal(_) | Failure::TimedOut(_))));
+    face::end(&context, &signals)?;
+    outcome
+}
+
+/// What is an endpoint, and what a file.
+fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
+    let (mut endpoints, mut files) = (Vec::new(), Vec::new());
+    for target in &given.targets {
+        match target.to_str() {
+            Some(text) if text.contains("://") => endpoints.push(text.to_owned()),
+            _ => files.push(target.clone()),
+        }
+    }
+    if endpoints.is_empty() {
+        return Err(Failure::usage("an endpoint is wanted, such as tcp://127.0.0.1:5555"));
+    }
+    if !given.message.is_empty() && !files.is_empty() {
+        return Err(Failure::usage("either --message or a file"));
+    }
+    Ok((endpoints, files))
+}
+
+fn send_all(
+    given: &Send,
+    socket: Socket,
+    socket_type: SocketType,
+    source: &mut Source,
+    signals: &Signals,
+) -> Outcome {
+    let mut output = Output::for_replies(&given.replies);
+    let mut sent = 0_u64;
+    while given.count.is_none_or(|count| sent < count) {
+        let Some(message) = source.next(signals)? else { break };
+        if sent == 0
+            && let Some(peers) = given.wait
+        {
+            let topic = message.first().map(Vec::as_slice).unwrap_or_default();
+            socket.wait_peers(peers, topic, signals, given.timeout)?;
+        }
+        if sent > 0
+            && let Some(interval) = given.interval
+        {
+            face::pause(signals, interval)?;
+        }
+        socket.send(&message, signals, given.timeout)?;
+        sent += 1;
+        if socket_type == SocketType::Req {
+            output.write(&socket.recv(signals, given.timeout, "no reply came")?)?;
+            output.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Where messages come from.
+struct Source<'a> {
+    given: &'a Send,
+    input: Option<Input>,
+    next: usize,
+}
+
+impl Source<'_> {
+    fn new(given: &Send, files: Vec<OsString>) -> Source<'_> {
+        let cut = match given {
+            Send { raw: true, .. } => Cut::Whole,
+            Send { null: true, .. } => Cut::At(0),
+            _ => Cut::At(b'\n'),
+        };
+        let input = given.message.is_empty().then(|| Input::new(files, cut, given.max));
+        Source { given, input, next: 0 }
+    }
+
+    fn next(&mut self, signals: &Signals) -> Outcome<Option<Message>> {
+        let bytes = match &mut self.input {
+            Some(input) => match input.next(signals)? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
+            None => {
+                let messages = &self.given.message;
+                // Without --count each is sent once.
+                if self.next >= messages.len() && self.given.count.is_none() {
+                    return Ok(None);
+                }
+                let message = messages[self.next % messages.len()].as_os_str().as_bytes();
+                self.next += 1;
+                message.to_vec()
+            }
+        };
+        if self.given.json { from_json(&bytes).map(Some) } else { Ok(Some(split(bytes, self.given.frames))) }
+    }
+}

@@ -1,0 +1,217 @@
+//! Flags that every socket takes, put into options; and endpoints, bound or connected.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use pinnace_engine::{Access, Context, Error, KeyPair, Kind, OPTIONS, OptionSpec, SocketType, z85};
+
+use crate::certificate::Certificate;
+use crate::face::{self, Socket};
+use crate::guests::Guests;
+use crate::outcome::{Failure, Outcome, say};
+use crate::table::SocketArgs;
+
+/// The longest password file's line that is looked at, in bytes.
+const PASSWORD_MAX: u64 = 1024;
+
+/// A context in which it is known who is let in.
+pub fn context(given: &SocketArgs) -> Outcome<Context> {
+    let guests = Guests::load(given)?;
+    let context = face::context()?;
+    if let Some(guests) = guests {
+        guests.watch(&context)?;
+    }
+    Ok(context)
+}
+
+/// A socket with its options set.
+pub fn socket(context: &Context, socket_type: SocketType, given: &SocketArgs) -> Outcome<Socket> {
+    let socket = Socket::new(context, socket_type)?;
+    if given.ipv6 {
+        set(socket, "ipv6", b"1")?;
+    }
+    if let Some(hwm) = given.hwm {
+        set(socket, "sndhwm", hwm.to_string().as_bytes())?;
+        set(socket, "rcvhwm", hwm.to_string().as_bytes())?;
+    }
+    secure(socket, given)?;
+    for option in &given.option {
+        let bytes = option.as_bytes();
+        let at = bytes.iter().position(|&byte| byte == b'=');
+        let at =
+            at.ok_or_else(|| Failure::usage(format!("-o {}: NAME=VALUE is wanted", option.display())))?;
+        set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
+    }
+    Ok(socket)
+}
+
+/// Subscribes to `topics`, or to everything where there are none.
+pub fn subscribe(socket: Socket, socket_type: SocketType, topics: &[impl AsRef<OsStr>]) -> Outcome {
+    let topics: Vec<&[u8]> = topics.iter().map(|topic| topic.as_ref().as_bytes()).collect();
+    let topics = if topics.is_empty() { vec![&b""[..]] } else { topics };
+    for topic in topics {
+        match socket_type {
+            SocketType::Sub => set(socket, "subscribe", topic)?,
+            _ => {
+                socket.try_send(&[[b"\x01", topic].concat()])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn secure(socket: Socket, given: &SocketArgs) -> Outcome {
+    if let Some(key) = &given.curve_server_key {
+        set(socket, "curve_serverkey", &server_key(key)?)?;
+    }
+    match &given.cert {
+        Some(file) => {
+            let own = Certificate::load(file)?;
+            let secret =
+                own.secret.ok_or_else(|| Failure::of(file.display(), "there is no secret key in it"))?;
+            set_bytes(socket, find("curve_secretkey")?, &secret[..], "curve_secretkey")?;
+            set_bytes(socket, find("curve_publickey")?, &own.public, "curve_publickey")?;
+        }
+        None if given.curve_server_key.is_some() => {
+            let own = KeyPair::generate().map_err(|error| Failure::of("keys", error))?;
+            set_bytes(socket, find("curve_secretkey")?, &own.secret[..], "curve_secretkey")?;
+            set_bytes(socket, find("curve_publickey")?, &own.public, "curve_publickey")?;
+        }
+        None => {}
+    }
+    if given.curve_server {
+        set(socket, "curve_server", b"1")?;
+    }
+    if given.plain_users.is_some() {
+        set(socket, "plain_server", b"1")?;
+    }
+    if let Some(name) = &given.plain_username {
+        set(socket, "plain_username", name.as_bytes())?;
+        match (&given.plain_password, &given.plain_password_file) {
+            (Some(password), _) => set(socket, "plain_password", password.as_bytes())?,
+            (None, Some(file)) => set(socket, "plain_password", password(file)?.as_bytes())?,
+            (None, None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// A key as Z85, or out of a certificate file.
+fn server_key(text: &str) -> Outcome<Vec<u8>> {
+    if let Some(key) = z85::decode_key(text.as_bytes()) {
+        return Ok(z85::encode_key(&key).to_vec());
+    }
+    Ok(z85::encode_key(&Certificate::load(Path::new(text))?.public).to_vec())
+}
+
+fn password(file: &Path) -> Outcome<String> {
+    let failed = |error| Failure::of(file.display(), error);
+    let mut line = String::new();
+    BufReader::new(File::open(file).map_err(failed)?.take(PASSWORD_MAX))
+        .read_line(&mut line)
+        .map_err(failed)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn find(name: &str) -> Outcome<&'static OptionSpec> {
+    let name = name.strip_prefix("ZMQ_").or(name.strip_prefix("zmq_")).unwrap_or(name);
+    let found = OPTIONS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
+    let found = found.ok_or_else(|| Failure::usage(format!("there is no socket option {name}")))?;
+    match found.access {
+        Access::Get => Err(Failure::usage(format!("the socket option {name} can only be read"))),
+        Access::Both | Access::Set => Ok(found),
+    }
+}
+
+/// Sets an option from its text.
+pub fn set(socket: Socket, name: &str, text: &[u8]) -> Outcome {
+    let spec = find(name)?;
+    let wrong = |why: &str| Failure::usage(format!("{name}={}: {why}", String::from_utf8_lossy(text)));
+    let number = || -> Outcome<i128> {
+        let digits = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
+        digits.ok_or_else(|| wrong("a number is wanted"))
+    };
+    let beyond = |_| wrong("out of range");
+    let value = match spec.kind {
+        Kind::Int { .. } => i32::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
+        Kind::Int64 { .. } => i64::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
+        Kind::Bits { .. } => u64::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
+        Kind::Text { .. } | Kind::Bytes { .. } | Kind::Key => match text.strip_prefix(b"hex:") {
+            Some(digits) => {
+                from_hex(digits).ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?
+            }
+            None => text.to_vec(),
+        },
+    };
+    // What is secret is not repeated.
+    let shown = match name.contains("password") || name.contains("secret") {
+        true => "its value".to_owned(),
+        false => String::from_utf8_lossy(text).into_owned(),
+    };
+    set_bytes(socket, spec, &value, &format!("{name}={shown}"))
+}
+
+fn set_bytes(socket: Socket, spec: &OptionSpec, value: &[u8], what: &str) -> Outcome {
+    socket.0.set_option(spec.number, value).map_err(|error| {
+        let range = match spec.kind {
+            Kind::Int { min, max: i32::MAX, .. } => format!(" ({min} or more)"),
+            Kind::Int { min, max, .. } => format!(" ({min} to {max})"),
+            Kind::Text { max } if max < usize::MAX => format!(" (at most {max} bytes)"),
+            Kind::Bytes { min, max } if max < usize::MAX => format!(" ({min} to {max} bytes)"),
+            Kind::Key => " (40 characters of Z85)".to_owned(),
+            _ => String::new(),
+        };
+        match error {
+            Error::Invalid => Failure::usage(format!("{what}: not a value of this option{range}")),
+            error => Failure::usage(format!("{what}: {error}")),
+        }
+    })
+}
+
+fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let value = |digit: u8| (digit as char).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|&[high, low]| Some(value(high)? << 4 | value(low)?)).collect()
+}
+
+/// Binds or connects: as the sign in front of the endpoint says, else as `bind` does.
+pub fn attach(socket: Socket, endpoint: &str, bind: bool, told: bool) -> Outcome {
+    let (endpoint, bind) = match endpoint.as_bytes().first() {
+        Some(b'@') => (&endpoint[1..], true),
+        Some(b'>') => (&endpoint[1..], false),
+        _ => (endpoint, bind),
+    };
+    if bind {
+        let actual = socket.bind(endpoint)?;
+        if told {
+            say(format!("bound to {actual}"));
+        }
+    } else {
+        socket.connect(endpoint)?;
+        if told {
+            say(format!("connecting to {endpoint}"));
+        }
+    }
+    Ok(())
+}
+
+/// The statistics on standard error, where they were asked for.
+pub fn tell_stats(socket: Socket, given: &SocketArgs) {
+    if given.stats
+        && let Ok(stats) = socket.stats()
+    {
+        eprintln_quietly(&stats.to_json());
+    }
+}
+
+/// A line on standard error, as it is.
+pub fn eprintln_quietly(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,76 @@
+//! Signals as something to wait for: SIGINT, SIGTERM and SIGHUP end a command in order, a second one ends it at once.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pinnace_engine::{POLLIN, PollItem, Source};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::{flag, low_level::pipe};
+
+use crate::outcome::{Failure, Outcome};
+
+/// Signals of this process, from its making on.
+pub struct Signals {
+    /// Readable once a signal came.
+    news: UnixStream,
+    /// The number of the last that ends us; 0: none.
+    ending: Arc<AtomicUsize>,
+    asked: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// `reports`: SIGUSR1 is a question too, and does not end the process.
+    pub fn new(reports: bool) -> Outcome<Signals> {
+        Signals::watch(reports).map_err(|error| Failure::of("signals", error))
+    }
+
+    fn watch(reports: bool) -> io::Result<Signals> {
+        let (news, told) = UnixStream::pair()?;
+        news.set_nonblocking(true)?;
+        let (ending, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // In this order: a second one finds the mark of the first, and who is woken finds the number.
+            flag::register_conditional_default(signal, again.clone())?;
+            flag::register(signal, again.clone())?;
+            flag::register_usize(signal, ending.clone(), signal as usize)?;
+            pipe::register(signal, told.try_clone()?)?;
+        }
+        if reports {
+            flag::register(SIGUSR1, asked.clone())?;
+            pipe::register(SIGUSR1, told)?;
+        }
+        Ok(Signals { news, ending, asked })
+    }
+
+    /// For a poll: readable when a signal came.
+    pub fn item(&self) -> PollItem<'_> {
+        PollItem { source: Source::Fd(self.news.as_fd()), events: POLLIN, revents: 0 }
+    }
+
+    /// The signal that wants the process to end.
+    pub fn ending(&self) -> Option<i32> {
+        match self.ending.load(Ordering::Acquire) {
+            0 => None,
+            number => i32::try_from(number).ok(),
+        }
+    }
+
+    /// As an error where there is one.
+    pub fn check(&self) -> Outcome {
+        self.ending().map_or(Ok(()), |number| Err(Failure::Signal(number)))
+    }
+
+    /// Whether SIGUSR1 came since the last look.
+    pub fn was_asked(&self) -> bool {
+        let asked = self.asked.swap(false, Ordering::AcqRel);
+        if asked {
+            let mut rest = [0; 64];
+            while matches!((&self.news).read(&mut rest), Ok(len) if len > 0) {}
+        }
+        asked
+    }
+}

@@ -1,0 +1,123 @@
+//! How commands end: exit codes, one clear line on standard error, signals, closed pipes.
+
+mod common;
+
+use common::{Folder, run, start};
+use rustix::process::Signal;
+
+/// It ends with `code` and says one line that holds `words`.
+fn fails(code: i32, words: &str, arguments: &[&str], input: &[u8]) {
+    let done = run(arguments, input).expect(code);
+    assert!(done.err.starts_with("pinnace: ") && done.err.lines().count() == 1, "{done:?}");
+    assert!(done.err.contains(words), "{words:?} is not in {done:?}");
+}
+
+#[test]
+fn wrong_arguments() {
+    let somewhere = "tcp://127.0.0.1:9";
+    fails(2, "an endpoint is wanted", &["send", "file"], b"");
+    fails(2, "not an endpoint", &["recv", "tcp://127.0.0.1:99999"], b"");
+    fails(2, "unknown transport", &["recv", "carrier://pigeon"], b"");
+    fails(2, "no socket option wings", &["recv", somewhere, "-o", "wings=2"], b"");
+    fails(2, "NAME=VALUE", &["recv", somewhere, "-o", "linger"], b"");
+    fails(2, "can only be read", &["recv", somewhere, "-o", "type=1"], b"");
+    fails(2, "0 or more", &["recv", somewhere, "-o", "sndhwm=-1"], b"");
+    fails(2, "a number is wanted", &["recv", somewhere, "-o", "sndhwm=many"], b"");
+    fails(2, "out of range", &["recv", somewhere, "-o", "sndhwm=99999999999"], b"");
+    fails(2, "hexadecimal", &["recv", somewhere, "-o", "routing_id=hex:abc"], b"");
+    fails(2, "for sub and xsub", &["recv", somewhere, "-s", "a"], b"");
+    fails(2, "are for rep", &["recv", somewhere, "--echo"], b"");
+    fails(2, "either --message or a file", &["send", somewhere, "-", "-m", "a"], b"");
+    for arguments in [&["recv"][..], &["fly"], &["recv", somewhere, "-t", "bird"], &["bench", "thr"]] {
+        run(arguments, b"").expect(2);
+    }
+}
+
+#[test]
+fn secrets_are_not_repeated() {
+    let password = "p".repeat(300);
+    let somewhere = ["send", "tcp://127.0.0.1:9", "-m", "a", "--plain-username", "me", "--plain-password"];
+    let done = run(&[&somewhere[..], &[&password]].concat(), b"").expect(2);
+    assert!(!done.err.contains("ppp"), "{done:?}");
+}
+
+#[test]
+fn what_the_network_and_the_input_do() {
+    let folder = Folder::new();
+    let endpoint = folder.ipc("taken");
+    let mut first = start(&["recv", "-v", "-b", "tcp://127.0.0.1:*"]);
+    let taken = first.said_after("bound to");
+    fails(1, "in use", &["recv", "-b", &taken], b"");
+    fails(1, "No such file", &["send", &taken, &folder.text("nowhere")], b"");
+    fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10"], b"short\nbut this is long\n");
+    fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10", "--raw"], b"this is long");
+    fails(1, "\"frames\" is wanted", &["send", &taken, "--json"], b"{}\n");
+    fails(1, "expected", &["send", &taken, "--json"], b"nonsense\n");
+    fails(1, "no public key", &["send", &endpoint, "--cert", &folder.write("empty", b"")], b"");
+    first.signal(Signal::TERM);
+    assert_eq!(first.end().expect(143).out, "short\n");
+}
+
+#[test]
+fn time_runs_out() {
+    let folder = Folder::new();
+    let endpoint = folder.ipc("nobody");
+    fails(3, "no message came (no connection)", &["recv", &endpoint, "--timeout", "100"], b"");
+    fails(3, "no message came (no peer)", &["recv", "-b", &endpoint, "--timeout", "100"], b"");
+    fails(3, "not delivered: 2", &["send", &endpoint, "-m", "a", "-m", "b", "--timeout", "100"], b"");
+    fails(3, "not delivered: 1", &["send", &endpoint, "-m", "a", "--linger", "100"], b"");
+    fails(3, "nobody took", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
+    fails(3, "fewer than 1", &["send", &endpoint, "-m", "a", "-w", "1", "--timeout", "100"], b"");
+    fails(3, "no reply came", &["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "100"], b"");
+}
+
+#[test]
+fn a_peer_that_does_not_fit_is_named_as_the_reason() {
+    let mut receiver = start(&["recv", "-v", "-b", "tcp://127.0.0.1:*"]);
+    let endpoint = receiver.said_after("bound to");
+    let arguments = ["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "300"];
+    fails(3, "another socket type", &arguments, b"");
+}
+
+#[test]
+fn signals_end_whatever_waits() {
+    let folder = Folder::new();
+    let endpoint = folder.ipc("quiet");
+    let waiting = [
+        vec!["recv", "-v", "-b", &endpoint],
+        vec!["send", "-v", &endpoint, "-"],
+        vec!["send", "-v", &endpoint, "-m", "a"],
+        vec!["send", "-v", "-b", &endpoint, "-m", "a"],
+        vec!["send", "-v", &endpoint, "-m", "a", "-w", "1"],
+        vec!["send", "-v", &endpoint, "-m", "a", "-m", "b", "-i", "1000000"],
+    ];
+    for arguments in waiting {
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+            let mut running = start(&arguments);
+            running.said();
+            running.signal(signal);
+            assert_eq!(running.end().expect(code).err.lines().count(), 1, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn who_stops_reading_ends_the_receiver_quietly() {
+    for arguments in
+        [&["recv", "-v", "-b", "tcp://127.0.0.1:*"][..], &["monitor", "-v", "-b", "tcp://127.0.0.1:*"]]
+    {
+        let mut idle = start(arguments);
+        idle.said();
+        idle.close_out();
+        assert_eq!(idle.end().expect(0).err.lines().count(), 1);
+    }
+    let mut busy = start(&["recv", "-v", "-b", "tcp://127.0.0.1:*"]);
+    let endpoint = busy.said_after("bound to");
+    let sender = start(&["send", &endpoint, "-m", "a", "-n", "1000000000"]);
+    assert_eq!(busy.line(), "a");
+    busy.close_out();
+    busy.end().expect(0);
+    sender.signal(Signal::INT);
+    assert_eq!(sender.end().expect(130).err, "");
+    assert!(run(&["version"], b"").expect(0).out.starts_with("pinnace "));
+}

@@ -1,0 +1,49 @@
+//! libsodium's start, and its source of randomness, which is ours.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Once;
+
+use libsodium_sys as ffi;
+
+static START: Once = Once::new();
+
+/// Has libsodium choose the fastest code for this processor. Without that its functions give the same results,
+/// only slower: so a start that fails is no error. Called where keys are made, not for every message.
+pub(crate) fn start() {
+    START.call_once(|| {
+        // SAFETY: nothing else of libsodium runs before this; SOURCE is a static.
+        unsafe {
+            ffi::randombytes_set_implementation(&raw const SOURCE);
+            ffi::sodium_init();
+        }
+    });
+}
+
+/// sodium_init draws a canary for its allocator, which we do not use. libsodium's own source would abort the
+/// process where the kernel has no randomness.
+static SOURCE: ffi::randombytes_implementation = ffi::randombytes_implementation {
+    implementation_name: Some(source_name),
+    random: Some(source_random),
+    stir: None,
+    uniform: None,
+    buf: Some(source_fill),
+    close: None,
+};
+
+unsafe extern "C" fn source_name() -> *const c_char {
+    c"pinnace".as_ptr()
+}
+
+unsafe extern "C" fn source_random() -> u32 {
+    let mut bytes = [0; 4];
+    let _ = getrandom::fill(&mut bytes);
+    u32::from_ne_bytes(bytes)
+}
+
+unsafe extern "C" fn source_fill(at: *mut c_void, len: usize) {
+    if len > 0 {
+        // SAFETY: libsodium hands over a buffer of this length that it can write.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), len) };
+        let _ = getrandom::fill(bytes);
+    }
+}

@@ -1,0 +1,67 @@
+//! The two ways of a pipe, and who holds which end: the socket the near ends, a link, a connecter or another
+//! socket the far ones.
+
+use pinnace_ring::{Body, Consumer, Limits, NoMemory, Producer};
+
+use crate::conflate::{Inlet, Outlet, conflated};
+use crate::context::Context;
+
+/// Where messages go in.
+pub(crate) struct Source {
+    pub(crate) queue: Producer,
+    pub(crate) outlet: Option<Outlet>,
+}
+
+/// Where they come out.
+pub(crate) struct Sink {
+    pub(crate) queue: Consumer,
+    pub(crate) inlet: Option<Inlet>,
+}
+
+/// The ends of a pipe that its socket has not.
+pub(crate) struct FarEnds {
+    pub(crate) outgoing: Sink,
+    pub(crate) incoming: Source,
+}
+
+/// A way; `conflates`: of its messages only the newest is kept, and there is no mark.
+pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
+    if conflates {
+        let ((tx, outlet), (rx, inlet)) = conflated();
+        return (Source { queue: tx, outlet: Some(outlet) }, Sink { queue: rx, inlet: Some(inlet) });
+    }
+    let (tx, rx) = context.queue(limits);
+    (Source { queue: tx, outlet: None }, Sink { queue: rx, inlet: None })
+}
+
+impl Source {
+    /// Puts in a message of one frame, whatever the mark says. True: the other side is parked and has to be
+    /// told.
+    pub(crate) fn put(&mut self, message: &[u8]) -> Result<bool, NoMemory> {
+        self.queue.push_body(0, Body::copy_of(message)?)?;
+        let told = self.queue.commit();
+        let passed = self.outlet.as_mut().map(|outlet| outlet.pass_on(&mut Vec::new()));
+        Ok(passed.map_or(told, |passed| passed.told))
+    }
+
+    /// Messages that were put in and not yet taken out.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.outlet.as_ref().map_or_else(|| self.queue.backlog(), |outlet| outlet.is_full().into())
+    }
+}
+
+impl Sink {
+    pub(crate) fn has_message(&mut self) -> bool {
+        self.queue.has_frame() || self.inlet.as_ref().is_some_and(Inlet::is_full)
+    }
+
+    /// Takes out all that is left, from the beginning of a message on; returns how many messages that were,
+    /// commands not among them. Bodies go to `left`: when they end their owners' code may run.
+    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
+        let mut messages = self.queue.drain(left);
+        if self.inlet.as_mut().is_some_and(Inlet::refill) {
+            messages += self.queue.drain(left);
+        }
+        messages
+    }
+}

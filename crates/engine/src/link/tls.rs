@@ -1,0 +1,170 @@
+//! TLS between a link and its descriptor.
+//!
+//! What a link writes is taken as far as the kernel takes what becomes of it; a rest of that waits here, and
+//! [`Tls::push`] goes on with it. What has come is decrypted when it is read.
+
+use std::io::{BufRead, ErrorKind, IoSlice, Read, Write};
+
+use pinnace_sys::{Errno, OwnedFd, net};
+use rustls::Connection;
+
+/// One connection's TLS.
+pub(crate) struct Tls {
+    connection: Connection,
+    /// Why nothing more can be read.
+    failed: Option<Errno>,
+}
+
+/// Why a handshake failed.
+pub(crate) enum Failure {
+    /// The connection was lost.
+    Lost(Errno),
+    Tls(rustls::Error),
+}
+
+/// The descriptor, as rustls reads and writes it.
+struct Wire<'a>(&'a OwnedFd);
+
+impl Read for Wire<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        Ok(net::read(self.0, buffer, &mut [])?)
+    }
+}
+
+impl Write for Wire<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(net::write(self.0, &[IoSlice::new(bytes)])?)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        Ok(net::write(self.0, &slices[..slices.len().min(SLICES)])?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Pieces that one write hands to the kernel, within what it takes (IOV_MAX).
+const SLICES: usize = 64;
+
+fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::PROTO, Errno::from_raw_os_error)
+}
+
+impl Tls {
+    pub(super) fn new(connection: Connection) -> Tls {
+        Tls { connection, failed: None }
+    }
+
+    /// Goes on with the handshake. False: the descriptor allows no more now.
+    pub(super) fn shake(&mut self, fd: &OwnedFd) -> Result<bool, Failure> {
+        loop {
+            match self.push(fd) {
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(Failure::Lost(error)),
+                Ok(()) if !self.connection.is_handshaking() => return Ok(true),
+                Ok(()) => {}
+            }
+            match self.connection.read_tls(&mut Wire(fd)) {
+                Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(Failure::Lost(errno(&error))),
+            }
+            if let Err(error) = self.connection.process_new_packets() {
+                let _ = self.push(fd); // The alert that tells the peer.
+                return Err(Failure::Tls(error));
+            }
+        }
+    }
+
+    /// Reads into both buffers in turn, until they are full or there is nothing more.
+    pub(super) fn read(&mut self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+        let mut taken = 0;
+        for buffer in [first, second] {
+            let mut at = 0;
+            while at < buffer.len() {
+                match self.connection.reader().read(&mut buffer[at..]) {
+                    Ok(count) if count > 0 => (at, taken) = (at + count, taken + count),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => match self.fill(fd) {
+                        Ok(()) => {}
+                        Err(_) if taken > 0 => return Ok(taken),
+                        Err(error) => return Err(error),
+                    },
+                    // The end, with the peer's word for it or without.
+                    _ => return Ok(taken),
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Decrypts what the kernel has. EAGAIN: that is nothing.
+    fn fill(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        match self.connection.read_tls(&mut Wire(fd)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Errno::AGAIN),
+            Err(error) => return Err(*self.failed.insert(errno(&error))),
+        }
+        if self.connection.process_new_packets().is_err() {
+            let _ = self.push(fd);
+            return Err(*self.failed.insert(Errno::PROTO));
+        }
+        Ok(())
+    }
+
+    /// Whether a read finds something, be it the end, without asking the kernel.
+    pub(super) fn has_read(&mut self) -> bool {
+        let nothing = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+        self.failed.is_some() || !self.connection.reader().fill_buf().is_err_and(|error| nothing(&error))
+    }
+
+    /// Takes as much as the kernel takes of what becomes of it, and at most a record more. EAGAIN: the kernel takes
+    /// nothing.
+    pub(super) fn write(&mut self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.push(fd)?;
+        let mut slices = slices.to_vec();
+        let mut rest = &mut slices[..];
+        let mut taken = 0;
+        while !rest.is_empty() {
+            let count = match self.connection.writer().write_vectored(rest) {
+                Ok(count) => count,
+                Err(_) => return Err(Errno::PIPE),
+            };
+            taken += count;
+            IoSlice::advance_slices(&mut rest, count);
+            match self.push(fd) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Writes what waits here. EAGAIN: the kernel does not take all of it now.
+    pub(super) fn push(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Wire(fd)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Errno::AGAIN),
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn wants_write(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// Says that nothing more is going to be written.
+    pub(super) fn end_writing(&mut self, fd: &OwnedFd) {
+        self.connection.send_close_notify();
+        let _ = self.push(fd);
+    }
+}

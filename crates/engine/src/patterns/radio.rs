@@ -1,0 +1,214 @@
+//! RADIO: each message goes to all peers that have joined its group (RFC 48).
+//!
+//! In the queues, and on the wire, a message is two frames: the group and the body. It never waits: a peer that
+//! takes no more misses the message, and that is counted; the others do not notice. With ZMQ_XPUB_NODROP sending
+//! waits instead until all take it.
+//!
+//! A group is matched whole. Who joins it twice has it once, and leaves it by leaving it once. Groups take effect
+//! as they come in; those of a peer whose connection is lost stay until its pipe ends, so that it misses nothing
+//! if it comes back. What peers send beside JOIN and LEAVE is dropped and counted.
+
+use pinnace_ring::{COMMAND, Frame};
+use pinnace_zmtp::command::{self, Command, MAX_GROUP};
+
+use super::Pattern;
+use super::fair::Fair;
+use super::spread::Spread;
+use super::subscriptions::{Added, Subscriptions};
+use crate::drops::{Drops, Reason};
+use crate::error::Error;
+use crate::options::Options;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+/// The most frames that are read from the peers in one call.
+const DRAIN_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub(super) struct Radio {
+    groups: Subscriptions,
+    /// Pipes that get every group's messages.
+    all: Vec<PipeId>,
+    fair: Fair,
+    spread: Spread,
+    nodrop: bool,
+}
+
+impl Radio {
+    /// Reads what has come in.
+    fn drain(&mut self, pipes: &mut Pipes) {
+        for _ in 0..DRAIN_MAX {
+            let Some(id) = self.fair.choose(pipes) else { return };
+            let first = !self.fair.is_inside();
+            let (groups, mut drops, mut told) = (&mut self.groups, Drops::default(), true);
+            let _ = self.fair.recv(pipes, &mut |frame| match read(&frame) {
+                Read::Join(group) if group.len() > MAX_GROUP => drops.add(Reason::Limit, 1),
+                Read::Join(group) if groups.add(id, group) == Added::Refused => drops.add(Reason::Limit, 1),
+                Read::Leave(group) => _ = groups.remove(id, group),
+                Read::Message => {
+                    drops.add(Reason::Unwanted, u64::from(first));
+                    told = false;
+                }
+                Read::Join(_) | Read::OtherCommand => {}
+            });
+            if told {
+                pipes.was_command(id);
+            }
+            pipes.count_drops(Some(id), &drops);
+        }
+    }
+}
+
+impl Pattern for Radio {
+    fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
+        match pipes.get(id) {
+            Some(pipe) if pipe.takes_all => self.all.push(id),
+            _ => self.groups.add_pipe(id),
+        }
+        self.fair.add(id);
+        self.drain(pipes);
+    }
+
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.drain(pipes);
+        self.forget(id);
+    }
+
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.fair.remove(id);
+        self.forget(id);
+    }
+
+    fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.fair.add(id);
+        self.drain(pipes);
+    }
+
+    fn writable(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
+
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        if more {
+            return Err(Error::Invalid);
+        }
+        self.drain(pipes);
+        let group = std::mem::take(&mut pipes.sending.group);
+        let sent = self.send_to(pipes, &group, frame);
+        pipes.sending.group = group;
+        sent
+    }
+
+    fn recv(&mut self, _pipes: &mut Pipes, _sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        Err(Error::NotSupported)
+    }
+
+    fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
+        true
+    }
+
+    fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
+        self.drain(pipes);
+        false
+    }
+
+    fn subscribers(&mut self, pipes: &mut Pipes, topic: &[u8]) -> usize {
+        self.drain(pipes);
+        let mut found = Vec::new();
+        self.groups.find_exact(topic, &mut found);
+        found.len() + self.all.len()
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.nodrop = options.xpub.nodrop;
+    }
+}
+
+impl Radio {
+    fn forget(&mut self, id: PipeId) {
+        self.groups.remove_pipe(id, None);
+        self.all.retain(|&other| other != id);
+    }
+
+    fn send_to(&mut self, pipes: &mut Pipes, group: &[u8], frame: &mut Outgoing<'_>) -> Result<(), Error> {
+        let targets = self.spread.targets();
+        self.groups.find_exact(group, targets);
+        targets.extend_from_slice(&self.all);
+        if targets.len() > 1 {
+            frame.share()?;
+        }
+        if self.nodrop && !self.spread.all_have_room(pipes) {
+            return Err(Error::WouldBlock);
+        }
+        self.spread.leave_out_full(pipes);
+        self.spread.send(pipes, &mut Outgoing::Bytes(group), true)?;
+        self.spread.send(pipes, frame, false)
+    }
+}
+
+/// What a frame from a peer says.
+enum Read<'a> {
+    Join(&'a [u8]),
+    Leave(&'a [u8]),
+    OtherCommand,
+    Message,
+}
+
+fn read<'a>(frame: &'a Frame<'_>) -> Read<'a> {
+    if frame.flags() & COMMAND == 0 {
+        return Read::Message;
+    }
+    match command::parse(frame.data()) {
+        Ok(Command::Join(group)) => Read::Join(group),
+        Ok(Command::Leave(group)) => Read::Leave(group),
+        _ => Read::OtherCommand,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ends::{Sink, Source};
+    use crate::peer::Peer;
+    use crate::pipe::{Far, Pipe};
+    use pinnace_ring::{Limits, MORE, queue};
+
+    /// A pipe that takes all gets a group and a body whatever the group, like one that has joined it, as two frames.
+    #[test]
+    fn some_pipes_get_every_group() {
+        let (mut radio, mut pipes) = (Radio::default(), Pipes::default());
+        let limits = Limits { messages: 0, ahead_bytes: 0 };
+        let mut far_ends = Vec::new();
+        for (id, takes_all) in [(PipeId(0), false), (PipeId(1), true)] {
+            let ((tx, out), (mut from, rx)) = (queue(limits), queue(limits));
+            from.push(COMMAND, b"\x04JOINjoined").unwrap();
+            from.commit();
+            let mut pipe = Pipe::new(
+                Source { queue: tx, outlet: None },
+                Sink { queue: rx, inlet: None },
+                Far::Link(None),
+                Peer::default(),
+                true,
+            );
+            pipe.takes_all = takes_all;
+            pipes.insert(id, pipe);
+            radio.attached(&mut pipes, id);
+            far_ends.push((out, from));
+        }
+        for group in ["joined", "other"] {
+            pipes.sending.group = group.into();
+            radio.send(&mut pipes, &mut Outgoing::Bytes(b"body"), false).unwrap();
+        }
+        let mut sent = |index: usize| {
+            let mut frames = Vec::new();
+            let out = &mut far_ends[index].0;
+            while let Some(frame) = out.pop(|frame| (frame.flags(), frame.data().to_vec())) {
+                frames.push(frame);
+            }
+            frames
+        };
+        let one = |group: &str| [(MORE, group.into()), (0, b"body".to_vec())];
+        assert_eq!(sent(0), one("joined"));
+        assert_eq!(sent(1), [one("joined"), one("other")].concat());
+        radio.ended(&mut pipes, PipeId(1));
+        radio.send(&mut pipes, &mut Outgoing::Bytes(b"body"), false).unwrap();
+        assert!(sent(1).is_empty());
+    }
+}

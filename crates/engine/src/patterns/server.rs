@@ -1,0 +1,83 @@
+//! SERVER and PEER: each message of one frame goes to the peer whose number it carries, and what comes in carries
+//! its peer's (RFC 41, RFC 51).
+//!
+//! A number belongs to a pipe: a peer that connected has it for that connection, an endpoint that we connect to
+//! for good, from before the first connection on and through reconnects. Sending waits while the peer takes no
+//! more, and is an error where there is none (any more). What a peer sends in several frames is dropped and
+//! counted.
+//!
+//! The two differ in whom they talk to, and in that a PEER learns the number of whom it connects to
+//! (`Socket::connect_peer`).
+
+use pinnace_ring::Frame;
+
+use super::Pattern;
+use super::fair::Fair;
+use super::numbers::Numbers;
+use crate::error::Error;
+use crate::pipe::{Outgoing, PipeId, Pipes};
+
+#[derive(Default)]
+pub(super) struct Server {
+    numbers: Numbers,
+    fair: Fair,
+}
+
+impl Pattern for Server {
+    fn attached(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.numbers.add(id);
+        self.fair.add(id);
+    }
+
+    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.numbers.release(id);
+    }
+
+    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.numbers.remove(id);
+        self.fair.remove(id);
+    }
+
+    fn readable(&mut self, _pipes: &mut Pipes, id: PipeId) {
+        self.fair.add(id);
+    }
+
+    fn writable(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
+
+    fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
+        if more {
+            return Err(Error::Invalid);
+        }
+        let id = self.numbers.find(pipes.sending.routing_id).ok_or(Error::Unreachable)?;
+        if !pipes.has_room(id) && !pipes.want_room(id) {
+            return Err(Error::WouldBlock);
+        }
+        pipes.push(id, frame, false)?;
+        pipes.commit(id);
+        Ok(())
+    }
+
+    fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        let id = self.fair.recv_single(pipes, sink)?;
+        pipes.received.routing_id = self.numbers.number(id);
+        self.numbers.recent = Some(id);
+        Ok(false)
+    }
+
+    /// Always, as libzmq says: who has room is another question for each peer.
+    fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
+        true
+    }
+
+    fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
+        self.fair.choose_single(pipes).is_some()
+    }
+
+    fn routing_id(&self, id: PipeId) -> u32 {
+        self.numbers.number(id)
+    }
+
+    fn find_peer(&self, routing_id: u32) -> Result<PipeId, Error> {
+        self.numbers.find(routing_id).ok_or(Error::Unreachable)
+    }
+}

@@ -1,0 +1,45 @@
+//! What is known of a peer by its connection.
+
+use std::sync::Arc;
+
+use pinnace_sys::{AsFd, AsRawFd, OwnedFd};
+
+use super::session::Shaken;
+use super::stage::Behind;
+use crate::link::{Codec, Stream};
+use crate::options::Options;
+use crate::peer::{About, Peer};
+use crate::transports;
+use crate::zap::Admission;
+
+impl Shaken {
+    /// A connection that needs no handshake: its peer speaks no ZMTP.
+    pub(super) fn raw(fd: OwnedFd, options: &Options) -> Shaken {
+        let mut about = About::default();
+        about.set("Peer-Address", transports::peer_address(&fd).as_bytes());
+        about.set("__fd", fd.as_raw_fd().to_string().as_bytes());
+        let max = options.maxmsgsize.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+        let peer = Peer { about: Some(Arc::new(about)), ..Peer::default() };
+        Shaken { stream: Stream::plain(fd), peer, codec: Codec::raw(max), behind: Behind::default() }
+    }
+}
+
+/// What the peer's messages carry as properties: all that it said, and where it is.
+pub(super) fn about(peer: &pinnace_zmtp::Peer, stream: &Stream, admission: Admission) -> Arc<About> {
+    let mut about = About::default();
+    for (name, value) in &peer.properties {
+        about.set(if name == "Identity" { "Routing-Id" } else { name }, value);
+    }
+    if let Some(socket_type) = peer.socket_type {
+        about.set("Socket-Type", socket_type.name().as_bytes());
+    }
+    for (name, value) in &admission.properties {
+        about.set(name, value);
+    }
+    if !admission.user_id.is_empty() {
+        about.set("User-Id", &admission.user_id);
+    }
+    about.set("Peer-Address", transports::peer_address(stream).as_bytes());
+    about.set("__fd", stream.as_fd().as_raw_fd().to_string().as_bytes());
+    Arc::new(about)
+}

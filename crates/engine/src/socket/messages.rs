@@ -1,0 +1,93 @@
+//! Sending and receiving whole messages, so that several threads or tasks may do so on one socket: the frames of one
+//! message are never mixed with those of another, and who gives up waiting has taken nothing.
+
+use std::time::{Duration, Instant};
+
+use pinnace_ring::Frame;
+
+use super::{Core, Received, Socket};
+use crate::error::Error;
+use crate::pipe::Outgoing;
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: WouldBlock.
+    Never,
+    /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
+    AsSet,
+    /// Until then; None: for ever.
+    Until(Option<Instant>),
+}
+
+impl From<bool> for Wait {
+    /// Whether it may wait, as C says it (ZMQ_DONTWAIT).
+    #[inline(always)]
+    fn from(waits: bool) -> Wait {
+        if waits { Wait::AsSet } else { Wait::Never }
+    }
+}
+
+impl Wait {
+    #[inline(always)]
+    pub(super) fn waits(self) -> bool {
+        self != Wait::Never
+    }
+
+    /// When it is over, where the option says `set`; None: never.
+    pub(super) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
+        match self {
+            Wait::Until(deadline) => deadline,
+            Wait::Never | Wait::AsSet => set.and_then(|timeout| Instant::now().checked_add(timeout)),
+        }
+    }
+}
+
+impl Socket {
+    /// Sends a whole message, all its frames or none of them, whoever else uses the socket. Errors: Invalid where it
+    /// has no frame, State while another message is being sent frame by frame.
+    pub fn send_message(self, frames: &mut [Outgoing<'_>], wait: impl Into<Wait>) -> Result<(), Error> {
+        let wait = wait.into();
+        let Some(last) = frames.len().checked_sub(1) else { return Err(Error::Invalid) };
+        let mut attempt = || {
+            self.call(wait.waits(), |core| {
+                if core.sending {
+                    return Err(Error::State);
+                }
+                let mut each = frames.iter_mut().enumerate();
+                each.try_for_each(|(index, frame)| core.send(frame, index < last))
+            })
+        };
+        match attempt() {
+            Err(Error::WouldBlock) => self.send_patiently(wait, &mut attempt),
+            outcome => outcome,
+        }
+    }
+
+    /// Receives a whole message into `sink`, which is called for each frame, with the socket's lock held. What is
+    /// returned is about its first frame.
+    pub fn recv_message(
+        self,
+        wait: impl Into<Wait>,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Result<Received, Error> {
+        let mut attempt = || self.call(false, |core| core.recv_message(sink));
+        match attempt() {
+            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
+            outcome => outcome,
+        }
+    }
+}
+
+impl Core {
+    fn recv_message(&mut self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<Received, Error> {
+        self.pipes.received.clear();
+        let mut more = self.recv(sink)?;
+        let received = Received { more: false, label: self.pipes.received.take(), about: self.pipes.about() };
+        while more {
+            // A queue shows a message when all of it is there.
+            more = self.recv(sink)?;
+        }
+        Ok(received)
+    }
+}

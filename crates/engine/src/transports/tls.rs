@@ -1,0 +1,84 @@
+//! TLS for wss:// and tls+tcp://: certificates and keys out of the options (ZMQ_WSS_*).
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+
+use crate::endpoint::Host;
+use crate::error::Error;
+use crate::options::Options;
+
+/// One end of TLS.
+#[derive(Clone)]
+pub(crate) enum TlsSide {
+    /// Connects, to who must have a certificate for this name.
+    Client(Arc<ClientConfig>, ServerName<'static>),
+    Server(Arc<ServerConfig>),
+}
+
+impl TlsSide {
+    /// Who listens: shows WSS_CERT_PEM, whose key is WSS_KEY_PEM. Errors: Invalid, they are not there, no PEM, or do
+    /// not belong together.
+    pub(super) fn server(options: &Options) -> Result<TlsSide, Error> {
+        let chain = certificates(&options.wss.cert_pem)?;
+        if chain.is_empty() {
+            return Err(Error::Invalid);
+        }
+        let key =
+            PrivateKeyDer::from_pem_slice(options.wss.key_pem.as_bytes()).map_err(|_| Error::Invalid)?;
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|_| Error::NotSupported)?;
+        let config = config.with_no_client_auth().with_single_cert(chain, key);
+        let mut config = config.map_err(|_| Error::Invalid)?;
+        config.send_tls13_tickets = 0; // Our connections last; none is resumed.
+        Ok(TlsSide::Server(Arc::new(config)))
+    }
+
+    /// Who connects: trusts WSS_TRUST_PEM, and the system's authorities where WSS_TRUST_SYSTEM says so. The name is
+    /// WSS_HOSTNAME, or else the endpoint's. Errors: Invalid.
+    pub(super) fn client(host: &Host, options: &Options) -> Result<TlsSide, Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&options.wss.trust_pem)? {
+            roots.add(certificate).map_err(|_| Error::Invalid)?;
+        }
+        if options.wss.trust_system {
+            // One that cannot be read is one that is not trusted.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        let name = match (options.wss.hostname.as_str(), host) {
+            ("", Host::Any) => return Err(Error::Invalid),
+            ("", Host::Ip(ip, _)) => ServerName::IpAddress((*ip).into()),
+            ("", Host::Name(name)) => ServerName::try_from(name.clone()).map_err(|_| Error::Invalid)?,
+            (name, _) => ServerName::try_from(name.to_owned()).map_err(|_| Error::Invalid)?,
+        };
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|_| Error::NotSupported)?;
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(TlsSide::Client(Arc::new(config), name))
+    }
+
+    /// For a new connection.
+    pub(crate) fn begin(&self) -> Result<Connection, rustls::Error> {
+        Ok(match self {
+            TlsSide::Client(config, name) => ClientConnection::new(config.clone(), name.clone())?.into(),
+            TlsSide::Server(config) => ServerConnection::new(config.clone())?.into(),
+        })
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// All certificates in the text. Text that is none of PEM has none.
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let found = found.map_err(|_| Error::Invalid)?;
+    if found.is_empty() && !pem.trim().is_empty() { Err(Error::Invalid) } else { Ok(found) }
+}

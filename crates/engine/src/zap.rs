@@ -1,0 +1,180 @@
+//! ZAP (RFC 27): the context's handler, a REP or ROUTER bound at inproc://zeromq.zap.01, is asked who may come in.
+//!
+//! Each handshake asks by a socket of its own, which is there until the answer is. A handler that answers wrongly
+//! costs the peer its connection; one that never answers costs it the time that ZMQ_HANDSHAKE_IVL gives.
+
+use std::sync::Arc;
+
+use pinnace_zmtp::{Refusal, Request, SocketType, metadata};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::options::Options;
+use crate::pipe::Outgoing;
+use crate::socket::{POLLIN, POLLOUT, Socket};
+
+const HANDLER: &str = "zeromq.zap.01";
+const VERSION: &[u8] = b"1.0";
+/// Each question has a socket, so that there is nothing to tell apart; libzmq's are all called so.
+const REQUEST_ID: &[u8] = b"1";
+/// The most frames and bytes of an answer.
+const FRAMES_MAX: usize = 16;
+const BYTES_MAX: usize = 64 * 1024;
+/// Properties that an answer may carry.
+const PROPERTIES_MAX: usize = 64;
+const DEALER: i32 = 5;
+
+/// A question that was asked.
+pub(crate) struct Inquiry {
+    socket: Socket,
+    hub: Arc<Hub>,
+}
+
+/// What the handler has said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The peer may come in.
+    Admitted(Admission),
+    Refused(Refusal),
+    /// It is none; libzmq's number of what is wrong with it.
+    Broken(u32),
+}
+
+/// What the handler says of a peer that may come in.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admission {
+    pub(crate) user_id: Vec<u8>,
+    pub(crate) properties: Vec<(String, Vec<u8>)>,
+}
+
+// ZMQ_PROTOCOL_ERROR_ZAP_: zmq_socket_monitor(3).
+const UNSPECIFIED: u32 = 0x2000_0000;
+const MALFORMED_REPLY: u32 = 0x2000_0001;
+const BAD_REQUEST_ID: u32 = 0x2000_0002;
+const BAD_VERSION: u32 = 0x2000_0003;
+const INVALID_STATUS_CODE: u32 = 0x2000_0004;
+const INVALID_METADATA: u32 = 0x2000_0005;
+
+impl Inquiry {
+    /// Asks; None where there is no handler.
+    pub(crate) fn start(
+        context: &Context,
+        options: &Options,
+        address: &str,
+        request: &Request<'_>,
+    ) -> Result<Option<Inquiry>, Error> {
+        match context.inproc().kind_at(HANDLER) {
+            None => return Ok(None),
+            Some(SocketType::Rep | SocketType::Router) => {}
+            // It could not answer.
+            Some(_) => return Err(Error::Fault),
+        }
+        let socket = context.internal_socket(DEALER)?;
+        let hub = socket.lock()?.hub.clone();
+        let inquiry = Inquiry { socket, hub }; // Closes the socket whatever comes.
+        inquiry.hub.descriptor()?;
+        const LINGER: i32 = 17;
+        socket.set_option(LINGER, &0i32.to_ne_bytes())?;
+        socket.connect(&format!("inproc://{HANDLER}"))?;
+        let domain = options.security.zap_domain.as_bytes();
+        let mechanism = request.mechanism.as_bytes();
+        let head = [b"", VERSION, REQUEST_ID, domain, address.as_bytes(), &options.routing_id, mechanism];
+        let frames = head.iter().chain(&request.credentials);
+        let mut frames: Vec<_> = frames.map(|frame| Outgoing::Bytes(frame)).collect();
+        socket.send_message(&mut frames, false)?;
+        // A call may have taken in news, and the descriptor's signal with it: whoever watches it has to look once.
+        inquiry.hub.wake();
+        Ok(Some(inquiry))
+    }
+
+    /// What is readable when the answer may be there.
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// The answer, once it is there. Errors: Fault, the handler has gone without one.
+    pub(crate) fn answer(&self) -> Result<Option<Answer>, Error> {
+        let events = self.socket.events()?;
+        if events & POLLIN == 0 {
+            // One question does not fill a pipe: what takes no more is no pipe.
+            return if events & POLLOUT == 0 { Err(Error::Fault) } else { Ok(None) };
+        }
+        let (mut frames, mut bytes, mut more) = (Vec::new(), 0, true);
+        while more {
+            more = self.socket.recv(false, &mut |frame| {
+                bytes += frame.data().len();
+                if frames.len() < FRAMES_MAX && bytes <= BYTES_MAX {
+                    frames.push(frame.data().to_vec());
+                }
+            })?;
+        }
+        Ok(Some(if bytes > BYTES_MAX { Answer::Broken(MALFORMED_REPLY) } else { read(&frames) }))
+    }
+}
+
+impl Drop for Inquiry {
+    fn drop(&mut self) {
+        // It was ours alone; nothing can be wrong with it but that the context ends.
+        let _ = self.socket.close();
+    }
+}
+
+fn read(frames: &[Vec<u8>]) -> Answer {
+    let [delimiter, version, request_id, status, _text, user_id, properties] = frames else {
+        return Answer::Broken(MALFORMED_REPLY);
+    };
+    if !delimiter.is_empty() {
+        return Answer::Broken(UNSPECIFIED);
+    }
+    if version != VERSION {
+        return Answer::Broken(BAD_VERSION);
+    }
+    if request_id != REQUEST_ID {
+        return Answer::Broken(BAD_REQUEST_ID);
+    }
+    match status.as_slice() {
+        b"200" => {}
+        b"300" => return Answer::Refused(Refusal::Temporary),
+        b"400" => return Answer::Refused(Refusal::Denied),
+        b"500" => return Answer::Refused(Refusal::Failed),
+        _ => return Answer::Broken(INVALID_STATUS_CODE),
+    }
+    match metadata::parse(properties, PROPERTIES_MAX) {
+        Ok(properties) => Answer::Admitted(Admission { user_id: user_id.clone(), properties }),
+        Err(_) => Answer::Broken(INVALID_METADATA),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(frames: &[&[u8]]) -> Answer {
+        read(&frames.iter().map(|frame| frame.to_vec()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn answers_are_read_to_the_letter() {
+        let admitted = of(&[b"", b"1.0", b"1", b"200", b"OK", b"joe", b"\x03X-a\0\0\0\x01b"]);
+        let properties = vec![("X-a".to_owned(), b"b".to_vec())];
+        assert_eq!(admitted, Answer::Admitted(Admission { user_id: b"joe".to_vec(), properties }));
+        for (status, refusal) in
+            [(b"300", Refusal::Temporary), (b"400", Refusal::Denied), (b"500", Refusal::Failed)]
+        {
+            assert_eq!(of(&[b"", b"1.0", b"1", status, b"", b"", b""]), Answer::Refused(refusal));
+        }
+        for (frames, code) in [
+            (&[&b"x"[..], b"1.0", b"1", b"200", b"", b"", b""][..], UNSPECIFIED),
+            (&[b"", b"1.0", b"1", b"200", b"", b""], MALFORMED_REPLY),
+            (&[b"", b"1.0", b"1", b"200", b"", b"", b"", b""], MALFORMED_REPLY),
+            (&[b"", b"1.1", b"1", b"200", b"", b"", b""], BAD_VERSION),
+            (&[b"", b"1.0", b"2", b"200", b"", b"", b""], BAD_REQUEST_ID),
+            (&[b"", b"1.0", b"1", b"201", b"", b"", b""], INVALID_STATUS_CODE),
+            (&[b"", b"1.0", b"1", b"2000", b"", b"", b""], INVALID_STATUS_CODE),
+            (&[b"", b"1.0", b"1", b"200", b"", b"", b"\x09X"], INVALID_METADATA),
+        ] {
+            assert_eq!(of(frames), Answer::Broken(code), "{frames:?}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The socket types, and what each can do: a call that a pattern does not have does not compile.
+
+use pinnace_engine::SocketType;
+
+use crate::Socket;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A socket's type.
+pub trait Kind: sealed::Sealed + 'static {
+    /// libzmq's number and name of it.
+    const TYPE: SocketType;
+    /// A message is one frame, with a peer's number or a group beside it.
+    const LABELLED: bool;
+}
+
+/// Types that send.
+pub trait Sends: Kind {}
+
+/// Types that receive.
+pub trait Receives: Kind {}
+
+/// Types that subscribe to topics: SUB, XSUB.
+pub trait Subscribes: Kind {}
+
+/// Types whose peers subscribe to topics: PUB, XPUB.
+pub trait Publishes: Kind {}
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $name:ident $labelled:literal: $($ability:ident)*;)*) => {
+        /// Marks for the socket types, the parameter of [`Socket`].
+        pub mod kinds {
+            $(
+                #[doc = concat!("Marks a [`", stringify!($name), "`](crate::", stringify!($name), ").")]
+                #[derive(Debug)]
+                pub enum $name {}
+                impl super::sealed::Sealed for $name {}
+                impl super::Kind for $name {
+                    const TYPE: pinnace_engine::SocketType = pinnace_engine::SocketType::$name;
+                    const LABELLED: bool = $labelled;
+                }
+                $(impl super::$ability for $name {})*
+            )*
+        }
+        $($(#[doc = $doc])* pub type $name = Socket<kinds::$name>;)*
+    };
+}
+
+kinds! {
+    /// One end of a pipeline: each message goes to one of the [`Pull`]s it is connected to, in turn. It waits while
+    /// none is there.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Pull, Push};
+    /// # let context = Context::new()?;
+    /// let push = Push::new(&context)?;
+    /// push.bind("inproc://tasks")?;
+    /// # let pull = Pull::new(&context)?;
+    /// # pull.connect("inproc://tasks")?;
+    /// push.send("a task")?;
+    /// # assert_eq!(pull.recv()?, "a task");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    /// It does not receive:
+    /// ```compile_fail,E0599
+    /// # use pinnace::{Context, Push};
+    /// # let context = Context::new()?;
+    /// Push::new(&context)?.recv()?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Push false: Sends;
+    /// The other end of a pipeline: messages come from all [`Push`]es in turn.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Pull, Push};
+    /// # let context = Context::new()?;
+    /// let pull = Pull::new(&context)?;
+    /// let endpoint = pull.bind("tcp://127.0.0.1:*")?;
+    /// # let push = Push::new(&context)?;
+    /// # push.connect(&endpoint)?;
+    /// # push.send("a task")?;
+    /// println!("{:?}", pull.recv()?);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    /// It does not send:
+    /// ```compile_fail,E0599
+    /// # use pinnace::{Context, Pull};
+    /// # let context = Context::new()?;
+    /// Pull::new(&context)?.send("a result")?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Pull false: Receives;
+    /// Publishes: each message goes to all [`Sub`]s that have subscribed to what it begins with. It never waits; who is
+    /// too slow misses messages, and they are counted.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Pub, Sub};
+    /// # let context = Context::new()?;
+    /// let publisher = Pub::new(&context)?;
+    /// publisher.bind("inproc://news")?;
+    /// # let subscriber = Sub::new(&context)?;
+    /// # subscriber.connect("inproc://news")?;
+    /// # subscriber.subscribe("weather")?;
+    /// publisher.wait_subscribers("weather", 1, Duration::from_secs(10))?;
+    /// publisher.send(["weather", "rainy"])?;
+    /// # assert_eq!(subscriber.recv()?, ["weather", "rainy"]);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    /// ```compile_fail,E0599
+    /// # use pinnace::{Context, Pub};
+    /// # let context = Context::new()?;
+    /// Pub::new(&context)?.subscribe("weather")?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Pub false: Sends Publishes;
+    /// Subscribes: it receives what begins with one of its topics.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Pub, Sub};
+    /// # let context = Context::new()?;
+    /// # let publisher = Pub::new(&context)?;
+    /// # publisher.bind("inproc://news")?;
+    /// let subscriber = Sub::new(&context)?;
+    /// subscriber.subscribe("weather")?;
+    /// subscriber.connect("inproc://news")?;
+    /// subscriber.wait_subscribed(Duration::from_secs(10))?;
+    /// # publisher.send(["weather", "rainy"])?;
+    /// println!("{:?}", subscriber.recv()?);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    /// ```compile_fail,E0599
+    /// # use pinnace::{Context, Sub};
+    /// # let context = Context::new()?;
+    /// Sub::new(&context)?.send("weather")?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Sub false: Receives Subscribes;
+    /// A [`Pub`] that receives its peers' subscriptions: a byte of 1 or 0, and the topic.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Sub, XPub};
+    /// # let context = Context::new()?;
+    /// let publisher = XPub::new(&context)?;
+    /// publisher.bind("inproc://news")?;
+    /// let subscriber = Sub::new(&context)?;
+    /// subscriber.connect("inproc://news")?;
+    /// subscriber.subscribe("weather")?;
+    /// assert_eq!(publisher.recv()?, b"\x01weather");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    XPub false: Sends Receives Publishes;
+    /// A [`Sub`] that sends too: subscriptions as an [`XPub`] receives them, and messages of its own.
+    ///
+    /// ```
+    /// # use pinnace::{Context, XPub, XSub};
+    /// # let context = Context::new()?;
+    /// # let publisher = XPub::new(&context)?;
+    /// # publisher.bind("inproc://news")?;
+    /// let subscriber = XSub::new(&context)?;
+    /// subscriber.connect("inproc://news")?;
+    /// subscriber.subscribe("weather")?;
+    /// assert_eq!(publisher.recv()?, b"\x01weather");
+    /// publisher.send("weather: rainy")?;
+    /// assert_eq!(subscriber.recv()?, "weather: rainy");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    XSub false: Sends Receives Subscribes;
+    /// Asks: it sends a request, then receives the answer, then may ask again; anything else is an error (State).
+    ///
+    /// ```
+    /// # use pinnace::{Context, Error, Rep, Req};
+    /// # let context = Context::new()?;
+    /// # let rep = Rep::new(&context)?;
+    /// # rep.bind("inproc://service")?;
+    /// let req = Req::new(&context)?;
+    /// req.connect("inproc://service")?;
+    /// req.send("what time is it?")?;
+    /// # rep.recv()?;
+    /// # rep.send("late")?;
+    /// println!("{:?}", req.recv()?);
+    /// assert_eq!(req.try_recv(), Err(Error::State), "there is no question yet");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Req false: Sends Receives;
+    /// Answers: it receives a request, then sends the answer to whoever asked.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Rep, Req};
+    /// # let context = Context::new()?;
+    /// let rep = Rep::new(&context)?;
+    /// rep.bind("inproc://service")?;
+    /// # let req = Req::new(&context)?;
+    /// # req.connect("inproc://service")?;
+    /// # req.send("what time is it?")?;
+    /// let question = rep.recv()?;
+    /// rep.send("late")?;
+    /// # assert_eq!(req.recv()?, "late");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Rep false: Sends Receives;
+    /// Sends to its peers in turn, and receives from all: a [`Req`] without the one-at-a-time.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Dealer, Rep};
+    /// # let context = Context::new()?;
+    /// # let rep = Rep::new(&context)?;
+    /// # rep.bind("inproc://service")?;
+    /// let dealer = Dealer::new(&context)?;
+    /// dealer.connect("inproc://service")?;
+    /// dealer.send(["", "first question"])?; // The empty frame is a Req's envelope.
+    /// dealer.send(["", "second question"])?;
+    /// # rep.recv()?;
+    /// # rep.send("an answer")?;
+    /// assert_eq!(dealer.recv()?, ["", "an answer"]);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Dealer false: Sends Receives;
+    /// Sends to the peer that the first frame names, and puts the name of the peer before what it receives.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Dealer, Router};
+    /// # let context = Context::new()?;
+    /// let router = Router::new(&context)?;
+    /// router.bind("inproc://service")?;
+    /// let dealer = Dealer::builder(&context).routing_id("worker 1").connect("inproc://service")?;
+    /// dealer.send("ready")?;
+    /// assert_eq!(router.recv()?, ["worker 1", "ready"]);
+    /// router.send(["worker 1", "a task"])?;
+    /// assert_eq!(dealer.recv()?, "a task");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Router false: Sends Receives;
+    /// One of two: it speaks to the one peer that it has.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Pair};
+    /// # let context = Context::new()?;
+    /// let (here, there) = (Pair::new(&context)?, Pair::new(&context)?);
+    /// here.bind("inproc://line")?;
+    /// there.connect("inproc://line")?;
+    /// here.send("hello")?;
+    /// assert_eq!(there.recv()?, "hello");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Pair false: Sends Receives;
+    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. Where
+    /// this engine has no STREAM yet, making one fails with Invalid.
+    Stream false: Sends Receives;
+    /// Receives from many [`Client`]s and answers each by its number
+    /// ([`Message::peer_number`](crate::Message::peer_number)). A draft: where this engine has it not yet, making one
+    /// fails with Invalid. So do the types below.
+    Server true: Sends Receives;
+    /// Speaks to a [`Server`], one frame a message.
+    Client true: Sends Receives;
+    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp.
+    Radio true: Sends;
+    /// Receives what a [`Radio`] sends to the groups it has joined.
+    Dish true: Receives;
+    /// A [`Pull`] of one frame a message.
+    Gather true: Receives;
+    /// A [`Push`] of one frame a message.
+    Scatter true: Sends;
+    /// Datagrams: an address and one frame.
+    Dgram false: Sends Receives;
+    /// Speaks to many of its kind, each by its number.
+    Peer true: Sends Receives;
+    /// A [`Pair`] of one frame a message.
+    Channel true: Sends Receives;
+}

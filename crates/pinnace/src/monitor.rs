@@ -1,0 +1,210 @@
+//! The events of a socket's connections (zmq_socket_monitor(3)), typed.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context as Task, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pinnace_engine::{Place, SocketType};
+
+use crate::{Context, Error, Message, Pair};
+
+/// What has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A connection was made; the handshake comes next.
+    Connected,
+    /// A connection is being made.
+    ConnectDelayed,
+    /// It is tried again; the value is the pause before, in milliseconds.
+    ConnectRetried,
+    /// An endpoint is bound.
+    Listening,
+    /// It could not be; the value is the system's error number.
+    BindFailed,
+    /// A peer has connected; the handshake comes next.
+    Accepted,
+    /// It could not be accepted; the value is the system's error number.
+    AcceptFailed,
+    /// A connection, or an endpoint, was closed by us.
+    Closed,
+    /// A connection was lost.
+    Disconnected,
+    /// Nothing more is monitored.
+    Stopped,
+    /// The handshake failed; the value is the system's error number.
+    HandshakeFailed,
+    /// The handshake is over: the peer is there.
+    HandshakeSucceeded,
+    /// The handshake failed by the peer's fault; the value says how (zmq.h, `ZMQ_PROTOCOL_ERROR_*`).
+    HandshakeFailedProtocol,
+    /// The peer was not let in; the value is the status that ZAP gives (RFC 27).
+    HandshakeFailedAuth,
+    /// How many messages a connection holds, to be sent and received.
+    PipesStats,
+    /// Another, by libzmq's number.
+    Other(u64),
+}
+
+impl EventKind {
+    fn of(number: u64) -> EventKind {
+        match number {
+            0x1 => EventKind::Connected,
+            0x2 => EventKind::ConnectDelayed,
+            0x4 => EventKind::ConnectRetried,
+            0x8 => EventKind::Listening,
+            0x10 => EventKind::BindFailed,
+            0x20 => EventKind::Accepted,
+            0x40 => EventKind::AcceptFailed,
+            0x80 => EventKind::Closed,
+            0x200 => EventKind::Disconnected,
+            0x400 => EventKind::Stopped,
+            0x800 => EventKind::HandshakeFailed,
+            0x1000 => EventKind::HandshakeSucceeded,
+            0x2000 => EventKind::HandshakeFailedProtocol,
+            0x4000 => EventKind::HandshakeFailedAuth,
+            0x1_0000 => EventKind::PipesStats,
+            other => EventKind::Other(other),
+        }
+    }
+}
+
+/// An event of a connection or an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// What has happened.
+    pub kind: EventKind,
+    /// What comes with it, as its kind says; else what libzmq gives.
+    pub values: Vec<u64>,
+    /// Our end, as an endpoint; empty where there is none.
+    pub local: String,
+    /// The peer's.
+    pub remote: String,
+}
+
+impl Event {
+    /// The first of the values.
+    pub fn value(&self) -> u64 {
+        self.values.first().copied().unwrap_or_default()
+    }
+
+    /// From a message of the second form: number, count, values, both ends.
+    fn read(message: &Message) -> Option<Event> {
+        let number = |index: usize| Some(u64::from_ne_bytes(message.get(index)?[..].try_into().ok()?));
+        let text = |index: usize| Some(String::from_utf8_lossy(message.get(index)?).into_owned());
+        let count = usize::try_from(number(1)?).ok().filter(|&count| count < message.len())?;
+        Some(Event {
+            kind: EventKind::of(number(0)?),
+            values: (2..2 + count).map(number).collect::<Option<_>>()?,
+            local: text(2 + count)?,
+            remote: text(3 + count)?,
+        })
+    }
+}
+
+/// The events of one socket, as an iterator whose thread waits, and as a `Stream`; from
+/// [`Socket::monitor`](crate::Socket::monitor). Both end with the socket.
+///
+/// Nobody waits for who reads it: what it has no room for, a thousand events unless they are received, is dropped and
+/// counted ([`Stats::events_dropped`](crate::Stats)).
+///
+/// ```
+/// use pinnace::{Context, EventKind, Pull, Push};
+/// # let context = Context::new()?;
+/// let pull = Pull::new(&context)?;
+/// let events = pull.monitor()?;
+/// let endpoint = pull.bind("tcp://127.0.0.1:*")?;
+/// let push = Push::builder(&context).connect(&endpoint)?;
+/// push.send("hello")?;
+/// pull.recv()?;
+/// drop(pull);
+/// let kinds: Vec<EventKind> = events.map(|event| event.kind).collect();
+/// assert_eq!(kinds[..3], [EventKind::Listening, EventKind::Accepted, EventKind::HandshakeSucceeded]);
+/// # Ok::<(), pinnace::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Monitor {
+    pair: Pair,
+    place: Waiting,
+    over: bool,
+}
+
+#[derive(Default)]
+struct Waiting(Option<Place>);
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Waiting" } else { "Idle" })
+    }
+}
+
+impl Monitor {
+    pub(crate) fn new(socket: pinnace_engine::Socket, context: &Context) -> Result<Monitor, Error> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        const ALL: u64 = u64::MAX;
+        const SECOND_FORM: i32 = 2;
+        let endpoint = format!("inproc://pinnace-monitor-{}", LAST.fetch_add(1, Ordering::Relaxed));
+        socket.monitor(Some(&endpoint), ALL, SECOND_FORM, SocketType::Pair as i32)?;
+        let pair = Pair::builder(context).connect(&endpoint)?;
+        Ok(Monitor { pair, place: Waiting::default(), over: false })
+    }
+
+    /// Waits for the next event; None once there are no more. Errors: Interrupted by a signal.
+    pub fn recv(&mut self) -> Result<Option<Event>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        let received = self.pair.recv();
+        self.take(received)
+    }
+
+    /// As [`recv`](Self::recv), for so long at most: then WouldBlock.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Event>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        let received = self.pair.recv_timeout(timeout);
+        self.take(received)
+    }
+
+    fn take(&mut self, received: Result<Message, Error>) -> Result<Option<Event>, Error> {
+        let event = match received {
+            Err(Error::Terminated) => None,
+            received => Event::read(&received?),
+        };
+        self.over = event.as_ref().is_none_or(|event| event.kind == EventKind::Stopped);
+        Ok(event.filter(|event| event.kind != EventKind::Stopped))
+    }
+}
+
+impl Iterator for Monitor {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.recv() {
+                Err(Error::Interrupted) => {}
+                event => return event.ok().flatten(),
+            }
+        }
+    }
+}
+
+impl Stream for Monitor {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Option<Event>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let this = &mut *self;
+        match crate::tasks::poll_recv(&this.pair, &mut this.place.0, task) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(received) => Poll::Ready(this.take(received).ok().flatten()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Waiting for several sockets and descriptors at once.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use pinnace_engine::{POLLIN, POLLOUT, What};
+
+use crate::{Error, Kind, Socket};
+
+/// What is waited for, or is so.
+///
+/// ```
+/// use pinnace::Interest;
+/// assert_eq!(Interest::BOTH, Interest { readable: true, writable: true });
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Interest {
+    /// A message can be received; of a descriptor, bytes.
+    pub readable: bool,
+    /// A message can be sent; of a descriptor, bytes.
+    pub writable: bool,
+}
+
+impl Interest {
+    /// Receiving.
+    pub const READABLE: Interest = Interest { readable: true, writable: false };
+    /// Sending.
+    pub const WRITABLE: Interest = Interest { readable: false, writable: true };
+    /// Either.
+    pub const BOTH: Interest = Interest { readable: true, writable: true };
+
+    pub(crate) fn events(self) -> i16 {
+        (i16::from(self.readable) * POLLIN) | (i16::from(self.writable) * POLLOUT)
+    }
+}
+
+/// Something that is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready<T> {
+    /// What was given when it was added.
+    pub key: T,
+    /// What it is ready for, of what was asked.
+    pub ready: Interest,
+}
+
+/// A set of sockets and descriptors, each with a key of yours. A wait costs what is ready, not what is registered.
+///
+/// ```
+/// use std::time::Duration;
+/// use pinnace::{Context, Interest, Poller, Pull, Push};
+/// # let context = Context::new()?;
+/// let (tasks, results) = (Pull::new(&context)?, Pull::new(&context)?);
+/// # tasks.bind("inproc://tasks")?;
+/// # results.bind("inproc://results")?;
+/// # let push = Push::builder(&context).connect("inproc://results")?;
+/// let poller = Poller::new()?;
+/// poller.add(&tasks, Interest::READABLE, "tasks")?;
+/// poller.add(&results, Interest::READABLE, "results")?;
+/// # push.send("done")?;
+/// for event in poller.wait(Duration::from_secs(10))? {
+///     println!("{} can be received", event.key);
+/// #   assert_eq!(event.key, "results");
+/// }
+/// # Ok::<(), pinnace::Error>(())
+/// ```
+///
+/// What is registered must outlive it:
+/// ```compile_fail,E0505
+/// # use pinnace::{Context, Interest, Poller, Pull};
+/// # let context = Context::new()?;
+/// let pull = Pull::new(&context)?;
+/// let poller = Poller::new()?;
+/// poller.add(&pull, Interest::READABLE, ())?;
+/// drop(pull);
+/// poller.wait(None)?;
+/// # Ok::<(), pinnace::Error>(())
+/// ```
+pub struct Poller<'a, T: Clone> {
+    engine: pinnace_engine::Poller<T>,
+    registered: PhantomData<fn(&'a ()) -> &'a ()>,
+}
+
+impl<'a, T: Clone> Poller<'a, T> {
+    /// A set of nothing. Errors: System when the process has no descriptor left.
+    pub fn new() -> Result<Poller<'a, T>, Error> {
+        Ok(Poller { engine: pinnace_engine::Poller::new()?, registered: PhantomData })
+    }
+
+    /// Registers a socket. Errors: Invalid where it is registered already.
+    pub fn add<K: Kind>(&self, socket: &'a Socket<K>, interest: Interest, key: T) -> Result<(), Error> {
+        self.engine.add(What::Socket(socket.engine()), interest.events(), key)
+    }
+
+    /// Registers a descriptor.
+    pub fn add_fd(&self, fd: &'a impl AsFd, interest: Interest, key: T) -> Result<(), Error> {
+        self.engine.add(What::Fd(fd.as_fd().as_raw_fd()), interest.events(), key)
+    }
+
+    /// Asks a socket for something else; nothing is allowed too. Errors: Invalid where it is not registered.
+    pub fn modify<K: Kind>(&self, socket: &Socket<K>, interest: Interest) -> Result<(), Error> {
+        self.engine.modify(What::Socket(socket.engine()), interest.events())
+    }
+
+    /// Asks a descriptor for something else.
+    pub fn modify_fd(&self, fd: &impl AsFd, interest: Interest) -> Result<(), Error> {
+        self.engine.modify(What::Fd(fd.as_fd().as_raw_fd()), interest.events())
+    }
+
+    /// Forgets a socket. Errors: Invalid where it is not registered.
+    pub fn remove<K: Kind>(&self, socket: &Socket<K>) -> Result<(), Error> {
+        self.engine.remove(What::Socket(socket.engine()))
+    }
+
+    /// Forgets a descriptor.
+    pub fn remove_fd(&self, fd: &impl AsFd) -> Result<(), Error> {
+        self.engine.remove(What::Fd(fd.as_fd().as_raw_fd()))
+    }
+
+    /// Waits until something is ready, and returns all that is; nothing when the time is over. Errors: Terminated,
+    /// Interrupted by a signal; Fault where there is nothing to wait for and no time limit.
+    pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Ready<T>>, Error> {
+        let found = match self.engine.wait(self.engine.len().max(1), timeout.into()) {
+            Err(Error::WouldBlock) => Vec::new(),
+            found => found?,
+        };
+        let ready = found.into_iter().map(|event| Ready {
+            key: event.data,
+            ready: Interest { readable: event.events & POLLIN != 0, writable: event.events & POLLOUT != 0 },
+        });
+        Ok(ready.collect())
+    }
+}
+
+impl<T: Clone> fmt::Debug for Poller<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Poller({} registered)", self.engine.len())
+    }
+}

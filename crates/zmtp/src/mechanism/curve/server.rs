@@ -1,0 +1,198 @@
+//! CURVE's server.
+
+use std::sync::Arc;
+
+use pinnace_crypto::{BoxKey, Forged, KeyPair, PublicKey, Secret, equal};
+
+use super::traffic::{Opener, Role, Sealer};
+use super::{COOKIE_LEN, Entropy, PADDING, READY, SHORT_NONCE_LEN, SIGNATURE_LEN, VERSION, WELCOME};
+use super::{LONG_NONCE_LEN, long_nonce, short_nonce, unreadable};
+use crate::command::Command;
+use crate::error::{Error, Misbehaviour};
+use crate::handshake::{Limits, Output};
+use crate::mechanism::{Mechanism, Outcome, Request, Traffic, unexpected};
+use crate::metadata;
+
+/// READY has this number, MESSAGE the following.
+const READY_NUMBER: [u8; SHORT_NONCE_LEN] = 1_u64.to_be_bytes();
+const FIRST_MESSAGE: u64 = 2;
+
+/// A HELLO behind its name: version, padding, C', a number, a box.
+const HELLO_LEN: usize = VERSION.len() + PADDING.len() + 32 + SHORT_NONCE_LEN + SIGNATURE_LEN;
+/// What INITIATE's box holds at least: C, the vouch's nonce, the vouch.
+const TOLD_MIN: usize = 32 + LONG_NONCE_LEN + SIGNATURE_LEN;
+/// An INITIATE behind its name, at least: the cookie, a number, a box.
+const INITIATE_MIN: usize = COOKIE_LEN + SHORT_NONCE_LEN + pinnace_crypto::TAG_LEN + TOLD_MIN;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    keys: Arc<KeyPair>,
+    metadata: Vec<u8>,
+    authorize: bool,
+    /// S' and its secret.
+    transient: KeyPair,
+    cookie_key: BoxKey,
+    cookie_nonce: [u8; LONG_NONCE_LEN],
+    welcome_nonce: [u8; LONG_NONCE_LEN],
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Hello,
+    /// C'.
+    Initiate(PublicKey),
+    /// The caller looks at C; all is ready for its yes.
+    Asked(Box<Known>),
+    Done,
+}
+
+/// What INITIATE has told.
+#[derive(Debug)]
+struct Known {
+    client_key: PublicKey,
+    /// The key of C' and S'.
+    key: BoxKey,
+    number: u64,
+    properties: Vec<(String, Vec<u8>)>,
+}
+
+impl Server {
+    pub(crate) fn new(metadata: Vec<u8>, authorize: bool, keys: Arc<KeyPair>, entropy: &Entropy) -> Server {
+        Server {
+            keys,
+            metadata,
+            authorize,
+            transient: KeyPair::from_secret(entropy.transient()),
+            cookie_key: entropy.cookie_key(),
+            cookie_nonce: *entropy.first_nonce(),
+            welcome_nonce: *entropy.welcome_nonce(),
+            state: State::Hello,
+        }
+    }
+
+    fn welcome(&mut self, hello: &[u8], output: &mut Output) -> Result<Outcome, Error> {
+        let malformed = || Misbehaviour::MalformedHello;
+        if hello.len() != HELLO_LEN || !hello.starts_with(VERSION) {
+            return Err(malformed().into());
+        }
+        let rest = &hello[VERSION.len() + PADDING.len()..];
+        let (client, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
+        let (number, signature) = rest.split_first_chunk().ok_or_else(malformed)?;
+        let key = BoxKey::shared(client, &self.keys.secret).map_err(unreadable("HELLO"))?;
+        // RFC 26 fills the box with zeros; that it opens is what counts, for libzmq too.
+        key.open(&short_nonce(b"CurveZMQHELLO---", number), signature).map_err(unreadable("HELLO"))?;
+
+        let cookie = self.cookie_key.seal(&long_nonce(b"COOKIE--", &self.cookie_nonce), &*self.baked(client));
+        let told = [&self.transient.public[..], &self.cookie_nonce, &cookie].concat();
+        let sealed = key.seal(&long_nonce(b"WELCOME-", &self.welcome_nonce), &told);
+        output.command(&[WELCOME, &self.welcome_nonce, &sealed]);
+        self.state = State::Initiate(*client);
+        Ok(Outcome::Wait)
+    }
+
+    /// What is in the cookie: C' and the secret of S'.
+    fn baked(&self, client: &PublicKey) -> Secret<64> {
+        let mut baked = Secret::zeroed();
+        baked[..32].copy_from_slice(client);
+        baked[32..].copy_from_slice(&*self.transient.secret);
+        baked
+    }
+
+    /// Opens an INITIATE from the outside in: the cookie, the box, the vouch. Nothing of it is believed before
+    /// all of it fits together.
+    fn known(&self, client: &PublicKey, initiate: &[u8], limits: &Limits) -> Result<Known, Error> {
+        let malformed = || Misbehaviour::MalformedInitiate;
+        if initiate.len() < INITIATE_MIN {
+            return Err(malformed().into());
+        }
+        let forged = unreadable("INITIATE");
+        let (cookie, rest) = initiate.split_first_chunk::<COOKIE_LEN>().ok_or_else(malformed)?;
+        self.check_cookie(client, cookie)?;
+
+        let (number, sealed) = rest.split_first_chunk().ok_or_else(malformed)?;
+        let key = BoxKey::shared(client, &self.transient.secret).map_err(&forged)?;
+        let told = key.open(&short_nonce(b"CurveZMQINITIATE", number), sealed).map_err(&forged)?;
+        let (client_key, rest) = told.split_first_chunk().ok_or_else(malformed)?;
+        let (vouch, metadata) = rest.split_first_chunk::<COOKIE_LEN>().ok_or_else(malformed)?;
+        self.check_vouch(client, client_key, vouch)?;
+
+        let properties = metadata::parse(metadata, limits.max_properties)?;
+        Ok(Known { client_key: *client_key, key, number: u64::from_be_bytes(*number), properties })
+    }
+
+    /// The cookie must be ours, of this connection, and for this client.
+    fn check_cookie(&self, client: &PublicKey, cookie: &[u8; COOKIE_LEN]) -> Result<(), Error> {
+        let forged = unreadable("INITIATE");
+        let (nonce, sealed) = cookie.split_first_chunk().ok_or(Misbehaviour::MalformedInitiate)?;
+        let opened = self.cookie_key.open(&long_nonce(b"COOKIE--", nonce), sealed).map_err(&forged)?;
+        if equal(&opened, &*self.baked(client)) { Ok(()) } else { Err(forged(Forged)) }
+    }
+
+    /// The owner of C must have said that C' is its transient key, and that it talks to us: without the latter,
+    /// which libzmq does not look at, another server could hand on what was said to it.
+    fn check_vouch(
+        &self,
+        client: &PublicKey,
+        client_key: &PublicKey,
+        vouch: &[u8; COOKIE_LEN],
+    ) -> Result<(), Error> {
+        let forged = unreadable("INITIATE");
+        let (nonce, sealed) = vouch.split_first_chunk().ok_or(Misbehaviour::MalformedInitiate)?;
+        let key = BoxKey::shared(client_key, &self.transient.secret).map_err(&forged)?;
+        let told = key.open(&long_nonce(b"VOUCH---", nonce), sealed).map_err(&forged)?;
+        if equal(&told, &[*client, self.keys.public].concat()) {
+            Ok(())
+        } else {
+            Err(Misbehaviour::WrongVouch.into())
+        }
+    }
+
+    fn ready(&mut self, known: Known, output: &mut Output) -> Outcome {
+        let Known { key, number, properties, .. } = known;
+        let sealed = key.seal(&short_nonce(b"CurveZMQREADY---", &READY_NUMBER), &self.metadata);
+        output.command(&[READY, &READY_NUMBER, &sealed]);
+        let sealer = Sealer::new(&key, Role::Server, FIRST_MESSAGE);
+        Outcome::Ready(properties, Traffic::Sealed(sealer, Opener::new(&key, Role::Server, number)))
+    }
+}
+
+impl Mechanism for Server {
+    fn receive(
+        &mut self,
+        command: Command<'_>,
+        limits: &Limits,
+        output: &mut Output,
+    ) -> Result<Outcome, Error> {
+        match (command, &self.state) {
+            (Command::Unknown { name: b"HELLO", body }, State::Hello) => self.welcome(body, output),
+            (Command::Unknown { name: b"INITIATE", body }, State::Initiate(client)) => {
+                let known = self.known(client, body, limits)?;
+                if self.authorize {
+                    self.state = State::Asked(Box::new(known));
+                    return Ok(Outcome::Wait);
+                }
+                self.state = State::Done;
+                Ok(self.ready(known, output))
+            }
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
+    fn request(&self) -> Option<Request<'_>> {
+        match &self.state {
+            State::Asked(known) => Some(Request { mechanism: "CURVE", credentials: vec![&known.client_key] }),
+            _ => None,
+        }
+    }
+
+    fn accept(&mut self, output: &mut Output) -> Outcome {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Asked(known) => self.ready(*known, output),
+            other => {
+                self.state = other;
+                Outcome::Wait
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The way through a SOCKS5 proxy, as its client (RFC 1928; user name and password by RFC 1929).
+//!
+//! The proxy is asked for a connection to a [`Target`]; once [`bound`](Client::bound) is there, the stream is that
+//! connection, and what [`input`](Client::input) did not consume is the target's. No address is resolved here: a
+//! name goes to the proxy as it is. What a proxy can make this hold is its longest reply, 262 bytes.
+//!
+//! ```
+//! use pinnace_zmtp::socks::{Client, Target};
+//!
+//! let mut client = Client::new(Target::new("example.org", 5555), None)?;
+//! assert_eq!(client.output(), b"\x05\x01\x00"); // version, one method: none
+//! client.sent(3);
+//! client.input(b"\x05\x00")?;
+//! assert_eq!(client.output(), b"\x05\x01\x00\x03\x0bexample.org\x15\xb3");
+//! let used = client.input(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x1f\x90\xff")?;
+//! assert_eq!((used, client.bound()), (10, Some(&Target::new("127.0.0.1", 8080))));
+//! # Ok::<(), pinnace_zmtp::socks::Error>(())
+//! ```
+
+mod error;
+
+use std::fmt;
+use std::net::IpAddr;
+
+pub use error::{Error, Reply};
+
+/// The longest name of a host, user name or password, in bytes.
+pub const MAX_TEXT: usize = 255;
+
+const VERSION: u8 = 5;
+const AUTHENTICATION_VERSION: u8 = 1;
+const CONNECT: u8 = 1;
+const RESERVED: u8 = 0;
+const NO_AUTHENTICATION: u8 = 0;
+const USER_NAME: u8 = 2;
+const NO_METHOD: u8 = 0xff;
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
+
+/// Where a connection goes to, or comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The host.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+}
+
+/// A host by its address or by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// An address.
+    Ip(IpAddr),
+    /// A name of 1 to 255 bytes, which the proxy resolves.
+    Name(Vec<u8>),
+}
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// 1 to 255 bytes.
+    pub user_name: Vec<u8>,
+    /// 0 to 255 bytes. RFC 1929 wants one at least; libzmq sends none where none is set, and proxies take it.
+    pub password: Vec<u8>,
+}
+
+/// One connection's way through the proxy.
+pub struct Client {
+    target: Target,
+    credentials: Option<Credentials>,
+    progress: Progress,
+    /// The reply that is being read, from its first byte.
+    unit: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Method,
+    Authentication,
+    Connection,
+    Done(Target),
+    Failed(Error),
+}
+
+impl Target {
+    /// A host as text: an address if it is one, with or without brackets, else a name.
+    pub fn new(host: &str, port: u16) -> Target {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = bare.parse().map_or_else(|_| Host::Name(host.into()), Host::Ip);
+        Target { host, port }
+    }
+
+    /// Appends it as it stands in a request. The length of a name was checked.
+    fn append(&self, out: &mut Vec<u8>) {
+        match &self.host {
+            Host::Ip(IpAddr::V4(ip)) => {
+                out.push(IPV4);
+                out.extend_from_slice(&ip.octets());
+            }
+            Host::Ip(IpAddr::V6(ip)) => {
+                out.push(IPV6);
+                out.extend_from_slice(&ip.octets());
+            }
+            Host::Name(name) => {
+                out.push(NAME);
+                append_text(name, out);
+            }
+        }
+        out.extend_from_slice(&self.port.to_be_bytes());
+    }
+}
+
+impl Client {
+    /// Starts; the first output is ready. With credentials the proxy may choose whether it wants them.
+    ///
+    /// # Errors
+    /// [`Error::HostName`], [`Error::UserName`], [`Error::Password`]: they cannot be sent.
+    pub fn new(target: Target, credentials: Option<Credentials>) -> Result<Client, Error> {
+        let fits = |text: &[u8]| text.len() <= MAX_TEXT;
+        match &target.host {
+            Host::Name(name) if name.is_empty() || !fits(name) || name.contains(&0) => {
+                return Err(Error::HostName);
+            }
+            _ => {}
+        }
+        if let Some(Credentials { user_name, password }) = &credentials {
+            if user_name.is_empty() || !fits(user_name) {
+                return Err(Error::UserName);
+            }
+            if !fits(password) {
+                return Err(Error::Password);
+            }
+        }
+        let methods: &[u8] =
+            if credentials.is_some() { &[NO_AUTHENTICATION, USER_NAME] } else { &[NO_AUTHENTICATION] };
+        let mut output = vec![VERSION];
+        append_text(methods, &mut output);
+        Ok(Client { target, credentials, progress: Progress::Method, unit: Vec::new(), output, sent: 0 })
+    }
+
+    /// Takes bytes from the proxy and returns how many of them are its replies: all of them until the connection
+    /// is there.
+    ///
+    /// # Errors
+    /// There is no connection. The error is final and comes back from every further call.
+    pub fn input(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let mut used = 0;
+        loop {
+            match &self.progress {
+                Progress::Done(_) => return Ok(used),
+                Progress::Failed(error) => return Err(error.clone()),
+                _ => {}
+            }
+            match self.advance() {
+                Ok(true) => self.unit.clear(),
+                Ok(false) => {
+                    let Some(&byte) = bytes.get(used) else { return Ok(used) };
+                    self.unit.push(byte);
+                    used += 1;
+                }
+                Err(error) => self.progress = Progress::Failed(error),
+            }
+        }
+    }
+
+    /// The bytes that wait to be written, in order.
+    pub fn output(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    /// Tells that the first `n` bytes of [`output`](Client::output) have been written.
+    pub fn sent(&mut self, n: usize) {
+        self.sent = self.sent.saturating_add(n).min(self.output.len());
+    }
+
+    /// The address of the proxy's end of the connection, as soon as that is there.
+    pub fn bound(&self) -> Option<&Target> {
+        match &self.progress {
+            Progress::Done(bound) => Some(bound),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the next reply, if this one is whole. What is wrong shows at the first byte that is.
+    fn advance(&mut self) -> Result<bool, Error> {
+        match (&self.progress, self.unit.as_slice()) {
+            (Progress::Authentication, &[version, ..]) if version != AUTHENTICATION_VERSION => {
+                Err(Error::AuthenticationVersion(version))
+            }
+            (Progress::Authentication, &[_, 0, ..]) => Ok(self.request_connection()),
+            (Progress::Authentication, &[_, status, ..]) => Err(Error::AuthenticationFailed(status)),
+            (Progress::Method | Progress::Connection, &[version, ..]) if version != VERSION => {
+                Err(Error::NotSocks5(version))
+            }
+            (Progress::Method, &[_, method, ..]) => self.on_method(method),
+            (Progress::Connection, reply) => match parse_reply(reply)? {
+                Some(bound) => {
+                    self.progress = Progress::Done(bound);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            _ => Ok(false),
+        }
+    }
+
+    fn on_method(&mut self, method: u8) -> Result<bool, Error> {
+        match (method, &self.credentials) {
+            (NO_AUTHENTICATION, _) => Ok(self.request_connection()),
+            (USER_NAME, Some(credentials)) => {
+                self.output.push(AUTHENTICATION_VERSION);
+                append_text(&credentials.user_name, &mut self.output);
+                append_text(&credentials.password, &mut self.output);
+                self.progress = Progress::Authentication;
+                Ok(true)
+            }
+            (NO_METHOD, _) => Err(Error::NoAcceptableMethod),
+            _ => Err(Error::UnofferedMethod(method)),
+        }
+    }
+
+    fn request_connection(&mut self) -> bool {
+        self.output.extend_from_slice(&[VERSION, CONNECT, RESERVED]);
+        self.target.append(&mut self.output);
+        self.progress = Progress::Connection;
+        true
+    }
+}
+
+/// The address in the answer to our request, once all of it is there. The reserved byte is not looked at.
+fn parse_reply(bytes: &[u8]) -> Result<Option<Target>, Error> {
+    let &[_, code, ref rest @ ..] = bytes else { return Ok(None) };
+    if let Some(reply) = Reply::from_code(code) {
+        return Err(Error::Refused(reply));
+    }
+    let &[_, kind, ref rest @ ..] = rest else { return Ok(None) };
+    let found = match kind {
+        IPV4 => rest.split_first_chunk::<4>().map(|(ip, port)| (Host::Ip(IpAddr::from(*ip)), port)),
+        IPV6 => rest.split_first_chunk::<16>().map(|(ip, port)| (Host::Ip(IpAddr::from(*ip)), port)),
+        NAME => rest
+            .split_first()
+            .and_then(|(&len, rest)| rest.split_at_checked(usize::from(len)))
+            .map(|(name, port)| (Host::Name(name.to_vec()), port)),
+        other => return Err(Error::AddressType(other)),
+    };
+    let Some((host, port)) = found else { return Ok(None) };
+    Ok(port.first_chunk().map(|port| Target { host, port: u16::from_be_bytes(*port) }))
+}
+
+/// Appends bytes behind their number.
+fn append_text(text: &[u8], out: &mut Vec<u8>) {
+    out.push(text.len() as u8);
+    out.extend_from_slice(text);
+}
+
+impl fmt::Debug for Credentials {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials {{ user_name: \"{}\" }}", self.user_name.escape_ascii())
+    }
+}
+
+impl fmt::Debug for Client {
+    /// Without the output, which may hold the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("target", &self.target).field("progress", &self.progress).finish()
+    }
+}

@@ -1,0 +1,104 @@
+//! Z85: bytes as text, four to five (RFC 32).
+//!
+//! ```
+//! use pinnace_zmtp::z85;
+//! assert_eq!(z85::encode([0x86, 0x4F, 0xD2, 0x6F]), *b"Hello");
+//! assert_eq!(z85::decode(*b"Hello"), Some([0x86, 0x4F, 0xD2, 0x6F]));
+//! ```
+
+/// The digits, by their value (RFC 32).
+const DIGITS: &[u8; 85] =
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+
+/// The values, by their digit; 255: no digit.
+const VALUES: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut value = 0;
+    while value < DIGITS.len() {
+        values[DIGITS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+/// A key of 32 bytes as text.
+pub const KEY_TEXT: usize = 40;
+
+/// Four bytes as five characters.
+pub fn encode(group: [u8; 4]) -> [u8; 5] {
+    let mut number = u32::from_be_bytes(group);
+    let mut text = [0; 5];
+    for digit in text.iter_mut().rev() {
+        *digit = DIGITS[(number % 85) as usize];
+        number /= 85;
+    }
+    text
+}
+
+/// Five characters as four bytes. None where a character is no digit, or the number is above 32 bits.
+pub fn decode(text: [u8; 5]) -> Option<[u8; 4]> {
+    let mut number = 0_u64;
+    for digit in text {
+        let value = VALUES[usize::from(digit)];
+        if value == 255 {
+            return None;
+        }
+        number = number * 85 + u64::from(value);
+    }
+    u32::try_from(number).ok().map(u32::to_be_bytes)
+}
+
+/// A key as text.
+pub fn encode_key(key: &[u8; 32]) -> [u8; KEY_TEXT] {
+    let mut text = [0; KEY_TEXT];
+    for (to, group) in text.as_chunks_mut::<5>().0.iter_mut().zip(key.as_chunks::<4>().0) {
+        *to = encode(*group);
+    }
+    text
+}
+
+/// A key from its text. None where it is not one.
+pub fn decode_key(text: &[u8]) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    decode_key_into(text, &mut key)?;
+    Some(key)
+}
+
+/// The same, for secret keys: written where it is to be and nowhere else. None where it is not one; then a part
+/// of it may have been written.
+pub fn decode_key_into(text: &[u8], key: &mut [u8; 32]) -> Option<()> {
+    let groups = <&[u8; KEY_TEXT]>::try_from(text).ok()?.as_chunks::<5>().0;
+    for (to, group) in key.as_chunks_mut::<4>().0.iter_mut().zip(groups) {
+        *to = decode(*group)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_digit_and_both_ends() {
+        for group in [[0; 4], [255; 4], [1, 2, 3, 4]] {
+            assert_eq!(decode(encode(group)), Some(group));
+        }
+        assert_eq!(encode([0; 4]), *b"00000");
+        assert_eq!(encode([255; 4]), *b"%nSc0");
+        assert_eq!(decode(*b"%nSc1"), None, "above 32 bits");
+        assert_eq!(decode(*b"#####"), None);
+        assert_eq!(decode(*b"ab,de"), None, "no digit");
+    }
+
+    /// zmq_curve(7) shows these two.
+    #[test]
+    fn keys_both_ways() {
+        let text = b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
+        let key = decode_key(text).unwrap();
+        assert_eq!(key[..4], [0x54, 0xFC, 0xBA, 0x24]);
+        assert_eq!(&encode_key(&key), text);
+        for wrong in [&text[..39], b"", b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf,"] {
+            assert_eq!(decode_key(wrong), None);
+        }
+    }
+}

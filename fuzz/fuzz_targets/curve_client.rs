@@ -1,0 +1,28 @@
+//! CURVE's client. The first byte is the length of the pieces, the second chooses what follows the greeting: any
+//! bytes, a WELCOME that tells any bytes, or a right WELCOME and a READY that tells any.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinnace_fuzz::*;
+
+fn welcome(told: &[u8]) -> Vec<u8> {
+    let sealed = seal(&pair(CLIENT_ENTROPY), &pair(SERVER), &[b"WELCOME-", &[9; 16]], told);
+    command(&[b"\x07WELCOME", &[9; 16][..], &sealed].concat())
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [piece, kind, told @ ..] = data else { return };
+    let mut bytes = greeting(b"CURVE");
+    match kind % 3 {
+        0 => bytes.extend_from_slice(told),
+        1 => bytes.extend(welcome(told)),
+        _ => {
+            let transient = pair(SERVER_ENTROPY);
+            bytes.extend(welcome(&[&transient.public[..], &[7; 96]].concat()));
+            let sealed = seal(&pair(CLIENT_ENTROPY), &transient, &[b"CurveZMQREADY---", &[0; 8]], told);
+            bytes.extend(command(&[b"\x05READY", &[0; 8][..], &sealed].concat()));
+        }
+    }
+    let seen = whole_and_in_pieces(|| dealer(curve_client(), false), &bytes, *piece);
+    assert!(kind % 3 == 2 || !matches!(seen.result, Ok(Some(_))), "READY came out of nothing");
+});

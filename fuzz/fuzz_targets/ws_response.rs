@@ -1,0 +1,53 @@
+//! A server's answer to our HTTP request, whole and in pieces: both must come to the same end.
+//!
+//! The first byte is the length of the pieces, the next two say what of a good answer is replaced. The key is the one
+//! of RFC 6455's example.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Subprotocol, Target, Upgrade};
+
+const GOOD: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n";
+
+/// A good one, in which the fuzzer's bytes stand in the place of others; or those bytes alone.
+fn splice(good: &[u8], at: u8, len: u8, bytes: &[u8]) -> Vec<u8> {
+    if at == u8::MAX {
+        return bytes.to_vec();
+    }
+    let (start, behind) = good.split_at(usize::from(at).min(good.len()));
+    [start, bytes, &behind[usize::from(len).min(behind.len())..]].concat()
+}
+
+fn feed(bytes: &[u8], piece: usize) -> (usize, Result<Option<Subprotocol>, Error>) {
+    let target = Target { host: "example.org", path: "/" };
+    let offer = Offer { mechanism: "NULL", bare: true };
+    let mut upgrade = Upgrade::client(&target, offer, b"the sample nonce").expect("a good target");
+    upgrade.sent(usize::MAX);
+    let mut consumed = 0;
+    for piece in bytes.chunks(piece) {
+        match upgrade.input(piece) {
+            Ok(used) => consumed += used,
+            Err(error) => {
+                assert_eq!(upgrade.input(b""), Err(error.clone()));
+                let _ = error.to_string();
+                assert!(upgrade.output().is_empty());
+                return (0, Err(error));
+            }
+        }
+    }
+    (consumed, Ok(upgrade.subprotocol()))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [piece, at, len, bytes @ ..] = data else { return };
+    let bytes = &splice(GOOD, *at, *len, bytes)[..];
+    let whole = feed(bytes, bytes.len().max(1));
+    assert_eq!(whole, feed(bytes, usize::from(*piece).max(1)));
+    assert!(whole.0 <= bytes.len().min(MAX_HEAD));
+    if let Ok(Some(_)) = whole.1 {
+        let head = &bytes[..whole.0];
+        assert!(head.windows(28).any(|text| text == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert!(head.starts_with(b"HTTP/1.1 101") && head.ends_with(b"\n"));
+    }
+});
