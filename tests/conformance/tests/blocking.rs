@@ -211,6 +211,25 @@ fn what_was_sent_outlives_the_socket() {
     });
 }
 
+/// The same over inproc where the name is bound after the sender has closed; and what nobody fetches does not hold
+/// up the end of the context.
+#[test]
+fn what_was_sent_outlives_the_socket_that_was_early() {
+    within(60, || {
+        let ctx = Context::new();
+        for name in ["inproc://later", "inproc://never"] {
+            let push = ctx.socket(PUSH);
+            push.connect(name).expect("connect to nobody");
+            (0..100).for_each(|n| push.put(n.to_string()));
+            push.close().expect("close");
+        }
+        let pull = ctx.socket(PULL);
+        pull.bind("inproc://later").expect("bind");
+        (0..100).for_each(|n| assert_eq!(pull.take_text(), n.to_string()));
+        pull.expect_nothing();
+    });
+}
+
 /// ctx_shutdown and ctx_term end every blocked call with ETERM; close still works and lets term return.
 #[test]
 fn termination_ends_blocked_calls() {

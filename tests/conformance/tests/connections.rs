@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use support::filler::{drain, numbered};
+use support::peer::RawListener;
 use support::poll::ready;
 use support::*;
 
@@ -184,4 +185,57 @@ fn backs_off() {
     }
     let elapsed = start.elapsed();
     assert!(elapsed >= Duration::from_millis(150), "five tries within {elapsed:?}");
+}
+
+/// Without reconnecting an endpoint whose connection is lost is gone.
+#[test]
+fn an_endpoint_that_is_not_dialed_again_is_gone() {
+    let ctx = Context::new();
+    let dealer = ctx.socket(DEALER).with(RECONNECT_IVL, -1);
+    let listener = RawListener::bind(Transport::Tcp);
+    let endpoint = listener.endpoint();
+    dealer.connect(&endpoint).expect("connect");
+    let mut peer = listener.accept();
+    peer.handshake(1, "ROUTER");
+    drop(peer);
+    assert!(!listener.knocked(150), "it does not come back");
+    until("the endpoint is gone", || {
+        poll::ready(&dealer, POLLIN, 5);
+        dealer.disconnect(&endpoint) == Err(Errno(libc::ENOENT))
+    });
+}
+
+/// AFFINITY is a mask of I/O threads; one that names none of them is an error where a thread is needed.
+#[test]
+fn affinity_names_io_threads() {
+    let ctx = Context::new();
+    ctx.set(IO_THREADS, 2).expect("IO_THREADS");
+    for (mask, fits) in
+        [(0u64, true), (1, true), (2, true), (3, true), (4, false), (6, true), (1 << 63, false)]
+    {
+        let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
+        push.set_bytes(AFFINITY, &mask.to_ne_bytes()).expect("AFFINITY");
+        let endpoint = Transport::Tcp.bind(&pull);
+        if fits {
+            push.connect(&endpoint).expect("connect");
+            push.put("hello");
+            pull.expect(&["hello"]);
+        } else {
+            assert_eq!(push.bind("tcp://127.0.0.1:*"), Err(Errno(EMTHREAD)));
+            assert_eq!(push.connect(&endpoint), Err(Errno(EMTHREAD)));
+        }
+    }
+}
+
+/// While nobody listens, the time between two tries doubles up to RECONNECT_IVL_MAX.
+#[test]
+fn tries_ever_more_seldom() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10).with(RECONNECT_IVL_MAX, 160);
+    let seen = Monitor::of(&ctx, &push, EVENT_CONNECT_RETRIED);
+    push.connect(&Transport::Tcp.fresh()).expect("connect");
+    let intervals: Vec<u32> = (0..7).map(|_| seen.next().value).collect();
+    assert!(intervals[0] < 40, "{intervals:?}");
+    assert!(intervals[6] >= 100, "{intervals:?}");
+    assert!(intervals.iter().all(|&interval| interval <= 170), "{intervals:?}");
 }

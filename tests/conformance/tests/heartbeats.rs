@@ -9,6 +9,7 @@ use support::*;
 over_wires!(
     pings_and_stays_with_pong,
     cuts_the_silent,
+    waits_as_long_as_it_is_told,
     answers_a_ping,
     believes_the_peers_ttl,
     cuts_slow_handshakes
@@ -59,6 +60,17 @@ fn cuts_the_silent(transport: Transport) {
     next.handshake(1, "PUSH");
     next.send(&frame(0, b"next"));
     assert_eq!(pull.take_text(), "next");
+}
+
+/// HEARTBEAT_TIMEOUT may be longer than the interval.
+fn waits_as_long_as_it_is_told(transport: Transport) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(HEARTBEAT_IVL, 50).with(HEARTBEAT_TIMEOUT, 600);
+    let mut peer = RawPeer::connect(&transport.bind(&pull));
+    let start = Instant::now();
+    peer.handshake(1, "PUSH");
+    peer.expect_end();
+    assert!(start.elapsed() >= Duration::from_millis(550), "too early: {:?}", start.elapsed());
 }
 
 /// PONG brings back the context of the PING, of up to 16 bytes; messages go on around it.

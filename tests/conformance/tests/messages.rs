@@ -122,7 +122,12 @@ fn frees_a_loan_after_the_last_copy() {
     assert_eq!(loan.freed(), 1);
 }
 
-over_transports!(frees_a_sent_loan_once, delivers_copies_that_were_sent, keeps_the_message_of_a_failed_send);
+over_transports!(
+    frees_a_sent_loan_once,
+    keeps_a_loan_until_it_has_left,
+    delivers_copies_that_were_sent,
+    keeps_the_message_of_a_failed_send,
+);
 
 fn frees_a_sent_loan_once(transport: Transport) {
     let ctx = Context::new();
@@ -141,6 +146,24 @@ fn frees_a_sent_loan_once(transport: Transport) {
         push.put("next");
         assert_eq!(pull.take_text(), "next");
         assert_eq!(loan.freed(), 1);
+    }
+}
+
+/// Who lends memory takes its return for the sign that the message has left, however small it is.
+fn keeps_a_loan_until_it_has_left(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    let endpoint = transport.fresh();
+    push.connect(&endpoint).expect("connect to nobody");
+    let loans = [1, 33, 300_000].map(Loan::of);
+    for loan in &loans {
+        assert_eq!(loan.message().send(&push, 0), Ok(loan.bytes.len()));
+        assert_eq!(loan.freed(), 0, "{} bytes, and nobody there to take them", loan.bytes.len());
+    }
+    pull.bind(&endpoint).expect("bind");
+    for loan in &loans {
+        assert_eq!(pull.take(), loan.bytes);
+        until("the loan is given back", || loan.freed() == 1);
     }
 }
 

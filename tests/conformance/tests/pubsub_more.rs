@@ -3,15 +3,19 @@
 use support::pubsub::settle;
 use support::*;
 
-over_transports!(conflates, manual_xpub_decides; wires resubscribes_after_the_publisher_returns);
+over_transports!(
+    conflates,
+    manual_xpub_decides,
+    manual_xpub_hears_a_subscriber_leave,
+    verboser_tells_everything;
+    wires
+    resubscribes_after_the_publisher_returns
+);
 
 /// With CONFLATE a subscriber that lags keeps the last message only.
 fn conflates(transport: Transport) {
     let ctx = Context::new();
-    let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
-    if ![&push, &pull].iter().all(|socket| socket.supports(CONFLATE, 1i32.to_ne_bytes())) {
-        return;
-    }
+    let (push, pull) = (ctx.socket(PUSH).with(CONFLATE, 1), ctx.socket(PULL).with(CONFLATE, 1));
     transport.join(&pull, &push);
     for n in 0..1_000 {
         push.put(format!("{n:04}"));
@@ -31,10 +35,7 @@ fn conflates(transport: Transport) {
 /// With XPUB_MANUAL the application subscribes on the peer's behalf, as it likes.
 fn manual_xpub_decides(transport: Transport) {
     let ctx = Context::new();
-    let xpub = ctx.socket(XPUB);
-    if !xpub.supports(XPUB_MANUAL, 1i32.to_ne_bytes()) {
-        return;
-    }
+    let xpub = ctx.socket(XPUB).with(XPUB_MANUAL, 1);
     let sub = ctx.socket(SUB);
     transport.join(&xpub, &sub);
     sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
@@ -44,6 +45,34 @@ fn manual_xpub_decides(transport: Transport) {
     xpub.put("A");
     xpub.put("XA");
     sub.expect(&["XA"]);
+}
+
+/// What a peer had asked for is told as over when it goes, and what it was given ends with it.
+fn manual_xpub_hears_a_subscriber_leave(transport: Transport) {
+    let ctx = Context::new();
+    let xpub = ctx.socket(XPUB).with(XPUB_MANUAL, 1);
+    let endpoint = transport.bind(&xpub);
+    let (first, second) = (ctx.socket(SUB), ctx.socket(SUB));
+    for sub in [&first, &second] {
+        sub.connect(&endpoint).expect("connect");
+        sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+        xpub.expect(&["\x01A"]);
+        xpub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE for the peer");
+    }
+    first.close().expect("close");
+    xpub.expect(&["\0A"]);
+    xpub.put("A1");
+    second.expect(&["A1"]);
+    second.set_bytes(UNSUBSCRIBE, b"A").expect("UNSUBSCRIBE");
+    xpub.expect(&["\0A"]);
+    // The application has not ended it yet; the subscriber filters.
+    second.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+    xpub.expect(&["\x01A"]);
+    xpub.put("A2");
+    second.expect(&["A2"]);
+    xpub.set_bytes(UNSUBSCRIBE, b"A").expect("UNSUBSCRIBE for the peer");
+    xpub.put("A3");
+    second.expect_nothing();
 }
 
 /// A subscriber tells a publisher that restarted at the same endpoint what it wants.
@@ -120,4 +149,21 @@ fn takes_many_and_long_topics() {
         publisher.put(&long);
         settle(&publisher, &sub);
     });
+}
+
+/// With XPUB_VERBOSER each subscription and each end of one is told, whoever else has the topic.
+fn verboser_tells_everything(transport: Transport) {
+    let ctx = Context::new();
+    let xpub = ctx.socket(XPUB).with(XPUB_VERBOSER, 1);
+    let endpoint = transport.bind(&xpub);
+    let subs = [ctx.socket(SUB), ctx.socket(SUB)];
+    for sub in &subs {
+        sub.connect(&endpoint).expect("connect");
+        sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
+        xpub.expect(&["\x01A"]);
+    }
+    for sub in &subs {
+        sub.set_bytes(UNSUBSCRIBE, b"A").expect("UNSUBSCRIBE");
+        xpub.expect(&["\0A"]);
+    }
 }

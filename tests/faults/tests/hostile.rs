@@ -17,6 +17,7 @@ over_wires!(
     survives_silent_connections,
     refuses_oversized_lengths,
     survives_a_flood_of_commands,
+    survives_questions_from_peers_that_have_gone,
     bounds_an_endless_message,
     bounds_endless_empty_parts,
     bounds_commands_before_the_handshake,
@@ -61,6 +62,18 @@ fn survives_garbage_after_the_handshake(transport: Transport) {
         bytes.push(0xFF);
         bytes.extend(chance.bytes(500));
         let _ = peer.try_send(&bytes);
+    }
+    victim.serves(1_000);
+    victim.ends();
+}
+
+/// Peers that ask and are gone before they are answered: the answer that fails is written by who reads.
+fn survives_questions_from_peers_that_have_gone(transport: Transport) {
+    let mut victim = Victim::start(transport, 500, -1);
+    let ping = command("PING", &[0, 0, b'?']);
+    for count in 1..40 {
+        let mut peer = opened(&victim);
+        peer.send(&ping.repeat(count));
     }
     victim.serves(1_000);
     victim.ends();

@@ -8,7 +8,13 @@ use support::child::{self, Child};
 use support::peer::RawPeer;
 use support::*;
 
-support::roles!(runs_out_by_itself, is_run_out_by_others, starts_without_any, connects_without_any);
+support::roles!(
+    runs_out_by_itself,
+    is_run_out_by_others,
+    starts_without_any,
+    connects_without_any,
+    accepts_without_any
+);
 
 /// Takes all descriptors that the limit leaves; dropping gives them back.
 fn hoard() -> Vec<std::fs::File> {
@@ -175,4 +181,24 @@ fn connects_without_any(_: &[String]) {
 #[test]
 fn connects_when_there_are_descriptors_again() {
     child::alone("connects_without_any", &[]);
+}
+
+/// The one descriptor that is left goes to the peer, and none to its connection here.
+fn accepts_without_any(_: &[String]) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let heard = Monitor::of(&ctx, &pull, EVENT_ACCEPT_FAILED);
+    let endpoint = Transport::Tcp.bind(&pull);
+    process::limit_descriptors(64);
+    let mut hoard = hoard();
+    hoard.pop();
+    let _peer = RawPeer::connect(&endpoint);
+    let event = heard.next();
+    assert_eq!((event.number, event.endpoint), (EVENT_ACCEPT_FAILED, endpoint));
+    assert_eq!(event.value as i32, libc::EMFILE);
+}
+
+#[test]
+fn tells_that_it_cannot_accept() {
+    child::alone("accepts_without_any", &[]);
 }

@@ -30,13 +30,23 @@ pub struct PollItem {
     pub revents: c_short,
 }
 
+/// `zmq_poller_event_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PollerEvent {
+    pub socket: *mut c_void,
+    pub fd: c_int,
+    pub user_data: *mut c_void,
+    pub events: c_short,
+}
+
 pub type FreeFn = unsafe extern "C" fn(*mut c_void, *mut c_void);
 pub type ThreadFn = unsafe extern "C" fn(*mut c_void);
 pub type TimerFn = unsafe extern "C" fn(c_int, *mut c_void);
 type P = *mut c_void;
 type M = *mut RawMsg;
 
-macro_rules! table {
+macro_rules! functions {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {
         /// The library's functions; `None` where the symbol is missing.
         pub struct Api { $(pub $name: Option<unsafe extern "C" fn($($ty),*) $(-> $ret)?>,)* }
@@ -58,9 +68,25 @@ macro_rules! table {
                 unsafe { function($($arg),*) }
             }
         )*
+    };
+}
 
-        /// The names of all functions in the table: the stable symbols of libzmq.
-        pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
+/// The stable functions, then the drafts, which a stable build of libzmq has not.
+macro_rules! table {
+    (
+        $(fn $stable:ident($($a:ident: $at:ty),*) $(-> $ar:ty)?;)*
+        drafts
+        $(fn $draft:ident($($d:ident: $dt:ty),*) $(-> $dr:ty)?;)*
+    ) => {
+        functions! {
+            $(fn $stable($($a: $at),*) $(-> $ar)?;)*
+            $(fn $draft($($d: $dt),*) $(-> $dr)?;)*
+        }
+
+        /// The names of the stable functions.
+        pub const SYMBOLS: &[&str] = &[$(stringify!($stable)),*];
+        /// The names of the drafts in the table.
+        pub const DRAFTS: &[&str] = &[$(stringify!($draft)),*];
     };
 }
 
@@ -142,6 +168,28 @@ table! {
     fn zmq_stopwatch_stop(watch: P) -> c_ulong;
     fn zmq_threadstart(function: Option<ThreadFn>, arg: P) -> P;
     fn zmq_threadclose(thread: P);
+
+    drafts
+
+    fn zmq_poller_new() -> P;
+    fn zmq_poller_destroy(poller: *mut P) -> c_int;
+    fn zmq_poller_size(poller: P) -> c_int;
+    fn zmq_poller_add(poller: P, socket: P, user: P, events: c_short) -> c_int;
+    fn zmq_poller_modify(poller: P, socket: P, events: c_short) -> c_int;
+    fn zmq_poller_remove(poller: P, socket: P) -> c_int;
+    fn zmq_poller_add_fd(poller: P, fd: c_int, user: P, events: c_short) -> c_int;
+    fn zmq_poller_modify_fd(poller: P, fd: c_int, events: c_short) -> c_int;
+    fn zmq_poller_remove_fd(poller: P, fd: c_int) -> c_int;
+    fn zmq_poller_wait(poller: P, event: *mut PollerEvent, timeout_ms: c_long) -> c_int;
+    fn zmq_poller_wait_all(poller: P, events: *mut PollerEvent, count: c_int, timeout_ms: c_long) -> c_int;
+    fn zmq_poller_fd(poller: P, fd: *mut c_int) -> c_int;
+    fn zmq_ppoll(items: *mut PollItem, count: c_int, timeout_ms: c_long, mask: *const libc::sigset_t) -> c_int;
+    fn zmq_ctx_set_ext(ctx: P, option: c_int, value: *const c_void, size: size_t) -> c_int;
+    fn zmq_ctx_get_ext(ctx: P, option: c_int, value: P, size: *mut size_t) -> c_int;
+    fn zmq_msg_init_buffer(msg: M, data: *const c_void, size: size_t) -> c_int;
+    fn zmq_socket_monitor_versioned(s: P, endpoint: *const c_char, events: u64, version: c_int, kind: c_int) -> c_int;
+    fn zmq_socket_monitor_pipes_stats(socket: P) -> c_int;
+    fn zmq_socket_get_peer_state(socket: P, id: *const c_void, size: size_t) -> c_int;
 }
 
 /// Where the library under test lies.

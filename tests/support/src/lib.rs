@@ -8,40 +8,48 @@
 //! not hang it; [`deadline::within`] bounds the whole test besides.
 
 pub mod api;
+pub mod certificates;
 pub mod child;
 pub mod consts;
 pub mod context;
 pub mod deadline;
+pub mod draft;
 pub mod errno;
 pub mod filler;
 pub mod message;
+pub mod middle;
 pub mod monitor;
 pub mod peer;
+pub mod pinnace;
 pub mod poll;
+pub mod poller;
 pub mod process;
 pub mod pubsub;
+pub mod security;
 pub mod socket;
 pub mod transport;
 pub mod wire;
 
 pub use consts::*;
 pub use context::Context;
-pub use deadline::{until, within};
+pub use deadline::{PATIENCE_MS, until, within};
 pub use errno::{Errno, Outcome};
 pub use message::Message;
 pub use monitor::Monitor;
+pub use poller::Poller;
 pub use socket::Socket;
 pub use transport::Transport;
 
 /// Makes one `#[test]` for each function and each transport: `over_transports!(a, b)` gives `tcp::a`,
-/// `ipc::a`, `inproc::a` and so on; `over_transports!(a; wires b)` runs `b` over the two that go through the
-/// kernel alone. The functions take the [`Transport`].
+/// `ipc::a`, `inproc::a`, `ws::a`; `over_transports!(a; wires b)` runs `b` over those that go through the kernel
+/// alone. The functions take the [`Transport`].
 #[macro_export]
 macro_rules! over_transports {
     ($($name:ident),* $(,)? $(; wires $($wire:ident),* $(,)?)?) => {
         $crate::over!(tcp, Tcp, $($name,)* $($($wire,)*)?);
         $crate::over!(ipc, Ipc, $($name,)* $($($wire,)*)?);
         $crate::over!(inproc, Inproc, $($name,)*);
+        $crate::over!(ws, Ws, $($name,)* $($($wire,)*)?);
     };
 }
 

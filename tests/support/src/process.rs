@@ -16,9 +16,10 @@ pub fn resident_bytes(pid: u32) -> u64 {
     field(pid, "status", "VmRSS:") * 1024
 }
 
-/// Resident bytes that the process shares with nobody.
+/// Resident bytes that the process has written to and shares with nobody. A library's own pages are not among them:
+/// they count as private as soon as no other process has it loaded.
 pub fn private_bytes(pid: u32) -> u64 {
-    (field(pid, "smaps_rollup", "Private_Clean:") + field(pid, "smaps_rollup", "Private_Dirty:")) * 1024
+    field(pid, "smaps_rollup", "Private_Dirty:") * 1024
 }
 
 /// Processor time of all threads, user and system.

@@ -12,6 +12,7 @@ pub enum Transport {
     Tcp,
     Ipc,
     Inproc,
+    Ws,
 }
 
 fn next() -> usize {
@@ -54,7 +55,8 @@ pub fn free_tcp() -> String {
 }
 
 impl Transport {
-    pub const ALL: [Transport; 3] = [Transport::Tcp, Transport::Ipc, Transport::Inproc];
+    pub const ALL: [Transport; 4] = [Transport::Tcp, Transport::Ipc, Transport::Inproc, Transport::Ws];
+    /// Those over which peers of raw bytes speak.
     pub const WIRES: [Transport; 2] = [Transport::Tcp, Transport::Ipc];
 
     /// For the arguments of a child: see [`Transport::named`].
@@ -63,6 +65,7 @@ impl Transport {
             Transport::Tcp => "tcp",
             Transport::Ipc => "ipc",
             Transport::Inproc => "inproc",
+            Transport::Ws => "ws",
         }
     }
 
@@ -75,6 +78,7 @@ impl Transport {
     pub fn wildcard(self) -> String {
         match self {
             Transport::Tcp => "tcp://127.0.0.1:*".into(),
+            Transport::Ws => "ws://127.0.0.1:*/here".into(),
             _ => self.fresh(),
         }
     }
@@ -85,6 +89,7 @@ impl Transport {
             Transport::Tcp => format!("tcp://{}", free_tcp()),
             Transport::Ipc => format!("ipc://{}", socket_path()),
             Transport::Inproc => format!("inproc://here-{}", next()),
+            Transport::Ws => format!("ws://{}/here", free_tcp()),
         }
     }
 

@@ -1,0 +1,1 @@
+//! Empty: Cargo wants a target in a package that fetches another.

@@ -1,0 +1,112 @@
+//! Limits in bytes: of one peer's queue, and of a whole context.
+
+use support::pinnace::{RCVBYTES, SNDBYTES};
+use support::*;
+
+over_transports!(
+    a_senders_queue_is_bounded, a_context_is_bounded, a_waiting_sender_goes_on;
+    wires a_receivers_queue_is_bounded,
+);
+
+fn bytes(socket: &Socket, option: i32, limit: i64) {
+    socket.set_bytes(option, &limit.to_ne_bytes()).expect("a limit");
+}
+
+/// How many messages go in without waiting.
+fn fill(socket: &Socket, body: &[u8]) -> usize {
+    let mut count = 0;
+    while socket.send(body, DONTWAIT).is_ok() {
+        count += 1;
+        assert!(count < 1_000_000, "there is no limit");
+    }
+    count
+}
+
+fn a_senders_queue_is_bounded(transport: Transport) {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).hwm(0).with(LINGER, 0);
+    bytes(&push, SNDBYTES, 100_000);
+    assert_eq!(push.set_bytes(SNDBYTES, &(-1i64).to_ne_bytes()), Err(Errno(libc::EINVAL)));
+    push.connect(&transport.fresh()).expect("connect");
+    assert_eq!(fill(&push, &[7; 991]), 100, "of 1,000 bytes with their headers");
+    bytes(&push, SNDBYTES, 200_000);
+    assert_eq!(fill(&push, &[7; 991]), 100, "it can be set later");
+    assert_eq!(push.stats().sent.queued, 200);
+    bytes(&push, SNDBYTES, 0);
+    push.set(SNDHWM, 250).expect("a mark");
+    assert_eq!(fill(&push, &[7; 991]), 50, "the marks count beside");
+}
+
+fn a_receivers_queue_is_bounded(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0).with(SNDBUF, 4096));
+    bytes(&pull, RCVBYTES, 50_000);
+    bytes(&push, SNDBYTES, 50_000);
+    pull.set(RCVBUF, 4096).expect("a small buffer");
+    transport.join(&pull, &push);
+    let sent = fill(&push, &[7; 1000]);
+    until("the queue is full", || pull.stats().received.queued >= 49);
+    // One read goes beyond the limit by what it brought.
+    assert!(pull.stats().received.queued < 1_000, "{}", pull.stats().received.queued);
+    for _ in 0..sent {
+        pull.take();
+    }
+    push.put("again");
+    pull.expect(&["again"]);
+}
+
+fn a_context_is_bounded(transport: Transport) {
+    let ctx = Context::new();
+    ctx.set_max_bytes(1_000_000);
+    let pairs: Vec<_> = (0..3)
+        .map(|_| {
+            let (pull, push) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0));
+            transport.join(&pull, &push);
+            push.put("hello");
+            pull.expect(&["hello"]);
+            (pull, push)
+        })
+        .collect();
+    let counts: Vec<_> = pairs.iter().map(|(_, push)| fill(push, &[7; 10_000])).collect();
+    until("what is under way has come to rest", || {
+        let before = ctx.held_bytes();
+        deadline::pass(std::time::Duration::from_millis(5));
+        ctx.held_bytes() == before
+    });
+    // A read in progress may go beyond the limit.
+    assert!(ctx.held_bytes() < 3_000_000, "{} bytes are held", ctx.held_bytes());
+    for ((pull, _), count) in pairs.iter().zip(counts) {
+        for _ in 0..count {
+            assert_eq!(pull.take().len(), 10_000);
+        }
+    }
+    until("nothing is held", || ctx.held_bytes() == 0);
+    for (pull, push) in &pairs {
+        push.put("more");
+        pull.expect(&["more"]);
+    }
+}
+
+/// A sender that waits because another socket holds all that the context may is woken by the other one's receiver.
+fn a_waiting_sender_goes_on(transport: Transport) {
+    let ctx = Context::new();
+    ctx.set_max_bytes(100_000);
+    let (greedy_pull, greedy) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0));
+    let (pull, push) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0));
+    transport.join(&greedy_pull, &greedy);
+    transport.join(&pull, &push);
+    for (pull, push) in [(&greedy_pull, &greedy), (&pull, &push)] {
+        push.put("hello");
+        pull.expect(&["hello"]);
+    }
+    let count = fill(&greedy, &[7; 10_000]);
+    until("the limit is reached for others too", || push.send("x", DONTWAIT).is_err());
+    std::thread::scope(|threads| {
+        let sender = threads.spawn(|| push.put("waited"));
+        for _ in 0..count {
+            greedy_pull.take();
+        }
+        sender.join().expect("it was woken");
+    });
+    until("what waited arrives", || pull.take_text() == "waited");
+}

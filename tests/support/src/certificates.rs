@@ -1,0 +1,52 @@
+//! Certificates for TLS, made anew in each process.
+
+use std::sync::OnceLock;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::Socket;
+use crate::consts::*;
+
+/// The name that the server's certificate is for, beside 127.0.0.1.
+pub const NAME: &str = "pinnace.test";
+
+/// Who listens, and whom to trust; each as PEM.
+pub struct Certificates {
+    pub authority: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+/// An authority, and a certificate that it made for [`NAME`] and 127.0.0.1.
+pub fn make() -> Certificates {
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.distinguished_name.push(DnType::CommonName, "the authority of a test");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).expect("a certificate").pem();
+    let issuer = Issuer::new(params, authority_key);
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![NAME.into(), "127.0.0.1".into()]).expect("names");
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate").pem();
+    Certificates { authority, certificate, key: key.serialize_pem() }
+}
+
+/// Those of this process.
+pub fn ours() -> &'static Certificates {
+    static OURS: OnceLock<Certificates> = OnceLock::new();
+    OURS.get_or_init(make)
+}
+
+impl Socket {
+    /// Shows our certificate to those who connect to it over TLS, and trusts our authority when it connects.
+    #[track_caller]
+    pub fn secured(self) -> Socket {
+        let ours = ours();
+        for (option, text) in
+            [(WSS_CERT_PEM, &ours.certificate), (WSS_KEY_PEM, &ours.key), (WSS_TRUST_PEM, &ours.authority)]
+        {
+            self.set_bytes(option, text.as_bytes()).expect("an option of TLS");
+        }
+        self
+    }
+}

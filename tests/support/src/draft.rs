@@ -1,0 +1,161 @@
+//! What libzmq's draft socket types need beside the stable functions, loaded from the same library.
+
+use std::ffi::{CStr, CString, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::{c_char, c_int};
+
+use crate::api::{RawMsg, library_path};
+use crate::consts::POLLIN;
+use crate::errno::{self, Outcome};
+use crate::poll::ready;
+use crate::{Message, Socket, deadline};
+
+type P = *mut c_void;
+type M = *mut RawMsg;
+
+macro_rules! drafts {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*) => {
+        /// The functions; a library that lacks one cannot run the tests that use any.
+        struct Drafts { $($name: unsafe extern "C" fn($($ty),*) -> $ret,)* }
+
+        impl Drafts {
+            fn load(library: &libloading::Library) -> Drafts {
+                // SAFETY: the signatures are those of zmq_draft.h; the library is never unloaded.
+                unsafe {
+                    Drafts {
+                        $($name: *library.get(stringify!($name).as_bytes())
+                            .expect(concat!("the library lacks ", stringify!($name))),)*
+                    }
+                }
+            }
+        }
+    };
+}
+
+drafts! {
+    fn zmq_join(socket: P, group: *const c_char) -> c_int;
+    fn zmq_leave(socket: P, group: *const c_char) -> c_int;
+    fn zmq_connect_peer(socket: P, endpoint: *const c_char) -> u32;
+    fn zmq_disconnect_peer(socket: P, routing_id: u32) -> c_int;
+    fn zmq_msg_set_routing_id(msg: M, routing_id: u32) -> c_int;
+    fn zmq_msg_routing_id(msg: M) -> u32;
+    fn zmq_msg_set_group(msg: M, group: *const c_char) -> c_int;
+    fn zmq_msg_group(msg: M) -> *const c_char;
+}
+
+fn drafts() -> &'static Drafts {
+    static DRAFTS: OnceLock<Drafts> = OnceLock::new();
+    DRAFTS.get_or_init(|| {
+        // SAFETY: `api` has loaded it, or will; its initialisers are what is under test.
+        let library = unsafe { libloading::Library::new(library_path()) }.expect("a library to test");
+        let table = Drafts::load(&library);
+        std::mem::forget(library);
+        table
+    })
+}
+
+fn text(text: &str) -> CString {
+    CString::new(text).expect("no NUL")
+}
+
+impl Socket {
+    pub fn join_group(&self, group: &str) -> Outcome<()> {
+        // SAFETY: a C string that outlives the call.
+        errno::check(unsafe { (drafts().zmq_join)(self.raw(), text(group).as_ptr()) }).map(|_| ())
+    }
+
+    pub fn leave_group(&self, group: &str) -> Outcome<()> {
+        // SAFETY: a C string that outlives the call.
+        errno::check(unsafe { (drafts().zmq_leave)(self.raw(), text(group).as_ptr()) }).map(|_| ())
+    }
+
+    /// Connects; the number of the peer at the other end.
+    pub fn connect_peer(&self, endpoint: &str) -> Outcome<u32> {
+        // SAFETY: a C string that outlives the call.
+        match unsafe { (drafts().zmq_connect_peer)(self.raw(), text(endpoint).as_ptr()) } {
+            0 => Err(errno::last()),
+            routing_id => Ok(routing_id),
+        }
+    }
+
+    pub fn disconnect_peer(&self, routing_id: u32) -> Outcome<()> {
+        // SAFETY: a handle, good or not, is the library's to judge.
+        errno::check(unsafe { (drafts().zmq_disconnect_peer)(self.raw(), routing_id) }).map(|_| ())
+    }
+
+    /// Sends to the peer with this number.
+    pub fn send_to(&self, routing_id: u32, data: impl AsRef<[u8]>, flags: c_int) -> Outcome<usize> {
+        let mut message = Message::of(data.as_ref());
+        message.set_routing_id(routing_id)?;
+        message.send(self, flags)
+    }
+
+    /// Receives a message of one part, and the number of the peer that it came from.
+    #[track_caller]
+    pub fn take_from(&self) -> (u32, Vec<u8>) {
+        let mut message = Message::new();
+        message.recv(self, 0).unwrap_or_else(|error| panic!("no message: {error:?}"));
+        assert!(!message.more(), "a message of one part");
+        (message.routing_id(), message.bytes().to_vec())
+    }
+
+    /// Sends to a group.
+    pub fn send_group(&self, group: &str, data: impl AsRef<[u8]>, flags: c_int) -> Outcome<usize> {
+        let mut message = Message::of(data.as_ref());
+        message.set_group(group)?;
+        message.send(self, flags)
+    }
+
+    /// Receives a message of one part, and the group that it came for.
+    #[track_caller]
+    pub fn take_group(&self) -> (String, Vec<u8>) {
+        let mut message = Message::new();
+        message.recv(self, 0).unwrap_or_else(|error| panic!("no message: {error:?}"));
+        assert!(!message.more(), "a message of one part");
+        (message.group(), message.bytes().to_vec())
+    }
+}
+
+impl Message {
+    pub fn set_routing_id(&mut self, routing_id: u32) -> Outcome<()> {
+        // SAFETY: an initialised message.
+        errno::check(unsafe { (drafts().zmq_msg_set_routing_id)(&mut self.raw, routing_id) }).map(|_| ())
+    }
+
+    pub fn routing_id(&mut self) -> u32 {
+        // SAFETY: an initialised message.
+        unsafe { (drafts().zmq_msg_routing_id)(&mut self.raw) }
+    }
+
+    pub fn set_group(&mut self, group: &str) -> Outcome<()> {
+        // SAFETY: an initialised message and a C string.
+        errno::check(unsafe { (drafts().zmq_msg_set_group)(&mut self.raw, text(group).as_ptr()) }).map(|_| ())
+    }
+
+    pub fn group(&mut self) -> String {
+        // SAFETY: an initialised message; the answer is a C string that lives as long.
+        unsafe { CStr::from_ptr((drafts().zmq_msg_group)(&mut self.raw)) }.to_string_lossy().into_owned()
+    }
+}
+
+/// Sends to a group of its own until the DISH has seen that what it joined and left so far is in effect at this
+/// RADIO. Messages that the DISH receives meanwhile are lost to the test.
+#[track_caller]
+pub fn settle(radio: &Socket, dish: &Socket) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let group = format!("~settle-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    dish.join_group(&group).expect("join");
+    let mut sent = 0u64;
+    deadline::until("the group arrives", || {
+        sent += 1;
+        radio.send_group(&group, sent.to_le_bytes(), 0).expect("send");
+        ready(dish, POLLIN, 10) != 0 && dish.take_group().0 == group
+    });
+    // What was sent after the one that was seen is still under way: read up to the last.
+    sent += 1;
+    radio.send_group(&group, sent.to_le_bytes(), 0).expect("send");
+    while dish.take() != sent.to_le_bytes() {}
+    dish.leave_group(&group).expect("leave");
+}

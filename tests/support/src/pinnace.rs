@@ -1,0 +1,255 @@
+//! What the library has beyond libzmq's interface: pinnace.h, over a [`Socket`].
+
+use std::ffi::{CString, c_void};
+use std::sync::OnceLock;
+
+use libc::{c_char, c_int, c_long, c_short, size_t};
+
+use crate::api::library_path;
+use crate::errno::{self, Outcome};
+use crate::{Context, PATIENCE_MS, Socket};
+
+type P = *mut c_void;
+
+/// `pinnace_traffic_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub messages: u64,
+    pub bytes: u64,
+    pub queued: u64,
+}
+
+/// Indices of `dropped`.
+pub const FULL: usize = 0;
+pub const UNROUTABLE: usize = 1;
+pub const UNWANTED: usize = 4;
+pub const MALFORMED: usize = 5;
+pub const LIMIT: usize = 8;
+pub const EXPIRED: usize = 10;
+const REASONS: usize = 12;
+
+/// `pinnace_stats_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stats {
+    pub size: size_t,
+    pub received: Traffic,
+    pub sent: Traffic,
+    pub dropped: [u64; REASONS],
+    pub connected: u64,
+    pub accepted: u64,
+    pub disconnected: u64,
+    pub retried: u64,
+    pub handshakes_succeeded: u64,
+    pub handshakes_failed: u64,
+    pub events_dropped: u64,
+    pub peers: u64,
+    pub ended_peers: u64,
+}
+
+/// `pinnace_peer_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Peer {
+    pub number: u64,
+    pub received: Traffic,
+    pub sent: Traffic,
+    pub dropped: u64,
+    pub reconnects: u64,
+    pub round_trip_us: u64,
+    pub connected: c_int,
+    pub mechanism: c_int,
+    pub routing_id_size: size_t,
+    pub routing_id: [u8; 256],
+    pub socket_type: [c_char; 16],
+    pub address: [c_char; 128],
+    pub user_id: [c_char; 256],
+    pub endpoint: [c_char; 256],
+}
+
+/// A text member of [`Peer`].
+pub fn text(member: &[c_char]) -> String {
+    let bytes = member.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+    String::from_utf8(bytes).expect("a text")
+}
+
+#[repr(C)]
+struct Part {
+    data: *const c_void,
+    size: size_t,
+}
+
+struct Functions {
+    stats: unsafe extern "C" fn(P, *mut Stats) -> c_int,
+    peers: unsafe extern "C" fn(P, *mut Peer, *mut size_t) -> c_int,
+    json: unsafe extern "C" fn(P, *mut c_char, *mut size_t) -> c_int,
+    prometheus: unsafe extern "C" fn(P, *const c_char, *mut c_char, *mut size_t) -> c_int,
+    kick: unsafe extern "C" fn(P, u64) -> c_int,
+    wait_peers: unsafe extern "C" fn(P, size_t, c_long) -> c_int,
+    wait_subscribers: unsafe extern "C" fn(P, *const c_void, size_t, size_t, c_long) -> c_int,
+    wait_subscribed: unsafe extern "C" fn(P, c_long) -> c_int,
+    wait_ended: unsafe extern "C" fn(P, u64, c_long) -> c_int,
+    fd: unsafe extern "C" fn(P, c_short) -> c_int,
+    send_parts: unsafe extern "C" fn(P, *const Part, size_t, c_int) -> c_int,
+    set_max_bytes: unsafe extern "C" fn(P, u64) -> c_int,
+    held_bytes: unsafe extern "C" fn(P, *mut u64) -> c_int,
+    lost: unsafe extern "C" fn(P, *mut u64) -> c_int,
+}
+
+fn functions() -> &'static Functions {
+    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        // SAFETY: the library under test, with the signatures of pinnace.h; it is never unloaded.
+        unsafe {
+            let library = libloading::Library::new(library_path()).expect("the library under test");
+            macro_rules! symbol {
+                ($name:literal) => {
+                    *library.get($name).expect("pinnace.h declares it")
+                };
+            }
+            let functions = Functions {
+                stats: symbol!(b"pinnace_socket_stats"),
+                peers: symbol!(b"pinnace_socket_peers"),
+                json: symbol!(b"pinnace_socket_stats_json"),
+                prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
+                kick: symbol!(b"pinnace_kick"),
+                wait_peers: symbol!(b"pinnace_wait_peers"),
+                wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
+                wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
+                wait_ended: symbol!(b"pinnace_wait_ended"),
+                fd: symbol!(b"pinnace_fd"),
+                send_parts: symbol!(b"pinnace_send_parts"),
+                set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
+                held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
+                lost: symbol!(b"pinnace_ctx_lost"),
+            };
+            std::mem::forget(library);
+            functions
+        }
+    })
+}
+
+fn patience() -> c_long {
+    PATIENCE_MS.into()
+}
+
+/// Socket options of type int64_t.
+pub const SNDBYTES: c_int = 10_001;
+pub const RCVBYTES: c_int = 10_002;
+
+impl Context {
+    #[track_caller]
+    pub fn set_max_bytes(&self, max_bytes: u64) {
+        // SAFETY: an open context.
+        errno::check(unsafe { (functions().set_max_bytes)(self.raw(), max_bytes) }).expect("a limit");
+    }
+
+    /// What closed sockets have lost, by reason.
+    #[track_caller]
+    pub fn lost(&self) -> [u64; REASONS] {
+        let mut lost = [0; REASONS];
+        // SAFETY: an open context, and room for so many numbers.
+        errno::check(unsafe { (functions().lost)(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
+        lost
+    }
+
+    #[track_caller]
+    pub fn held_bytes(&self) -> u64 {
+        let mut held = 0;
+        // SAFETY: an open context, and a number.
+        errno::check(unsafe { (functions().held_bytes)(self.raw(), &mut held) }).expect("a number");
+        held
+    }
+}
+
+impl Socket {
+    #[track_caller]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { size: size_of::<Stats>(), ..Stats::default() };
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().stats)(self.raw(), &mut stats) }).expect("statistics");
+        stats
+    }
+
+    #[track_caller]
+    pub fn peers(&self) -> Vec<Peer> {
+        let mut count = 0;
+        let peers = functions().peers;
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { peers(self.raw(), std::ptr::null_mut(), &mut count) }).expect("their number");
+        let mut list = Vec::with_capacity(count + 8);
+        let mut room = list.capacity();
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { peers(self.raw(), list.as_mut_ptr(), &mut room) }).expect("peers");
+        // So many were written.
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        unsafe { list.set_len(room.min(list.capacity())) };
+        list
+    }
+
+    pub fn json(&self) -> String {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        self.text_of(|buffer, size| unsafe { (functions().json)(self.raw(), buffer, size) })
+    }
+
+    pub fn prometheus(&self, name: &str) -> String {
+        let name = CString::new(name).expect("no NUL");
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        self.text_of(|buffer, size| unsafe {
+            (functions().prometheus)(self.raw(), name.as_ptr(), buffer, size)
+        })
+    }
+
+    /// Asks how much there is, then for it.
+    fn text_of(&self, call: impl Fn(*mut c_char, *mut size_t) -> c_int) -> String {
+        let mut size = 0;
+        let refused = errno::check(call(std::ptr::null_mut(), &mut size));
+        assert_eq!(refused, Err(crate::Errno(libc::ENOBUFS)));
+        let mut buffer = vec![0_u8; size + 64];
+        let mut size = buffer.len();
+        errno::check(call(buffer.as_mut_ptr().cast(), &mut size)).expect("a text");
+        assert_eq!(buffer[size - 1], 0);
+        buffer.truncate(size - 1);
+        String::from_utf8(buffer).expect("UTF-8")
+    }
+
+    pub fn kick(&self, peer: u64) -> Outcome<()> {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().kick)(self.raw(), peer) }).map(|_| ())
+    }
+
+    pub fn wait_peers(&self, count: usize) -> Outcome<()> {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().wait_peers)(self.raw(), count, patience()) }).map(|_| ())
+    }
+
+    pub fn wait_subscribers(&self, topic: &str, count: usize, timeout_ms: c_long) -> Outcome<()> {
+        let (at, size) = (topic.as_ptr().cast(), topic.len());
+        let wait = functions().wait_subscribers;
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { wait(self.raw(), at, size, count, timeout_ms) }).map(|_| ())
+    }
+
+    pub fn wait_subscribed(&self, timeout_ms: c_long) -> Outcome<()> {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().wait_subscribed)(self.raw(), timeout_ms) }).map(|_| ())
+    }
+
+    pub fn wait_ended(&self, count: u64, timeout_ms: c_long) -> Outcome<()> {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().wait_ended)(self.raw(), count, timeout_ms) }).map(|_| ())
+    }
+
+    pub fn level_fd(&self, events: c_int) -> Outcome<c_int> {
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().fd)(self.raw(), events as c_short) })
+    }
+
+    pub fn send_whole(&self, parts: &[&[u8]], flags: c_int) -> Outcome<c_int> {
+        let parts: Vec<_> =
+            parts.iter().map(|part| Part { data: part.as_ptr().cast(), size: part.len() }).collect();
+        // SAFETY: a socket's handle in any state, and memory of the size said.
+        errno::check(unsafe { (functions().send_parts)(self.raw(), parts.as_ptr(), parts.len(), flags) })
+    }
+}
