@@ -7,6 +7,7 @@
  *   load memory                  endpoint=E size=BYTES count=N    private bytes of an idle connection, of N
  *
  * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
+ *          security=null|curve
  *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed
  *
  * LD_LIBRARY_PATH chooses the library; the line of result names the file that was loaded. Endpoints may hold
@@ -27,7 +28,7 @@ static _Noreturn void usage(const char *what)
     fprintf(stderr,
             "load: %s\n"
             "usage: load stream|tail|round|fan|memory [pattern=push|pub] endpoint=E size=BYTES count=N\n"
-            "            [peers=P] [place=free|split|one] [fault=wrong|torn|lost|twice:K]\n",
+            "            [peers=P] [place=free|split|one] [security=null|curve] [fault=wrong|torn|lost|twice:K]\n",
             what);
     exit(2);
 }
@@ -63,8 +64,10 @@ static void set_fault(struct plan *plan, char *value)
 
 static void set(struct plan *plan, const char *key, char *value)
 {
-    static const char *const keys[] = {"pattern", "endpoint", "size", "count", "peers", "place", "fault", NULL};
+    static const char *const keys[] = {"pattern", "endpoint", "size",     "count", "peers",
+                                       "place",   "fault",    "security", NULL};
     static const char *const patterns[] = {"push", "pub", NULL}, *const places[] = {"free", "split", "one", NULL};
+    static const char *const securities[] = {"null", "curve", NULL};
     switch (word_in(keys, key)) {
     case 0:
         plan->pattern = (enum pattern)word_in(patterns, value);
@@ -87,6 +90,9 @@ static void set(struct plan *plan, const char *key, char *value)
         break;
     case 6:
         set_fault(plan, value);
+        break;
+    case 7:
+        plan->curve = word_in(securities, value) == 1;
         break;
     }
 }

@@ -40,12 +40,13 @@ class Case:
     pattern: str = "push"
     peers: int = 1
     place: str = "free"
+    security: str = "null"  # or curve
     guess: int = 10_000  # messages of the first, short run that calibrates the rest
 
     @property
     def limit(self):
         """The program of bench/limit.c that goes with the case, or None."""
-        if self.transport == "inproc":
+        if self.transport == "inproc" or self.security != "null":
             return None
         if self.kind == "stream" and self.pattern == "push":
             return "ideal"
@@ -114,6 +115,21 @@ def streams():
             )
 
 
+def secured():
+    """CURVE: what is measured is mostly the cipher, libsodium's on both sides."""
+    for size in (64, KIB, 100 * KIB):
+        yield Case(
+            f"curve-tcp-{size_name(size)}",
+            "push/pull over tcp, secured by CURVE",
+            "stream",
+            "tcp",
+            size,
+            Bar("rate", 1.0, 2.0),
+            guess=max(50, 5_000_000 // (size + 1000)),
+            security="curve",
+        )
+
+
 def spreads():
     for transport in ("tcp", "ipc"):
         yield Case(
@@ -175,7 +191,7 @@ def memories():
         )
 
 
-CASES = tuple([*streams(), *spreads(), *rounds(), *memories()])
+CASES = tuple([*streams(), *secured(), *spreads(), *rounds(), *memories()])
 
 # For --quick: one of each kind.
 QUICK = (
@@ -185,6 +201,7 @@ QUICK = (
     "ipc-64",
     "ipc-1032",
     "inproc-8",
+    "curve-tcp-64",
     "pub-tcp-64",
     "fan-push8",
     "lat-tcp",

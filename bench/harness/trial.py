@@ -80,6 +80,7 @@ def load_argv(program, case, count, directory, **extra):
         "count": count,
         "peers": case.peers,
         "place": case.place,
+        "security": case.security,
         **extra,
     }
     return [str(program), case.kind, *(f"{key}={value}" for key, value in options.items())]

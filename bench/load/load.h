@@ -23,6 +23,7 @@ struct plan {
     uint64_t count;       /* messages, round trips or connections */
     unsigned peers;       /* receivers of a fan-out */
     enum place place;
+    bool curve; /* secured by CURVE; the receiver is the server */
     enum fault fault;
     uint64_t fault_at;
 };
