@@ -8,14 +8,19 @@ FUZZ_SECONDS ?= 60
 # A library named here is staged and installed as it is, without building one.
 LIBRARY ?=
 BUILT := $(CURDIR)/target/release/libpinnace.so
+# The command goes with the library that was built with it, unless one is named.
+COMMAND ?= $(if $(LIBRARY),,$(CURDIR)/target/release/pinnace)
 
 help:
-	@echo 'make build             the library, staged as an installation below target/stage'
+	@echo 'make build             the library and the command, staged as an installation below target/stage'
 	@echo 'make demo              two million messages between two processes, and what others need for them'
 	@echo 'make test              everything, with what it needs installed first'
 	@echo 'make examples          the C programs, below target/examples'
-	@echo 'make install PREFIX=   library, headers, pkg-config and CMake files (DESTDIR is honoured) [$(PREFIX)]'
+	@echo 'make install PREFIX=   library, command, headers, man pages and the like (DESTDIR is honoured) [$(PREFIX)]'
+	@echo 'make compat            the stock clients'"'"' own tests on our library, in full'
+	@echo 'make compat-rows       each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make faults            the long forms of the robustness tests'
+	@echo 'make interop           against every other implementation of ZMTP, as a table'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
 	@echo 'make tidy              the rules of the house'
@@ -23,10 +28,10 @@ help:
 
 build:
 	$(if $(LIBRARY),,cargo build --release --locked)
-	DESTDIR= tools/install $(or $(LIBRARY),$(BUILT)) $(STAGE)
+	DESTDIR= tools/install $(or $(LIBRARY),$(BUILT)) $(STAGE) $(COMMAND)
 
 install:
-	tools/install $(or $(LIBRARY),$(BUILT)) $(PREFIX)
+	tools/install $(or $(LIBRARY),$(BUILT)) $(PREFIX) $(COMMAND)
 
 examples: build
 	$(MAKE) --no-print-directory -C examples/c STAGE=$(STAGE) OUT=$(EXAMPLES)
@@ -43,9 +48,24 @@ test:
 	tools/setup test
 	tools/test
 
+compat:
+	tools/setup compat
+	$(MAKE) --no-print-directory build
+	tests/compat/run --full
+
+compat-rows:
+	tools/setup test
+	$(MAKE) --no-print-directory build
+	tests/switch/run
+
 faults:
 	tools/setup test
 	tools/faults
+
+interop: build
+	tools/setup interop
+	tests/interop-matrix/install
+	tests/interop-matrix/run $(if $(LIBRARY),--library $(LIBRARY))
 
 fuzz:
 	tools/setup fuzz
@@ -60,4 +80,4 @@ tidy:
 clean:
 	rm -rf target fuzz/target
 
-.PHONY: help build install examples examples-sanitized demo test faults fuzz bench tidy clean
+.PHONY: help build install examples examples-sanitized demo test compat compat-rows faults interop fuzz bench tidy clean
