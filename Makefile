@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 STAGE := $(CURDIR)/target/stage
 EXAMPLES := $(CURDIR)/target/examples
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 120
 
 # A library named here is staged and installed as it is, without building one.
 LIBRARY ?=
@@ -69,7 +69,7 @@ interop: build
 
 fuzz:
 	tools/setup fuzz
-	tools/fuzz $(FUZZ_SECONDS)
+	tools/fuzz --seconds $(FUZZ_SECONDS)
 
 bench: examples
 	bench/run
@@ -78,6 +78,6 @@ tidy:
 	tools/tidy
 
 clean:
-	rm -rf target fuzz/target
+	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo test compat compat-rows faults interop fuzz bench tidy clean

@@ -17,6 +17,11 @@ fuzz_target!(|body: &[u8]| {
         Command::Pong { context } => command::encode_pong(context, &mut out),
         Command::Subscribe(topic) => command::encode_subscribe(topic, &mut out),
         Command::Cancel(topic) => command::encode_cancel(topic, &mut out),
+        // Written without a frame's header.
+        Command::Join(group) | Command::Leave(group) => {
+            command::append_group(matches!(command, Command::Join(_)), group, &mut out);
+            return assert_eq!(out, body);
+        }
         Command::Error { reason } => command::encode_error(reason, &mut out),
         Command::Ready(properties) => {
             let _ = metadata::parse(properties, 8);

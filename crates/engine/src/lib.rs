@@ -39,6 +39,8 @@ mod drops;
 mod endpoint;
 mod ends;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hub;
 mod lease;
 mod link;

@@ -120,7 +120,7 @@ impl Drop for Inquiry {
     }
 }
 
-fn read(frames: &[Vec<u8>]) -> Answer {
+pub(crate) fn read(frames: &[Vec<u8>]) -> Answer {
     let [delimiter, version, request_id, status, _text, user_id, properties] = frames else {
         return Answer::Broken(MALFORMED_REPLY);
     };
