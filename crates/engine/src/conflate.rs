@@ -31,10 +31,18 @@ struct State {
 
 type Slot = Arc<Mutex<State>>;
 
+/// Messages that went no further, and their bytes as they are on the wire.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
 /// The sending side's half, behind its queue.
 pub(crate) struct Outlet {
     queue: Consumer,
     slot: Slot,
+    dropped: Dropped,
 }
 
 /// The receiving side's half, in front of its queue.
@@ -43,6 +51,7 @@ pub(crate) struct Inlet {
     slot: Slot,
     /// Frames of a message are still to be received.
     inside: bool,
+    dropped: Dropped,
 }
 
 /// What a move to the slot has come to.
@@ -62,8 +71,9 @@ pub(crate) fn conflated() -> ((Producer, Outlet), (Consumer, Inlet)) {
     let slot = Slot::default();
     let (tx, inner_rx) = queue(unlimited);
     let (inner_tx, rx) = queue(unlimited);
-    let outlet = Outlet { queue: inner_rx, slot: slot.clone() };
-    ((tx, outlet), (rx, Inlet { queue: inner_tx, slot, inside: false }))
+    let dropped = Dropped::default();
+    let outlet = Outlet { queue: inner_rx, slot: slot.clone(), dropped };
+    ((tx, outlet), (rx, Inlet { queue: inner_tx, slot, inside: false, dropped }))
 }
 
 impl Outlet {
@@ -74,9 +84,7 @@ impl Outlet {
         while self.queue.has_frame() {
             match take_message(&mut self.queue, left) {
                 Ok(message) => {
-                    let older = newest.replace(message);
-                    passed.replaced += u64::from(older.is_some());
-                    left.extend(older.into_iter().flatten().map(|(_, body)| body));
+                    passed.replaced += self.give_up(newest.replace(message), left);
                 }
                 Err(NoMemory) => passed.no_memory += 1,
             }
@@ -86,16 +94,45 @@ impl Outlet {
             let older = std::mem::replace(&mut state.newest, newest);
             passed.told = std::mem::take(&mut state.parked);
             drop(state);
-            passed.replaced += u64::from(older.is_some());
-            left.extend(older.into_iter().flatten().map(|(_, body)| body));
+            passed.replaced += self.give_up(older, left);
         }
         passed
     }
 
-    /// Whether a message waits in the slot.
-    pub(crate) fn is_full(&self) -> bool {
-        self.slot.lock().newest.is_some()
+    fn give_up(&mut self, older: Option<Message>, left: &mut Vec<Body>) -> u64 {
+        let Some(older) = older else { return 0 };
+        self.dropped.messages += 1;
+        self.dropped.bytes += wire_bytes(&older);
+        left.extend(older.into_iter().map(|(_, body)| body));
+        1
     }
+
+    /// Those that a newer one has replaced.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// What waits in the slot.
+    pub(crate) fn waiting(&self) -> Dropped {
+        waiting(&self.slot)
+    }
+
+    /// Whether nobody has the receiving side any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.slot) == 1
+    }
+}
+
+fn waiting(slot: &Slot) -> Dropped {
+    let state = slot.lock();
+    let of = |message: &Message| Dropped { messages: 1, bytes: wire_bytes(message) };
+    state.newest.as_ref().map(of).unwrap_or_default()
+}
+
+/// As frames of ZMTP 3.
+fn wire_bytes(message: &Message) -> u64 {
+    let frame = |(_, body): &(u8, Body)| if body.len() > 255 { 9 } else { 2 } + body.len() as u64;
+    message.iter().map(frame).sum()
 }
 
 /// Takes a whole message out of a queue.
@@ -158,14 +195,27 @@ impl Inlet {
         if self.inside || !self.is_full() {
             return 0;
         }
-        let dropped = queue.drain(left);
+        let before = queue.consumed().1;
+        let messages = queue.drain(left);
+        self.dropped.messages += messages;
+        self.dropped.bytes += queue.consumed().1.saturating_sub(before);
         self.refill();
-        dropped
+        messages
+    }
+
+    /// Those that were dropped.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.dropped
     }
 
     /// A frame was received.
     pub(crate) fn received(&mut self, more: bool) {
         self.inside = more;
+    }
+
+    /// What waits in the slot.
+    pub(crate) fn waiting(&self) -> Dropped {
+        waiting(&self.slot)
     }
 
     /// Whether a message waits in the slot.

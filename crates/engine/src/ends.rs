@@ -3,7 +3,7 @@
 
 use pinnace_ring::{Body, Consumer, Limits, NoMemory, Producer};
 
-use crate::conflate::{Inlet, Outlet, conflated};
+use crate::conflate::{Inlet, Outlet, Passed, conflated};
 use crate::context::Context;
 
 /// Where messages go in.
@@ -35,18 +35,17 @@ pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source
 }
 
 impl Source {
-    /// Puts in a message of one frame, whatever the mark says. True: the other side is parked and has to be
-    /// told.
-    pub(crate) fn put(&mut self, message: &[u8]) -> Result<bool, NoMemory> {
+    /// Puts in a message of one frame, whatever the mark says.
+    pub(crate) fn put(&mut self, message: &[u8]) -> Result<Passed, NoMemory> {
         self.queue.push_body(0, Body::copy_of(message)?)?;
         let told = self.queue.commit();
         let passed = self.outlet.as_mut().map(|outlet| outlet.pass_on(&mut Vec::new()));
-        Ok(passed.map_or(told, |passed| passed.told))
+        Ok(passed.unwrap_or(Passed { told, ..Passed::default() }))
     }
 
     /// Messages that were put in and not yet taken out.
     pub(crate) fn backlog(&self) -> u64 {
-        self.outlet.as_ref().map_or_else(|| self.queue.backlog(), |outlet| outlet.is_full().into())
+        self.outlet.as_ref().map_or_else(|| self.queue.backlog(), |outlet| outlet.waiting().messages)
     }
 }
 

@@ -141,6 +141,8 @@ pub(crate) struct Hub {
     ids: Mutex<(Vec<u32>, u32)>,
     /// The socket was closed: nobody reads mail any more.
     closed: AtomicBool,
+    /// Peers that came and went between two calls, and brought nothing.
+    vanished: AtomicU64,
     links: Mutex<Links>,
     pub(crate) marks: Marks,
     socket: OnceLock<Socket>,
@@ -187,7 +189,9 @@ impl Hub {
             if overtaken.iter().any(|other| matches!(other, Mail::Attach(..))) {
                 drop(list);
                 overtaken.into_iter().for_each(undeliverable);
-                return self.free_pipe(id);
+                self.free_pipe(id);
+                self.vanished.fetch_add(1, Ordering::Release);
+                return self.wake();
             }
         }
         list.push(mail);
@@ -395,6 +399,11 @@ impl Hub {
         self.wake();
     }
 
+    /// How many peers came and went without the socket's having heard of them.
+    pub(crate) fn vanished(&self) -> u64 {
+        self.vanished.load(Ordering::Acquire)
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -426,7 +435,7 @@ impl Hub {
 #[cold]
 fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
     let brought_nothing = |mail: &mut Mail| match mail {
-        Mail::Attach(other, pipe) => *other == id && pipe.rx.peek().is_none(),
+        Mail::Attach(other, pipe) => *other == id && !pipe.has_come_in(),
         _ => false,
     };
     let vanishes = ended && list.iter_mut().any(brought_nothing);
@@ -452,8 +461,10 @@ fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
 fn undeliverable(mail: Mail) {
     match mail {
         Mail::Attach(_, pipe) => {
-            if let Far::Socket { hub, pipe } = &pipe.far {
-                hub.post(Mail::Ended(*pipe));
+            let Pipe { tx, rx, far, .. } = *pipe;
+            drop((tx, rx)); // What was sent into it has nobody to read it any more, and its sender finds that.
+            if let Far::Socket { hub, pipe } = far {
+                hub.post(Mail::Ended(pipe));
             }
         }
         Mail::Bound(_, bound) => bound.hub.post(Mail::Ended(bound.pipe)),

@@ -123,6 +123,11 @@ impl Pipe {
         }
     }
 
+    /// Whether anything came in that nobody has received.
+    pub(crate) fn has_come_in(&mut self) -> bool {
+        self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
+    }
+
     /// Takes out all that came in and nobody received; returns how many messages that were.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
         let mut messages = self.rx.drain(left);

@@ -23,7 +23,6 @@ use pinnace_sys::{AsFd, Errno};
 use crate::error::Error;
 use crate::hub::{Hub, WAKE_TOKEN};
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
-use crate::reactor::Io;
 use crate::socket::{POLLIN, POLLOUT, Socket};
 
 /// Looks that found something without a system call, after which the kernel is asked too.
@@ -95,7 +94,6 @@ struct Entry<T> {
 
 struct OfSocket {
     hub: Arc<Hub>,
-    io: Arc<Io>,
     thread_safe: bool,
 }
 
@@ -158,13 +156,13 @@ impl<T> Entry<T> {
             let _ = shared.set.remove(&set.poller);
             return;
         }
-        let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&of.io, &of.hub);
+        let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&set.io, &of.hub);
         let mut ready = Vec::new();
         if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() {
             of.hub.serve(&ready, false);
         }
         if entered {
-            of.hub.lease.leave(&of.io, &of.hub);
+            of.hub.lease.leave(&set.io, &of.hub);
         }
     }
 
@@ -172,9 +170,10 @@ impl<T> Entry<T> {
     fn leave(&self, shared: &Shared) {
         match (&self.of_socket, self.what) {
             (Some(of), What::Socket(socket)) => {
-                let others = of.hub.remove_watch(&self.watch);
-                if let Ok(mut core) = socket.lock() {
-                    core.watched = others;
+                match socket.lock() {
+                    // With the lock held: a poller that joins now sets it again behind us.
+                    Ok(mut core) => core.watched = of.hub.remove_watch(&self.watch),
+                    Err(_) => drop(of.hub.remove_watch(&self.watch)),
                 }
                 if let Some(set) = of.hub.poll_set()
                     && self.joined.load(Ordering::Relaxed)
@@ -226,10 +225,8 @@ impl<T: Clone> Poller<T> {
         let of_socket = match what {
             What::Fd(fd) => Foreign::new(fd).map(|_| None).ok_or(Errno::BADF)?,
             What::Socket(socket) => {
-                let mut core = socket.lock()?;
-                core.watched = true;
-                let thread_safe = core.kind.is_thread_safe();
-                Some(OfSocket { hub: core.hub.clone(), io: core.io.clone(), thread_safe })
+                let core = socket.lock()?;
+                Some(OfSocket { hub: core.hub.clone(), thread_safe: core.kind.is_thread_safe })
             }
         };
         let mut state = self.state.lock();
@@ -244,6 +241,11 @@ impl<T: Clone> Poller<T> {
         match &entry.of_socket {
             Some(of) => {
                 of.hub.add_watch(&entry.watch);
+                if let What::Socket(socket) = what
+                    && let Ok(mut core) = socket.lock()
+                {
+                    core.watched = true;
+                }
                 entry.watch.tell();
             }
             None => self.settle(&entry)?,

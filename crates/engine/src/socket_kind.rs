@@ -67,9 +67,8 @@ impl Kind {
         self.socket_type == SocketType::Stream || options.router_raw
     }
 
-    /// A type that libzmq lets several threads use: its drafts, all but DGRAM.
-    pub(crate) fn is_thread_safe(self) -> bool {
-        use SocketType::{Channel, Client, Dish, Gather, Peer, Radio, Scatter, Server};
-        matches!(self.socket_type, Server | Client | Radio | Dish | Gather | Scatter | Peer | Channel)
+    /// What its peers send it are subscriptions, or groups they are in, which nobody loses.
+    pub(crate) fn hears_wishes(&self) -> bool {
+        self.keeps_subscriptions || self.keeps_groups
     }
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hub::Hub;
 use crate::options::Options;
 use crate::pipe::Outgoing;
-use crate::socket::{POLLIN, POLLOUT, Socket};
+use crate::socket::{Core, Socket};
 
 const HANDLER: &str = "zeromq.zap.01";
 const VERSION: &[u8] = b"1.0";
@@ -95,10 +95,13 @@ impl Inquiry {
 
     /// The answer, once it is there. Errors: Fault, the handler has gone without one.
     pub(crate) fn answer(&self) -> Result<Option<Answer>, Error> {
-        let events = self.socket.events()?;
-        if events & POLLIN == 0 {
-            // One question does not fill a pipe: what takes no more is no pipe.
-            return if events & POLLOUT == 0 { Err(Error::Fault) } else { Ok(None) };
+        self.hub.clear_descriptor();
+        // In one look: what it takes in is told of only once.
+        let look = |core: &mut Core| Ok((core.pattern.can_recv(&mut core.pipes), core.peers().is_empty()));
+        match self.socket.call(false, look)? {
+            (true, _) => {}
+            (false, true) => return Err(Error::Fault),
+            (false, false) => return Ok(None),
         }
         let (mut frames, mut bytes, mut more) = (Vec::new(), 0, true);
         while more {

@@ -102,7 +102,8 @@ impl Producer {
     fn has_room_after_all(&mut self) -> bool {
         self.released = self.shared.consumer.0.released.load(Ordering::Acquire);
         self.released_wire = self.shared.consumer.0.released_wire.load(Ordering::Acquire);
-        let in_flight = self.wire.saturating_sub(self.released_wire);
+        // Of whole messages: the consumer sees nothing of one that still comes in, and can make no room for its rest.
+        let in_flight = self.mark.wire.saturating_sub(self.released_wire);
         let (limits, messages) = (&self.limits, self.messages.wrapping_sub(self.released));
         let by_messages =
             limits.messages == 0 || messages < limits.messages || in_flight < limits.ahead_bytes;

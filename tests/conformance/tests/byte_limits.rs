@@ -4,7 +4,7 @@ use support::pinnace::{RCVBYTES, SNDBYTES};
 use support::*;
 
 over_transports!(
-    a_senders_queue_is_bounded, a_context_is_bounded, a_waiting_sender_goes_on;
+    a_senders_queue_is_bounded, a_context_is_bounded, a_waiting_sender_goes_on, a_message_beyond_the_limits_arrives_whole;
     wires a_receivers_queue_is_bounded,
 );
 
@@ -84,6 +84,22 @@ fn a_context_is_bounded(transport: Transport) {
     for (pull, push) in &pairs {
         push.put("more");
         pull.expect(&["more"]);
+    }
+}
+
+/// One message may be larger than all limits: they say when the next one is taken.
+fn a_message_beyond_the_limits_arrives_whole(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    bytes(&pull, RCVBYTES, 64 << 10);
+    transport.join(&pull, &push);
+    let parts = [&[1; 40 << 10][..], &[2; 40 << 10], &[3; 40 << 10]];
+    for max_bytes in [0, 50 << 10] {
+        ctx.set_max_bytes(max_bytes);
+        for _ in 0..3 {
+            push.tx(&parts);
+            assert_eq!(pull.rx(), parts);
+        }
     }
 }
 

@@ -2,12 +2,15 @@
 
 use support::filler::{number_of, numbered};
 use support::peer::{RawListener, RawPeer};
+use support::pinnace::CONFLATED;
 use support::*;
 
 over_transports!(
     keeps_the_newest_for_a_late_receiver,
     conflates_dealers_both_ways,
-    publishes_the_newest;
+    publishes_the_newest,
+    keeps_what_one_brought_who_has_left,
+    counts_what_it_replaces;
     wires
     keeps_the_newest_for_a_peer_that_comes_late,
     never_waits_for_a_stalled_peer,
@@ -81,6 +84,39 @@ fn publishes_the_newest(transport: Transport) {
         }
     }
     assert!(take_until(&sub, 1_999) < 2_000, "nothing was conflated");
+}
+
+/// What a peer brought between two calls is there although the peer has gone.
+fn keeps_what_one_brought_who_has_left(transport: Transport) {
+    let (ctx, theirs) = (Context::new(), Context::new());
+    let pull = ctx.socket(PULL).with(CONFLATE, 1);
+    let gone = Monitor::of(&ctx, &pull, EVENT_DISCONNECTED);
+    let endpoint = transport.bind(&pull);
+    let push = if transport == Transport::Inproc { &ctx } else { &theirs }.socket(PUSH);
+    push.connect(&endpoint).expect("connect");
+    push.put("the only one");
+    push.close().expect("close");
+    if transport != Transport::Inproc {
+        gone.wait(EVENT_DISCONNECTED);
+    }
+    pull.expect(&["the only one"]);
+}
+
+/// What was sent is what has left, what waits, and what was replaced.
+fn counts_what_it_replaces(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL).with(CONFLATE, 1), ctx.socket(PUSH).with(CONFLATE, 1));
+    transport.join(&pull, &push);
+    for n in 0..500 {
+        push.put(numbered(n, 100));
+    }
+    let received = take_until(&pull, 499) as u64;
+    let (out, come) = (push.stats(), pull.stats());
+    assert_eq!(out.sent.messages + out.dropped[CONFLATED], 500);
+    assert_eq!((out.sent.queued, come.received.queued), (0, 0));
+    assert_eq!(come.received.messages, received);
+    assert_eq!(out.sent.messages, received + come.dropped[CONFLATED]);
+    assert_eq!((out.sent.bytes, come.received.bytes), (out.sent.messages * 102, received * 102));
 }
 
 /// A peer that reads nothing holds nobody up, and costs no memory: 400 MB are sent.

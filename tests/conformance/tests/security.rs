@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use support::peer::RawPeer;
 use support::security::{Handler, Keys, Mechanism, Parties, verdict};
 use support::*;
 
@@ -400,4 +401,34 @@ fn a_client_may_change_its_key() {
 
 fn hex(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+}
+
+/// Who a peer is the handler says, and where it is we do: a peer that says so itself is not believed.
+#[test]
+fn peers_do_not_say_who_they_are() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let endpoint = Transport::Tcp.bind(&pull);
+    let handlers = [None, Some(Handler::start(&ctx, |question| vec![verdict(question, "200", b"", b"")]))];
+    for handler in &handlers {
+        if handler.is_some() {
+            pull.set_bytes(ZAP_DOMAIN, b"global").expect("ZAP_DOMAIN");
+        }
+        let mut peer = RawPeer::connect(&endpoint);
+        peer.send(&wire::greeting(1, "NULL", false));
+        let said: [(&str, &[u8]); 5] = [
+            ("Socket-Type", b"PUSH"),
+            ("User-Id", b"admin"),
+            ("user-id", b"admin"),
+            ("Peer-Address", b"10.0.0.1"),
+            ("X-Own", b"this is heard"),
+        ];
+        peer.send(&wire::command("READY", &wire::metadata(&said)));
+        peer.send(&wire::frame(0, b"a message"));
+        let mut message = Message::new();
+        message.recv(&pull, 0).expect("a message");
+        assert_eq!(message.property(c"User-Id").unwrap_or_default(), "");
+        assert_eq!(message.property(c"Peer-Address").as_deref(), Some("127.0.0.1"));
+        assert_eq!(message.property(c"X-Own").as_deref(), Some("this is heard"));
+    }
 }

@@ -1,6 +1,6 @@
 //! Statistics: the counts add up, and each lost message has its reason.
 
-use support::pinnace::{EXPIRED, FULL, UNROUTABLE, UNWANTED, text};
+use support::pinnace::{EXPIRED, FULL, PEER_LOST, UNREAD, UNROUTABLE, UNWANTED, text};
 use support::*;
 
 over_transports!(
@@ -9,7 +9,10 @@ over_transports!(
     an_unknown_routing_id_is_counted,
     what_a_push_is_sent_is_not_taken,
     as_text,
-    what_a_linger_gives_up_is_counted;
+    what_a_linger_gives_up_is_counted,
+    what_nobody_has_looked_at_is_counted,
+    half_a_message_is_counted,
+    groups_are_no_messages;
     wires peers_are_known, reconnects_are_counted,
 );
 
@@ -201,4 +204,55 @@ fn as_text(transport: Transport) {
             "{line}"
         );
     }
+}
+
+/// A socket that made no call while a peer came, sent and went knows at its end what it has not read.
+fn what_nobody_has_looked_at_is_counted(transport: Transport) {
+    let (ctx, theirs) = (Context::new(), Context::new());
+    let pull = ctx.socket(PULL);
+    let gone = Monitor::of(&ctx, &pull, EVENT_DISCONNECTED);
+    let endpoint = transport.bind(&pull);
+    let push = if transport == Transport::Inproc { &ctx } else { &theirs }.socket(PUSH);
+    push.connect(&endpoint).expect("connect");
+    (0..10).for_each(|n| push.put(format!("message {n}")));
+    push.close().expect("close");
+    if transport != Transport::Inproc {
+        gone.wait(EVENT_DISCONNECTED);
+    }
+    pull.close().expect("close");
+    assert_eq!(ctx.lost()[UNREAD], 10);
+    assert_eq!(ctx.lost().iter().sum::<u64>(), 10, "for no other reason");
+}
+
+/// The peer goes in the middle of a message.
+fn half_a_message_is_counted(transport: Transport) {
+    for kind in [PUSH, DEALER, PAIR] {
+        let ctx = Context::new();
+        let peer = ctx.socket(if kind == PUSH { PULL } else { kind });
+        let sender = ctx.socket(kind);
+        let endpoint = transport.bind(&sender);
+        peer.connect(&endpoint).expect("connect");
+        sender.wait_peers(1).expect("a peer");
+        sender.send("the first half", SNDMORE).expect("sent");
+        peer.close().expect("close");
+        until("it has heard of that", || sender.stats().peers == 0);
+        sender.send("the second", 0).expect("taken");
+        let stats = sender.stats();
+        assert_eq!((stats.dropped[PEER_LOST], stats.sent.messages), (1, 0));
+        assert_eq!(stats.dropped.iter().sum::<u64>(), 1, "for no other reason");
+    }
+}
+
+/// A RADIO that has not read who is in which group has lost no message by that.
+fn groups_are_no_messages(transport: Transport) {
+    let ctx = Context::new();
+    let radio = ctx.socket(RADIO);
+    let endpoint = transport.bind(&radio);
+    let dish = ctx.socket(DISH);
+    (0..10).for_each(|n| dish.join_group(&format!("group {n}")).expect("join"));
+    dish.connect(&endpoint).expect("connect");
+    dish.wait_subscribed(PATIENCE_MS.into()).expect("the RADIO has them");
+    radio.close().expect("close");
+    until("the RADIO has gone", || dish.stats().peers == 0);
+    assert_eq!(ctx.lost().iter().sum::<u64>(), 0);
 }

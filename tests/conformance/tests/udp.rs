@@ -177,6 +177,12 @@ fn refuses_what_is_no_message_of_its() {
     let mut buffer = [0; 100];
     let (got, _) = peer.recv_from(&mut buffer).expect("received");
     assert_eq!(&buffer[..got], b"the body");
+    // All its frames at once, or none of them.
+    let frames = [ours.as_bytes(), b"one", b"too many"];
+    assert_eq!(dgram.send_whole(&frames, 0), Err(Errno(libc::EINVAL)), "a third frame");
+    dgram.send_whole(&frames[..2], 0).expect("a message");
+    let (got, _) = peer.recv_from(&mut buffer).expect("received");
+    assert_eq!(&buffer[..got], b"one");
 }
 
 /// Each type of socket goes with udp in its own direction alone, and DGRAM with nothing else.

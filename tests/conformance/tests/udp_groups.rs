@@ -88,6 +88,27 @@ fn hostile_datagrams_cost_themselves_alone() {
     assert!(dropped[LIMIT] >= 3 && dropped[MALFORMED] > 900, "{dropped:?}");
 }
 
+/// ZMQ_MAXMSGSIZE is about bodies, and what is too large costs itself alone.
+#[test]
+fn a_long_group_ends_nothing() {
+    let ctx = Context::new();
+    let (dish, endpoint) = dish(&ctx);
+    dish.set_bytes(MAXMSGSIZE, &100i64.to_ne_bytes()).expect("MAXMSGSIZE");
+    let small = ctx.socket(DISH);
+    small.set_bytes(MAXMSGSIZE, &100i64.to_ne_bytes()).expect("MAXMSGSIZE");
+    small.join_group("news").expect("join");
+    small.bind("udp://127.0.0.1:*").expect("bind");
+    for endpoint in [endpoint, small.endpoint()] {
+        let address = endpoint.trim_start_matches("udp://").to_owned();
+        let peer = plain();
+        peer.send_to(&[&[200][..], &[b'g'; 200], b"body"].concat(), &address).expect("sent");
+        peer.send_to(&[b"\x04news", &[b'b'; 101][..]].concat(), &address).expect("sent");
+        peer.send_to(b"\x04newsgood", &address).expect("sent");
+    }
+    hears(&small, "good");
+    assert_eq!(small.stats().dropped[LIMIT], 1);
+}
+
 /// A group of the network: each DISH there hears it once.
 #[test]
 fn multicast_reaches_all_of_the_group() {

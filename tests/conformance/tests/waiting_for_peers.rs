@@ -10,6 +10,7 @@ over_transports!(
     subscribers_come,
     subscriptions_are_acknowledged,
     producers_end,
+    producers_that_bring_nothing_end,
     a_descriptor_says_what_is_so,
     kicked_for_good,
     whole_messages_do_not_mix,
@@ -174,4 +175,39 @@ fn whole_messages_do_not_mix(transport: Transport) {
     assert!(refused(push.send_whole(&[b"x"], 0)).is_some(), "inside another message");
     push.put("last");
     pull.expect(&["first", "last"]);
+}
+
+/// Producers that came and went between two calls of the sink count as ended, too.
+fn producers_that_bring_nothing_end(transport: Transport) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let endpoint = transport.bind(&pull);
+    for _ in 0..3 {
+        let push = ctx.socket(PUSH);
+        push.connect(&endpoint).expect("connect");
+        push.wait_peers(1).expect("a peer");
+    }
+    pull.wait_ended(3, PATIENCE_MS.into()).expect("all have ended");
+    assert_eq!(pull.stats().ended_peers, 3);
+}
+
+/// Over inproc the number of a connection that was kicked, and whose endpoint is left then, is nobody's until the other
+/// side has heard of it.
+#[test]
+fn what_is_kicked_and_left_ends_once() {
+    let ctx = Context::new();
+    let (first, second, push) = (ctx.socket(PULL), ctx.socket(PULL), ctx.socket(PUSH));
+    let (here, there) = (Transport::Inproc.bind(&first), Transport::Inproc.bind(&second));
+    push.connect(&here).expect("connect");
+    push.put("a word");
+    first.expect(&["a word"]);
+    push.kick(push.peers()[0].number).expect("kicked");
+    push.disconnect(&here).expect("disconnect");
+    push.connect(&there).expect("connect");
+    assert_eq!(first.stats().ended_peers, 1, "it has heard");
+    push.put("another");
+    second.expect(&["another"]);
+    push.put("and another");
+    second.expect(&["and another"]);
+    assert_eq!((push.stats().peers, second.stats().peers), (1, 1));
 }

@@ -9,6 +9,7 @@ use support::peer::RawPeer;
 use support::*;
 
 support::roles!(
+    is_asked_in_vain,
     runs_out_by_itself,
     is_run_out_by_others,
     starts_without_any,
@@ -201,4 +202,38 @@ fn accepts_without_any(_: &[String]) {
 #[test]
 fn tells_that_it_cannot_accept() {
     child::alone("accepts_without_any", &[]);
+}
+
+/// A handler of ZAP that keeps all questions and answers none costs those who ask the time of a handshake, and the
+/// server nothing that lasts: no descriptor, no processor time.
+fn is_asked_in_vain(_: &[String]) {
+    let ctx = Context::new();
+    let handler = ctx.socket(ROUTER);
+    handler.bind("inproc://zeromq.zap.01").expect("a handler");
+    let pull = ctx.socket(PULL).with(HANDSHAKE_IVL, 50);
+    pull.set_bytes(ZAP_DOMAIN, b"global").expect("ZAP_DOMAIN");
+    let failed = Monitor::of(&ctx, &pull, EVENT_HANDSHAKE_FAILED_NO_DETAIL);
+    let endpoint = Transport::Tcp.bind(&pull);
+    let knock = || {
+        let mut peer = RawPeer::connect(&endpoint);
+        peer.send(&[wire::greeting(1, "NULL", false), wire::ready("PUSH")].concat());
+        failed.wait(EVENT_HANDSHAKE_FAILED_NO_DETAIL);
+    };
+    knock();
+    let before = process::descriptors(process::own());
+    (0..10).for_each(|_| knock());
+    let busy = process::cpu_time(process::own());
+    deadline::pass(Duration::from_millis(600));
+    let used = process::cpu_time(process::own()) - busy;
+    assert!(used <= Duration::from_millis(120), "{used:?} of processor time in 600 ms");
+    (0..11).for_each(|_| drop(handler.rx()));
+    until("descriptors return", || {
+        let _ = handler.recv(DONTWAIT);
+        process::descriptors(process::own()) <= before
+    });
+}
+
+#[test]
+fn questions_that_nobody_answers_leave_nothing_behind() {
+    child::alone("is_asked_in_vain", &[]);
 }

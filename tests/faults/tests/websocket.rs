@@ -228,3 +228,18 @@ fn endless_pings_are_cut() {
     until("it is cut", || stream.write_all(&pings).is_err());
     listener.serves();
 }
+
+/// The same before the handshake within, where nobody has a name yet.
+#[test]
+fn pings_instead_of_a_handshake_are_cut() {
+    let mut listener = Listener::start();
+    let endless = [frame(0x89, &[7; 125]), frame(0x8A, b""), frame(0x02, b"")];
+    for kind in endless {
+        let mut stream = listener.connect();
+        stream.write_all(request("ZWS2.0/NULL").as_bytes()).expect("sent");
+        assert!(head(&mut stream).starts_with("HTTP/1.1 101 "));
+        let many = kind.repeat(100);
+        until("it is cut", || stream.write_all(&many).is_err());
+        listener.serves();
+    }
+}

@@ -23,10 +23,13 @@ pub struct Traffic {
 /// Indices of `dropped`.
 pub const FULL: usize = 0;
 pub const UNROUTABLE: usize = 1;
+pub const PEER_LOST: usize = 2;
 pub const UNWANTED: usize = 4;
 pub const MALFORMED: usize = 5;
+pub const CONFLATED: usize = 7;
 pub const LIMIT: usize = 8;
 pub const EXPIRED: usize = 10;
+pub const UNREAD: usize = 11;
 const REASONS: usize = 12;
 
 /// `pinnace_stats_t`.

@@ -84,6 +84,8 @@ pub(crate) struct Config {
     pub(crate) is_raw: bool,
     /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
     pub(crate) keeps_subscriptions: bool,
+    /// What its peers send are subscriptions, or groups they are in.
+    pub(crate) hears_wishes: bool,
     /// The same for groups that are joined and left.
     pub(crate) keeps_groups: bool,
     /// The largest frame that is taken, in bytes.
@@ -188,7 +190,9 @@ impl Link {
         ends: FarEnds,
     ) -> Link {
         let stream = Arc::new(stream);
-        let intake = Intake::new(ends.incoming.queue, config.max_body);
+        // A datagram is looked at before it gets there, and what is wrong with it is its own affair.
+        let max_body = if codec.datagrams.is_some() { u64::MAX } else { config.max_body };
+        let intake = Intake::new(ends.incoming.queue, max_body);
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
         Link {

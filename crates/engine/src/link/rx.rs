@@ -99,7 +99,8 @@ impl Link {
         let mut rx = self.rx.lock();
         let mut left = ROUND_BYTES;
         let mut outcome = ReadOutcome::None;
-        // What TLS has decrypted the poll set does not tell of: it is read to its end.
+        // What TLS has decrypted the poll set does not tell of: it is read to its end, and beyond the round nothing is
+        // added to it.
         while (left > 0 || rx.has_read()) && !self.is_broken() {
             if rx.stopped {
                 return ReadOutcome::Stopped;
@@ -118,7 +119,7 @@ impl Link {
                 }
                 return ReadOutcome::Stopped;
             }
-            let (taken, room) = match self.read_once(&mut rx) {
+            let (taken, room) = match self.read_once(&mut rx, left == 0) {
                 Ok(found) => found,
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
@@ -172,11 +173,13 @@ impl Link {
         }
     }
 
-    /// One system call: how many bytes it gave, and how many it could have given.
-    fn read_once(&self, rx: &mut Rx) -> Result<(usize, usize), Errno> {
+    /// One system call, or none for the `rest` of what was decrypted: how many bytes it gave, and how many it could
+    /// have given.
+    fn read_once(&self, rx: &mut Rx, rest: bool) -> Result<(usize, usize), Errno> {
         let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Err(Errno::AGAIN) };
+        let read = if rest { Stream::read_rest } else { Stream::read };
         if let Some(decoding) = &mut rx.decoder {
-            let taken = stream.read(&mut decoding.raw, &mut [])?;
+            let taken = read(stream, &mut decoding.raw, &mut [])?;
             if taken == 0 {
                 return Err(Errno::PIPE);
             }
@@ -193,7 +196,7 @@ impl Link {
         }
         let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
-        let taken = stream.read(first, second)?;
+        let taken = read(stream, first, second)?;
         if taken == 0 {
             return Err(Errno::PIPE);
         }

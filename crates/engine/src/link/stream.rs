@@ -38,6 +38,11 @@ impl Stream {
         }
     }
 
+    /// Reads what TLS has decrypted and nothing more; EAGAIN where that is nothing.
+    pub(crate) fn read_rest(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+        self.tls.as_ref().map_or(Err(Errno::AGAIN), |tls| tls.lock().read_rest(first, second))
+    }
+
     /// Whether there is something to read of which the kernel does not know.
     #[inline]
     pub(crate) fn has_read(&self) -> bool {

@@ -100,6 +100,22 @@ impl Tls {
         Ok(taken)
     }
 
+    /// Reads what is decrypted, without asking the kernel. EAGAIN: that is nothing.
+    pub(super) fn read_rest(&mut self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+        let mut taken = 0;
+        for buffer in [first, second] {
+            let mut at = 0;
+            while at < buffer.len() {
+                match self.connection.reader().read(&mut buffer[at..]) {
+                    Ok(count) if count > 0 => (at, taken) = (at + count, taken + count),
+                    Err(_) if taken == 0 => return Err(self.failed.unwrap_or(Errno::AGAIN)),
+                    _ => return Ok(taken),
+                }
+            }
+        }
+        Ok(taken)
+    }
+
     /// Decrypts what the kernel has. EAGAIN: that is nothing.
     fn fill(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
         if let Some(failed) = self.failed {

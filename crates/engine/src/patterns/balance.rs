@@ -1,5 +1,6 @@
 //! Load balancing: messages go to the writable pipes in turn, each whole to one pipe.
 
+use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -20,12 +21,15 @@ impl Balance {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: PipeId) {
+    /// The pipe takes nothing any more. The message that was on its way into it is lost.
+    pub(crate) fn remove(&mut self, pipes: &mut Pipes, id: PipeId) {
         if let Some(index) = self.writable.iter().position(|&other| other == id) {
             self.drop_at(index);
         }
         if self.current == Some(Some(id)) {
             self.current = Some(None);
+            pipes.rollback(id);
+            pipes.count_drop(Some(id), Reason::PeerLost, 1);
         }
     }
 

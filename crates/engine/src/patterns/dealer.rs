@@ -37,12 +37,12 @@ impl Pattern for Dealer {
         }
     }
 
-    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
     }
 
-    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
         self.fair.remove(id);
     }
 
@@ -56,6 +56,10 @@ impl Pattern for Dealer {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         self.balance.send(pipes, frame, more).map(|_| ())
+    }
+
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.balance.rollback(pipes);
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {

@@ -50,6 +50,11 @@ impl Pattern for Dgram {
         Ok(())
     }
 
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.inside = false;
+        self.pair.abort(pipes);
+    }
+
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         self.pair.recv(pipes, sink)
     }

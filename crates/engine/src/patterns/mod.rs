@@ -66,6 +66,9 @@ pub trait Pattern: Send {
     /// Sends one frame.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error>;
 
+    /// The message that was begun is given up: nothing of it goes, and the next one begins anew.
+    fn abort(&mut self, _pipes: &mut Pipes) {}
+
     /// Receives one frame into `sink`; true: more of the message follows.
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error>;
 

@@ -36,8 +36,8 @@ impl Pair {
     }
 
     /// Gives up the pipe in use; the next one takes its place.
-    fn give_up(&mut self, id: PipeId) {
-        self.sender.remove(id);
+    fn give_up(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.sender.remove(pipes, id);
         self.current = None;
         if !self.refused.is_empty() {
             let next = self.refused.remove(0);
@@ -72,17 +72,17 @@ impl Pattern for Pair {
         }
     }
 
-    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.current == Some(id) {
             self.old.push(id);
-            self.give_up(id);
+            self.give_up(pipes, id);
         }
         self.refused.retain(|&other| other != id);
     }
 
-    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.current == Some(id) {
-            self.give_up(id);
+            self.give_up(pipes, id);
         }
         self.old.retain(|&other| other != id);
         self.refused.retain(|&other| other != id);
@@ -104,6 +104,10 @@ impl Pattern for Pair {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         self.sender.send(pipes, frame, more).map(|_| ())
+    }
+
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.sender.rollback(pipes);
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {

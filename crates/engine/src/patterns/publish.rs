@@ -198,6 +198,11 @@ impl Pattern for Publish {
         Ok(())
     }
 
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.inside = false;
+        self.spread.abort(pipes);
+    }
+
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         if !self.intake.has_reader() {
             return Err(Error::NotSupported);

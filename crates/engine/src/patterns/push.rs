@@ -26,12 +26,12 @@ impl Pattern for Push {
         discard(pipes, id, Reason::Unwanted);
     }
 
-    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
     }
 
-    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
     }
 
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -44,6 +44,10 @@ impl Pattern for Push {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         self.balance.send(pipes, frame, more).map(|_| ())
+    }
+
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.balance.rollback(pipes);
     }
 
     fn recv(&mut self, _pipes: &mut Pipes, _sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {

@@ -147,6 +147,13 @@ impl Pattern for Rep {
         Ok(())
     }
 
+    fn abort(&mut self, pipes: &mut Pipes) {
+        if self.state == State::Sending {
+            self.asker.into_iter().for_each(|id| pipes.rollback(id));
+            self.state = State::Answering;
+        }
+    }
+
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         if matches!(self.state, State::Answering | State::Sending) {
             return Err(Error::State);

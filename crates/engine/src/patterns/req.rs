@@ -133,13 +133,13 @@ impl Pattern for Req {
         }
     }
 
-    fn ended(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
         self.asked = self.asked.filter(|&asked| asked != id);
     }
 
-    fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.balance.remove(id);
+    fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
+        self.balance.remove(pipes, id);
         self.asked = self.asked.filter(|&asked| asked != id);
         self.fair.remove(id);
         if self.state == State::Reading && !self.fair.is_inside() {
@@ -171,6 +171,13 @@ impl Pattern for Req {
             self.state = State::Waiting;
         }
         Ok(())
+    }
+
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.balance.rollback(pipes);
+        if self.state == State::Sending {
+            self.state = State::Idle;
+        }
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {

@@ -221,6 +221,12 @@ impl Pattern for Router {
         Ok(())
     }
 
+    fn abort(&mut self, pipes: &mut Pipes) {
+        if let Sending::To(id) = std::mem::replace(&mut self.sending, Sending::Nothing) {
+            pipes.rollback(id);
+        }
+    }
+
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         if self.reading.is_none() {
             return self.recv_name(pipes, sink);

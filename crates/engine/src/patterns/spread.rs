@@ -65,6 +65,11 @@ impl Spread {
         Ok(())
     }
 
+    /// Takes back what was sent of the message.
+    pub(super) fn abort(&mut self, pipes: &mut Pipes) {
+        self.targets.drain(..).for_each(|id| pipes.rollback(id));
+    }
+
     /// A pipe is lost; what it got of the message is taken back.
     pub(super) fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.forget(pipes, id) {

@@ -264,6 +264,11 @@ impl Pattern for Subscribe {
         Ok(())
     }
 
+    fn abort(&mut self, pipes: &mut Pipes) {
+        self.sending = Sending::Nothing;
+        self.spread.abort(pipes);
+    }
+
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         if let Some(mut kept) = self.ahead.take() {
             kept.hand(pipes, sink);

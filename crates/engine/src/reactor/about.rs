@@ -24,10 +24,14 @@ impl Shaken {
     }
 }
 
+/// What a peer cannot say of itself: a ZAP handler does, or we.
+const OURS: [&str; 4] = ["User-Id", "Routing-Id", "Peer-Address", "__fd"];
+
 /// What the peer's messages carry as properties: all that it said, and where it is.
 pub(super) fn about(peer: &pinnace_zmtp::Peer, stream: &Stream, admission: Admission) -> Arc<About> {
     let mut about = About::default();
-    for (name, value) in &peer.properties {
+    let is_ours = |name: &str| OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name));
+    for (name, value) in peer.properties.iter().filter(|(name, _)| !is_ours(name)) {
         about.set(if name == "Identity" { "Routing-Id" } else { name }, value);
     }
     if let Some(socket_type) = peer.socket_type {

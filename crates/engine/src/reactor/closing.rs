@@ -135,7 +135,7 @@ impl Reactor {
                         monitor::emit(&closing.hub, Event::Disconnected, link.descriptor, at);
                     }
                     if let Some(ends) = link.dismantle() {
-                        bury(&closing.hub, link.config.keeps_subscriptions, ends, Reason::Expired);
+                        bury(&closing.hub, link.config.hears_wishes, ends, Reason::Expired);
                     }
                     closing.hub.post(Mail::Ended(link.pipe));
                 }
@@ -193,10 +193,10 @@ impl Reactor {
 }
 
 /// The end of a pipe's far ends: what was not sent is lost for that `reason`; what came in and nobody received, if
-/// its socket is closed. What waits for a publisher are subscriptions, which nobody loses.
-pub(super) fn bury(hub: &Hub, keeps_subscriptions: bool, mut ends: FarEnds, reason: Reason) {
+/// its socket is closed. What waits for one that `hears_wishes` are subscriptions, which nobody loses.
+pub(super) fn bury(hub: &Hub, hears_wishes: bool, mut ends: FarEnds, reason: Reason) {
     hub.lost.add(reason, ends.outgoing.drain(&mut Vec::new()));
-    if hub.is_closed() && !keeps_subscriptions {
+    if hub.is_closed() && !hears_wishes {
         hub.lost.add(Reason::Unread, ends.incoming.backlog());
     }
 }

@@ -112,7 +112,7 @@ impl Connecter {
     /// Its pipe ends, where that has no connection: what was not sent is lost.
     pub(super) fn end_pipe(&mut self) {
         let Some(Ends { id, far, .. }) = self.ends.take() else { return };
-        bury(&self.owner.hub, self.owner.kind.keeps_subscriptions, far, Reason::Expired);
+        bury(&self.owner.hub, self.owner.kind.hears_wishes(), far, Reason::Expired);
         self.owner.hub.post(Mail::Ended(id));
     }
 
@@ -403,12 +403,13 @@ impl Reactor {
         monitor::emit(hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
         let Some(mut ends) = link.dismantle() else { return };
         for words in &link.config.last_words {
-            if ends.incoming.put(words).is_err() {
-                hub.lost.add(Reason::NoMemory, 1);
+            match ends.incoming.put(words) {
+                Ok(passed) => hub.lost.add(Reason::Conflated, passed.replaced),
+                Err(_) => hub.lost.add(Reason::NoMemory, 1),
             }
         }
         let Some(connecter) = self.connecter(origin).filter(|one| !one.owner.options.immediate) else {
-            bury(hub, link.config.keeps_subscriptions, ends, Reason::PeerLost);
+            bury(hub, link.config.hears_wishes, ends, Reason::PeerLost);
             hub.post(Mail::Ended(pipe));
             return self.rest_or_stop(origin);
         };

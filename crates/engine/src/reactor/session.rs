@@ -25,6 +25,9 @@ use crate::socket_kind::Kind;
 use crate::transports::{self, Layers};
 use crate::zap::{Admission, Answer, Inquiry};
 
+/// The most that is read from one peer in its turn.
+const TURN_BYTES: usize = 16 * 1024;
+
 /// A handshake in progress.
 pub(super) struct Session {
     pub(super) stream: Stream,
@@ -34,13 +37,28 @@ pub(super) struct Session {
     /// For the last stage, which uses it up.
     config: Option<Config>,
     owner: Owner,
-    inquiry: Option<Inquiry>,
+    inquiry: Option<Asked>,
     /// What a handler of ZAP has said of the peer.
     admission: Admission,
     behind: Behind,
     writing: bool,
     /// The connection leads to the peer itself, and that was told.
     reached: bool,
+}
+
+/// A question whose answer the I/O thread waits for, until it is dropped: the handler may keep the other end of its
+/// socket, and with it the descriptor, for as long as it likes.
+struct Asked {
+    of: Inquiry,
+    io: Arc<Io>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Ok(fd) = self.of.hub().descriptor() {
+            let _ = self.io.poller().remove(fd);
+        }
+    }
 }
 
 /// How a step of a handshake ended.
@@ -105,7 +123,7 @@ impl Session {
     /// itself.
     pub(super) fn step(
         mut self: Box<Self>,
-        io: &Io,
+        io: &Arc<Io>,
         token: u64,
         reached: &mut dyn FnMut(&Stream),
     ) -> (Option<Box<Self>>, Step) {
@@ -124,8 +142,14 @@ impl Session {
     }
 
     /// True: the last stage is done. False: the descriptor allows no more now.
-    fn advance(&mut self, io: &Io, token: u64, reached: &mut dyn FnMut(&Stream)) -> Result<bool, Failure> {
+    fn advance(
+        &mut self,
+        io: &Arc<Io>,
+        token: u64,
+        reached: &mut dyn FnMut(&Stream),
+    ) -> Result<bool, Failure> {
         self.write()?;
+        let mut left = TURN_BYTES;
         loop {
             if self.stage.authorization().is_some() && !self.decide(io, token)? {
                 return Ok(false);
@@ -151,9 +175,14 @@ impl Session {
                 continue;
             }
             let mut bytes = [0; 1024];
-            match self.stream.read(&mut bytes, &mut []) {
+            // Others have their turn, too; what TLS has decrypted nobody would tell of again.
+            let read = if left == 0 { Stream::read_rest } else { Stream::read };
+            match read(&self.stream, &mut bytes, &mut []) {
                 Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
-                Ok(count) => self.input(&bytes[..count])?,
+                Ok(count) => {
+                    left = left.saturating_sub(count);
+                    self.input(&bytes[..count])?;
+                }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(error) => return Err(Failure::Lost(error)),
             }
@@ -173,16 +202,13 @@ impl Session {
 
     /// Lets the peer in or not, as the handler of ZAP says, or the options where there is none. False: it has not
     /// answered yet.
-    fn decide(&mut self, io: &Io, token: u64) -> Result<bool, Failure> {
+    fn decide(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
         let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
-        let answer = inquiry.answer().map_err(not_asked)?;
+        let answer = inquiry.of.answer().map_err(not_asked)?;
         let Some(answer) = answer else {
             self.inquiry = Some(inquiry);
             return Ok(false);
         };
-        if let Ok(fd) = inquiry.hub().descriptor() {
-            let _ = io.poller().remove(fd);
-        }
         drop(inquiry);
         io.poller().add(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
         match answer {
@@ -199,7 +225,7 @@ impl Session {
     }
 
     /// Asks the handler. The connection is left alone until it answers: the token is its socket's meanwhile.
-    fn ask(&mut self, io: &Io, token: u64) -> Result<bool, Failure> {
+    fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
         let Some(request) = self.stage.authorization() else { return Ok(true) };
         let (context, options) = (&self.owner.context, &self.owner.options);
         let address = transports::peer_address(&self.stream);
@@ -213,7 +239,7 @@ impl Session {
         let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
         let _ = io.poller().remove(&self.stream);
         io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
-        self.inquiry = Some(inquiry);
+        self.inquiry = Some(Asked { of: inquiry, io: io.clone() });
         // The descriptor tells of changes since the socket was last looked at, and asking looked at it.
         self.decide(io, token)
     }
@@ -463,6 +489,7 @@ impl Owner {
             version,
             is_raw: self.is_raw(),
             keeps_subscriptions: self.kind.keeps_subscriptions,
+            hears_wishes: self.kind.hears_wishes(),
             keeps_groups: self.kind.keeps_groups,
             // A raw peer's bytes are cut into messages that fit.
             max_body: if self.is_raw() { i64::MAX as u64 } else { options.max_body() },

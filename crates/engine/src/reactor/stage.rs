@@ -17,6 +17,8 @@ use crate::transports::{Layers, Side, Web};
 
 /// What a peer may make one handshake hold, in bytes.
 pub(super) const HANDSHAKE_BYTES: usize = 16 * 1024;
+/// The same with WebSocket's framing: PINGs, and headers of fragments, are bytes too.
+const WEB_BYTES: usize = 2 * HANDSHAKE_BYTES;
 
 /// The stage that a connection is in.
 pub(super) enum Stage {
@@ -43,6 +45,8 @@ pub(super) struct OverWeb {
     /// What is to be written, and how much of it was.
     output: Vec<u8>,
     sent: usize,
+    /// What came, frames of WebSocket's own and headers among it.
+    taken: usize,
 }
 
 /// Why a stage ends the connection.
@@ -170,7 +174,12 @@ impl Stage {
             Stage::Tls => {}
             Stage::Upgrade(upgrade, _) => upgrade.sent(bytes),
             Stage::Zmtp(handshake) => handshake.sent(bytes),
-            Stage::ZmtpOverWeb(over) => over.sent += bytes,
+            Stage::ZmtpOverWeb(over) => {
+                over.sent += bytes;
+                if over.sent == over.output.len() {
+                    (over.sent, over.output) = (0, Vec::new());
+                }
+            }
         }
     }
 
@@ -250,7 +259,7 @@ impl OverWeb {
         let limits = ws::Limits { max_body: frame_bytes, max_fragmented: fragment_bytes };
         let (encoder, decoder) = (ws::Encoder::new(role), ws::Decoder::new(role, limits));
         let (frames, output) = (Vec::new(), Vec::new());
-        let mut over = OverWeb { handshake, encoder, decoder, max_body, frames, output, sent: 0 };
+        let mut over = OverWeb { handshake, encoder, decoder, max_body, frames, output, sent: 0, taken: 0 };
         over.speak();
         over
     }
@@ -273,6 +282,10 @@ impl OverWeb {
             let piece = &bytes[taken..taken + 1];
             let status = self.decoder.translate(piece, &mut self.frames, &mut self.output)?;
             taken += 1;
+            self.taken += 1;
+            if self.taken > WEB_BYTES {
+                return Err(Refusal::System(Errno::MSGSIZE));
+            }
             self.handshake.input(&self.frames).map_err(Refusal::Zmtp)?;
             self.speak();
             if status == ws::Status::Closed {

@@ -21,6 +21,8 @@ impl Socket {
         core.stop_listening();
         let unsent = core.context.inproc().leave(&core.hub);
         core.hub.lost.add(Reason::Expired, unsent);
+        // Peers that came since the last call may have sent something.
+        core.read_mail();
         let unread = core.drop_unread();
         core.hub.lost.add(Reason::Unread, unread);
         let pipes: Vec<PipeId> = core.pipes.ids().collect();
@@ -54,7 +56,7 @@ impl Core {
     /// Takes out what came in and nobody received; returns how many messages that were. What a publisher has not
     /// read are subscriptions.
     fn drop_unread(&mut self) -> u64 {
-        if self.kind.keeps_subscriptions {
+        if self.kind.hears_wishes() {
             return 0;
         }
         let mut left = Vec::new();

@@ -76,7 +76,7 @@ impl Core {
             link.cut();
             return Err(error.into());
         }
-        let what = What::Remote { token, bound: None, pipe: Some(id) };
+        let what = What::Remote { token, bound: None, pipe: None }; // The link says whose it is.
         self.remember(text, if role == Role::Bind { at } else { text.to_owned() }, role, what);
         Ok(())
     }

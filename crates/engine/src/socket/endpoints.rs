@@ -261,17 +261,24 @@ impl Core {
             }
             What::Inproc(Some(id)) => {
                 let mut left = Vec::new();
-                let unsent = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
+                let waited = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
                 left.into_iter().for_each(|body| self.pipes.discard(body));
-                self.hub.lost.add(Reason::Expired, unsent);
-                self.leave(id);
+                self.hub.lost.add(Reason::Expired, waited.unwrap_or(0));
+                match self.pipes.get(id).map(|pipe| &pipe.far) {
+                    // Its name is being bound, and `Mail::Bound` says where it leads.
+                    Some(Far::Link(None)) if waited.is_none() => self.end_pipe(id),
+                    _ => self.leave(id),
+                }
             }
         }
     }
 
     /// Ends an inproc pipe from our side. Its number is free when the other side has said the same, and until then
-    /// nothing new can be taken for it.
+    /// nothing new can be taken for it. One that has ended already goes on waiting for what it waits for.
     pub(super) fn leave(&mut self, id: PipeId) {
+        if self.pipes.get(id).is_none_or(|pipe| pipe.ended) {
+            return;
+        }
         let is_heard = self.leave_peer(id);
         self.end_pipe(id);
         if !is_heard {

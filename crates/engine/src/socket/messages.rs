@@ -55,7 +55,12 @@ impl Socket {
                     return Err(Error::State);
                 }
                 let mut each = frames.iter_mut().enumerate();
-                each.try_for_each(|(index, frame)| core.send(frame, index < last))
+                let sent = each.try_for_each(|(index, frame)| core.send(frame, index < last));
+                if sent.is_err() {
+                    core.pattern.abort(&mut core.pipes);
+                    core.sending = false;
+                }
+                sent
             })
         };
         match attempt() {

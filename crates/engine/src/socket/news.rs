@@ -17,7 +17,7 @@ impl Core {
     }
 
     #[cold]
-    fn read_mail(&mut self) {
+    pub(super) fn read_mail(&mut self) {
         let mut mail = std::mem::take(&mut self.mail);
         self.hub.take_mail(&mut mail);
         for piece in mail.drain(..) {
@@ -47,10 +47,12 @@ impl Core {
                 if self.kind.names_peers && !given.is_empty() {
                     pipe.peer.routing_id = given; // ZMQ_CONNECT_ROUTING_ID
                 }
-                pipe.up = true;
-                self.settle_marks(id);
-                self.pattern.up(&mut self.pipes, id);
-                self.pattern.writable(&mut self.pipes, id);
+                if !pipe.ended {
+                    pipe.up = true;
+                    self.settle_marks(id);
+                    self.pattern.up(&mut self.pipes, id);
+                    self.pattern.writable(&mut self.pipes, id);
+                }
                 self.pipes.chores.push(Chore::Flush(link));
             }
             Mail::Down(id) => {
@@ -63,6 +65,10 @@ impl Core {
             Mail::Bound(id, bound) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
                 pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
+                if pipe.ended {
+                    // It was disconnected while this was on its way: the number is free when the other side says so.
+                    return bound.hub.post(Mail::Ended(bound.pipe));
+                }
                 pipe.peer = bound.peer;
                 pipe.farewell = bound.farewell;
                 pipe.up = true;
@@ -105,8 +111,11 @@ impl Core {
     /// Counts what was sent into a pipe after its other end was gone. What subscribers send are subscriptions.
     fn count_unheard(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
-        if pipe.tx.is_abandoned() && !self.kind.sends_subscriptions {
-            let messages = pipe.tx.backlog();
+        let unheard = match &pipe.outlet {
+            Some(outlet) => outlet.is_abandoned().then(|| outlet.waiting().messages),
+            None => pipe.tx.is_abandoned().then(|| pipe.tx.backlog()),
+        };
+        if let Some(messages) = unheard.filter(|_| !self.kind.sends_subscriptions) {
             self.pipes.count_drop(Some(id), Reason::PeerLost, messages);
         }
     }

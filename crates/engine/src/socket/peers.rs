@@ -78,7 +78,7 @@ impl Socket {
     pub fn wait_ended(self, count: u64, timeout: Option<Duration>) -> Result<(), Error> {
         self.wait_until(timeout, |core| {
             core.sweep();
-            Ok(core.ended_peers >= count)
+            Ok(core.ended_peers() >= count)
         })
     }
 
@@ -102,8 +102,13 @@ impl Socket {
 }
 
 impl Core {
+    /// How many peers have come and gone again, all of whose messages were received.
+    pub(crate) fn ended_peers(&self) -> u64 {
+        self.ended_peers + self.hub.vanished()
+    }
+
     /// The pipes whose peers are there.
-    fn peers(&mut self) -> Vec<PipeId> {
+    pub(crate) fn peers(&mut self) -> Vec<PipeId> {
         let mut ids: Vec<_> = self.pipes.ids().collect();
         ids.retain(|&id| self.pipes.get(id).is_some_and(|pipe| pipe.up && !pipe.ended));
         ids

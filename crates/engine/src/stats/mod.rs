@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pinnace_zmtp::{SocketType, Version};
 
+use crate::conflate::Dropped;
 use crate::drops::Drops;
 use crate::error::Error;
 use crate::link::Link;
@@ -168,7 +169,7 @@ impl Core {
             drops,
             events: self.hub.events.read(),
             events_dropped: self.hub.events_dropped.load(Ordering::Relaxed),
-            ended_peers: self.ended_peers,
+            ended_peers: self.ended_peers(),
             peers,
         }
     }
@@ -177,13 +178,22 @@ impl Core {
 /// What a pipe has moved so far: in, out.
 pub(crate) fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
     let (consumed, bytes) = pipe.rx.consumed();
-    let received =
-        Traffic { messages: consumed.saturating_sub(pipe.commands_in), bytes, queued: pipe.rx.backlog() };
-    let queued = pipe.tx.backlog();
+    let (dropped, waiting) =
+        pipe.inlet.as_ref().map_or_else(Default::default, |inlet| (inlet.dropped(), inlet.waiting()));
+    let received = Traffic {
+        messages: consumed.saturating_sub(pipe.commands_in + dropped.messages),
+        bytes: bytes.saturating_sub(dropped.bytes),
+        queued: pipe.rx.backlog() + waiting.messages,
+    };
+    // A conflated way has its queue's other end here, and what waits for the peer in its slot.
+    let (dropped, waiting) = pipe.outlet.as_ref().map_or_else(
+        || (Dropped::default(), Dropped { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
+        |outlet| (outlet.dropped(), outlet.waiting()),
+    );
     let sent = Traffic {
-        messages: pipe.tx.messages().saturating_sub(queued).saturating_sub(pipe.commands_out),
-        bytes: pipe.tx.wire().saturating_sub(pipe.tx.backlog_wire()),
-        queued,
+        messages: pipe.tx.messages().saturating_sub(waiting.messages + pipe.commands_out + dropped.messages),
+        bytes: pipe.tx.wire().saturating_sub(waiting.bytes + dropped.bytes),
+        queued: waiting.messages,
     };
     (received, sent)
 }

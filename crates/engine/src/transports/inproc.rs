@@ -149,10 +149,17 @@ impl Registry {
         ours
     }
 
-    /// A socket's pipe no longer waits for a name. Returns how many messages it held; the bodies go to `left`.
-    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: PipeId, left: &mut Vec<Body>) -> u64 {
-        let others = |waiting: &mut Waiting| !Arc::ptr_eq(&waiting.side.hub, hub) || waiting.pipe != pipe;
-        self.keep_waiting(others, left)
+    /// A socket's pipe no longer waits for a name. Returns how many messages it held, or None where it was not
+    /// waiting; the bodies go to `left`.
+    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: PipeId, left: &mut Vec<Body>) -> Option<u64> {
+        let mut found = false;
+        let others = |waiting: &mut Waiting| {
+            let is_it = Arc::ptr_eq(&waiting.side.hub, hub) && waiting.pipe == pipe;
+            found |= is_it;
+            !is_it
+        };
+        let held = self.keep_waiting(others, left);
+        found.then_some(held)
     }
 
     /// A socket is closed: its names are free. What it sent to names that are not bound yet goes on waiting for
