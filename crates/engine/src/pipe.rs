@@ -14,6 +14,8 @@
 //!   is let go with the lock open, because a free function of the application may run then, and call the
 //!   socket. One that was kept and is not wanted any more goes to `discard`.
 
+mod outgoing;
+
 use std::sync::Arc;
 
 use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
@@ -25,45 +27,12 @@ use crate::hub::{Hub, Mail};
 use crate::link::{self, Link, Next};
 use crate::peer::{About, Peer};
 use crate::stats::{self, Traffic};
+pub use outgoing::Outgoing;
+use outgoing::goes_by_reference;
 
 /// A pipe of one socket. It is used again after the pipe's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeId(pub u32);
-
-/// One frame that a caller sends.
-pub enum Outgoing<'a> {
-    /// Copied where it is small; large ones are put into a body first.
-    Bytes(&'a [u8]),
-    Body(Body),
-}
-
-impl Outgoing<'_> {
-    pub fn data(&self) -> &[u8] {
-        match self {
-            Outgoing::Bytes(data) => data,
-            Outgoing::Body(body) => body,
-        }
-    }
-
-    /// Makes it one that can be shared by several pipes without a copy each, where that pays.
-    pub fn share(&mut self) -> Result<(), NoMemory> {
-        if let Outgoing::Bytes(data) = self
-            && data.len() >= SHARE_MIN
-        {
-            *self = Outgoing::Body(Body::copy_of(data)?);
-        }
-        Ok(())
-    }
-}
-
-/// Bytes from which on sharing beats copying.
-const SHARE_MIN: usize = 1024;
-
-/// Small bodies are copied, but for those with an owner: who gave the memory takes its return for a sign that the
-/// message has left.
-fn goes_by_reference(body: &Body) -> bool {
-    body.len() >= SHARE_MIN || (body.has_owner() && !body.is_empty())
-}
 
 /// Where a pipe leads.
 pub(crate) enum Far {

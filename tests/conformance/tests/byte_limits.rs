@@ -4,7 +4,10 @@ use support::pinnace::{RCVBYTES, SNDBYTES};
 use support::*;
 
 over_transports!(
-    a_senders_queue_is_bounded, a_context_is_bounded, a_waiting_sender_goes_on, a_message_beyond_the_limits_arrives_whole;
+    a_senders_queue_is_bounded,
+    a_context_is_bounded,
+    a_waiting_sender_goes_on,
+    a_message_beyond_the_limits_arrives_whole;
     wires a_receivers_queue_is_bounded,
 );
 

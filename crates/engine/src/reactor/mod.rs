@@ -5,6 +5,7 @@
 //! non-blocking; host names are resolved on threads of their own.
 
 mod about;
+mod asking;
 mod beat;
 mod closing;
 mod connecter;

@@ -7,14 +7,14 @@ use std::time::Instant;
 use pinnace_ring::Limits;
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd};
-use pinnace_zmtp::{Config, Decision, Version};
+use pinnace_zmtp::{Config, Version};
 
 use super::about::about;
+use super::asking::Asked;
 use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Io, Reactor};
 use crate::context::Context;
 use crate::ends::{FarEnds, way};
-use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::link::{self, Codec, Link, Stream, TlsFailure};
 use crate::monitor::{self, At, Ends, Event};
@@ -22,8 +22,8 @@ use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
 use crate::socket_kind::Kind;
-use crate::transports::{self, Layers};
-use crate::zap::{Admission, Answer, Inquiry};
+use crate::transports::Layers;
+use crate::zap::Admission;
 
 /// The most that is read from one peer in its turn.
 const TURN_BYTES: usize = 16 * 1024;
@@ -31,34 +31,19 @@ const TURN_BYTES: usize = 16 * 1024;
 /// A handshake in progress.
 pub(super) struct Session {
     pub(super) stream: Stream,
-    stage: Stage,
+    pub(super) stage: Stage,
     /// What the stages behind this one are.
     layers: Layers,
     /// For the last stage, which uses it up.
     config: Option<Config>,
-    owner: Owner,
-    inquiry: Option<Asked>,
+    pub(super) owner: Owner,
+    pub(super) inquiry: Option<Asked>,
     /// What a handler of ZAP has said of the peer.
-    admission: Admission,
-    behind: Behind,
+    pub(super) admission: Admission,
+    pub(super) behind: Behind,
     writing: bool,
     /// The connection leads to the peer itself, and that was told.
     reached: bool,
-}
-
-/// A question whose answer the I/O thread waits for, until it is dropped: the handler may keep the other end of its
-/// socket, and with it the descriptor, for as long as it likes.
-struct Asked {
-    of: Inquiry,
-    io: Arc<Io>,
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if let Ok(fd) = self.of.hub().descriptor() {
-            let _ = self.io.poller().remove(fd);
-        }
-    }
 }
 
 /// How a step of a handshake ended.
@@ -73,7 +58,7 @@ pub(super) enum Step {
 }
 
 /// Why a handshake goes no further.
-enum Failure {
+pub(super) enum Failure {
     Lost(Errno),
     Refused(Refusal),
 }
@@ -200,57 +185,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Lets the peer in or not, as the handler of ZAP says, or the options where there is none. False: it has not
-    /// answered yet.
-    fn decide(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
-        let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
-        let answer = inquiry.of.answer().map_err(not_asked)?;
-        let Some(answer) = answer else {
-            self.inquiry = Some(inquiry);
-            return Ok(false);
-        };
-        drop(inquiry);
-        io.poller().add(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
-        match answer {
-            Answer::Admitted(admission) => {
-                self.admission = admission;
-                self.admit().map(|()| true)
-            }
-            Answer::Refused(refusal) => {
-                self.stage.authorize(Decision::Refuse(refusal))?;
-                Ok(true)
-            }
-            Answer::Broken(code) => Err(Failure::Refused(Refusal::Handler(code))),
-        }
-    }
-
-    /// Asks the handler. The connection is left alone until it answers: the token is its socket's meanwhile.
-    fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
-        let Some(request) = self.stage.authorization() else { return Ok(true) };
-        let (context, options) = (&self.owner.context, &self.owner.options);
-        let address = transports::peer_address(&self.stream);
-        let started = Inquiry::start(context, options, &address, &request);
-        let Some(inquiry) = started.map_err(not_asked)? else {
-            if !options.security.admits_unasked() {
-                return Err(Failure::Refused(Refusal::System(Errno::FAULT)));
-            }
-            return self.admit().map(|()| true);
-        };
-        let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
-        let _ = io.poller().remove(&self.stream);
-        io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
-        self.inquiry = Some(Asked { of: inquiry, io: io.clone() });
-        // The descriptor tells of changes since the socket was last looked at, and asking looked at it.
-        self.decide(io, token)
-    }
-
-    fn admit(&mut self) -> Result<(), Failure> {
-        self.stage.authorize(Decision::Accept)?;
-        let early = std::mem::take(&mut self.behind.bytes);
-        self.input(&early)
-    }
-
-    fn input(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn input(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.stage.input(bytes, &mut self.behind)?;
         self.write()
     }
@@ -303,18 +238,6 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
         Failure::Refused(refusal)
     }
-}
-
-/// Why nobody could be asked who may come in.
-fn not_asked(error: Error) -> Failure {
-    let errno = match error {
-        Error::Fault => Errno::FAULT,
-        Error::NoMemory => Errno::NOMEM,
-        Error::TooManySockets => Errno::MFILE,
-        Error::System(number) => Errno::from_raw_os_error(number),
-        _ => return Failure::Lost(Errno::CANCELED), // The context ends.
-    };
-    Failure::Refused(Refusal::System(errno))
 }
 
 /// A connection that came in, before its handshake is over.

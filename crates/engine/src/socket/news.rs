@@ -3,7 +3,7 @@
 use super::Core;
 use crate::drops::Reason;
 use crate::error::Error;
-use crate::hub::Mail;
+use crate::hub::{Bound, Mail};
 use crate::pipe::{Chore, Far, PipeId};
 
 impl Core {
@@ -62,21 +62,7 @@ impl Core {
                 self.follow_marks(id);
                 self.pattern.down(&mut self.pipes, id);
             }
-            Mail::Bound(id, bound) => {
-                let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
-                if pipe.ended {
-                    // It was disconnected while this was on its way: the number is free when the other side says so.
-                    return bound.hub.post(Mail::Ended(bound.pipe));
-                }
-                pipe.peer = bound.peer;
-                pipe.farewell = bound.farewell;
-                pipe.up = true;
-                self.settle_marks(id);
-                self.pattern.up(&mut self.pipes, id);
-                self.pattern.writable(&mut self.pipes, id);
-                bound.hub.post(Mail::Readable(bound.pipe));
-            }
+            Mail::Bound(id, bound) => self.bound(id, *bound),
             Mail::Marks(id) => {
                 self.follow_marks(id);
                 self.pattern.writable(&mut self.pipes, id);
@@ -96,6 +82,23 @@ impl Core {
             Mail::Forget(token) => self.forget_endpoint(token),
             Mail::Stop => self.stopped = true,
         }
+    }
+
+    /// The name that an inproc pipe has waited for leads somewhere.
+    fn bound(&mut self, id: PipeId, bound: Bound) {
+        let Some(pipe) = self.pipes.get(id) else { return };
+        pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
+        if pipe.ended {
+            // It was disconnected while this was on its way: the number is free when the other side says so.
+            return bound.hub.post(Mail::Ended(bound.pipe));
+        }
+        pipe.peer = bound.peer;
+        pipe.farewell = bound.farewell;
+        pipe.up = true;
+        self.settle_marks(id);
+        self.pattern.up(&mut self.pipes, id);
+        self.pattern.writable(&mut self.pipes, id);
+        bound.hub.post(Mail::Readable(bound.pipe));
     }
 
     /// Tells the socket at the other end of an inproc pipe that we have heard of its end, unless we have ended the

@@ -1,0 +1,93 @@
+//! Who may come in: the handler of ZAP is asked while a handshake waits.
+
+use std::sync::Arc;
+
+use pinnace_sys::Errno;
+use pinnace_sys::poll::Interest;
+use pinnace_zmtp::Decision;
+
+use super::Io;
+use super::session::{Failure, Session};
+use super::stage::Refusal;
+use crate::error::Error;
+use crate::transports;
+use crate::zap::{Answer, Inquiry};
+
+/// A question whose answer the I/O thread waits for, until it is dropped: the handler may keep the other end of its
+/// socket, and with it the descriptor, for as long as it likes.
+pub(super) struct Asked {
+    of: Inquiry,
+    io: Arc<Io>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Ok(fd) = self.of.hub().descriptor() {
+            let _ = self.io.poller().remove(fd);
+        }
+    }
+}
+
+impl Session {
+    /// Lets the peer in or not, as the handler of ZAP says, or the options where there is none. False: it has not
+    /// answered yet.
+    pub(super) fn decide(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
+        let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
+        let answer = inquiry.of.answer().map_err(not_asked)?;
+        let Some(answer) = answer else {
+            self.inquiry = Some(inquiry);
+            return Ok(false);
+        };
+        drop(inquiry);
+        io.poller().add(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
+        match answer {
+            Answer::Admitted(admission) => {
+                self.admission = admission;
+                self.admit().map(|()| true)
+            }
+            Answer::Refused(refusal) => {
+                self.stage.authorize(Decision::Refuse(refusal))?;
+                Ok(true)
+            }
+            Answer::Broken(code) => Err(Failure::Refused(Refusal::Handler(code))),
+        }
+    }
+
+    /// Asks the handler. The connection is left alone until it answers: the token is its socket's meanwhile.
+    fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
+        let Some(request) = self.stage.authorization() else { return Ok(true) };
+        let (context, options) = (&self.owner.context, &self.owner.options);
+        let address = transports::peer_address(&self.stream);
+        let started = Inquiry::start(context, options, &address, &request);
+        let Some(inquiry) = started.map_err(not_asked)? else {
+            if !options.security.admits_unasked() {
+                return Err(Failure::Refused(Refusal::System(Errno::FAULT)));
+            }
+            return self.admit().map(|()| true);
+        };
+        let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
+        let _ = io.poller().remove(&self.stream);
+        io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
+        self.inquiry = Some(Asked { of: inquiry, io: io.clone() });
+        // The descriptor tells of changes since the socket was last looked at, and asking looked at it.
+        self.decide(io, token)
+    }
+
+    fn admit(&mut self) -> Result<(), Failure> {
+        self.stage.authorize(Decision::Accept)?;
+        let early = std::mem::take(&mut self.behind.bytes);
+        self.input(&early)
+    }
+}
+
+/// Why nobody could be asked who may come in.
+fn not_asked(error: Error) -> Failure {
+    let errno = match error {
+        Error::Fault => Errno::FAULT,
+        Error::NoMemory => Errno::NOMEM,
+        Error::TooManySockets => Errno::MFILE,
+        Error::System(number) => Errno::from_raw_os_error(number),
+        _ => return Failure::Lost(Errno::CANCELED), // The context ends.
+    };
+    Failure::Refused(Refusal::System(errno))
+}
