@@ -38,10 +38,12 @@ impl About {
         self.properties.push((name.to_owned(), text));
     }
 
-    /// A property's value, with a NUL behind it; "Identity" is the old name of "Routing-Id".
+    /// A property's value, with a NUL behind it; "Identity" is the old name of "Routing-Id", unless
+    /// there is one that a ZAP handler has told.
     pub fn with_nul(&self, name: &str) -> Option<&[u8]> {
-        let name = if name == "Identity" { "Routing-Id" } else { name };
-        self.properties.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_slice())
+        let find = |name| self.properties.iter().find(|(other, _)| other == name);
+        let found = find(name).or_else(|| find("Routing-Id").filter(|_| name == "Identity"));
+        found.map(|(_, value)| value.as_slice())
     }
 
     /// A property's value.

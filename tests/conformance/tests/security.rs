@@ -13,6 +13,8 @@ over!(
     a_handler_decides,
     without_a_handler_the_mechanism_decides,
     an_enforced_domain_wants_a_handler,
+    an_enforced_domain_that_is_none_asks_nobody,
+    keys_must_go_together,
     the_handler_is_asked_as_rfc_27_says,
     messages_say_who_sent_them,
     properties_of_our_own_reach_the_peer,
@@ -26,6 +28,8 @@ over!(
     a_handler_decides,
     without_a_handler_the_mechanism_decides,
     an_enforced_domain_wants_a_handler,
+    an_enforced_domain_that_is_none_asks_nobody,
+    keys_must_go_together,
     the_handler_is_asked_as_rfc_27_says,
     messages_say_who_sent_them,
     properties_of_our_own_reach_the_peer,
@@ -38,6 +42,8 @@ over!(
     a_handler_decides,
     without_a_handler_the_mechanism_decides,
     an_enforced_domain_wants_a_handler,
+    an_enforced_domain_that_is_none_asks_nobody,
+    keys_must_go_together,
     the_handler_is_asked_as_rfc_27_says,
     messages_say_who_sent_them,
     many_clients_at_once,
@@ -160,6 +166,37 @@ fn an_enforced_domain_wants_a_handler(transport: Transport) {
         assert_eq!(heard, (EVENT_HANDSHAKE_FAILED_NO_DETAIL, libc::EFAULT as u32), "{mechanism:?}");
         assert!(is_lost(seen), "{mechanism:?} {seen:x?}");
     }
+}
+
+/// Without a domain nobody is asked: CURVE keeps secrets between whoever they are.
+fn an_enforced_domain_that_is_none_asks_nobody(transport: Transport) {
+    if !has(transport) || !has_drafts() {
+        return;
+    }
+    let (ctx, parties) = (Context::new(), Parties::new());
+    let handler = Handler::of(&ctx, "400");
+    let server = ctx.socket(PULL).with(ZAP_ENFORCE_DOMAIN, 1);
+    parties.serve(&server, Mechanism::Curve);
+    let client = parties.client(&ctx, PUSH, Mechanism::Curve);
+    client.connect(&transport.bind(&server)).expect("connect");
+    client.put("a secret");
+    server.expect(&["a secret"]);
+    assert!(!handler.was_asked());
+}
+
+/// A public key that is not that of the secret key is somebody else's.
+fn keys_must_go_together(transport: Transport) {
+    if !has(transport) {
+        return;
+    }
+    let (ctx, parties) = (Context::new(), Parties::new());
+    let server = ctx.socket(PULL);
+    parties.serve(&server, Mechanism::Curve);
+    let client = parties.client(&ctx, PUSH, Mechanism::Curve);
+    client.set_bytes(CURVE_PUBLICKEY, Keys::new().public.as_bytes()).expect("CURVE_PUBLICKEY");
+    let (heard, seen) = ends(&ctx, &server, &client, transport);
+    assert_eq!(heard.0, EVENT_HANDSHAKE_FAILED_PROTOCOL, "{heard:x?}");
+    assert!(is_lost(seen), "{seen:x?}");
 }
 
 fn the_handler_is_asked_as_rfc_27_says(transport: Transport) {

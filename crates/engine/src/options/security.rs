@@ -24,7 +24,8 @@ pub struct Security {
     pub as_server: bool,
     pub username: String,
     pub password: Password,
-    /// As it was given; the one that is used belongs to the secret key.
+    /// What a client shows of itself; zeros: what belongs to its secret key. Another one than that is refused by the
+    /// server, which looks whether the two go together.
     pub public_key: PublicKey,
     pub secret_key: SecretKey,
     pub server_key: PublicKey,
@@ -70,6 +71,10 @@ impl Security {
     /// alone.
     pub fn mechanism_config(&self) -> Result<MechanismConfig, NoRandomness> {
         let keys = || Arc::new(KeyPair::from_secret(self.secret_key.clone()));
+        let shown = || match self.public_key {
+            public if public == [0; 32] => keys(),
+            public => Arc::new(KeyPair { public, secret: self.secret_key.clone() }),
+        };
         let entropy = || Secret::random().map(Entropy::new);
         Ok(match (self.mechanism, self.as_server) {
             (Mechanism::Null, _) => MechanismConfig::Null,
@@ -80,7 +85,7 @@ impl Security {
             },
             (Mechanism::Curve, true) => MechanismConfig::CurveServer { keys: keys(), entropy: entropy()? },
             (Mechanism::Curve, false) => MechanismConfig::CurveClient {
-                keys: keys(),
+                keys: shown(),
                 server_key: self.server_key,
                 entropy: entropy()?,
             },
@@ -88,11 +93,12 @@ impl Security {
     }
 
     /// Whether a handler of ZAP is to be asked who may come in (RFC 27): by servers of a mechanism, and under NULL by
-    /// both sides where a domain is set.
+    /// both sides where a domain is set. Who enforces domains and sets none wants CURVE for its secrecy alone.
     pub fn asks(&self) -> bool {
         match self.mechanism {
             Mechanism::Null => !self.zap_domain.is_empty(),
-            Mechanism::Plain | Mechanism::Curve => self.as_server,
+            Mechanism::Plain => self.as_server,
+            Mechanism::Curve => self.as_server && (!self.zap_enforce_domain || !self.zap_domain.is_empty()),
         }
     }
 
