@@ -1,14 +1,18 @@
 //! A handshake fed whole and fed in pieces: both must come to the same end, within the limits.
 //!
-//! The first byte chooses our socket type, the second the length of the pieces, the third the limit.
+//! The first byte chooses our socket type, and whether it is a greeting's handshake or a WebSocket client's, the second the length of the pieces, the third the limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pinnace_zmtp::ws::Subprotocol;
 use pinnace_zmtp::{Config, Error, Handshake, Limits, Peer, SocketType};
 
 /// Feeds all pieces; returns what was consumed, what was written and how it ended.
-fn feed(config: Config, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Peer>, Error>) {
-    let mut handshake = Handshake::new(config);
+fn feed(
+    mut handshake: Handshake,
+    bytes: &[u8],
+    piece: usize,
+) -> (usize, Vec<u8>, Result<Option<Peer>, Error>) {
     let mut output = Vec::new();
     let mut consumed = 0;
     for piece in bytes.chunks(piece) {
@@ -40,9 +44,13 @@ fuzz_target!(|data: &[u8]| {
     let max_handshake_bytes = usize::from(*limit) * 4;
     let limits = Limits { max_handshake_bytes, max_properties: 4, ..Limits::default() };
     let config = || Config { limits, routing_id: b"me".to_vec(), ..Config::new(socket_type) };
+    let start = || match *kind {
+        0x80.. => Handshake::over_ws_to_server(config(), Subprotocol::Mechanism),
+        _ => Handshake::new(config()),
+    };
 
-    let whole = feed(config(), bytes, bytes.len().max(1));
-    let pieces = feed(config(), bytes, usize::from(*piece).max(1));
+    let whole = feed(start(), bytes, bytes.len().max(1));
+    let pieces = feed(start(), bytes, usize::from(*piece).max(1));
     assert_eq!(whole, pieces);
 
     let (consumed, output, result) = whole;

@@ -81,3 +81,26 @@ fn where_peers_must_be_authenticated_none_comes_without_a_mechanism() {
     let mut null = Handshake::over_ws(config(), Mechanism);
     assert!(null.input(&ready("PUSH")).is_ok() && null.peer().is_some());
 }
+
+/// A server that agrees to a mechanism may use none: a client that takes both goes by what comes first.
+#[test]
+fn a_client_lets_the_server_begin() {
+    let client = || Handshake::over_ws_to_server(config(Dealer, b"me"), Mechanism);
+    assert_eq!(client().output(), b"");
+    let commands = ready_with(&cat(&[&property("Socket-Type", b"ROUTER"), &property("Identity", b"you")]));
+    for (first, version, ours) in [
+        (commands, Version::V3_0, drain(&mut over_ws(Dealer, Mechanism))),
+        (frame(0, b"you"), Version::V2_0, frame(0, b"me")),
+    ] {
+        for piece in [1, 2, 7, first.len()] {
+            let mut dealer = client();
+            let used: usize = first.chunks(piece).map(|bytes| dealer.input(bytes).unwrap()).sum();
+            assert_eq!((used, drain(&mut dealer)), (first.len(), ours.clone()));
+            let peer = dealer.into_parts().unwrap().0;
+            assert_eq!((peer.version, &peer.routing_id[..]), (version, &b"you"[..]));
+        }
+    }
+    let limits = Limits { oldest_version: Version::V3_0, ..Limits::default() };
+    let strict = Handshake::over_ws_to_server(Config { limits, ..config(Dealer, b"me") }, Mechanism);
+    assert_ne!(strict.output(), b"", "nothing else will do, so that there is nothing to wait for");
+}

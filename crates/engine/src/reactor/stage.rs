@@ -109,12 +109,14 @@ impl Stage {
             Stage::Proxy(_) | Stage::Tls => Stage::first(stream, layers, config).map(Some),
             Stage::Upgrade(upgrade, web) => {
                 let subprotocol = upgrade.subprotocol().expect("the upgrade is done");
-                let role = match web.side {
-                    Side::Client { .. } => ws::Role::Client { seed: random::bytes()? },
-                    Side::Server => ws::Role::Server,
-                };
                 let config = config.take().expect("the last stage comes once");
-                let handshake = Handshake::over_ws(config, subprotocol);
+                let (role, handshake) = match web.side {
+                    Side::Client { .. } => {
+                        let role = ws::Role::Client { seed: random::bytes()? };
+                        (role, Handshake::over_ws_to_server(config, subprotocol))
+                    }
+                    Side::Server => (ws::Role::Server, Handshake::over_ws(config, subprotocol)),
+                };
                 Ok(Some(Stage::ZmtpOverWeb(Box::new(OverWeb::new(handshake, &role, web.max_body)))))
             }
             Stage::Zmtp(_) | Stage::ZmtpOverWeb(_) => Ok(None),

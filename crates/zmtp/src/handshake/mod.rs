@@ -149,6 +149,8 @@ enum State {
     Greeting(greeting::Greeting),
     Identity(identity::Identity),
     Command(commands::Commands),
+    /// Of a WebSocket server that begins.
+    FirstOverWs,
 }
 
 /// What a state makes of the bytes it asked for.
@@ -188,10 +190,24 @@ impl Handshake {
     }
 
     /// Starts what takes the place of the handshake over WebSocket, once the [upgrade](crate::ws::Upgrade) has
-    /// settled the subprotocol. Input and output are ZMTP frames, which the caller translates.
+    /// settled the subprotocol. Input and output are ZMTP frames, which the caller translates. This is the side of the
+    /// WebSocket server, which always begins.
     ///
     /// The peer's version will be 3.0, or 2.0 where there is no mechanism.
     pub fn over_ws(config: Config, subprotocol: Subprotocol) -> Handshake {
+        Handshake::begin_over_ws(config, |context| over_ws::start(subprotocol, context))
+    }
+
+    /// The same on the side of the WebSocket client. Where a peer without mechanism would do, there is no output before
+    /// the server has begun: there are servers that agree to a mechanism and then use none.
+    pub fn over_ws_to_server(config: Config, subprotocol: Subprotocol) -> Handshake {
+        Handshake::begin_over_ws(config, |context| over_ws::start_as_client(subprotocol, context))
+    }
+
+    fn begin_over_ws(
+        config: Config,
+        begin: impl FnOnce(&mut Context<'_>) -> Result<Step, Error>,
+    ) -> Handshake {
         let mut handshake = Handshake {
             config,
             progress: Progress::Advancing,
@@ -202,7 +218,7 @@ impl Handshake {
         };
         let checked = handshake.config.check();
         let mut context = Context { config: &handshake.config, output: &mut handshake.output };
-        let step = checked.and_then(|()| over_ws::start(subprotocol, &mut context));
+        let step = checked.and_then(|()| begin(&mut context));
         handshake.take(step);
         handshake
     }
@@ -306,6 +322,7 @@ impl Handshake {
             State::Greeting(greeting) => greeting.advance(&self.unit, &mut context),
             State::Identity(identity) => identity.advance(&self.unit),
             State::Command(commands) => commands.advance(&self.unit, &mut context),
+            State::FirstOverWs => over_ws::advance(&self.unit, &mut context),
         };
         self.take(step);
     }
