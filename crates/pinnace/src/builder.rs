@@ -75,6 +75,18 @@ impl<K: Kind> Builder<K> {
         self.set("RCVHWM", messages)
     }
 
+    /// How many bytes may wait to be sent, for each peer, beside the high-water mark; another message is accepted while
+    /// fewer wait. They are counted with ZMTP's headers. 0 is no limit, as it is unless set.
+    pub fn send_byte_limit(self, bytes: u64) -> Builder<K> {
+        self.set("PINNACE_SNDBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+
+    /// How many bytes that came in may wait, for each peer, beside the high-water mark; 0 is no limit, as it is unless
+    /// set.
+    pub fn receive_byte_limit(self, bytes: u64) -> Builder<K> {
+        self.set("PINNACE_RCVBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+
     /// How long what was accepted is still sent after the socket's end; None: for ever, as it is unless set.
     pub fn linger(self, time: impl Into<Option<Duration>>) -> Builder<K> {
         self.set("LINGER", time.into())
@@ -196,6 +208,13 @@ impl<K: Subscribes> Builder<K> {
             return Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)));
         }
         self.set("SUBSCRIBE", topic.as_ref())
+    }
+}
+
+impl Builder<kinds::Dish> {
+    /// Receives what RADIOs send to this group.
+    pub fn join(self, group: impl AsRef<[u8]>) -> Builder<kinds::Dish> {
+        Builder(self.0.and_then(|socket| socket.join(group).map(|()| socket)))
     }
 }
 

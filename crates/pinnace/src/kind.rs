@@ -25,8 +25,11 @@ pub trait Receives: Kind {}
 /// Types that subscribe to topics: SUB, XSUB.
 pub trait Subscribes: Kind {}
 
-/// Types whose peers subscribe to topics: PUB, XPUB.
+/// Types whose peers say what they want: PUB and XPUB, by topics, RADIO, by groups.
 pub trait Publishes: Kind {}
+
+/// Types that send each message to the peer whose routing id it carries: SERVER, PEER.
+pub trait Addresses: Kind {}
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $name:ident $labelled:literal: $($ability:ident)*;)*) => {
@@ -247,27 +250,133 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pair false: Sends Receives;
-    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. Where
-    /// this engine has no STREAM yet, making one fails with Invalid.
+    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A peer
+    /// that comes or goes is an empty second frame; sending one closes the connection.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # use pinnace::{Context, Stream};
+    /// # let context = Context::new()?;
+    /// let stream = Stream::new(&context)?;
+    /// let endpoint = stream.bind("tcp://127.0.0.1:*")?;
+    /// # let mut client = std::net::TcpStream::connect(endpoint.trim_start_matches("tcp://")).unwrap();
+    /// # client.write_all(b"bare bytes").unwrap();
+    /// let arrival = stream.recv()?;
+    /// assert_eq!(arrival[1], "");
+    /// assert_eq!(stream.recv()?, [&arrival[0][..], b"bare bytes"]);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
     Stream false: Sends Receives;
-    /// Receives from many [`Client`]s and answers each by its number
-    /// ([`Message::peer_number`](crate::Message::peer_number)). A draft: where this engine has it not yet, making one
-    /// fails with Invalid. So do the types below.
-    Server true: Sends Receives;
-    /// Speaks to a [`Server`], one frame a message.
+    /// Receives from many [`Client`]s and answers each by the routing id that its message carries
+    /// ([`Message::routing_id`](crate::Message::routing_id)). Like all types below it has one frame a message.
+    ///
+    /// ```
+    /// # use pinnace::{Client, Context, Message, Server};
+    /// # let context = Context::new()?;
+    /// let server = Server::new(&context)?;
+    /// server.bind("inproc://server")?;
+    /// # let client = Client::new(&context)?;
+    /// # client.connect("inproc://server")?;
+    /// # client.send("a question")?;
+    /// let question = server.recv()?;
+    /// server.send(Message::from("an answer").to_peer(question.routing_id()))?;
+    /// # assert_eq!(client.recv()?, "an answer");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Server true: Sends Receives Addresses;
+    /// Speaks to a [`Server`]: as many questions at once as it likes.
+    ///
+    /// ```
+    /// # use pinnace::{Client, Context, Message, Server};
+    /// # let context = Context::new()?;
+    /// # let server = Server::new(&context)?;
+    /// # server.bind("inproc://server")?;
+    /// let client = Client::new(&context)?;
+    /// client.connect("inproc://server")?;
+    /// client.send("a question")?;
+    /// # server.send(Message::from("an answer").to_peer(server.recv()?.routing_id()))?;
+    /// assert_eq!(client.recv()?, "an answer");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
     Client true: Sends Receives;
-    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp.
-    Radio true: Sends;
+    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is too
+    /// slow misses messages, and over tcp, ipc and inproc they are counted.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Dish, Message, Radio};
+    /// # let context = Context::new()?;
+    /// let radio = Radio::new(&context)?;
+    /// radio.bind("inproc://radio")?;
+    /// # let dish = Dish::builder(&context).join("news").connect("inproc://radio")?;
+    /// radio.wait_subscribers("news", 1, Duration::from_secs(10))?;
+    /// radio.send(Message::from("rain").to_group("news"))?;
+    /// # assert_eq!(dish.recv()?, "rain");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Radio true: Sends Publishes;
     /// Receives what a [`Radio`] sends to the groups it has joined.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Dish, Message, Radio};
+    /// # let context = Context::new()?;
+    /// # let radio = Radio::new(&context)?;
+    /// # radio.bind("inproc://radio")?;
+    /// let dish = Dish::new(&context)?;
+    /// dish.join("news")?;
+    /// dish.connect("inproc://radio")?;
+    /// # dish.wait_joined(Duration::from_secs(10))?;
+    /// # radio.send(Message::from("rain").to_group("news"))?;
+    /// let message = dish.recv()?;
+    /// assert_eq!((message.group(), message.text()), (&b"news"[..], Some("rain")));
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
     Dish true: Receives;
-    /// A [`Pull`] of one frame a message.
+    /// A [`Pull`] of one frame a message; its peers are [`Scatter`]s.
     Gather true: Receives;
-    /// A [`Push`] of one frame a message.
+    /// A [`Push`] of one frame a message; its peers are [`Gather`]s.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Error, Gather, Scatter};
+    /// # let context = Context::new()?;
+    /// let (scatter, gather) = (Scatter::new(&context)?, Gather::new(&context)?);
+    /// gather.bind("inproc://tasks")?;
+    /// scatter.connect("inproc://tasks")?;
+    /// scatter.send("a task")?;
+    /// assert_eq!(gather.recv()?, "a task");
+    /// assert_eq!(scatter.send(["two", "frames"]).unwrap_err().error, Error::Invalid);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
     Scatter true: Sends;
-    /// Datagrams: an address and one frame.
+    /// Datagrams over udp, two frames a message: the peer's address and the body. Whether one arrives nobody knows.
+    ///
+    /// ```no_run
+    /// # use pinnace::{Context, Dgram};
+    /// # let context = Context::new()?;
+    /// let dgram = Dgram::new(&context)?;
+    /// dgram.bind("udp://127.0.0.1:5556")?;
+    /// let datagram = dgram.recv()?;
+    /// dgram.send([datagram[0].clone(), "thank you".into()])?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
     Dgram false: Sends Receives;
-    /// Speaks to many of its kind, each by its number.
-    Peer true: Sends Receives;
+    /// Speaks to many of its kind, each by its routing id: of whom it connects to it learns that at once
+    /// ([`Peer::connect_peer`]), of others by what they send.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Message, Peer};
+    /// # let context = Context::new()?;
+    /// let (here, there) = (Peer::new(&context)?, Peer::new(&context)?);
+    /// there.bind("inproc://peer")?;
+    /// let id = here.connect_peer("inproc://peer")?;
+    /// here.send(Message::from("hello").to_peer(id))?;
+    /// let hello = there.recv()?;
+    /// there.send(Message::from("hello yourself").to_peer(hello.routing_id()))?;
+    /// assert_eq!(here.recv()?.routing_id(), id);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Peer true: Sends Receives Addresses;
     /// A [`Pair`] of one frame a message.
     Channel true: Sends Receives;
 }

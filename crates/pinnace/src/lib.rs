@@ -20,8 +20,10 @@
 //!   [`Poller`] for several sockets.
 //! - Async, under any executor: [`send_async`](Socket::send_async), [`recv_async`](Socket::recv_async),
 //!   [`stream`](Socket::stream).
-//! - What goes on: [`stats`](Socket::stats), [`monitor`](Socket::monitor), and calls that wait for peers
-//!   ([`wait_peers`](Socket::wait_peers) and others).
+//! - What goes on: [`stats`](Socket::stats) as values, JSON and for Prometheus, [`monitor`](Socket::monitor), and calls
+//!   that wait for peers ([`wait_peers`](Socket::wait_peers) and others).
+//! - Limits in messages and in bytes, for a peer ([`Builder::send_byte_limit`]) and for everything
+//!   ([`ContextBuilder::max_bytes`]).
 //! - Security: [`Builder::curve_server`] and others; [`certificate`] for keys in files; [`z85`].
 //!
 //! Any thread may use any socket. A future or a call that is given up has taken no message and sent none. Nothing here
@@ -34,6 +36,7 @@ mod builder;
 mod context;
 mod frame;
 mod kind;
+mod labels;
 mod message;
 mod monitor;
 mod options;
@@ -47,8 +50,8 @@ pub use builder::Builder;
 pub use context::{Context, ContextBuilder};
 pub use frame::Frame;
 pub use kind::{
-    Channel, Client, Dealer, Dgram, Dish, Gather, Kind, Pair, Peer, Pub, Publishes, Pull, Push, Radio,
-    Receives, Rep, Req, Router, Scatter, Sends, Server, Stream, Sub, Subscribes, XPub, XSub, kinds,
+    Addresses, Channel, Client, Dealer, Dgram, Dish, Gather, Kind, Pair, Peer, Pub, Publishes, Pull, Push,
+    Radio, Receives, Rep, Req, Router, Scatter, Sends, Server, Stream, Sub, Subscribes, XPub, XSub, kinds,
 };
 pub use message::Message;
 pub use monitor::{Event, EventKind, Monitor};

@@ -211,7 +211,8 @@ impl<K: Subscribes> Socket<K> {
 }
 
 impl<K: Publishes> Socket<K> {
-    /// Waits until `count` peers get messages that begin with `topic`. Errors: WouldBlock when the time is over.
+    /// Waits until `count` peers get messages that begin with `topic`; of a RADIO, until so many have joined this
+    /// group. Errors: WouldBlock when the time is over.
     pub fn wait_subscribers(
         &self,
         topic: impl AsRef<[u8]>,
