@@ -98,6 +98,21 @@ int pinnace_fd(void *socket, short events);
  * socket that still sends what its linger time allows may lose more. */
 int pinnace_ctx_lost(void *context, uint64_t *lost);
 
+/* What a context has left behind at its end, over all its sockets and all its time. */
+typedef struct pinnace_leftover_t {
+    size_t size;       /* bytes of this struct: set it before the call; later versions have more members */
+    uint64_t messages; /* accepted to be sent, and taken by no kernel and, over inproc, by no socket */
+    uint64_t bytes;    /* theirs, with ZMTP's headers */
+    uint64_t lost[PINNACE_REASONS]; /* all that its sockets have lost, by reason: these messages too */
+    uint64_t open_sockets;          /* that were not closed when the time was over, and are now */
+} pinnace_leftover_t;
+
+/* As zmq_ctx_term, but it is over after `timeout_ms`: sockets that are still open are closed then, whoever uses them,
+ * and what was not sent is given up. The context is gone when it returns 0; `left`, unless it is NULL, says what was
+ * left. EFAULT: no context, or ended already; EINVAL: a `size` too small for itself; EINTR: a signal was handled, call
+ * it again; EDEADLK: called by a free function on one of the context's own threads. */
+int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
+
 /* Socket options of Pinnace's own, int64_t: the bytes that one peer's queue may hold beside ZMQ_SNDHWM and ZMQ_RCVHWM,
  * with ZMTP's headers; another message is accepted while it holds fewer. 0 [default]: no limit. */
 #define PINNACE_SNDBYTES 10001

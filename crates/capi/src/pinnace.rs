@@ -1,16 +1,16 @@
 //! What Pinnace adds to libzmq's interface: pinnace.h.
 
+mod contexts;
 mod peers;
 mod stats;
 
 use std::ffi::{c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
-use pinnace_engine::{Error, Outgoing, Reason};
+use pinnace_engine::{Error, Outgoing};
 use smallvec::SmallVec;
 
 use crate::arguments::{Flags, bytes, int_size};
-use crate::context::own;
 use crate::guard::guard;
 use crate::handle::socket;
 
@@ -24,51 +24,6 @@ fn timeout(ms: c_long) -> Option<Duration> {
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_fd(handle: *mut c_void, events: c_short) -> c_int {
     guard(|| socket(handle)?.level_descriptor(events))
-}
-
-/// Limits the bytes that all queues of a context hold together; 0 is no limit.
-#[unsafe(no_mangle)]
-pub extern "C" fn pinnace_ctx_set_max_bytes(context: *mut c_void, max_bytes: u64) -> c_int {
-    guard(|| {
-        own(context)?.set_max_bytes(max_bytes);
-        Ok(0)
-    })
-}
-
-/// How many bytes count for that limit now.
-///
-/// # Safety
-/// `held` must be null or point to a number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut u64) -> c_int {
-    guard(|| {
-        let context = own(context)?;
-        if held.is_null() {
-            return Err(Error::Fault);
-        }
-        // SAFETY: not null, and the caller's promise.
-        unsafe { held.write(context.held_bytes()) };
-        Ok(0)
-    })
-}
-
-/// The messages that closed sockets of a context have lost, by reason; `lost` has room for PINNACE_REASONS numbers.
-///
-/// # Safety
-/// `lost` must be null or point to so many numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
-    guard(|| {
-        let drops = own(context)?.drops_of_closed();
-        if lost.is_null() {
-            return Err(Error::Fault);
-        }
-        for (index, reason) in Reason::ALL.into_iter().enumerate() {
-            // SAFETY: not null, and the caller's promise.
-            unsafe { lost.add(index).write(drops.of(reason)) };
-        }
-        Ok(0)
-    })
 }
 
 /// A frame of a message: as iovec(3type).

@@ -16,8 +16,11 @@ use crate::message::SHARE_MIN;
 pub extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
     guard(|| {
         let socket = socket(handle)?;
-        socket.close()?;
-        retire(handle, socket);
+        match socket.close() {
+            // Its context has closed it when the time was over (`pinnace_ctx_term`).
+            Ok(()) | Err(Error::NotSocket) => retire(handle, socket),
+            Err(error) => return Err(error),
+        }
         Ok(0)
     })
 }

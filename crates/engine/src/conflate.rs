@@ -158,7 +158,7 @@ impl Inlet {
         if self.inside || !self.is_full() {
             return 0;
         }
-        let dropped = queue.drain(left);
+        let dropped = queue.drain(left).messages;
         self.refill();
         dropped
     }

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `context` | a context: its sockets, I/O threads and inproc names |
+//! | `context` | a context: its sockets, I/O threads and inproc names; its end |
 //! | `socket` | a socket behind one lock, with a handle that any thread may use |
 //! | `patterns` | PUSH, ROUTER and the others: each decides which pipe |
 //! | `pipe`, `hub`, `lease` | the socket's ends of its pipes; how others reach it; who watches its connections |
@@ -58,7 +58,7 @@ mod table;
 mod transports;
 mod zap;
 
-pub use context::Context;
+pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
 pub use drops::{Drops, Reason};
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};

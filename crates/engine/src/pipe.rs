@@ -125,9 +125,9 @@ impl Pipe {
 
     /// Takes out all that came in and nobody received; returns how many messages that were.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
-        let mut messages = self.rx.drain(left);
+        let mut messages = self.rx.drain(left).messages;
         if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
-            messages += self.rx.drain(left);
+            messages += self.rx.drain(left).messages;
         }
         messages
     }

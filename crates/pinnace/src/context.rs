@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{Drops, Error};
+use crate::{Drops, Error, Leftover};
 
 /// I/O threads, inproc names, and limits for the sockets made in it. Most programs have one. Clones are the same
 /// context.
@@ -73,6 +74,25 @@ impl Context {
     /// ```
     pub fn terminate(&self) -> Result<(), Error> {
         self.engine().terminate()
+    }
+
+    /// As [`terminate`](Self::terminate), but it is over after `timeout`: sockets that are still open are closed then,
+    /// whoever uses them, and what was not sent is given up. It returns what was left, over all sockets that the context
+    /// ever had; called again it says the same again. Errors: Interrupted by a signal; it can be called again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pinnace::{Context, Push};
+    /// let context = Context::new()?;
+    /// let push = Push::builder(&context).connect("tcp://127.0.0.1:1")?; // Nobody is there.
+    /// push.send("never sent")?;
+    /// drop(push);
+    /// let left = context.terminate_within(Duration::from_millis(10))?;
+    /// assert_eq!((left.messages, left.bytes, left.open_sockets), (1, 12, 0)); // ZMTP's header is two bytes.
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn terminate_within(&self, timeout: impl Into<Option<Duration>>) -> Result<Leftover, Error> {
+        self.engine().terminate_within(timeout.into())
     }
 
     /// Limits the bytes that all queues of the context hold together, with ZMTP's headers: while they hold so many,

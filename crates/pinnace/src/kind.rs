@@ -299,8 +299,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Client true: Sends Receives;
-    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is too
-    /// slow misses messages, and over tcp, ipc and inproc they are counted.
+    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is
+    /// too slow misses messages, and they are counted, but for what the network loses of datagrams.
     ///
     /// ```
     /// # use std::time::Duration;

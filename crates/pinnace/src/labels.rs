@@ -1,5 +1,5 @@
-//! What a message of one frame carries beside its frame: the group of RADIO and DISH, the peer's routing id of SERVER and
-//! PEER.
+//! What a message of one frame carries beside its frame: the group of RADIO and DISH, the peer's routing id of SERVER
+//! and PEER.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ impl Socket<kinds::Dish> {
         self.engine().join(group.as_ref(), false)
     }
 
-    /// Waits until a RADIO is there, and each that is knows all groups joined so far: what it sends to them from then on
-    /// comes. Errors: WouldBlock when the time is over.
+    /// Waits until a RADIO is there, and each that is knows all groups joined so far: what it sends to them from then
+    /// on comes. Errors: WouldBlock when the time is over.
     pub fn wait_joined(&self, timeout: impl Into<Option<Duration>>) -> Result<(), Error> {
         self.engine().wait_subscribed(timeout.into())
     }
@@ -37,8 +37,8 @@ impl Socket<kinds::Peer> {
 
 impl<K: Addresses> Socket<K> {
     /// Ends the connection to the peer with this routing id, from now on: what the kernel does not take of what was
-    /// accepted for it is not sent (and counted), what came from it can still be received. Where we connected to it, its
-    /// endpoint is disconnected; a peer that connected to us may come again, under another routing id. Errors:
+    /// accepted for it is not sent (and counted), what came from it can still be received. Where we connected to it,
+    /// its endpoint is disconnected; a peer that connected to us may come again, under another routing id. Errors:
     /// Unreachable.
     pub fn disconnect_peer(&self, routing_id: u32) -> Result<(), Error> {
         self.engine().disconnect_peer(routing_id)

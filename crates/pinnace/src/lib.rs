@@ -59,8 +59,8 @@ pub use options::Value;
 #[doc(inline)]
 pub use pinnace_cert as certificate;
 pub use pinnace_engine::{
-    Drops, Error, Events, KeyPair, LevelFd, OPTIONS, OptionSpec, PeerStats, Reason, SecretKey, SocketType,
-    Stats, Traffic, prometheus,
+    Drops, Error, Events, KeyPair, Leftover, LevelFd, OPTIONS, OptionSpec, PeerStats, Reason, SecretKey,
+    SocketType, Stats, Traffic, prometheus,
 };
 pub use poller::{Interest, Poller, Ready};
 pub use socket::Socket;

@@ -27,6 +27,7 @@ pub const UNWANTED: usize = 4;
 pub const MALFORMED: usize = 5;
 pub const LIMIT: usize = 8;
 pub const EXPIRED: usize = 10;
+pub const UNREAD: usize = 11;
 const REASONS: usize = 12;
 
 /// `pinnace_stats_t`.
@@ -74,6 +75,17 @@ pub fn text(member: &[c_char]) -> String {
     String::from_utf8(bytes).expect("a text")
 }
 
+/// `pinnace_leftover_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leftover {
+    pub size: size_t,
+    pub messages: u64,
+    pub bytes: u64,
+    pub lost: [u64; REASONS],
+    pub open_sockets: u64,
+}
+
 #[repr(C)]
 struct Part {
     data: *const c_void,
@@ -95,6 +107,7 @@ struct Functions {
     set_max_bytes: unsafe extern "C" fn(P, u64) -> c_int,
     held_bytes: unsafe extern "C" fn(P, *mut u64) -> c_int,
     lost: unsafe extern "C" fn(P, *mut u64) -> c_int,
+    term: unsafe extern "C" fn(P, c_long, *mut Leftover) -> c_int,
 }
 
 fn functions() -> &'static Functions {
@@ -123,6 +136,7 @@ fn functions() -> &'static Functions {
                 set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
                 held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
                 lost: symbol!(b"pinnace_ctx_lost"),
+                term: symbol!(b"pinnace_ctx_term"),
             };
             std::mem::forget(library);
             functions
@@ -152,6 +166,21 @@ impl Context {
         // SAFETY: an open context, and room for so many numbers.
         errno::check(unsafe { (functions().lost)(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
         lost
+    }
+
+    /// Terminates within a time; afterwards the context is nobody's.
+    pub fn term_within(self, timeout_ms: c_long) -> Outcome<Leftover> {
+        let mut left = Leftover { size: size_of::<Leftover>(), ..Leftover::default() };
+        let outcome = self.try_term_within(timeout_ms, Some(&mut left));
+        std::mem::forget(self);
+        outcome.map(|()| left)
+    }
+
+    /// The call as it is; None is NULL.
+    pub fn try_term_within(&self, timeout_ms: c_long, left: Option<&mut Leftover>) -> Outcome<()> {
+        let left = left.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        // SAFETY: a context's handle in any state, and memory of the size said, or null.
+        errno::check(unsafe { (functions().term)(self.raw(), timeout_ms, left) }).map(|_| ())
     }
 
     #[track_caller]

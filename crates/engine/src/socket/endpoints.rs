@@ -263,7 +263,7 @@ impl Core {
                 let mut left = Vec::new();
                 let unsent = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
                 left.into_iter().for_each(|body| self.pipes.discard(body));
-                self.hub.lost.add(Reason::Expired, unsent);
+                self.hub.lost.give_up(Reason::Expired, unsent);
                 self.leave(id);
             }
         }

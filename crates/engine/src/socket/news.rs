@@ -1,5 +1,7 @@
 //! What others have told a socket, taken in by whoever uses it next.
 
+use pinnace_ring::Amount;
+
 use super::Core;
 use crate::drops::Reason;
 use crate::error::Error;
@@ -106,7 +108,8 @@ impl Core {
     fn count_unheard(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
         if pipe.tx.is_abandoned() && !self.kind.sends_subscriptions {
-            let messages = pipe.tx.backlog();
+            let (messages, bytes) = (pipe.tx.backlog(), pipe.tx.backlog_wire());
+            self.hub.lost.note_unsent(Amount { messages, bytes });
             self.pipes.count_drop(Some(id), Reason::PeerLost, messages);
         }
     }
