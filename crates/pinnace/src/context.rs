@@ -77,8 +77,8 @@ impl Context {
     }
 
     /// As [`terminate`](Self::terminate), but it is over after `timeout`: sockets that are still open are closed then,
-    /// whoever uses them, and what was not sent is given up. It returns what was left, over all sockets that the context
-    /// ever had; called again it says the same again. Errors: Interrupted by a signal; it can be called again.
+    /// whoever uses them, and what was not sent is given up. It returns what was left, over all sockets that the
+    /// context ever had; called again it says the same again. Errors: Interrupted by a signal; call it again then.
     ///
     /// ```
     /// use std::time::Duration;

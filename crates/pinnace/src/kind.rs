@@ -250,7 +250,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pair false: Sends Receives;
-    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A peer
+    /// Speaks to many of its kind, each by its routing id: of those it connects to it learns that at once
     /// that comes or goes is an empty second frame; sending one closes the connection.
     ///
     /// ```
