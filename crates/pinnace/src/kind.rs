@@ -250,8 +250,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pair false: Sends Receives;
-    /// Speaks to many of its kind, each by its routing id: of those it connects to it learns that at once
-    /// that comes or goes is an empty second frame; sending one closes the connection.
+    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A
+    /// peer that comes or goes is an empty second frame; sending one closes the connection.
     ///
     /// ```
     /// # use std::io::Write;
