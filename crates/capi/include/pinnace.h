@@ -132,6 +132,47 @@ typedef struct pinnace_part_t {
 /* Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. `flags`: 0 or ZMQ_DONTWAIT. */
 int pinnace_send_parts(void *socket, const pinnace_part_t *parts, size_t count, int flags);
 
+/* CURVE certificates as files, in the form of CZMQ's zcert(3): NAME has the public key, NAME_secret, which its owner
+ * alone can read, has both. A function that fails returns NULL or -1; beside errno it leaves a line that says which
+ * file it was, which line of it, and what is wrong there: pinnace_cert_error.
+ * EFAULT: no certificate, or destroyed already, or a null pointer; EINVAL: what is no key, or cannot be written;
+ * EBADMSG: the file is no certificate; EKEYREJECTED: its secret key is none, or does not belong to the public one;
+ * ENOKEY: there is no secret key; EAGAIN: the system has no random bytes; and what the system says of files. */
+const char *pinnace_cert_error(void); /* of the calling thread; it stays until the next failure */
+
+/* Of keys as 40 characters of Z85: new ones where both are NULL, somebody else's where `secret` is. */
+void *pinnace_cert_new(const char *z85_public_key, const char *z85_secret_key);
+void *pinnace_cert_load(const char *file);        /* both keys of FILE_secret where it is there, else as below */
+void *pinnace_cert_load_public(const char *file); /* the public key of this very file */
+void *pinnace_cert_load_secret(const char *file); /* both keys of this very file */
+int pinnace_cert_destroy(void *cert);             /* the secret key is wiped */
+
+/* What was there is replaced as a whole. */
+int pinnace_cert_save(void *cert, const char *file);        /* FILE and FILE_secret */
+int pinnace_cert_save_public(void *cert, const char *file); /* this very file */
+int pinnace_cert_save_secret(void *cert, const char *file); /* this very file */
+
+/* Writes 40 characters and a NUL to each that is not NULL. */
+int pinnace_cert_keys(void *cert, char *z85_public_key, char *z85_secret_key);
+int pinnace_cert_apply(void *cert, void *socket); /* sets ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY */
+
+/* What is said of the owner by name. *size is the room at `buffer` before the call and what the value needs, with its
+ * NUL, after it. ENOENT: nothing is said so; ENOBUFS: it does not fit. */
+int pinnace_cert_meta(void *cert, const char *name, char *buffer, size_t *size);
+int pinnace_cert_set_meta(void *cert, const char *name, const char *value);
+
+/* A directory of public certificates, with those below it, as it is now: who is known. */
+void *pinnace_certstore_load(const char *directory);
+int pinnace_certstore_destroy(void *store);
+int pinnace_certstore_size(void *store); /* how many are known */
+
+/* A certificate, to be destroyed, of whoever has this public key: 32 bytes, or 40 characters. ENOENT: nobody. */
+void *pinnace_certstore_find(void *store, const void *key, size_t size);
+
+/* Files of the directory that hold no certificate, from index 0 on until ENOENT: "file: what is wrong". ENOBUFS as
+ * above. */
+int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,8 @@
 //! What C hands over, checked before it is used.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::{ptr, slice};
 
 use pinnace_engine::Error;
@@ -100,6 +102,18 @@ impl<T> SizedStruct<T> {
         // SAFETY: the promise to `at`; plain numbers may be copied in part.
         unsafe { ptr::copy_nonoverlapping(from, to, self.size) }
     }
+}
+
+/// A path, in whatever bytes it is.
+///
+/// # Safety
+/// `text` must be null or a C string that stays for as long as the result is used.
+pub(crate) unsafe fn path<'a>(text: *const c_char) -> Result<&'a Path, Error> {
+    if text.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: the caller's promise.
+    Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())))
 }
 
 /// A C string that has to be UTF-8.

@@ -1,22 +1,42 @@
 //! What Pinnace adds to libzmq's interface: pinnace.h.
 
+mod certificate_stores;
+mod certificates;
 mod contexts;
 mod peers;
 mod stats;
 
-use std::ffi::{c_int, c_long, c_short, c_void};
+use std::ffi::{c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
 use pinnace_engine::{Error, Outgoing};
 use smallvec::SmallVec;
 
-use crate::arguments::{Flags, bytes, int_size};
+use crate::arguments::{Flags, bytes, bytes_mut, int_size};
 use crate::guard::guard;
 use crate::handle::socket;
 
 /// A time in milliseconds; below 0 is for ever.
 fn timeout(ms: c_long) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
+///
+/// # Safety
+/// `size` must be null or point to the number of bytes at `buffer`.
+unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
+    if size.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: not null, and the caller's promise.
+    let room = unsafe { bytes_mut(buffer.cast(), size.read()) }?;
+    // SAFETY: as above.
+    unsafe { size.write(text.len() + 1) };
+    let room = room.get_mut(..=text.len()).ok_or(Error::System(libc::ENOBUFS))?;
+    room[..text.len()].copy_from_slice(text.as_bytes());
+    room[text.len()] = 0;
+    Ok(0)
 }
 
 /// A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT);

@@ -110,36 +110,39 @@ struct Functions {
     term: unsafe extern "C" fn(P, c_long, *mut Leftover) -> c_int,
 }
 
+/// The library under test; it is never unloaded.
+pub(crate) fn library() -> &'static libloading::Library {
+    static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
+    // SAFETY: loading it runs nothing that minds where it is done.
+    LIBRARY
+        .get_or_init(|| unsafe { libloading::Library::new(library_path()) }.expect("the library under test"))
+}
+
 fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
-        // SAFETY: the library under test, with the signatures of pinnace.h; it is never unloaded.
-        unsafe {
-            let library = libloading::Library::new(library_path()).expect("the library under test");
-            macro_rules! symbol {
-                ($name:literal) => {
-                    *library.get($name).expect("pinnace.h declares it")
-                };
-            }
-            let functions = Functions {
-                stats: symbol!(b"pinnace_socket_stats"),
-                peers: symbol!(b"pinnace_socket_peers"),
-                json: symbol!(b"pinnace_socket_stats_json"),
-                prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
-                kick: symbol!(b"pinnace_kick"),
-                wait_peers: symbol!(b"pinnace_wait_peers"),
-                wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
-                wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
-                wait_ended: symbol!(b"pinnace_wait_ended"),
-                fd: symbol!(b"pinnace_fd"),
-                send_parts: symbol!(b"pinnace_send_parts"),
-                set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
-                held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
-                lost: symbol!(b"pinnace_ctx_lost"),
-                term: symbol!(b"pinnace_ctx_term"),
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the signature of pinnace.h.
+                *unsafe { library().get($name) }.expect("pinnace.h declares it")
             };
-            std::mem::forget(library);
-            functions
+        }
+        Functions {
+            stats: symbol!(b"pinnace_socket_stats"),
+            peers: symbol!(b"pinnace_socket_peers"),
+            json: symbol!(b"pinnace_socket_stats_json"),
+            prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
+            kick: symbol!(b"pinnace_kick"),
+            wait_peers: symbol!(b"pinnace_wait_peers"),
+            wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
+            wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
+            wait_ended: symbol!(b"pinnace_wait_ended"),
+            fd: symbol!(b"pinnace_fd"),
+            send_parts: symbol!(b"pinnace_send_parts"),
+            set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
+            held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
+            lost: symbol!(b"pinnace_ctx_lost"),
+            term: symbol!(b"pinnace_ctx_term"),
         }
     })
 }

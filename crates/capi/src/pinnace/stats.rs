@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_engine::{Error, PeerStats, Reason, Stats, Traffic, prometheus};
 
-use crate::arguments::{SizedStruct, bytes_mut, text};
+use super::put_text;
+use crate::arguments::{SizedStruct, text};
 use crate::guard::guard;
 use crate::handle::socket;
 
@@ -170,24 +171,6 @@ pub unsafe extern "C" fn pinnace_socket_peers(
         unsafe { count.write(all.len()) };
         Ok(0)
     })
-}
-
-/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
-///
-/// # Safety
-/// `size` must be null or point to the number of bytes at `buffer`.
-unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
-    if size.is_null() {
-        return Err(Error::Fault);
-    }
-    // SAFETY: not null, and the caller's promise.
-    let room = unsafe { bytes_mut(buffer.cast(), size.read()) }?;
-    // SAFETY: as above.
-    unsafe { size.write(text.len() + 1) };
-    let room = room.get_mut(..=text.len()).ok_or(Error::System(libc::ENOBUFS))?;
-    room[..text.len()].copy_from_slice(text.as_bytes());
-    room[text.len()] = 0;
-    Ok(0)
 }
 
 /// The socket's statistics as JSON.
