@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pinnace_cert::Certificate;
-use pinnace_engine::{KeyPair, SocketType};
+use pinnace_engine::KeyPair;
 
-use crate::kind::{Kind, Subscribes, kinds};
+use crate::kind::{Joins, Kind, Subscribes, Typed, kinds};
 use crate::{Context, Error, Socket, Value, options};
 
 /// Makes a socket; from [`Socket::builder`]. The first thing that goes wrong is what `build`, `bind` and `connect` say.
@@ -29,7 +29,10 @@ use crate::{Context, Error, Socket, Value, options};
 pub struct Builder<K: Kind>(Result<Socket<K>, Error>);
 
 impl<K: Kind> Builder<K> {
-    pub(crate) fn new(context: &Context) -> Builder<K> {
+    pub(crate) fn new(context: &Context) -> Builder<K>
+    where
+        K: Typed,
+    {
         Builder(Socket::new(context))
     }
 
@@ -204,16 +207,13 @@ impl<K: Kind> Builder<K> {
 impl<K: Subscribes> Builder<K> {
     /// Receives what begins with `topic`. (A XSUB subscribes by messages, once it is connected.)
     pub fn subscribe(self, topic: impl AsRef<[u8]>) -> Builder<K> {
-        if K::TYPE == SocketType::XSub {
-            return Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)));
-        }
-        self.set("SUBSCRIBE", topic.as_ref())
+        Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)))
     }
 }
 
-impl Builder<kinds::Dish> {
+impl<K: Joins> Builder<K> {
     /// Receives what RADIOs send to this group.
-    pub fn join(self, group: impl AsRef<[u8]>) -> Builder<kinds::Dish> {
+    pub fn join(self, group: impl AsRef<[u8]>) -> Builder<K> {
         Builder(self.0.and_then(|socket| socket.join(group).map(|()| socket)))
     }
 }

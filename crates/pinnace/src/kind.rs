@@ -8,12 +8,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A socket's type.
-pub trait Kind: sealed::Sealed + 'static {
+/// A socket's type, or that it is [any](kinds::Any).
+pub trait Kind: sealed::Sealed + 'static {}
+
+/// A socket's type that the program's text says.
+pub trait Typed: Kind {
     /// libzmq's number and name of it.
     const TYPE: SocketType;
-    /// A message is one frame, with a peer's number or a group beside it.
-    const LABELLED: bool;
 }
 
 /// Types that send.
@@ -28,21 +29,35 @@ pub trait Subscribes: Kind {}
 /// Types whose peers say what they want: PUB and XPUB, by topics, RADIO, by groups.
 pub trait Publishes: Kind {}
 
+/// Types that join groups: DISH.
+pub trait Joins: Kind {}
+
 /// Types that send each message to the peer whose routing id it carries: SERVER, PEER.
 pub trait Addresses: Kind {}
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $name:ident $labelled:literal: $($ability:ident)*;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $($ability:ident)*;)*) => {
         /// Marks for the socket types, the parameter of [`Socket`].
         pub mod kinds {
+            /// Marks an [`AnySocket`](crate::AnySocket).
+            #[derive(Debug)]
+            pub enum Any {}
+            impl super::sealed::Sealed for Any {}
+            impl super::Kind for Any {}
+            impl super::Sends for Any {}
+            impl super::Receives for Any {}
+            impl super::Subscribes for Any {}
+            impl super::Publishes for Any {}
+            impl super::Joins for Any {}
+            impl super::Addresses for Any {}
             $(
                 #[doc = concat!("Marks a [`", stringify!($name), "`](crate::", stringify!($name), ").")]
                 #[derive(Debug)]
                 pub enum $name {}
                 impl super::sealed::Sealed for $name {}
-                impl super::Kind for $name {
+                impl super::Kind for $name {}
+                impl super::Typed for $name {
                     const TYPE: pinnace_engine::SocketType = pinnace_engine::SocketType::$name;
-                    const LABELLED: bool = $labelled;
                 }
                 $(impl super::$ability for $name {})*
             )*
@@ -50,6 +65,20 @@ macro_rules! kinds {
         $($(#[doc = $doc])* pub type $name = Socket<kinds::$name>;)*
     };
 }
+
+/// A socket whose type is known at run time alone, as where a user names it. It has every call; what its type does not
+/// do is an error then (NotSupported, Invalid) and not the compiler's.
+///
+/// ```
+/// use pinnace::{AnySocket, Context, Error, SocketType};
+/// let context = Context::new()?;
+/// let wanted = SocketType::from_name(b"PULL").ok_or(Error::Invalid)?;
+/// let pull = AnySocket::of_type(&context, wanted)?;
+/// assert_eq!(pull.socket_type(), SocketType::Pull);
+/// assert_eq!(pull.send("hello").unwrap_err().error, Error::NotSupported);
+/// # Ok::<(), Error>(())
+/// ```
+pub type AnySocket = Socket<kinds::Any>;
 
 kinds! {
     /// One end of a pipeline: each message goes to one of the [`Pull`]s it is connected to, in turn. It waits while
@@ -73,7 +102,7 @@ kinds! {
     /// Push::new(&context)?.recv()?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Push false: Sends;
+    Push: Sends;
     /// The other end of a pipeline: messages come from all [`Push`]es in turn.
     ///
     /// ```
@@ -94,7 +123,7 @@ kinds! {
     /// Pull::new(&context)?.send("a result")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pull false: Receives;
+    Pull: Receives;
     /// Publishes: each message goes to all [`Sub`]s that have subscribed to what it begins with. It never waits; who is
     /// too slow misses messages, and they are counted.
     ///
@@ -118,7 +147,7 @@ kinds! {
     /// Pub::new(&context)?.subscribe("weather")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pub false: Sends Publishes;
+    Pub: Sends Publishes;
     /// Subscribes: it receives what begins with one of its topics.
     ///
     /// ```
@@ -141,7 +170,7 @@ kinds! {
     /// Sub::new(&context)?.send("weather")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Sub false: Receives Subscribes;
+    Sub: Receives Subscribes;
     /// A [`Pub`] that receives its peers' subscriptions: a byte of 1 or 0, and the topic.
     ///
     /// ```
@@ -155,7 +184,7 @@ kinds! {
     /// assert_eq!(publisher.recv()?, b"\x01weather");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    XPub false: Sends Receives Publishes;
+    XPub: Sends Receives Publishes;
     /// A [`Sub`] that sends too: subscriptions as an [`XPub`] receives them, and messages of its own.
     ///
     /// ```
@@ -171,7 +200,7 @@ kinds! {
     /// assert_eq!(subscriber.recv()?, "weather: rainy");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    XSub false: Sends Receives Subscribes;
+    XSub: Sends Receives Subscribes;
     /// Asks: it sends a request, then receives the answer, then may ask again; anything else is an error (State).
     ///
     /// ```
@@ -188,7 +217,7 @@ kinds! {
     /// assert_eq!(req.try_recv(), Err(Error::State), "there is no question yet");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Req false: Sends Receives;
+    Req: Sends Receives;
     /// Answers: it receives a request, then sends the answer to whoever asked.
     ///
     /// ```
@@ -204,7 +233,7 @@ kinds! {
     /// # assert_eq!(req.recv()?, "late");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Rep false: Sends Receives;
+    Rep: Sends Receives;
     /// Sends to its peers in turn, and receives from all: a [`Req`] without the one-at-a-time.
     ///
     /// ```
@@ -221,7 +250,7 @@ kinds! {
     /// assert_eq!(dealer.recv()?, ["", "an answer"]);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Dealer false: Sends Receives;
+    Dealer: Sends Receives;
     /// Sends to the peer that the first frame names, and puts the name of the peer before what it receives.
     ///
     /// ```
@@ -236,7 +265,7 @@ kinds! {
     /// assert_eq!(dealer.recv()?, "a task");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Router false: Sends Receives;
+    Router: Sends Receives;
     /// One of two: it speaks to the one peer that it has.
     ///
     /// ```
@@ -249,7 +278,7 @@ kinds! {
     /// assert_eq!(there.recv()?, "hello");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pair false: Sends Receives;
+    Pair: Sends Receives;
     /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A
     /// peer that comes or goes is an empty second frame; sending one closes the connection.
     ///
@@ -266,7 +295,7 @@ kinds! {
     /// assert_eq!(stream.recv()?, [&arrival[0][..], b"bare bytes"]);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Stream false: Sends Receives;
+    Stream: Sends Receives;
     /// Receives from many [`Client`]s and answers each by the routing id that its message carries
     /// ([`Message::routing_id`](crate::Message::routing_id)). Like all types below it has one frame a message.
     ///
@@ -283,7 +312,7 @@ kinds! {
     /// # assert_eq!(client.recv()?, "an answer");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Server true: Sends Receives Addresses;
+    Server: Sends Receives Addresses;
     /// Speaks to a [`Server`]: as many questions at once as it likes.
     ///
     /// ```
@@ -298,7 +327,7 @@ kinds! {
     /// assert_eq!(client.recv()?, "an answer");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Client true: Sends Receives;
+    Client: Sends Receives;
     /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is
     /// too slow misses messages, and they are counted, but for what the network loses of datagrams.
     ///
@@ -314,7 +343,7 @@ kinds! {
     /// # assert_eq!(dish.recv()?, "rain");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Radio true: Sends Publishes;
+    Radio: Sends Publishes;
     /// Receives what a [`Radio`] sends to the groups it has joined.
     ///
     /// ```
@@ -332,9 +361,9 @@ kinds! {
     /// assert_eq!((message.group(), message.text()), (&b"news"[..], Some("rain")));
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Dish true: Receives;
+    Dish: Receives Joins;
     /// A [`Pull`] of one frame a message; its peers are [`Scatter`]s.
-    Gather true: Receives;
+    Gather: Receives;
     /// A [`Push`] of one frame a message; its peers are [`Gather`]s.
     ///
     /// ```
@@ -348,7 +377,7 @@ kinds! {
     /// assert_eq!(scatter.send(["two", "frames"]).unwrap_err().error, Error::Invalid);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Scatter true: Sends;
+    Scatter: Sends;
     /// Datagrams over udp, two frames a message: the peer's address and the body. Whether one arrives nobody knows.
     ///
     /// ```no_run
@@ -360,7 +389,7 @@ kinds! {
     /// dgram.send([datagram[0].clone(), "thank you".into()])?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Dgram false: Sends Receives;
+    Dgram: Sends Receives;
     /// Speaks to many of its kind, each by its routing id: of whom it connects to it learns that at once
     /// ([`Peer::connect_peer`]), of others by what they send.
     ///
@@ -376,7 +405,7 @@ kinds! {
     /// assert_eq!(here.recv()?.routing_id(), id);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Peer true: Sends Receives Addresses;
+    Peer: Sends Receives Addresses;
     /// A [`Pair`] of one frame a message.
-    Channel true: Sends Receives;
+    Channel: Sends Receives;
 }

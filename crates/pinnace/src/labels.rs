@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::kind::{Addresses, kinds};
+use crate::kind::{Addresses, Joins, kinds};
 use crate::{Error, Socket};
 
-impl Socket<kinds::Dish> {
+impl<K: Joins> Socket<K> {
     /// Receives what RADIOs send to this group from now on; at most 255 bytes. Errors: Invalid for a longer one, or one
     /// that is joined already.
     pub fn join(&self, group: impl AsRef<[u8]>) -> Result<(), Error> {

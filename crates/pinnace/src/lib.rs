@@ -13,11 +13,11 @@
 //! ```
 //!
 //! - Sockets have a type for each socket type: [`Push`], [`Sub`] and so on are names of [`Socket`]. What a pattern
-//!   does not do does not compile.
+//!   does not do does not compile. [`AnySocket`] is for a type that is known at run time alone.
 //! - Options: [`Socket::builder`] for those that are common, [`Socket::set_option`] for any by its name.
 //! - Messages: [`Message`] and its [`Frame`]s, sent and received whole or not at all.
 //! - Blocking: [`send`](Socket::send) and [`recv`](Socket::recv), with `try_` in front or `_timeout` behind;
-//!   [`Poller`] for several sockets.
+//!   [`Poller`] and [`poll`] for several sockets.
 //! - Async, under any executor: [`send_async`](Socket::send_async), [`recv_async`](Socket::recv_async),
 //!   [`stream`](Socket::stream).
 //! - What goes on: [`stats`](Socket::stats) as values, JSON and for Prometheus, [`monitor`](Socket::monitor), and calls
@@ -40,6 +40,7 @@ mod labels;
 mod message;
 mod monitor;
 mod options;
+mod poll;
 mod poller;
 mod socket;
 mod tasks;
@@ -50,18 +51,20 @@ pub use builder::Builder;
 pub use context::{Context, ContextBuilder};
 pub use frame::Frame;
 pub use kind::{
-    Addresses, Channel, Client, Dealer, Dgram, Dish, Gather, Kind, Pair, Peer, Pub, Publishes, Pull, Push,
-    Radio, Receives, Rep, Req, Router, Scatter, Sends, Server, Stream, Sub, Subscribes, XPub, XSub, kinds,
+    Addresses, AnySocket, Channel, Client, Dealer, Dgram, Dish, Gather, Joins, Kind, Pair, Peer, Pub,
+    Publishes, Pull, Push, Radio, Receives, Rep, Req, Router, Scatter, Sends, Server, Stream, Sub,
+    Subscribes, Typed, XPub, XSub, kinds,
 };
 pub use message::Message;
 pub use monitor::{Event, EventKind, Monitor};
-pub use options::Value;
+pub use options::{Value, find as find_option};
 #[doc(inline)]
 pub use pinnace_cert as certificate;
 pub use pinnace_engine::{
-    Drops, Error, Events, KeyPair, Leftover, LevelFd, OPTIONS, OptionSpec, PeerStats, Reason, SecretKey,
-    SocketType, Stats, Traffic, prometheus,
+    Access, Drops, Error, Events, KeyPair, Kind as OptionKind, Leftover, LevelFd, OPTIONS, OptionSpec,
+    PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
 };
+pub use poll::{PollItem, poll};
 pub use poller::{Interest, Poller, Ready};
 pub use socket::Socket;
 pub use tasks::{Messages, Recv, Send};

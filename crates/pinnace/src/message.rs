@@ -124,20 +124,29 @@ impl Message {
         self
     }
 
-    /// Receives one with `recv`, which is given a sink for the frames.
-    pub(crate) fn receive(
+    /// Receives with `recv`, which is given a sink for the frames, in place of what was there.
+    pub(crate) fn receive_into(
+        &mut self,
         recv: impl FnOnce(&mut dyn FnMut(pinnace_engine::Frame<'_>)) -> Result<pinnace_engine::Received, Error>,
-    ) -> Result<Message, Error> {
-        let mut message = Message::new();
-        let received = recv(&mut |frame| message.add(Frame::received(frame)))?;
-        message.about = received.about;
-        message.label = received.label;
-        Ok(message)
+    ) -> Result<(), Error> {
+        let mut count = 0;
+        let received = recv(&mut |frame| {
+            match self.get_mut(count) {
+                Some(place) => place.receive(frame),
+                None => self.add(Frame::received(frame)),
+            }
+            count += 1;
+        })?;
+        if self.len() > count {
+            self.list().truncate(count);
+        }
+        self.about = received.about;
+        self.label = received.label;
+        Ok(())
     }
 
     /// Hands the frames to `send`. They stay ours.
-    pub(crate) fn lend<R>(&mut self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
-        self.iter_mut().for_each(Frame::prepare);
+    pub(crate) fn lend<R>(&self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
         match self.frames() {
             [one] => send(&mut [one.outgoing()], &self.label),
             all => send(&mut all.iter().map(Frame::outgoing).collect::<Vec<_>>(), &self.label),

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use pinnace_engine::{Outgoing, Wait};
+use pinnace_engine::{Label, Outgoing, Wait};
 
 use crate::kind::{Receives, Sends};
 use crate::socket::deadline;
 use crate::tasks::{Messages, Recv, Send};
-use crate::{Error, Message, Socket};
+use crate::{Error, Frame, Message, Socket};
 
 /// A message that was not sent, and why. Nothing of it has left.
 ///
@@ -79,10 +79,7 @@ impl<K: Sends> Socket<K> {
     /// assert_eq!(there.recv()?, ["A", "B", "C"]);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    pub fn send_multipart<F: Into<crate::Frame>>(
-        &self,
-        frames: impl IntoIterator<Item = F>,
-    ) -> Result<(), Unsent> {
+    pub fn send_multipart<F: Into<Frame>>(&self, frames: impl IntoIterator<Item = F>) -> Result<(), Unsent> {
         self.send(Message::from_iter(frames))
     }
 
@@ -108,12 +105,30 @@ impl<K: Sends> Socket<K> {
 
     pub(crate) fn send_waiting(&self, mut message: Message, wait: Wait) -> Result<(), Unsent> {
         let raw = self.engine();
-        let sent = message.lend(|frames, label| match frames {
-            _ if !K::LABELLED => raw.send_message(frames, wait),
-            [one] => raw.send_labelled(std::mem::replace(one, Outgoing::Bytes(&[])), label, false, wait),
-            _ => Err(Error::Invalid),
-        });
-        sent.map_err(|error| Unsent { error, message })
+        message.iter_mut().for_each(Frame::prepare);
+        message
+            .lend(|frames, label| send(raw, frames, label, wait))
+            .map_err(|error| Unsent { error, message })
+    }
+
+    /// As [`send`](Self::send), and the message stays yours: for one that is sent again and again. Its bytes are
+    /// copied; frames that were received, or cloned from one that was, are shared where they are large.
+    pub fn send_ref(&self, message: &Message) -> Result<(), Error> {
+        message.lend(|frames, label| send(self.engine(), frames, label, Wait::AsSet))
+    }
+}
+
+fn send(
+    raw: pinnace_engine::Socket,
+    frames: &mut [Outgoing<'_>],
+    label: &Label,
+    wait: Wait,
+) -> Result<(), Error> {
+    match frames {
+        [one] if !label.is_blank() => {
+            raw.send_labelled(std::mem::replace(one, Outgoing::Bytes(&[])), label, false, wait)
+        }
+        _ => raw.send_message(frames, wait),
     }
 }
 
@@ -134,6 +149,29 @@ impl<K: Receives> Socket<K> {
     /// As [`recv`](Self::recv), for so long at most.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Message, Error> {
         self.recv_waiting(Wait::Until(deadline(timeout)))
+    }
+
+    /// As [`recv`](Self::recv), into a message that is there, whose memory is used again. After an error it is what it
+    /// was.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Message, Pair};
+    /// # let context = Context::new()?;
+    /// # let (here, there) = (Pair::new(&context)?, Pair::new(&context)?);
+    /// # here.bind("inproc://again")?;
+    /// # there.connect("inproc://again")?;
+    /// let question = Message::from("the same again and again");
+    /// let mut answer = Message::new();
+    /// for _ in 0..3 {
+    ///     here.send_ref(&question)?;
+    ///     there.recv_into(&mut answer)?;
+    ///     assert_eq!(answer, question);
+    /// }
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn recv_into(&self, message: &mut Message) -> Result<(), Error> {
+        let raw = self.engine();
+        message.receive_into(|sink| raw.recv_message(Wait::AsSet, sink))
     }
 
     /// Receives a message, for a task of any executor. Dropped before its end, it has taken none.
@@ -166,8 +204,9 @@ impl<K: Receives> Socket<K> {
     }
 
     pub(crate) fn recv_waiting(&self, wait: Wait) -> Result<Message, Error> {
-        let raw = self.engine();
-        Message::receive(|sink| raw.recv_message(wait, sink))
+        let (raw, mut message) = (self.engine(), Message::new());
+        message.receive_into(|sink| raw.recv_message(wait, sink))?;
+        Ok(message)
     }
 }
 
