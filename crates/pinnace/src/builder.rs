@@ -175,16 +175,16 @@ impl<K: Kind> Builder<K> {
     /// Encrypts, as the server whose keys these are. Without a ZAP handler it takes every client that knows its public
     /// key.
     pub fn curve_server(self, keys: &KeyPair) -> Builder<K> {
-        self.set("CURVE_SERVER", true)
-            .set("CURVE_PUBLICKEY", &keys.public)
-            .set_secret("CURVE_SECRETKEY", &*keys.secret)
+        self.set("CURVE_SERVER", true).curve_keys(keys)
     }
 
     /// Encrypts, as a client with these keys, and speaks to no server but the one that has this public key.
     pub fn curve_client(self, keys: &KeyPair, server: &[u8; 32]) -> Builder<K> {
-        self.set("CURVE_PUBLICKEY", &keys.public)
-            .set_secret("CURVE_SECRETKEY", &*keys.secret)
-            .set("CURVE_SERVERKEY", server)
+        self.curve_keys(keys).set("CURVE_SERVERKEY", server)
+    }
+
+    fn curve_keys(self, keys: &KeyPair) -> Builder<K> {
+        Builder(self.0.and_then(|socket| socket.set_curve_keys(keys).map(|()| socket)))
     }
 
     /// As [`curve_server`](Self::curve_server). Errors: Invalid where the certificate has no secret key.

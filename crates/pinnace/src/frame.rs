@@ -62,17 +62,6 @@ impl Frame {
         }
     }
 
-    /// The same, in the memory that is there.
-    pub(crate) fn receive(&mut self, frame: pinnace_engine::Frame<'_>) {
-        match (&mut self.0, frame) {
-            (Repr::Vec(bytes), pinnace_engine::Frame::Bytes { data, .. }) => {
-                bytes.clear();
-                bytes.extend_from_slice(data);
-            }
-            (_, frame) => *self = Frame::received(frame),
-        }
-    }
-
     /// Makes it one that is sent without a copy, where that pays. It stays ours until it is sent.
     pub(crate) fn prepare(&mut self) {
         if let Repr::Vec(bytes) = &mut self.0

@@ -32,6 +32,9 @@ pub trait Publishes: Kind {}
 /// Types that join groups: DISH.
 pub trait Joins: Kind {}
 
+/// Types that learn the routing id of whom they connect to: PEER.
+pub trait Dials: Kind {}
+
 /// Types that send each message to the peer whose routing id it carries: SERVER, PEER.
 pub trait Addresses: Kind {}
 
@@ -49,6 +52,7 @@ macro_rules! kinds {
             impl super::Subscribes for Any {}
             impl super::Publishes for Any {}
             impl super::Joins for Any {}
+            impl super::Dials for Any {}
             impl super::Addresses for Any {}
             $(
                 #[doc = concat!("Marks a [`", stringify!($name), "`](crate::", stringify!($name), ").")]
@@ -405,7 +409,7 @@ kinds! {
     /// assert_eq!(here.recv()?.routing_id(), id);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Peer: Sends Receives Addresses;
+    Peer: Sends Receives Dials Addresses;
     /// A [`Pair`] of one frame a message.
     Channel: Sends Receives;
 }

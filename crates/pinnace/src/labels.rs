@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::kind::{Addresses, Joins, kinds};
+use crate::kind::{Addresses, Dials, Joins};
 use crate::{Error, Socket};
 
 impl<K: Joins> Socket<K> {
@@ -26,7 +26,7 @@ impl<K: Joins> Socket<K> {
     }
 }
 
-impl Socket<kinds::Peer> {
+impl<K: Dials> Socket<K> {
     /// As [`connect`](Self::connect), and returns the routing id of the peer at the other end, which it keeps through
     /// reconnects; messages can be sent to it at once. Errors: Fault with the option IMMEDIATE, which knows no peer
     /// before its connection; those of `connect`.

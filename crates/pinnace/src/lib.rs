@@ -51,7 +51,7 @@ pub use builder::Builder;
 pub use context::{Context, ContextBuilder};
 pub use frame::Frame;
 pub use kind::{
-    Addresses, AnySocket, Channel, Client, Dealer, Dgram, Dish, Gather, Joins, Kind, Pair, Peer, Pub,
+    Addresses, AnySocket, Channel, Client, Dealer, Dgram, Dials, Dish, Gather, Joins, Kind, Pair, Peer, Pub,
     Publishes, Pull, Push, Radio, Receives, Rep, Req, Router, Scatter, Sends, Server, Stream, Sub,
     Subscribes, Typed, XPub, XSub, kinds,
 };

@@ -124,25 +124,15 @@ impl Message {
         self
     }
 
-    /// Receives with `recv`, which is given a sink for the frames, in place of what was there.
-    pub(crate) fn receive_into(
-        &mut self,
+    /// Receives one with `recv`, which is given a sink for the frames.
+    pub(crate) fn receive(
         recv: impl FnOnce(&mut dyn FnMut(pinnace_engine::Frame<'_>)) -> Result<pinnace_engine::Received, Error>,
-    ) -> Result<(), Error> {
-        let mut count = 0;
-        let received = recv(&mut |frame| {
-            match self.get_mut(count) {
-                Some(place) => place.receive(frame),
-                None => self.add(Frame::received(frame)),
-            }
-            count += 1;
-        })?;
-        if self.len() > count {
-            self.list().truncate(count);
-        }
-        self.about = received.about;
-        self.label = received.label;
-        Ok(())
+    ) -> Result<Message, Error> {
+        let mut message = Message::new();
+        let received = recv(&mut |frame| message.add(Frame::received(frame)))?;
+        message.about = received.about;
+        message.label = received.label;
+        Ok(message)
     }
 
     /// Hands the frames to `send`. They stay ours.

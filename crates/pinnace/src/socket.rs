@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{LevelFd, POLLIN, POLLOUT, SocketType, Stats};
+use pinnace_engine::{KeyPair, LevelFd, POLLIN, POLLOUT, SocketType, Stats};
 
 use crate::kind::{AnySocket, Publishes, Subscribes, Typed, kinds};
 use crate::options::{self, Value};
@@ -117,6 +117,13 @@ impl<K: Kind> Socket<K> {
     pub fn set_option(&self, name: &str, value: impl Into<Value>) -> Result<(), Error> {
         let spec = options::find(name)?;
         self.raw.set_option(spec.number, &value.into().encode(spec.kind)?)
+    }
+
+    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). The secret
+    /// one is copied to nowhere else.
+    pub fn set_curve_keys(&self, keys: &KeyPair) -> Result<(), Error> {
+        self.raw.set_option(options::find("CURVE_SECRETKEY")?.number, &*keys.secret)?;
+        self.raw.set_option(options::find("CURVE_PUBLICKEY")?.number, &keys.public)
     }
 
     /// An option's value. Errors: Invalid for a name that is none, or an option that can only be set.

@@ -111,10 +111,25 @@ impl<K: Sends> Socket<K> {
             .map_err(|error| Unsent { error, message })
     }
 
-    /// As [`send`](Self::send), and the message stays yours: for one that is sent again and again. Its bytes are
-    /// copied; frames that were received, or cloned from one that was, are shared where they are large.
-    pub fn send_ref(&self, message: &Message) -> Result<(), Error> {
-        message.lend(|frames, label| send(self.engine(), frames, label, Wait::AsSet))
+    /// Sends bytes that stay yours as a message of one frame, with nothing in between: no memory is taken for it. It
+    /// waits as [`send`](Self::send) does, and has the same errors.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Pair};
+    /// # let context = Context::new()?;
+    /// # let (here, there) = (Pair::new(&context)?, Pair::new(&context)?);
+    /// # here.bind("inproc://bytes")?;
+    /// # there.connect("inproc://bytes")?;
+    /// let mut sum = 0;
+    /// for number in 0..10_u32 {
+    ///     here.send_bytes(&number.to_le_bytes())?;
+    ///     there.recv_with(|frame| sum += frame.len())?;
+    /// }
+    /// assert_eq!(sum, 40);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn send_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.engine().send_message(&mut [Outgoing::Bytes(bytes)], Wait::AsSet)
     }
 }
 
@@ -151,27 +166,12 @@ impl<K: Receives> Socket<K> {
         self.recv_waiting(Wait::Until(deadline(timeout)))
     }
 
-    /// As [`recv`](Self::recv), into a message that is there, whose memory is used again. After an error it is what it
-    /// was.
-    ///
-    /// ```
-    /// # use pinnace::{Context, Message, Pair};
-    /// # let context = Context::new()?;
-    /// # let (here, there) = (Pair::new(&context)?, Pair::new(&context)?);
-    /// # here.bind("inproc://again")?;
-    /// # there.connect("inproc://again")?;
-    /// let question = Message::from("the same again and again");
-    /// let mut answer = Message::new();
-    /// for _ in 0..3 {
-    ///     here.send_ref(&question)?;
-    ///     there.recv_into(&mut answer)?;
-    ///     assert_eq!(answer, question);
-    /// }
-    /// # Ok::<(), pinnace::Error>(())
-    /// ```
-    pub fn recv_into(&self, message: &mut Message) -> Result<(), Error> {
-        let raw = self.engine();
-        message.receive_into(|sink| raw.recv_message(Wait::AsSet, sink))
+    /// Receives a message where it lies: `read` is given each of its frames, and nothing is copied nor kept of who sent
+    /// it. The socket is locked meanwhile, so `read` should be short: other threads wait for it, a call on this very
+    /// socket is an error (Reentered), and a panic may leave the high-water mark one short. Errors: as
+    /// [`recv`](Self::recv); then `read` was not called.
+    pub fn recv_with(&self, mut read: impl FnMut(&[u8])) -> Result<(), Error> {
+        self.engine().recv_frames(Wait::AsSet, &mut |frame| read(frame.data()))
     }
 
     /// Receives a message, for a task of any executor. Dropped before its end, it has taken none.
@@ -204,9 +204,8 @@ impl<K: Receives> Socket<K> {
     }
 
     pub(crate) fn recv_waiting(&self, wait: Wait) -> Result<Message, Error> {
-        let (raw, mut message) = (self.engine(), Message::new());
-        message.receive_into(|sink| raw.recv_message(wait, sink))?;
-        Ok(message)
+        let raw = self.engine();
+        Message::receive(|sink| raw.recv_message(wait, sink))
     }
 }
 

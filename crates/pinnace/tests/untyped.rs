@@ -1,4 +1,5 @@
-//! Sockets whose type is known at run time alone, waiting for several things once, and memory that is used again.
+//! Sockets whose type is known at run time alone, waiting for several things once, and frames that are read where they
+//! lie.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -94,27 +95,24 @@ fn sockets_descriptors_and_monitors_are_waited_for_together() {
 }
 
 #[test]
-fn a_message_is_received_in_the_memory_of_another() {
+fn frames_are_read_where_they_lie() {
     let context = Context::new().unwrap();
-    let here = Pair::builder(&context).bind("inproc://memory").unwrap();
-    let there = Pair::builder(&context).connect("inproc://memory").unwrap();
-    let sizes: [&[usize]; 6] = [&[5], &[100, 0, 40_000], &[64], &[], &[31, 1024], &[70]];
-    let mut received = Message::new();
-    for sizes in sizes {
-        let message: Message = sizes.iter().map(|&size| vec![size as u8; size]).collect();
-        if sizes.is_empty() {
-            assert_eq!(here.send_ref(&message), Err(Error::Invalid));
-            there.set_option("RCVTIMEO", 0).unwrap();
-            let before = received.clone();
-            assert_eq!(there.recv_into(&mut received), Err(Error::WouldBlock));
-            assert_eq!(received, before, "it is what it was");
-            there.set_option("RCVTIMEO", LONG).unwrap();
-            continue;
-        }
-        here.send_ref(&message).unwrap();
-        there.recv_into(&mut received).unwrap();
-        assert_eq!(received, message);
+    let here = Pair::builder(&context).bind("inproc://lie").unwrap();
+    let there = Pair::builder(&context).receive_timeout(LONG).connect("inproc://lie").unwrap();
+    for size in [0, 5, 300, 40_000] {
+        here.send_bytes(&vec![7; size]).unwrap();
+        here.send(["several", "frames"]).unwrap();
+        let mut frames = Vec::new();
+        there.recv_with(|frame| frames.push(frame.to_vec())).unwrap();
+        assert_eq!(frames, [vec![7; size]]);
+        frames.clear();
+        there.recv_with(|frame| frames.push(frame.to_vec())).unwrap();
+        assert_eq!(frames, [&b"several"[..], b"frames"]);
     }
+    here.send_bytes(b"once more").unwrap();
+    there.recv_with(|_| assert_eq!(there.try_recv(), Err(Error::Reentered))).unwrap();
+    there.set_option("RCVTIMEO", 0).unwrap();
+    assert_eq!(there.recv_with(|_| panic!("there is nothing")), Err(Error::WouldBlock));
 }
 
 #[test]
