@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use pinnace::{Frame, Message, SocketType};
+use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
 use crate::outcome::{Failure, Outcome};
@@ -98,7 +98,7 @@ fn answer(given: &Recv, socket_type: SocketType, mut message: Message) -> Messag
     let text = given.reply.as_ref().map(|text| text.as_bytes()).unwrap_or_default();
     let mut answer = Message::from(text).to_peer(message.routing_id());
     if socket_type == SocketType::Dgram {
-        answer.push_front(message.pop_front().unwrap_or(Frame::new()));
+        answer.push_front(message.pop_front().unwrap_or_default());
     }
     answer
 }

@@ -17,7 +17,7 @@
 //! - Options: [`Socket::builder`] for those that are common, [`Socket::set_option`] for any by its name.
 //! - Messages: [`Message`] and its [`Frame`]s, sent and received whole or not at all.
 //! - Blocking: [`send`](Socket::send) and [`recv`](Socket::recv), with `try_` in front or `_timeout` behind;
-//!   [`Poller`] and [`poll`] for several sockets.
+//!   [`Poller`] and [`poll()`] for several sockets.
 //! - Async, under any executor: [`send_async`](Socket::send_async), [`recv_async`](Socket::recv_async),
 //!   [`stream`](Socket::stream).
 //! - What goes on: [`stats`](Socket::stats) as values, JSON and for Prometheus, [`monitor`](Socket::monitor), and calls

@@ -188,7 +188,7 @@ impl Monitor {
         self.take(received)
     }
 
-    /// For a [`poll`](crate::poll): ready to be read when there is an event, or there are no more.
+    /// For a [`poll`](crate::poll()): ready to be read when there is an event, or there are no more.
     pub fn poll_item(&self) -> PollItem<'_> {
         self.pair.poll_item(Interest::READABLE)
     }

@@ -13,6 +13,7 @@ use crate::drops::{Drops, Reason};
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::reactor::Command;
+use crate::socket::Socket;
 
 /// How often to look for sockets that were being made when the deadline came.
 const LATE_LOOK: Duration = Duration::from_millis(10);
@@ -106,8 +107,15 @@ impl Context {
     fn hurry(&self) -> Result<(), Error> {
         loop {
             for hub in self.hubs() {
-                let closed = hub.socket().is_some_and(|socket| socket.close().is_ok());
-                self.0.closed_late.fetch_add(u64::from(closed && !hub.internal), Ordering::Relaxed);
+                match hub.socket().map(Socket::close) {
+                    Some(Ok(())) => {
+                        self.0.closed_late.fetch_add(u64::from(!hub.internal), Ordering::Relaxed);
+                    }
+                    // Out of a call on this very socket, which ends after this one.
+                    Some(Err(Error::Reentered)) => return Err(Error::Reentered),
+                    // It is being made, or was closed and lingers.
+                    Some(Err(_)) | None => {}
+                }
             }
             // Behind the commands that close them.
             let wakers = self.0.wakers.lock().clone();
