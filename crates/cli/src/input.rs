@@ -153,7 +153,7 @@ pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Message {
     }
 }
 
-/// A message as `recv --json` prints it.
+/// A message as `recv --json` prints it. A routing id in it was that of another socket's peer, and says nothing here.
 pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let wrong = |why: &str| {
         let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
@@ -167,17 +167,13 @@ pub fn from_json(line: &[u8]) -> Outcome<Message> {
         (None, Some(text)) => {
             BASE64_STANDARD.decode(text).map(Frame::from).map_err(|error| wrong(&error.to_string()))
         }
-        (None, None) => Err(wrong("a frame is a text, or an object with \"base64\"")),
+        (None, None) => Err(wrong("a frame or group is a text, or an object with \"base64\"")),
     };
-    let mut message = frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
-    if let Some(group) = value.get("group") {
-        message = message.to_group(group.as_str().ok_or_else(|| wrong("a \"group\" is a text"))?);
+    let message = frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
+    match value.get("group") {
+        Some(group) => Ok(message.to_group(frame(group)?)),
+        None => Ok(message),
     }
-    if let Some(id) = value.get("routing_id") {
-        let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
-        message = message.to_peer(id.ok_or_else(|| wrong("a \"routing_id\" is a number of 32 bits"))?);
-    }
-    Ok(message)
 }
 
 #[cfg(test)]

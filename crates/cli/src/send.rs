@@ -91,9 +91,7 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         {
             message = message.to_group(group.as_bytes());
         }
-        if message.routing_id() == 0
-            && let Some(&peer) = turns.next()
-        {
+        if let Some(&peer) = turns.next() {
             message = message.to_peer(peer);
         }
         if sent == 0
