@@ -17,11 +17,12 @@ pub extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
     guard(|| {
         let socket = socket(handle)?;
         match socket.close() {
-            // Its context has closed it when the time was over (`pinnace_ctx_term`).
-            Ok(()) | Err(Error::NotSocket) => retire(handle, socket),
+            // Its context has closed it when the time was over (`pinnace_ctx_term`), or another thread just has.
+            Ok(()) | Err(Error::NotSocket) => {}
             Err(error) => return Err(error),
         }
-        Ok(0)
+        // Of several calls one has closed it.
+        if retire(handle, socket) { Ok(0) } else { Err(Error::NotSocket) }
     })
 }
 
