@@ -1,6 +1,7 @@
 //! A handshake fed whole and fed in pieces: both must come to the same end, within the limits.
 //!
-//! The first byte chooses our socket type, and whether it is a greeting's handshake or a WebSocket client's, the second the length of the pieces, the third the limit.
+//! The first byte chooses our socket type, and whether it is a WebSocket client's handshake; the second the
+//! length of the pieces, the third the limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -98,6 +98,21 @@ int pinnace_fd(void *socket, short events);
  * socket that still sends what its linger time allows may lose more. */
 int pinnace_ctx_lost(void *context, uint64_t *lost);
 
+/* What a context has left behind at its end, over all its sockets and all its time. */
+typedef struct pinnace_leftover_t {
+    size_t size;       /* bytes of this struct: set it before the call; later versions have more members */
+    uint64_t messages; /* accepted to be sent, and taken by no kernel and, over inproc, by no socket */
+    uint64_t bytes;    /* theirs, with ZMTP's headers */
+    uint64_t lost[PINNACE_REASONS]; /* all that its sockets have lost, by reason: these messages too */
+    uint64_t open_sockets;          /* that were not closed when the time was over, and are now */
+} pinnace_leftover_t;
+
+/* As zmq_ctx_term, but it is over after `timeout_ms`: sockets that are still open are closed then, whoever uses them,
+ * and what was not sent is given up. The context is gone when it returns 0; `left`, unless it is NULL, says what was
+ * left. EFAULT: no context, or ended already; EINVAL: a `size` too small for itself; EINTR: a signal was handled, call
+ * it again; EDEADLK: called by a free function on one of the context's own threads. */
+int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
+
 /* Socket options of Pinnace's own, int64_t: the bytes that one peer's queue may hold beside ZMQ_SNDHWM and ZMQ_RCVHWM,
  * with ZMTP's headers; another message is accepted while it holds fewer. 0 [default]: no limit. */
 #define PINNACE_SNDBYTES 10001
@@ -116,6 +131,47 @@ typedef struct pinnace_part_t {
 
 /* Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. `flags`: 0 or ZMQ_DONTWAIT. */
 int pinnace_send_parts(void *socket, const pinnace_part_t *parts, size_t count, int flags);
+
+/* CURVE certificates as files, in the form of CZMQ's zcert(3): NAME has the public key, NAME_secret, which its owner
+ * alone can read, has both. A function that fails returns NULL or -1; beside errno it leaves a line that says which
+ * file it was, which line of it, and what is wrong there: pinnace_cert_error.
+ * EFAULT: no certificate, or destroyed already, or a null pointer; EINVAL: what is no key, or cannot be written;
+ * EBADMSG: the file is no certificate; EKEYREJECTED: its secret key is none, or does not belong to the public one;
+ * ENOKEY: there is no secret key; EAGAIN: the system has no random bytes; and what the system says of files. */
+const char *pinnace_cert_error(void); /* of the calling thread; it stays until the next failure */
+
+/* Of keys as 40 characters of Z85: new ones where both are NULL, somebody else's where `secret` is. */
+void *pinnace_cert_new(const char *z85_public_key, const char *z85_secret_key);
+void *pinnace_cert_load(const char *file);        /* both keys of FILE_secret where it is there, else as below */
+void *pinnace_cert_load_public(const char *file); /* the public key of this very file */
+void *pinnace_cert_load_secret(const char *file); /* both keys of this very file */
+int pinnace_cert_destroy(void *cert);             /* the secret key is wiped */
+
+/* What was there is replaced as a whole. */
+int pinnace_cert_save(void *cert, const char *file);        /* FILE and FILE_secret */
+int pinnace_cert_save_public(void *cert, const char *file); /* this very file */
+int pinnace_cert_save_secret(void *cert, const char *file); /* this very file */
+
+/* Writes 40 characters and a NUL to each that is not NULL. */
+int pinnace_cert_keys(void *cert, char *z85_public_key, char *z85_secret_key);
+int pinnace_cert_apply(void *cert, void *socket); /* sets ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY */
+
+/* What is said of the owner by name. *size is the room at `buffer` before the call and what the value needs, with its
+ * NUL, after it. ENOENT: nothing is said so; ENOBUFS: it does not fit. */
+int pinnace_cert_meta(void *cert, const char *name, char *buffer, size_t *size);
+int pinnace_cert_set_meta(void *cert, const char *name, const char *value);
+
+/* A directory of public certificates, with those below it, as it is now: who is known. */
+void *pinnace_certstore_load(const char *directory);
+int pinnace_certstore_destroy(void *store);
+int pinnace_certstore_size(void *store); /* how many are known */
+
+/* A certificate, to be destroyed, of whoever has this public key: 32 bytes, or 40 characters. ENOENT: nobody. */
+void *pinnace_certstore_find(void *store, const void *key, size_t size);
+
+/* Files of the directory that hold no certificate, from index 0 on until ENOENT: "file: what is wrong". ENOBUFS as
+ * above. */
+int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *size);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
 //! What C hands over, checked before it is used.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::slice;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::{ptr, slice};
 
 use pinnace_engine::Error;
 
@@ -67,6 +69,51 @@ pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a 
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's promise, and checked above.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
+}
+
+/// A struct of the caller's whose first member, a size_t, says how many bytes it has: that of an older version is
+/// shorter than ours.
+pub(crate) struct SizedStruct<T> {
+    at: *mut T,
+    size: usize,
+}
+
+impl<T> SizedStruct<T> {
+    /// Errors: Fault for null, Invalid where it has no room for its own size.
+    ///
+    /// # Safety
+    /// `at` must be null, or point to a size and be good for writing so many bytes until `write`. `T` must be
+    /// `repr(C)`, have its size as the first member, and be of plain numbers.
+    pub(crate) unsafe fn at(at: *mut T) -> Result<SizedStruct<T>, Error> {
+        if at.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: not null, and the caller's promise.
+        let size = unsafe { at.cast::<usize>().read() };
+        if size < size_of::<usize>() {
+            return Err(Error::Invalid);
+        }
+        Ok(SizedStruct { at, size: size.min(size_of::<T>()) })
+    }
+
+    /// Writes as much of `from` as there is room for.
+    pub(crate) fn write(self, from: &T) {
+        let (from, to) = (ptr::from_ref(from).cast::<u8>(), self.at.cast::<u8>());
+        // SAFETY: the promise to `at`; plain numbers may be copied in part.
+        unsafe { ptr::copy_nonoverlapping(from, to, self.size) }
+    }
+}
+
+/// A path, in whatever bytes it is.
+///
+/// # Safety
+/// `text` must be null or a C string that stays for as long as the result is used.
+pub(crate) unsafe fn path<'a>(text: *const c_char) -> Result<&'a Path, Error> {
+    if text.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: the caller's promise.
+    Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())))
 }
 
 /// A C string that has to be UTF-8.

@@ -47,9 +47,11 @@ pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_
     })
 }
 
+/// Writes a key as 40 characters of Z85 and a NUL.
+///
 /// # Safety
 /// `to` must be good for writing 41 bytes.
-unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) {
+pub(crate) unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) {
     let mut text = z85::encode_key(key);
     // SAFETY: the caller's promise.
     unsafe {

@@ -59,12 +59,11 @@ pub(crate) fn socket(pointer: *mut c_void) -> Result<Socket, Error> {
     Socket::from_raw(raw).ok_or(Error::NotSocket)
 }
 
-/// The pointer is dead from now on.
-pub(crate) fn retire(pointer: *mut c_void, socket: Socket) {
-    if let Some(cell) = cell(pointer) {
-        debug_assert_eq!(cell.blank.load(Ordering::Relaxed), 0);
-        let _ = cell.raw.compare_exchange(socket.into_raw(), 0, Ordering::Relaxed, Ordering::Relaxed);
-    }
+/// The pointer is dead from now on. False: it was, for this socket.
+pub(crate) fn retire(pointer: *mut c_void, socket: Socket) -> bool {
+    let Some(cell) = cell(pointer) else { return false };
+    debug_assert_eq!(cell.blank.load(Ordering::Relaxed), 0);
+    cell.raw.compare_exchange(socket.into_raw(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 #[cfg(test)]

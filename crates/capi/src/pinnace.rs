@@ -1,16 +1,18 @@
 //! What Pinnace adds to libzmq's interface: pinnace.h.
 
+mod certificate_stores;
+mod certificates;
+mod contexts;
 mod peers;
 mod stats;
 
-use std::ffi::{c_int, c_long, c_short, c_void};
+use std::ffi::{c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
-use pinnace_engine::{Error, Outgoing, Reason};
+use pinnace_engine::{Error, Outgoing};
 use smallvec::SmallVec;
 
-use crate::arguments::{Flags, bytes, int_size};
-use crate::context::own;
+use crate::arguments::{Flags, bytes, bytes_mut, int_size};
 use crate::guard::guard;
 use crate::handle::socket;
 
@@ -19,56 +21,29 @@ fn timeout(ms: c_long) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
+/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
+///
+/// # Safety
+/// `size` must be null or point to the number of bytes at `buffer`.
+unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
+    if size.is_null() {
+        return Err(Error::Fault);
+    }
+    // SAFETY: not null, and the caller's promise.
+    let room = unsafe { bytes_mut(buffer.cast(), size.read()) }?;
+    // SAFETY: as above.
+    unsafe { size.write(text.len() + 1) };
+    let room = room.get_mut(..=text.len()).ok_or(Error::System(libc::ENOBUFS))?;
+    room[..text.len()].copy_from_slice(text.as_bytes());
+    room[text.len()] = 0;
+    Ok(0)
+}
+
 /// A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT);
 /// it is closed with the socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_fd(handle: *mut c_void, events: c_short) -> c_int {
     guard(|| socket(handle)?.level_descriptor(events))
-}
-
-/// Limits the bytes that all queues of a context hold together; 0 is no limit.
-#[unsafe(no_mangle)]
-pub extern "C" fn pinnace_ctx_set_max_bytes(context: *mut c_void, max_bytes: u64) -> c_int {
-    guard(|| {
-        own(context)?.set_max_bytes(max_bytes);
-        Ok(0)
-    })
-}
-
-/// How many bytes count for that limit now.
-///
-/// # Safety
-/// `held` must be null or point to a number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut u64) -> c_int {
-    guard(|| {
-        let context = own(context)?;
-        if held.is_null() {
-            return Err(Error::Fault);
-        }
-        // SAFETY: not null, and the caller's promise.
-        unsafe { held.write(context.held_bytes()) };
-        Ok(0)
-    })
-}
-
-/// The messages that closed sockets of a context have lost, by reason; `lost` has room for PINNACE_REASONS numbers.
-///
-/// # Safety
-/// `lost` must be null or point to so many numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
-    guard(|| {
-        let drops = own(context)?.drops_of_closed();
-        if lost.is_null() {
-            return Err(Error::Fault);
-        }
-        for (index, reason) in Reason::ALL.into_iter().enumerate() {
-            // SAFETY: not null, and the caller's promise.
-            unsafe { lost.add(index).write(drops.of(reason)) };
-        }
-        Ok(0)
-    })
 }
 
 /// A frame of a message: as iovec(3type).

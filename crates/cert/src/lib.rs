@@ -170,6 +170,19 @@ impl Certificate {
         self.save_public(path)
     }
 
+    /// As `save`, where neither file is there: else nothing is changed, and the error is Io with AlreadyExists. Errors:
+    /// NoSecretKey.
+    pub fn save_new(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        if self.keys.is_none() {
+            return Err(Error::NoSecretKey);
+        }
+        let secret = secret_path(path.as_ref());
+        write_new(&secret, &self.text(true), 0o600)?;
+        write_new(path.as_ref(), &self.text(false), 0o644).inspect_err(|_| {
+            let _ = fs::remove_file(&secret);
+        })
+    }
+
     /// Writes the public certificate to one file.
     pub fn save_public(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         write(path.as_ref(), &self.text(false), 0o644)
@@ -244,6 +257,15 @@ pub fn secret_path(path: &Path) -> PathBuf {
 /// Whether the name is that of a secret certificate.
 pub fn is_secret_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(SECRET.as_bytes()))
+}
+
+/// Writes a file that is not there; what was begun is taken back where it cannot be written to its end.
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        error.into()
+    })
 }
 
 /// Writes a file as a whole: who reads it finds what was there or all of what is to be.

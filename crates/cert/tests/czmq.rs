@@ -139,3 +139,19 @@ fn files_that_are_wrong_are_refused_with_the_reason() {
         assert!(matches!(certificate.set_metadata(name, value), Err(Error::Metadata)));
     }
 }
+
+#[test]
+fn new_files_replace_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new");
+    let there =
+        |error: Error| matches!(error, Error::Io(error) if error.kind() == std::io::ErrorKind::AlreadyExists);
+    let (first, second) = (Certificate::generate().unwrap(), Certificate::generate().unwrap());
+    first.save_new(&path).unwrap();
+    assert!(there(second.save_new(&path).unwrap_err()));
+    std::fs::remove_file(secret_path(&path)).unwrap();
+    assert!(there(second.save_new(&path).unwrap_err()), "the public one is");
+    assert!(!secret_path(&path).exists(), "no half of a pair is left");
+    assert_eq!(Certificate::load(&path).unwrap().public_key(), first.public_key());
+    assert!(matches!(Certificate::public([7; 32]).save_new(&path), Err(Error::NoSecretKey)));
+}

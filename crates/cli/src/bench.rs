@@ -6,11 +6,11 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Context, Outgoing, SocketType};
+use pinnace::{Error, SocketType};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-use crate::face::Socket;
+use crate::face::{Context, Socket};
 use crate::outcome::{Failure, Outcome};
 use crate::settings;
 use crate::table::{Bench, Measure};
@@ -23,7 +23,7 @@ pub fn run(given: &Bench) -> Outcome {
         (.., Some(endpoint)) => both(given, &context, endpoint),
         (None, None, None) => Err(Failure::usage("--bind, --connect or --self")),
     };
-    context.terminate().map_err(|error| Failure::Failed(error.to_string()))?;
+    context.inner().terminate().map_err(|error| Failure::Failed(error.to_string()))?;
     print(given, outcome?)
 }
 
@@ -49,7 +49,7 @@ fn prepared(given: &Bench, context: &Context, socket_type: SocketType) -> Outcom
     let socket = settings::socket(context, socket_type, &given.socket)?;
     let limit = given.timeout.as_millis().to_string();
     for name in ["rcvtimeo", "sndtimeo", "linger"] {
-        settings::set(socket, name, limit.as_bytes())?;
+        settings::set(&socket, name, limit.as_bytes())?;
     }
     Ok(socket)
 }
@@ -64,11 +64,11 @@ fn answering(given: &Bench, context: &Context, endpoint: &str, told: &dyn Fn(Str
         }
         told(actual);
         match given.measure {
-            Measure::Thr => receive_all(given, socket),
-            Measure::Lat => echo_all(given, socket),
+            Measure::Thr => receive_all(given, &socket),
+            Measure::Lat => echo_all(given, &socket),
         }
     });
-    settings::tell_stats(socket, &given.socket);
+    settings::tell_stats(&given.socket, &[("bench", &socket)]);
     socket.close(true);
     outcome
 }
@@ -77,40 +77,43 @@ fn answering(given: &Bench, context: &Context, endpoint: &str, told: &dyn Fn(Str
 fn asking(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     let socket_type = if given.measure == Measure::Thr { SocketType::Push } else { SocketType::Req };
     let socket = prepared(given, context, socket_type)?;
-    let outcome = socket.connect(endpoint).and_then(|()| match given.measure {
+    let outcome = socket.connect(endpoint).and_then(|_| match given.measure {
         Measure::Thr => {
             let body = vec![0; given.size];
-            (0..given.count).try_for_each(|_| send(socket, &body)).map(|()| None)
+            (0..given.count).try_for_each(|_| send(&socket, &body)).map(|()| None)
         }
-        Measure::Lat => time_all(given, socket),
+        Measure::Lat => time_all(given, &socket),
     });
     socket.close(outcome.is_ok());
     outcome
 }
 
-fn send(socket: Socket, body: &[u8]) -> Outcome {
-    socket.0.send(Outgoing::Bytes(body), false, true).map_err(|error| failure(socket, error))
+fn send(socket: &Socket, body: &[u8]) -> Outcome {
+    socket.0.send_bytes(body).map_err(|error| failure(socket, error))
 }
 
 /// Receives one message of the size agreed on.
-fn recv(given: &Bench, socket: Socket) -> Outcome {
-    let mut len = 0;
-    let more =
-        socket.0.recv(true, &mut |frame| len = frame.data().len()).map_err(|error| failure(socket, error))?;
-    if more || len != given.size {
+fn recv(given: &Bench, socket: &Socket) -> Outcome {
+    let (mut frames, mut len) = (0, 0);
+    let received = socket.0.recv_with(|frame| {
+        frames += 1;
+        len += frame.len();
+    });
+    received.map_err(|error| failure(socket, error))?;
+    if frames != 1 || len != given.size {
         return Err(Failure::Failed(format!("a message of {len} bytes came, not of {}", given.size)));
     }
     Ok(())
 }
 
-fn failure(socket: Socket, error: pinnace_engine::Error) -> Failure {
+fn failure(socket: &Socket, error: Error) -> Failure {
     match error {
-        pinnace_engine::Error::WouldBlock => socket.timed_out("nothing moved"),
+        Error::WouldBlock => socket.timed_out("nothing moved"),
         error => Failure::Failed(error.to_string()),
     }
 }
 
-fn receive_all(given: &Bench, socket: Socket) -> Outcome<Found> {
+fn receive_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
     recv(given, socket)?;
     let (started, used) = (Instant::now(), processor_time());
     for _ in 1..given.count {
@@ -128,7 +131,7 @@ fn receive_all(given: &Bench, socket: Socket) -> Outcome<Found> {
     ]))
 }
 
-fn echo_all(given: &Bench, socket: Socket) -> Outcome<Found> {
+fn echo_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
     let body = vec![0; given.size];
     for _ in 0..given.count {
         recv(given, socket)?;
@@ -137,7 +140,7 @@ fn echo_all(given: &Bench, socket: Socket) -> Outcome<Found> {
     Ok(None)
 }
 
-fn time_all(given: &Bench, socket: Socket) -> Outcome<Found> {
+fn time_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
     let body = vec![0; given.size];
     let used = processor_time();
     let mut trips = Vec::new();

@@ -13,9 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use pinnace_engine::{Context, POLLIN, SocketType};
+use pinnace::{Interest, PollItem, SocketType};
 
-use crate::face::{self, Socket, fd_item};
+use crate::face::{self, Context, Socket, readable};
 use crate::outcome::{Failure, Outcome, say};
 use crate::settings;
 use crate::signals::Signals;
@@ -67,11 +67,11 @@ pub fn run(given: &Forward) -> Outcome {
     }
     say(format!("listening on {}", listener.local_addr().map_err(failed)?));
     let outcome = shared.accept_all(&listener, &told);
-    if let Some(socket) = shared.bound {
-        settings::tell_stats(socket, &given.socket);
+    if let Some(socket) = shared.bound.take() {
+        settings::tell_stats(&given.socket, &[("forward", &socket)]);
         socket.close(true);
     }
-    while shared.context.terminate() == Err(pinnace_engine::Error::Interrupted) {}
+    while shared.context.inner().terminate() == Err(pinnace::Error::Interrupted) {}
     let (lines_in, lines_out) = (shared.lines_in.into_inner(), shared.lines_out.into_inner());
     say(format!("{lines_in} lines forwarded, {lines_out} brought back"));
     match outcome {
@@ -84,13 +84,13 @@ impl Shared<'_> {
     /// A socket, bound or connected.
     fn socket(&self) -> Outcome<Socket> {
         let socket = settings::socket(&self.context, self.socket_type, &self.given.socket)?;
-        settings::set(socket, "linger", self.given.linger.as_millis().to_string().as_bytes())?;
+        settings::set(&socket, "linger", self.given.linger.as_millis().to_string().as_bytes())?;
         if self.socket_type == SocketType::Sub {
-            settings::subscribe(socket, self.socket_type, &self.given.subscribe)?;
+            settings::subscribe(&socket, &self.given.subscribe)?;
         }
         let told = self.given.socket.verbose || self.given.bind;
         for endpoint in &self.given.endpoints {
-            settings::attach(socket, endpoint, self.given.bind, told).inspect_err(|_| socket.close(false))?;
+            settings::attach(&socket, endpoint, self.given.bind, told)?;
         }
         Ok(socket)
     }
@@ -100,8 +100,8 @@ impl Shared<'_> {
         thread::scope(|scope| {
             loop {
                 let is_full = self.live.load(Ordering::Acquire) >= self.given.connections;
-                let listening = if is_full { 0 } else { POLLIN };
-                let items = vec![fd_item(listener.as_fd(), listening), fd_item(told.as_fd(), POLLIN)];
+                let listening = Interest { readable: !is_full, writable: false };
+                let items = vec![PollItem::fd(listener.as_fd(), listening), readable(told.as_fd())];
                 face::wait(items, &self.signals, None)?;
                 let mut rest = [0; 256];
                 while matches!((&*told).read(&mut rest), Ok(len) if len > 0) {}
@@ -131,7 +131,7 @@ impl Shared<'_> {
     /// One connection from its beginning to its end.
     fn serve(&self, stream: TcpStream) {
         let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
-        match self.converse(stream) {
+        match self.converse(stream, &peer) {
             Ok(()) | Err(Failure::Signal(_) | Failure::Unread) => {}
             Err(Failure::Failed(why) | Failure::Usage(why) | Failure::TimedOut(why)) => {
                 say(format!("{peer}: {why}"))
@@ -141,18 +141,23 @@ impl Shared<'_> {
         let _ = (&self.ended).write(&[0]);
     }
 
-    fn converse(&self, stream: TcpStream) -> Outcome {
-        let socket = self.bound.map_or_else(|| self.socket(), Ok)?;
+    fn converse(&self, stream: TcpStream, peer: &str) -> Outcome {
+        if let Some(socket) = &self.bound {
+            return self.pass_on(stream, socket);
+        }
+        let socket = self.socket()?;
+        let outcome = self.pass_on(stream, &socket);
+        let drained = socket.drain(&self.signals, Some(self.given.linger));
+        settings::tell_stats(&self.given.socket, &[(peer, &socket)]);
+        socket.close(true);
+        outcome.and(drained)
+    }
+
+    fn pass_on(&self, stream: TcpStream, socket: &Socket) -> Outcome {
         let mut connection = Connection::new(stream, socket, self)?;
         let outcome = connection.run();
         self.lines_in.fetch_add(connection.asked, Ordering::Relaxed);
         self.lines_out.fetch_add(connection.answered, Ordering::Relaxed);
-        if self.bound.is_some() {
-            return outcome;
-        }
-        let drained = socket.drain(&self.signals, Some(self.given.linger));
-        settings::tell_stats(socket, &self.given.socket);
-        socket.close(true);
-        outcome.and(drained)
+        outcome
     }
 }

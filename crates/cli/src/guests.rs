@@ -8,11 +8,11 @@ use std::io::Read;
 use std::path::Path;
 use std::thread;
 
+use pinnace::certificate::{Certificate, Store};
+use pinnace::{Error, Frame, Message, Rep, z85};
 use pinnace_crypto::{SecretBytes, equal};
-use pinnace_engine::{Context, Error, Outgoing, SocketType, z85};
 
-use crate::certificate::Certificate;
-use crate::face::{Message, Socket};
+use crate::face::Context;
 use crate::outcome::{Failure, Outcome};
 use crate::table::SocketArgs;
 
@@ -38,20 +38,15 @@ impl Guests {
         }
         let mut keys = Vec::new();
         for place in &given.allow {
+            let failed = |error| Failure::of(place.display(), error);
             if !place.is_dir() {
-                keys.push(Certificate::load(place)?.public);
+                keys.push(*Certificate::load_public(place).map_err(failed)?.public_key());
                 continue;
             }
-            let failed = |error| Failure::of(place.display(), error);
-            for entry in std::fs::read_dir(place).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                // What else lies in the folder lets nobody in.
-                if path.is_file()
-                    && let Ok(certificate) = Certificate::load(&path)
-                {
-                    keys.push(certificate.public);
-                }
-            }
+            // What else lies in the folder lets nobody in.
+            keys.extend(
+                Store::load(place).map_err(failed)?.iter().map(|certificate| *certificate.public_key()),
+            );
         }
         Ok(Some(Guests::Keys(keys)))
     }
@@ -81,31 +76,30 @@ impl Guests {
 
     /// Answers every question of this context from now on.
     pub fn watch(self, context: &Context) -> Outcome {
-        let socket = Socket::new(context, SocketType::Rep)?;
-        socket.bind(HANDLER)?;
-        let answering = thread::Builder::new().spawn(move || self.answer_all(socket));
+        let handler =
+            Rep::builder(context.inner()).bind(HANDLER).map_err(|error| Failure::of(HANDLER, error))?;
+        let answering = thread::Builder::new().spawn(move || self.answer_all(&handler));
         answering.map(drop).map_err(|error| Failure::of("a thread", error))
     }
 
-    fn answer_all(&self, socket: Socket) {
+    /// Until the context ends, or the socket is of no use any more; who asks is refused then.
+    fn answer_all(&self, handler: &Rep) {
         loop {
-            let answered = question(socket).and_then(|asked| answer(socket, &self.decide(&asked)));
-            match answered {
+            let asked = handler.recv();
+            match asked.and_then(|asked| handler.send(self.decide(&asked)).map_err(Error::from)) {
                 Ok(()) | Err(Error::Interrupted | Error::State) => {}
                 Err(_) => break,
             }
         }
-        // The context ends, or the socket is of no use any more; who asks is refused then.
-        socket.close(false);
     }
 
     /// Frames: version, request, domain, address, routing id, mechanism, credentials.
     fn decide(&self, asked: &Message) -> Message {
-        let frame = |at: usize| asked.get(at).map(Vec::as_slice).unwrap_or_default();
+        let frame = |at: usize| asked.get(at).map(|frame| &frame[..]).unwrap_or_default();
         let user = match (self, frame(5)) {
             (Guests::Keys(keys), b"CURVE") => {
                 let known = keys.iter().find(|key| equal(&key[..], frame(6)));
-                known.map(|key| z85::encode_key(key).to_vec())
+                known.map(|key| z85::encode_key(key).into_bytes())
             }
             (Guests::Names(names), b"PLAIN") => {
                 let known =
@@ -115,18 +109,9 @@ impl Guests {
             _ => None,
         };
         let (status, text) = if user.is_some() { ("200", "OK") } else { ("400", "not on the list") };
-        let (status, text) = (status.as_bytes().to_vec(), text.as_bytes().to_vec());
-        vec![VERSION.to_vec(), frame(1).to_vec(), status, text, user.unwrap_or_default(), Vec::new()]
+        let user = user.unwrap_or_default();
+        Message::from_iter(
+            [VERSION, frame(1), status.as_bytes(), text.as_bytes(), &user, b""].map(Frame::from),
+        )
     }
-}
-
-fn question(socket: Socket) -> Result<Message, Error> {
-    let mut frames = Message::new();
-    while socket.0.recv(true, &mut |frame| frames.push(frame.data().to_vec()))? {}
-    Ok(frames)
-}
-
-fn answer(socket: Socket, frames: &Message) -> Result<(), Error> {
-    let mut frames: Vec<Outgoing<'_>> = frames.iter().map(|frame| Outgoing::Bytes(frame)).collect();
-    socket.0.send_message(&mut frames, true)
 }

@@ -11,10 +11,10 @@ use std::os::fd::AsFd;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use pinnace_engine::POLLIN;
+use pinnace::{Frame, Message};
 use serde_json::Value;
 
-use crate::face::{Message, fd_item, wait};
+use crate::face::{readable, wait};
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::table::Separator;
@@ -116,7 +116,7 @@ impl Input {
                 Cut::Whole if self.cutter.len() > self.cutter.max => return Err(long(TooLong)),
                 Cut::Whole => {}
             }
-            wait(vec![fd_item(file.as_fd(), POLLIN)], signals, None)?;
+            wait(vec![readable(file.as_fd())], signals, None)?;
             match file.read(&mut self.chunk) {
                 Ok(0) => {
                     self.open = None;
@@ -148,12 +148,12 @@ fn open(name: &OsString) -> Outcome<(String, File)> {
 /// A message of one frame, or of several where they are separated.
 pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Message {
     match separator {
-        None => vec![bytes],
-        Some(separator) => bytes.split(|&byte| byte == separator.byte()).map(<[u8]>::to_vec).collect(),
+        None => Message::from(bytes),
+        Some(separator) => bytes.split(|&byte| byte == separator.byte()).collect(),
     }
 }
 
-/// A message as `recv --json` prints it.
+/// A message as `recv --json` prints it. A routing id in it was that of another socket's peer, and says nothing here.
 pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let wrong = |why: &str| {
         let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
@@ -163,11 +163,17 @@ pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let frames = value.get("frames").and_then(Value::as_array).filter(|frames| !frames.is_empty());
     let frames = frames.ok_or_else(|| wrong("an object with \"frames\" is wanted"))?;
     let frame = |frame: &Value| match (frame.as_str(), frame.get("base64").and_then(Value::as_str)) {
-        (Some(text), _) => Ok(text.as_bytes().to_vec()),
-        (None, Some(text)) => BASE64_STANDARD.decode(text).map_err(|error| wrong(&error.to_string())),
-        (None, None) => Err(wrong("a frame is a text, or an object with \"base64\"")),
+        (Some(text), _) => Ok(Frame::from(text)),
+        (None, Some(text)) => {
+            BASE64_STANDARD.decode(text).map(Frame::from).map_err(|error| wrong(&error.to_string()))
+        }
+        (None, None) => Err(wrong("a frame or group is a text, or an object with \"base64\"")),
     };
-    frames.iter().map(frame).collect()
+    let message = frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
+    match value.get("group") {
+        Some(group) => Ok(message.to_group(frame(group)?)),
+        None => Ok(message),
+    }
 }
 
 #[cfg(test)]

@@ -2,38 +2,34 @@
 
 use std::io::{self, Write};
 
-use pinnace_engine::{KeyPair, z85};
+use pinnace::certificate::{Certificate, secret_path};
+use pinnace::z85;
 
-use crate::certificate::{save, secret_file};
 use crate::outcome::{Failure, Outcome};
 use crate::table::Keygen;
 
 pub fn run(given: &Keygen) -> Outcome {
-    let meta = given.meta.iter().map(|text| pair(text)).collect::<Outcome<Vec<_>>>()?;
-    let keys = KeyPair::generate().map_err(|error| Failure::of("keys", error))?;
+    let mut certificate = Certificate::generate().map_err(|error| Failure::of("keys", error))?;
+    for text in &given.meta {
+        let pair = text
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--meta {text}: NAME=VALUE is wanted")));
+        let (name, value) = pair?;
+        let set = certificate.set_metadata(name, value);
+        set.map_err(|error| Failure::usage(format!("--meta {text}: {error}")))?;
+    }
     let mut out = io::stdout().lock();
-    let written = match &given.file {
-        Some(file) => {
-            save(&keys, file, &meta, given.force)?;
-            writeln!(out, "{}\n{}", file.display(), secret_file(file).display())
+    let written = match (&given.file, certificate.keys()) {
+        (Some(file), _) => {
+            let saved = if given.force { certificate.save(file) } else { certificate.save_new(file) };
+            saved.map_err(|error| Failure::of(file.display(), error))?;
+            writeln!(out, "{}\n{}", file.display(), secret_path(file).display())
         }
-        None => {
+        (None, Some(keys)) => {
             let (public, secret) = (z85::encode_key(&keys.public), z85::encode_key(&keys.secret));
-            let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-            writeln!(out, "public {}\nsecret {}", text(&public), text(&secret))
+            writeln!(out, "public {public}\nsecret {secret}")
         }
+        (None, None) => Ok(()),
     };
     written.map_err(|error| Failure::of_output(&error))
-}
-
-/// NAME=VALUE, of characters that a certificate can hold.
-fn pair(text: &str) -> Outcome<(String, String)> {
-    let wrong =
-        || Failure::usage(format!("--meta {text}: NAME=VALUE is wanted, without quotes and controls"));
-    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.@/".contains(c);
-    if name.is_empty() || !name.chars().all(is_name) || value.chars().any(|c| c.is_control() || c == '"') {
-        return Err(wrong());
-    }
-    Ok((name.to_owned(), value.to_owned()))
 }

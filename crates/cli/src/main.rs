@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `table` | every command and flag, once: the parser, the help, the man pages, the completions, `docs/cli.md` |
 //! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | a command each |
-//! | `face` | the engine as the commands see it: whole messages, and waits that a signal ends |
+//! | `face` | the crate `pinnace` as the commands see it: waits that a signal ends, failures in words |
 //! | `settings` | flags that every socket takes, put into options |
-//! | `certificate`, `guests` | CURVE keys as files; who is let in |
+//! | `guests` | who is let in |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
 //!
@@ -18,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod certificate;
 mod face;
 mod forward;
 mod guests;

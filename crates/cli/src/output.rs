@@ -5,10 +5,9 @@ use std::io::{self, BufWriter, Write};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use pinnace_engine::{POLLERR, PollItem};
+use pinnace::{Frame, Interest, Message, PollItem};
 use serde_json::{Value, json};
 
-use crate::face::fd_item;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{OutputArgs, ReplyArgs};
 
@@ -46,15 +45,15 @@ impl Output {
         Output::new(&OutputArgs { json, raw, hex, frames: None })
     }
 
-    pub fn write(&mut self, message: &[Vec<u8>]) -> Outcome {
+    pub fn write(&mut self, message: &Message) -> Outcome {
         self.try_write(message).map_err(|error| Failure::of_output(&error))
     }
 
-    fn try_write(&mut self, message: &[Vec<u8>]) -> io::Result<()> {
+    fn try_write(&mut self, message: &Message) -> io::Result<()> {
         match self.format {
             Format::Raw => message.iter().try_for_each(|frame| self.out.write_all(frame)),
             Format::Json => writeln!(self.out, "{}", to_json(message)),
-            Format::Lines => self.line(message.iter().map(Vec::as_slice)),
+            Format::Lines => self.line(message.iter().map(|frame| &frame[..])),
             Format::Hex => {
                 let frames: Vec<String> = message.iter().map(|frame| hex(frame)).collect();
                 self.line(frames.iter().map(String::as_bytes))
@@ -63,12 +62,7 @@ impl Output {
     }
 
     fn line<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
-        for (index, frame) in frames.enumerate() {
-            if index > 0 {
-                self.out.write_all(&[self.separator])?;
-            }
-            self.out.write_all(frame)?;
-        }
+        write_joined(&mut self.out, frames, self.separator)?;
         self.out.write_all(b"\n")
     }
 
@@ -77,14 +71,32 @@ impl Output {
     }
 }
 
-/// For a wait: ready for POLLERR when nobody reads our output any more.
-pub fn end_item() -> PollItem<'static> {
-    fd_item(rustix::stdio::stdout(), 0)
+/// Frames, with `separator` between them.
+fn write_joined<'a>(
+    out: &mut impl Write,
+    frames: impl Iterator<Item = &'a [u8]>,
+    separator: u8,
+) -> io::Result<()> {
+    for (index, frame) in frames.enumerate() {
+        if index > 0 {
+            out.write_all(&[separator])?;
+        }
+        out.write_all(frame)?;
+    }
+    Ok(())
 }
 
-/// What `end_item` found: nobody reads.
-pub fn is_end(ready: i16) -> bool {
-    ready & POLLERR != 0
+/// The frames of a message as one text.
+pub fn joined(message: &Message, separator: u8) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Memory takes all that is written to it.
+    let _ = write_joined(&mut text, message.iter().map(|frame| &frame[..]), separator);
+    text
+}
+
+/// For a wait: it is over when nobody reads our output any more.
+pub fn end_item() -> PollItem<'static> {
+    PollItem::fd(rustix::stdio::stdout(), Interest::default())
 }
 
 pub fn hex(bytes: &[u8]) -> String {
@@ -94,10 +106,19 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn to_json(message: &[Vec<u8>]) -> Value {
-    let frame = |frame: &Vec<u8>| match std::str::from_utf8(frame) {
+/// The frames, a routing id (SERVER, PEER) and a group (DISH) where there are some.
+fn to_json(message: &Message) -> Value {
+    let bytes = |bytes: &[u8]| match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
-        Err(_) => json!({ "base64": BASE64_STANDARD.encode(frame) }),
+        Err(_) => json!({ "base64": BASE64_STANDARD.encode(bytes) }),
     };
-    json!({ "frames": message.iter().map(frame).collect::<Vec<_>>() })
+    let mut object =
+        json!({ "frames": message.iter().map(|frame: &Frame| bytes(frame)).collect::<Vec<_>>() });
+    if message.routing_id() != 0 {
+        object["routing_id"] = json!(message.routing_id());
+    }
+    if !message.group().is_empty() {
+        object["group"] = bytes(message.group());
+    }
+    object
 }

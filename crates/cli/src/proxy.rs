@@ -3,15 +3,19 @@
 //!
 //! A direction whose receiver has no room keeps one message, and takes nothing more; the other direction goes on.
 
-use pinnace_engine::{Context, POLLIN, POLLOUT, PollItem, SocketType};
+use std::time::Duration;
+
+use pinnace::{Error, Interest, Message, PollItem, SocketType};
 use serde_json::json;
 
-use crate::face::{self, Message, Socket};
+use crate::face::{self, Context, Socket};
 use crate::outcome::{Failure, Outcome, say};
 use crate::settings::{self, attach, eprintln_quietly};
 use crate::signals::Signals;
 use crate::table::Proxy;
 
+/// What was passed on may take so long to leave.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Messages that one direction passes on before the other has its turn.
 const BURST: usize = 1000;
 
@@ -26,21 +30,21 @@ pub fn run(given: &Proxy) -> Outcome {
     let front = settings::socket(&context, front_type, &given.socket)?;
     let back = settings::socket(&context, back_type, &given.socket)?;
     let capture = given.capture.as_ref().map(|_| Socket::new(&context, SocketType::Pub)).transpose()?;
-    attach(front, &given.front, true, true)?;
-    attach(back, &given.back, true, true)?;
-    if let (Some(capture), Some(endpoint)) = (capture, &given.capture) {
+    attach(&front, &given.front, true, true)?;
+    attach(&back, &given.back, true, true)?;
+    if let (Some(capture), Some(endpoint)) = (&capture, &given.capture) {
         attach(capture, endpoint, true, true)?;
     }
+    let told = capture.as_ref();
     let mut proxy = Running {
-        there: Direction::new(front, back, capture, sends(back_type) && receives(front_type)),
-        back: Direction::new(back, front, capture, sends(front_type) && receives(back_type)),
+        there: Direction::new(&front, &back, told, sends(back_type) && receives(front_type)),
+        back: Direction::new(&back, &front, told, sends(front_type) && receives(back_type)),
         json: given.json,
     };
     let outcome = proxy.pass_on(&signals);
     proxy.report();
-    settings::tell_stats(front, &given.socket);
-    settings::tell_stats(back, &given.socket);
-    end(&context, &[Some(front), Some(back), capture]);
+    settings::tell_stats(&given.socket, &[("front", &front), ("back", &back)]);
+    end(&context, [Some(front), Some(back), capture]);
     match outcome {
         Err(Failure::Signal(_)) => Ok(()),
         outcome => outcome,
@@ -48,12 +52,9 @@ pub fn run(given: &Proxy) -> Outcome {
 }
 
 /// Closes all and gives what was passed on a moment to leave, as a second signal allows.
-fn end(context: &Context, sockets: &[Option<Socket>]) {
-    for socket in sockets.iter().flatten() {
-        let _ = settings::set(*socket, "linger", b"1000");
-        socket.close(true);
-    }
-    while context.terminate() == Err(pinnace_engine::Error::Interrupted) {}
+fn end(context: &Context, sockets: [Option<Socket>; 3]) {
+    drop(sockets);
+    while context.inner().terminate_within(MOMENT) == Err(Error::Interrupted) {}
 }
 
 /// The type that usually stands on the other side.
@@ -83,10 +84,10 @@ struct Count {
     bytes: u64,
 }
 
-struct Direction {
-    from: Socket,
-    to: Socket,
-    capture: Option<Socket>,
+struct Direction<'a> {
+    from: &'a Socket,
+    to: &'a Socket,
+    capture: Option<&'a Socket>,
     /// Taken, and not given yet.
     held: Option<Message>,
     passed: Count,
@@ -94,16 +95,16 @@ struct Direction {
     exists: bool,
 }
 
-impl Direction {
-    fn new(from: Socket, to: Socket, capture: Option<Socket>, exists: bool) -> Direction {
+impl<'a> Direction<'a> {
+    fn new(from: &'a Socket, to: &'a Socket, capture: Option<&'a Socket>, exists: bool) -> Direction<'a> {
         Direction { from, to, capture, held: None, passed: Count::default(), exists }
     }
 
-    fn needs(&self) -> PollItem<'static> {
+    fn needs(&self) -> PollItem<'a> {
         match self.held {
-            _ if !self.exists => self.from.item(0),
-            None => self.from.item(POLLIN),
-            Some(_) => self.to.item(POLLOUT),
+            _ if !self.exists => self.from.0.poll_item(Interest::default()),
+            None => self.from.readable(),
+            Some(_) => self.to.0.poll_item(Interest::WRITABLE),
         }
     }
 
@@ -117,27 +118,29 @@ impl Direction {
                     None => break,
                 },
             };
-            if !self.to.try_send(&message)? {
-                self.held = Some(message);
+            let bytes = message.iter().map(|frame| frame.len() as u64).sum::<u64>();
+            let copy = self.capture.map(|_| message.clone());
+            self.held = self.to.try_send(message)?;
+            if self.held.is_some() {
                 break;
             }
             self.passed.messages += 1;
-            self.passed.bytes += message.iter().map(|frame| frame.len() as u64).sum::<u64>();
-            if let Some(capture) = self.capture {
-                capture.try_send(&message)?;
+            self.passed.bytes += bytes;
+            if let (Some(capture), Some(copy)) = (self.capture, copy) {
+                capture.try_send(copy)?;
             }
         }
         Ok(())
     }
 }
 
-struct Running {
-    there: Direction,
-    back: Direction,
+struct Running<'a> {
+    there: Direction<'a>,
+    back: Direction<'a>,
     json: bool,
 }
 
-impl Running {
+impl Running<'_> {
     fn pass_on(&mut self, signals: &Signals) -> Outcome {
         loop {
             face::wait(vec![self.there.needs(), self.back.needs()], signals, None)?;

@@ -2,9 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use pinnace_engine::{POLLIN, SocketType};
+use pinnace::{Message, SocketType};
 
-use crate::face::{self, Message, Socket};
+use crate::face::{self, Socket};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{self, Output};
 use crate::settings;
@@ -14,30 +14,48 @@ use crate::table::Recv;
 pub fn run(given: &Recv) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     let subscribes = matches!(socket_type, SocketType::Sub | SocketType::XSub);
-    if !given.subscribe.is_empty() && !subscribes {
-        return Err(Failure::usage("--subscribe is for sub and xsub"));
-    }
-    if (given.reply.is_some() || given.echo) && socket_type != SocketType::Rep {
-        return Err(Failure::usage("--reply and --echo are for rep"));
-    }
+    check(given, socket_type, subscribes)?;
     let signals = Signals::new(false)?;
     let context = settings::context(&given.socket)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
+    for group in &given.group {
+        let joined = socket.0.join(group.as_bytes());
+        joined.map_err(|error| Failure::usage(format!("--group {}: {error}", group.display())))?;
+    }
     if subscribes {
-        settings::subscribe(socket, socket_type, &given.subscribe)?;
+        settings::subscribe(&socket, &given.subscribe)?;
     }
     for endpoint in &given.endpoints {
-        settings::attach(socket, endpoint, given.bind, given.socket.verbose)?;
+        settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?;
     }
-    let outcome = receive_all(given, socket, socket_type, &signals);
-    settings::tell_stats(socket, &given.socket);
+    let outcome = receive_all(given, &socket, &signals);
+    settings::tell_stats(&given.socket, &[("recv", &socket)]);
     socket.close(outcome.is_ok());
-    face::end(&context, &signals)?;
+    context.end(&signals)?;
     outcome
 }
 
-fn receive_all(given: &Recv, socket: Socket, socket_type: SocketType, signals: &Signals) -> Outcome {
+/// Flags that do not go with the socket type.
+fn check(given: &Recv, socket_type: SocketType, subscribes: bool) -> Outcome {
+    if !given.subscribe.is_empty() && !subscribes {
+        return Err(Failure::usage("--subscribe is for sub and xsub"));
+    }
+    if given.group.is_empty() == (socket_type == SocketType::Dish) {
+        return Err(Failure::usage("--group is for dish, which wants one at least"));
+    }
+    let answers = matches!(
+        socket_type,
+        SocketType::Rep | SocketType::Server | SocketType::Peer | SocketType::Channel | SocketType::Dgram
+    );
+    if (given.reply.is_some() || given.echo) && !answers {
+        return Err(Failure::usage("--reply and --echo are for rep, server, peer, channel and dgram"));
+    }
+    Ok(())
+}
+
+fn receive_all(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome {
     let mut output = Output::new(&given.output);
+    let answers = given.echo || given.reply.is_some() || socket.0.socket_type() == SocketType::Rep;
     let mut received = 0;
     while given.count.is_none_or(|count| received < count) {
         signals.check().or_else(|ended| output.flush().and(Err(ended)))?;
@@ -50,21 +68,20 @@ fn receive_all(given: &Recv, socket: Socket, socket_type: SocketType, signals: &
         };
         received += 1;
         output.write(&message)?;
-        if socket_type == SocketType::Rep {
-            // Who asked may be gone by now: then the answer is dropped, and counted.
-            socket.send(&answer(given, message), signals, given.timeout)?;
+        if answers {
+            socket.answer(answer(given, socket.0.socket_type(), message), signals, given.timeout)?;
         }
     }
     output.flush()
 }
 
 /// Waits for a message, for the end of whoever reads our output, and for signals.
-fn next(given: &Recv, socket: Socket, signals: &Signals) -> Outcome<Message> {
+fn next(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome<Message> {
     let deadline = face::deadline(given.timeout);
     loop {
-        match face::wait(vec![socket.item(POLLIN), output::end_item()], signals, deadline)? {
+        match face::wait(vec![socket.readable(), output::end_item()], signals, deadline)? {
             None => return Err(socket.timed_out("no message came")),
-            Some(ready) if output::is_end(ready[1]) => return Err(Failure::Unread),
+            Some(items) if items[1].is_over() => return Err(Failure::Unread),
             Some(_) => {}
         }
         if let Some(message) = socket.try_recv()? {
@@ -73,10 +90,15 @@ fn next(given: &Recv, socket: Socket, signals: &Signals) -> Outcome<Message> {
     }
 }
 
-fn answer(given: &Recv, message: Message) -> Message {
-    match &given.reply {
-        _ if given.echo => message,
-        Some(text) => vec![text.as_bytes().to_vec()],
-        None => vec![Vec::new()],
+/// To whoever sent the message: a DGRAM says so in the first frame, a SERVER and a PEER beside the frame.
+fn answer(given: &Recv, socket_type: SocketType, mut message: Message) -> Message {
+    if given.echo {
+        return message;
     }
+    let text = given.reply.as_ref().map(|text| text.as_bytes()).unwrap_or_default();
+    let mut answer = Message::from(text).to_peer(message.routing_id());
+    if socket_type == SocketType::Dgram {
+        answer.push_front(message.pop_front().unwrap_or_default());
+    }
+    answer
 }

@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use pinnace_engine::SocketType;
+use pinnace::{Message, SocketType};
 
-use crate::face::{self, Message, Socket};
+use crate::face::{self, Socket};
 use crate::input::{Cut, Input, from_json, split};
 use crate::outcome::{Failure, Outcome};
 use crate::output::Output;
@@ -17,25 +17,49 @@ use crate::table::Send;
 pub fn run(given: &Send) -> Outcome {
     let (endpoints, files) = targets(given)?;
     let socket_type = face::type_of(&given.socket_type)?;
+    check(given, socket_type)?;
     let signals = Signals::new(false)?;
     let context = settings::context(&given.socket)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
+    let mut peers = Vec::new();
     for endpoint in &endpoints {
-        settings::attach(socket, endpoint, given.bind, given.socket.verbose)?;
+        peers.extend(settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?);
+    }
+    if socket_type == SocketType::Peer && peers.is_empty() {
+        return Err(Failure::usage("a peer that binds knows nobody to send to: let it connect"));
     }
     let mut source = Source::new(given, files);
     let linger = given.linger.or(given.timeout);
-    let outcome = send_all(given, socket, socket_type, &mut source, &signals);
+    let outcome = send_all(given, &socket, &peers, &mut source, &signals);
     let drained = match outcome {
         Err(Failure::Signal(_) | Failure::TimedOut(_)) => Ok(()),
         // A bad line of input does not take back the good ones before it.
         _ => socket.drain(&signals, linger),
     };
     let outcome = outcome.and(drained);
-    settings::tell_stats(socket, &given.socket);
+    settings::tell_stats(&given.socket, &[("send", &socket)]);
     socket.close(!matches!(outcome, Err(Failure::Signal(_) | Failure::TimedOut(_))));
-    face::end(&context, &signals)?;
+    context.end(&signals)?;
     outcome
+}
+
+/// Flags that do not go with the socket type.
+fn check(given: &Send, socket_type: SocketType) -> Outcome {
+    let is_radio = socket_type == SocketType::Radio;
+    if given.group.is_some() && !is_radio {
+        return Err(Failure::usage("--group is for radio"));
+    }
+    if is_radio && given.group.is_none() && !given.json {
+        return Err(Failure::usage("radio wants a --group"));
+    }
+    let receives = !matches!(
+        socket_type,
+        SocketType::Push | SocketType::Pub | SocketType::XPub | SocketType::Radio | SocketType::Scatter
+    );
+    if given.await_reply && !receives {
+        return Err(Failure::usage("--await-reply is for types that are answered"));
+    }
+    Ok(())
 }
 
 /// What is an endpoint, and what a file.
@@ -56,21 +80,27 @@ fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
     Ok((endpoints, files))
 }
 
-fn send_all(
-    given: &Send,
-    socket: Socket,
-    socket_type: SocketType,
-    source: &mut Source,
-    signals: &Signals,
-) -> Outcome {
+fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, signals: &Signals) -> Outcome {
     let mut output = Output::for_replies(&given.replies);
-    let mut sent = 0_u64;
+    let awaits = given.await_reply || socket.0.socket_type() == SocketType::Req;
+    let (mut sent, mut turns) = (0_u64, peers.iter().cycle());
     while given.count.is_none_or(|count| sent < count) {
-        let Some(message) = source.next(signals)? else { break };
+        let Some(mut message) = source.next(signals)? else { break };
+        if let Some(group) = &given.group
+            && message.group().is_empty()
+        {
+            message = message.to_group(group.as_bytes());
+        }
+        if let Some(&peer) = turns.next() {
+            message = message.to_peer(peer);
+        }
         if sent == 0
             && let Some(peers) = given.wait
         {
-            let topic = message.first().map(Vec::as_slice).unwrap_or_default();
+            let topic = match socket.0.socket_type() {
+                SocketType::Radio => message.group(),
+                _ => message.first().map(|frame| &frame[..]).unwrap_or_default(),
+            };
             socket.wait_peers(peers, topic, signals, given.timeout)?;
         }
         if sent > 0
@@ -78,9 +108,9 @@ fn send_all(
         {
             face::pause(signals, interval)?;
         }
-        socket.send(&message, signals, given.timeout)?;
+        socket.send(message, signals, given.timeout)?;
         sent += 1;
-        if socket_type == SocketType::Req {
+        if awaits {
             output.write(&socket.recv(signals, given.timeout, "no reply came")?)?;
             output.flush()?;
         }

@@ -6,13 +6,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pinnace_engine::{Access, Context, Error, KeyPair, Kind, OPTIONS, OptionSpec, SocketType, z85};
+use pinnace::certificate::Certificate;
+use pinnace::{
+    Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, Value, find_option, prometheus, z85,
+};
 
-use crate::certificate::Certificate;
-use crate::face::{self, Socket};
+use crate::face::{Context, Socket};
 use crate::guests::Guests;
 use crate::outcome::{Failure, Outcome, say};
-use crate::table::SocketArgs;
+use crate::table::{SocketArgs, StatsFormat};
 
 /// The longest password file's line that is looked at, in bytes.
 const PASSWORD_MAX: u64 = 1024;
@@ -20,7 +22,7 @@ const PASSWORD_MAX: u64 = 1024;
 /// A context in which it is known who is let in.
 pub fn context(given: &SocketArgs) -> Outcome<Context> {
     let guests = Guests::load(given)?;
-    let context = face::context()?;
+    let context = Context::new()?;
     if let Some(guests) = guests {
         guests.watch(&context)?;
     }
@@ -31,56 +33,47 @@ pub fn context(given: &SocketArgs) -> Outcome<Context> {
 pub fn socket(context: &Context, socket_type: SocketType, given: &SocketArgs) -> Outcome<Socket> {
     let socket = Socket::new(context, socket_type)?;
     if given.ipv6 {
-        set(socket, "ipv6", b"1")?;
+        set(&socket, "ipv6", b"1")?;
     }
     if let Some(hwm) = given.hwm {
-        set(socket, "sndhwm", hwm.to_string().as_bytes())?;
-        set(socket, "rcvhwm", hwm.to_string().as_bytes())?;
+        set(&socket, "sndhwm", hwm.to_string().as_bytes())?;
+        set(&socket, "rcvhwm", hwm.to_string().as_bytes())?;
     }
-    secure(socket, given)?;
+    secure(&socket, given)?;
     for option in &given.option {
         let bytes = option.as_bytes();
         let at = bytes.iter().position(|&byte| byte == b'=');
         let at =
             at.ok_or_else(|| Failure::usage(format!("-o {}: NAME=VALUE is wanted", option.display())))?;
-        set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
+        set(&socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
     }
     Ok(socket)
 }
 
 /// Subscribes to `topics`, or to everything where there are none.
-pub fn subscribe(socket: Socket, socket_type: SocketType, topics: &[impl AsRef<OsStr>]) -> Outcome {
+pub fn subscribe(socket: &Socket, topics: &[impl AsRef<OsStr>]) -> Outcome {
     let topics: Vec<&[u8]> = topics.iter().map(|topic| topic.as_ref().as_bytes()).collect();
     let topics = if topics.is_empty() { vec![&b""[..]] } else { topics };
-    for topic in topics {
-        match socket_type {
-            SocketType::Sub => set(socket, "subscribe", topic)?,
-            _ => {
-                socket.try_send(&[[b"\x01", topic].concat()])?;
-            }
-        }
-    }
-    Ok(())
+    let mut each = topics.into_iter();
+    each.try_for_each(|topic| socket.0.subscribe(topic)).map_err(|error| Failure::of("subscribing", error))
 }
 
-fn secure(socket: Socket, given: &SocketArgs) -> Outcome {
+fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
     if let Some(key) = &given.curve_server_key {
-        set(socket, "curve_serverkey", &server_key(key)?)?;
+        set(socket, "curve_serverkey", server_key(key)?.as_bytes())?;
     }
-    match &given.cert {
-        Some(file) => {
-            let own = Certificate::load(file)?;
-            let secret =
-                own.secret.ok_or_else(|| Failure::of(file.display(), "there is no secret key in it"))?;
-            set_bytes(socket, find("curve_secretkey")?, &secret[..], "curve_secretkey")?;
-            set_bytes(socket, find("curve_publickey")?, &own.public, "curve_publickey")?;
-        }
+    let keys = match &given.cert {
+        Some(file) => Certificate::load_secret(file)
+            .map_err(|error| Failure::of(file.display(), error))?
+            .keys()
+            .cloned(),
         None if given.curve_server_key.is_some() => {
-            let own = KeyPair::generate().map_err(|error| Failure::of("keys", error))?;
-            set_bytes(socket, find("curve_secretkey")?, &own.secret[..], "curve_secretkey")?;
-            set_bytes(socket, find("curve_publickey")?, &own.public, "curve_publickey")?;
+            Some(KeyPair::generate().map_err(|error| Failure::of("keys", error))?)
         }
-        None => {}
+        None => None,
+    };
+    if let Some(keys) = keys {
+        socket.0.set_curve_keys(&keys).map_err(|error| Failure::of("keys", error))?;
     }
     if given.curve_server {
         set(socket, "curve_server", b"1")?;
@@ -99,12 +92,13 @@ fn secure(socket: Socket, given: &SocketArgs) -> Outcome {
     Ok(())
 }
 
-/// A key as Z85, or out of a certificate file.
-fn server_key(text: &str) -> Outcome<Vec<u8>> {
-    if let Some(key) = z85::decode_key(text.as_bytes()) {
-        return Ok(z85::encode_key(&key).to_vec());
+/// A key as Z85: given so, or in a certificate file.
+fn server_key(text: &str) -> Outcome<String> {
+    if z85::decode_key(text).is_some() {
+        return Ok(text.to_owned());
     }
-    Ok(z85::encode_key(&Certificate::load(Path::new(text))?.public).to_vec())
+    let certificate = Certificate::load_public(text).map_err(|error| Failure::of(text, error))?;
+    Ok(z85::encode_key(certificate.public_key()))
 }
 
 fn password(file: &Path) -> Outcome<String> {
@@ -117,9 +111,7 @@ fn password(file: &Path) -> Outcome<String> {
 }
 
 fn find(name: &str) -> Outcome<&'static OptionSpec> {
-    let name = name.strip_prefix("ZMQ_").or(name.strip_prefix("zmq_")).unwrap_or(name);
-    let found = OPTIONS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
-    let found = found.ok_or_else(|| Failure::usage(format!("there is no socket option {name}")))?;
+    let found = find_option(name).map_err(|_| Failure::usage(format!("there is no socket option {name}")))?;
     match found.access {
         Access::Get => Err(Failure::usage(format!("the socket option {name} can only be read"))),
         Access::Both | Access::Set => Ok(found),
@@ -127,7 +119,7 @@ fn find(name: &str) -> Outcome<&'static OptionSpec> {
 }
 
 /// Sets an option from its text.
-pub fn set(socket: Socket, name: &str, text: &[u8]) -> Outcome {
+pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     let spec = find(name)?;
     let wrong = |why: &str| Failure::usage(format!("{name}={}: {why}", String::from_utf8_lossy(text)));
     let number = || -> Outcome<i128> {
@@ -136,39 +128,42 @@ pub fn set(socket: Socket, name: &str, text: &[u8]) -> Outcome {
     };
     let beyond = |_| wrong("out of range");
     let value = match spec.kind {
-        Kind::Int { .. } => i32::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
-        Kind::Int64 { .. } => i64::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
-        Kind::Bits { .. } => u64::try_from(number()?).map_err(beyond)?.to_ne_bytes().to_vec(),
-        Kind::Text { .. } | Kind::Bytes { .. } | Kind::Key => match text.strip_prefix(b"hex:") {
-            Some(digits) => {
-                from_hex(digits).ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?
-            }
-            None => text.to_vec(),
-        },
+        OptionKind::Int { .. } => Value::from(i32::try_from(number()?).map_err(beyond)?),
+        OptionKind::Int64 { .. } => Value::from(i64::try_from(number()?).map_err(beyond)?),
+        // A set of bits: the same bits.
+        OptionKind::Bits { .. } => Value::from(u64::try_from(number()?).map_err(beyond)?.cast_signed()),
+        OptionKind::Text { .. } | OptionKind::Bytes { .. } | OptionKind::Key => {
+            Value::from(match text.strip_prefix(b"hex:") {
+                Some(digits) => {
+                    from_hex(digits).ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?
+                }
+                None => text.to_vec(),
+            })
+        }
     };
     // What is secret is not repeated.
     let shown = match name.contains("password") || name.contains("secret") {
-        true => "its value".to_owned(),
-        false => String::from_utf8_lossy(text).into_owned(),
+        true => "its value".into(),
+        false => String::from_utf8_lossy(text),
     };
-    set_bytes(socket, spec, &value, &format!("{name}={shown}"))
+    socket.0.set_option(name, value).map_err(|error| match error {
+        Error::Invalid => {
+            Failure::usage(format!("{name}={shown}: not a value of this option{}", range(spec.kind)))
+        }
+        error => Failure::usage(format!("{name}={shown}: {error}")),
+    })
 }
 
-fn set_bytes(socket: Socket, spec: &OptionSpec, value: &[u8], what: &str) -> Outcome {
-    socket.0.set_option(spec.number, value).map_err(|error| {
-        let range = match spec.kind {
-            Kind::Int { min, max: i32::MAX, .. } => format!(" ({min} or more)"),
-            Kind::Int { min, max, .. } => format!(" ({min} to {max})"),
-            Kind::Text { max } if max < usize::MAX => format!(" (at most {max} bytes)"),
-            Kind::Bytes { min, max } if max < usize::MAX => format!(" ({min} to {max} bytes)"),
-            Kind::Key => " (40 characters of Z85)".to_owned(),
-            _ => String::new(),
-        };
-        match error {
-            Error::Invalid => Failure::usage(format!("{what}: not a value of this option{range}")),
-            error => Failure::usage(format!("{what}: {error}")),
-        }
-    })
+/// What an option may be, in words.
+fn range(kind: OptionKind) -> String {
+    match kind {
+        OptionKind::Int { min, max: i32::MAX, .. } => format!(" ({min} or more)"),
+        OptionKind::Int { min, max, .. } => format!(" ({min} to {max})"),
+        OptionKind::Text { max } if max < usize::MAX => format!(" (at most {max} bytes)"),
+        OptionKind::Bytes { min, max } if max < usize::MAX => format!(" ({min} to {max} bytes)"),
+        OptionKind::Key => " (40 characters of Z85)".to_owned(),
+        _ => String::new(),
+    }
 }
 
 fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
@@ -180,8 +175,9 @@ fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(|&[high, low]| Some(value(high)? << 4 | value(low)?)).collect()
 }
 
-/// Binds or connects: as the sign in front of the endpoint says, else as `bind` does.
-pub fn attach(socket: Socket, endpoint: &str, bind: bool, told: bool) -> Outcome {
+/// Binds or connects: as the sign in front of the endpoint says, else as `bind` does. The routing id of whom a PEER
+/// connects to.
+pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcome<Option<u32>> {
     let (endpoint, bind) = match endpoint.as_bytes().first() {
         Some(b'@') => (&endpoint[1..], true),
         Some(b'>') => (&endpoint[1..], false),
@@ -192,21 +188,25 @@ pub fn attach(socket: Socket, endpoint: &str, bind: bool, told: bool) -> Outcome
         if told {
             say(format!("bound to {actual}"));
         }
-    } else {
-        socket.connect(endpoint)?;
-        if told {
-            say(format!("connecting to {endpoint}"));
-        }
+        return Ok(None);
     }
-    Ok(())
+    let peer = socket.connect(endpoint)?;
+    if told {
+        say(format!("connecting to {endpoint}"));
+    }
+    Ok(peer)
 }
 
-/// The statistics on standard error, where they were asked for.
-pub fn tell_stats(socket: Socket, given: &SocketArgs) {
-    if given.stats
-        && let Ok(stats) = socket.stats()
-    {
-        eprintln_quietly(&stats.to_json());
+/// The statistics of sockets, each with its name, on standard error, where they were asked for.
+pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
+    let Some(format) = given.stats else { return };
+    let all: Vec<_> =
+        sockets.iter().filter_map(|(name, socket)| Some((*name, socket.stats().ok()?))).collect();
+    match format {
+        StatsFormat::Json => all.iter().for_each(|(_, stats)| eprintln_quietly(&stats.to_json())),
+        StatsFormat::Prometheus => {
+            eprintln_quietly(prometheus(all.iter().map(|(name, stats)| (*name, stats))).trim_end());
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pinnace_engine::{POLLIN, PollItem, Source};
+use pinnace::PollItem;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level::pipe};
 
@@ -48,7 +48,7 @@ impl Signals {
 
     /// For a poll: readable when a signal came.
     pub fn item(&self) -> PollItem<'_> {
-        PollItem { source: Source::Fd(self.news.as_fd()), events: POLLIN, revents: 0 }
+        crate::face::readable(self.news.as_fd())
     }
 
     /// The signal that wants the process to end.

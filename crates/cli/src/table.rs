@@ -91,9 +91,17 @@ pub struct SocketArgs {
     /// Say on standard error which endpoints are used; bound ones with their ports
     #[arg(short, long)]
     pub verbose: bool,
-    /// At the end, print the socket's statistics on standard error, as one line of JSON
-    #[arg(long)]
-    pub stats: bool,
+    /// At the end, print the socket's statistics on standard error: a line of JSON, or Prometheus' text format
+    #[arg(long, value_name = "FORMAT", value_enum, num_args = 0..=1, require_equals = true,
+        default_missing_value = "json")]
+    pub stats: Option<StatsFormat>,
+}
+
+/// How statistics are printed.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub enum StatsFormat {
+    Json,
+    Prometheus,
 }
 
 /// How frames of a message are told apart in a line.
@@ -135,10 +143,17 @@ pub struct Send {
     /// Where to send to (anything with "://"; @ in front binds, > connects), and files to read; - is standard input
     #[arg(value_name = "ENDPOINT|FILE", required = true)]
     pub targets: Vec<OsString>,
-    /// Socket type. req prints the reply to each message
+    /// Socket type. req prints the reply to each message; of dgram the first frame is the address
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "push",
-        value_parser = ["push", "pub", "xpub", "dealer", "req", "pair", "router"])]
+        value_parser = ["push", "pub", "xpub", "dealer", "req", "pair", "router", "client", "radio", "scatter",
+            "peer", "channel", "dgram"])]
     pub socket_type: String,
+    /// The group that radio sends to; of a message of --json that names one itself, that one
+    #[arg(short, long, value_name = "GROUP")]
+    pub group: Option<OsString>,
+    /// Print a reply to each message, as req does
+    #[arg(long)]
+    pub await_reply: bool,
     /// Bind instead of connecting
     #[arg(short, long)]
     pub bind: bool,
@@ -164,7 +179,7 @@ pub struct Send {
     /// Pause between two messages
     #[arg(short, long, value_name = "MS", value_parser = milliseconds)]
     pub interval: Option<Duration>,
-    /// First wait for so many peers; for pub, for as many who have subscribed to the first message
+    /// First wait for so many peers; for pub and radio, for as many who have subscribed to the first message
     #[arg(short, long, value_name = "PEERS")]
     pub wait: Option<usize>,
     /// The longest wait for a peer, for room, and for a reply [default: for ever]
@@ -202,9 +217,10 @@ pub struct Recv {
     /// Where to receive from; @ in front binds, > connects
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type. rep answers each message
+    /// Socket type. rep answers each message, server, peer, channel and dgram where --reply or --echo says what
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "pull",
-        value_parser = ["pull", "sub", "xsub", "rep", "router", "dealer", "pair", "xpub"])]
+        value_parser = ["pull", "sub", "xsub", "rep", "router", "dealer", "pair", "xpub", "server", "dish", "gather",
+            "peer", "channel", "dgram"])]
     pub socket_type: String,
     /// Bind instead of connecting
     #[arg(short, long)]
@@ -212,16 +228,19 @@ pub struct Recv {
     /// Messages that begin so; for sub and xsub. May be given again [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     pub subscribe: Vec<OsString>,
+    /// The group that dish joins. May be given again; --json tells of which group each message is
+    #[arg(short, long, value_name = "GROUP")]
+    pub group: Vec<OsString>,
     /// Stop after so many messages
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// The longest wait for a message [default: for ever]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// What rep answers [default: nothing, as an empty message]
+    /// What is answered [default for rep: nothing, as an empty message]
     #[arg(long, value_name = "TEXT", conflicts_with = "echo")]
     pub reply: Option<OsString>,
-    /// rep answers with what it was sent
+    /// Answer with what was sent
     #[arg(long)]
     pub echo: bool,
     #[command(flatten)]
@@ -297,7 +316,8 @@ pub struct Monitor {
     pub endpoints: Vec<String>,
     /// Socket type; one that goes with the other end's, else the handshake fails
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "dealer",
-        value_parser = ["push", "pull", "pub", "sub", "xpub", "xsub", "dealer", "router", "req", "rep", "pair"])]
+        value_parser = ["push", "pull", "pub", "sub", "xpub", "xsub", "dealer", "router", "req", "rep", "pair",
+            "client", "server", "radio", "dish", "scatter", "gather", "peer", "channel"])]
     pub socket_type: String,
     /// Bind instead of connecting
     #[arg(short, long)]

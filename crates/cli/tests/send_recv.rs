@@ -131,12 +131,20 @@ fn a_sign_in_front_binds_and_connects() {
 }
 
 #[test]
-fn statistics_are_one_line_of_json() {
-    let (receiver, endpoint) = receiver(&["-n", "2", "--stats"]);
-    sent(&endpoint, &["-m", "a", "-m", "b"], b"");
-    let said = receiver.end().expect(0).err;
-    let stats: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
-    assert_eq!(stats["received"]["messages"], 2);
+fn statistics_are_one_line_of_json_or_prometheus_text() {
+    for format in ["--stats", "--stats=json"] {
+        let (receiver, endpoint) = receiver(&["-n", "2", format]);
+        sent(&endpoint, &["-m", "a", "-m", "b"], b"");
+        let said = receiver.end().expect(0).err;
+        let stats: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!(stats["received"]["messages"], 2);
+    }
+    let (receiver, endpoint) = receiver(&["-n", "2"]);
+    let said = sent(&endpoint, &["-m", "a", "-m", "b", "--stats=prometheus"], b"").err;
+    let line = "pinnace_messages_total{socket=\"send\",type=\"PUSH\",direction=\"out\"} 2";
+    assert!(said.lines().any(|said| said == line), "{said}");
+    receiver.end().expect(0);
+    run(&["send", &endpoint, "--stats=text"], b"").expect(2);
 }
 
 #[test]

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Body, Consumer, Frame, Limits, MORE, NoMemory, Producer, queue};
+use pinnace_ring::{Amount, Body, Consumer, Frame, Limits, MORE, NoMemory, Producer, queue};
 
 /// Bodies from here on are handed over, not copied, into the receiving side's queue.
 const SHARE_MIN: usize = 1024;
@@ -31,18 +31,11 @@ struct State {
 
 type Slot = Arc<Mutex<State>>;
 
-/// Messages that went no further, and their bytes as they are on the wire.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dropped {
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-}
-
 /// The sending side's half, behind its queue.
 pub(crate) struct Outlet {
     queue: Consumer,
     slot: Slot,
-    dropped: Dropped,
+    dropped: Amount,
 }
 
 /// The receiving side's half, in front of its queue.
@@ -51,7 +44,7 @@ pub(crate) struct Inlet {
     slot: Slot,
     /// Frames of a message are still to be received.
     inside: bool,
-    dropped: Dropped,
+    dropped: Amount,
 }
 
 /// What a move to the slot has come to.
@@ -71,7 +64,7 @@ pub(crate) fn conflated() -> ((Producer, Outlet), (Consumer, Inlet)) {
     let slot = Slot::default();
     let (tx, inner_rx) = queue(unlimited);
     let (inner_tx, rx) = queue(unlimited);
-    let dropped = Dropped::default();
+    let dropped = Amount::default();
     let outlet = Outlet { queue: inner_rx, slot: slot.clone(), dropped };
     ((tx, outlet), (rx, Inlet { queue: inner_tx, slot, inside: false, dropped }))
 }
@@ -101,19 +94,18 @@ impl Outlet {
 
     fn give_up(&mut self, older: Option<Message>, left: &mut Vec<Body>) -> u64 {
         let Some(older) = older else { return 0 };
-        self.dropped.messages += 1;
-        self.dropped.bytes += wire_bytes(&older);
+        self.dropped += Amount { messages: 1, bytes: wire_bytes(&older) };
         left.extend(older.into_iter().map(|(_, body)| body));
         1
     }
 
     /// Those that a newer one has replaced.
-    pub(crate) fn dropped(&self) -> Dropped {
+    pub(crate) fn dropped(&self) -> Amount {
         self.dropped
     }
 
     /// What waits in the slot.
-    pub(crate) fn waiting(&self) -> Dropped {
+    pub(crate) fn waiting(&self) -> Amount {
         waiting(&self.slot)
     }
 
@@ -123,9 +115,9 @@ impl Outlet {
     }
 }
 
-fn waiting(slot: &Slot) -> Dropped {
+fn waiting(slot: &Slot) -> Amount {
     let state = slot.lock();
-    let of = |message: &Message| Dropped { messages: 1, bytes: wire_bytes(message) };
+    let of = |message: &Message| Amount { messages: 1, bytes: wire_bytes(message) };
     state.newest.as_ref().map(of).unwrap_or_default()
 }
 
@@ -195,16 +187,14 @@ impl Inlet {
         if self.inside || !self.is_full() {
             return 0;
         }
-        let before = queue.consumed().1;
-        let messages = queue.drain(left);
-        self.dropped.messages += messages;
-        self.dropped.bytes += queue.consumed().1.saturating_sub(before);
+        let dropped = queue.drain(left);
+        self.dropped += dropped;
         self.refill();
-        messages
+        dropped.messages
     }
 
     /// Those that were dropped.
-    pub(crate) fn dropped(&self) -> Dropped {
+    pub(crate) fn dropped(&self) -> Amount {
         self.dropped
     }
 
@@ -214,7 +204,7 @@ impl Inlet {
     }
 
     /// What waits in the slot.
-    pub(crate) fn waiting(&self) -> Dropped {
+    pub(crate) fn waiting(&self) -> Amount {
         waiting(&self.slot)
     }
 

@@ -1,16 +1,18 @@
-//! A context: its sockets, its I/O threads, its inproc endpoints, and their end.
+//! A context: its sockets, its I/O threads, its inproc endpoints, and their end (`end`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod end;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Budget, Consumer, EventCount, Limits, Producer, Unnotified, budgeted_queue, queue};
+use pinnace_ring::{Budget, Consumer, EventCount, Limits, Producer, budgeted_queue, queue};
 use pinnace_sys::{barrier, fork};
 use pinnace_zmtp::SocketType;
 
 use crate::context_options::ContextOptions;
-use crate::drops::{Drops, Reason, Tally};
+use crate::drops::{Drops, Tally};
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::patterns;
@@ -18,6 +20,7 @@ use crate::reactor::{Command, Io};
 use crate::socket::Socket;
 use crate::table::{Dead, Table};
 use crate::transports::inproc::Registry;
+pub use end::Leftover;
 
 static CONTEXTS: Table<Context> = Table::new(0xc);
 
@@ -39,6 +42,8 @@ struct Inner {
     budget: OnceLock<Arc<Budget>>,
     /// What closed sockets have lost.
     lost: Tally,
+    /// Sockets that their owners had not closed when the context's time was over.
+    closed_late: AtomicU64,
     fork: u32,
 }
 
@@ -74,6 +79,7 @@ impl Context {
             inproc: Registry::default(),
             budget: OnceLock::new(),
             lost: Tally::default(),
+            closed_late: AtomicU64::new(0),
             fork: fork::generation(),
         })))
     }
@@ -229,7 +235,7 @@ impl Context {
     /// A socket has sent what it had, or has given up.
     pub(crate) fn socket_ended(&self, hub: &Arc<Hub>) {
         let mut live = self.0.live.lock();
-        self.0.lost.absorb(&hub.lost.read());
+        self.0.lost.absorb_all(&hub.lost);
         live.hubs.retain(|other| !Arc::ptr_eq(other, hub));
         drop(live);
         self.0.ended.notify();
@@ -242,54 +248,6 @@ impl Context {
         let mut drops = self.0.lost.read();
         live.hubs.iter().filter(|hub| hub.is_closed()).for_each(|hub| drops.absorb(&hub.lost.read()));
         drops
-    }
-
-    /// Blocked calls on the context's sockets return Terminated, and so does every later one but close.
-    pub fn shutdown(&self) -> Result<(), Error> {
-        if self.0.fork != fork::generation() {
-            return Ok(());
-        }
-        self.0.terminating.store(true, Ordering::SeqCst);
-        let hubs = self.0.live.lock().hubs.clone();
-        for hub in hubs {
-            hub.post(Mail::Stop);
-        }
-        Ok(())
-    }
-
-    /// Shuts down, waits until every socket is closed and has sent what its linger allows, and ends the I/O
-    /// threads. Errors: Interrupted; it can be called again then. Reentered on an I/O thread of the context, where
-    /// code of the application may run (free functions, wakers): it would wait for itself.
-    pub fn terminate(&self) -> Result<(), Error> {
-        if self.0.fork != fork::generation() {
-            return Ok(());
-        }
-        let caller = std::thread::current().id();
-        if self.0.ios.lock().iter().any(|(_, thread)| thread.thread().id() == caller) {
-            return Err(Error::Reentered);
-        }
-        self.shutdown()?;
-        loop {
-            let ticket = self.0.ended.listen();
-            if self.0.live.lock().hubs.is_empty() {
-                self.0.ended.cancel(ticket);
-                break;
-            }
-            if let Err(Unnotified::Interrupted) = self.0.ended.wait(ticket, None) {
-                return Err(Error::Interrupted);
-            }
-        }
-        self.0.lost.add(Reason::Expired, self.0.inproc.end(&mut Vec::new()));
-        let ios = std::mem::take(&mut *self.0.ios.lock());
-        self.0.wakers.lock().clear();
-        for (io, _) in &ios {
-            io.send(Command::Stop);
-        }
-        for (_, thread) in ios {
-            // A thread that panicked has ended too.
-            let _ = thread.join();
-        }
-        Ok(())
     }
 }
 

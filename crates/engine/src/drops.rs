@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pinnace_ring::Amount;
+
 /// Why a message was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -92,22 +94,50 @@ impl Drops {
     }
 }
 
-/// The same, counted by several threads.
+/// The same, counted by several threads; and what of it had been accepted to be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Tally([AtomicU64; Reason::ALL.len()]);
+pub(crate) struct Tally {
+    drops: [AtomicU64; Reason::ALL.len()],
+    unsent_messages: AtomicU64,
+    unsent_bytes: AtomicU64,
+}
 
 impl Tally {
     pub(crate) fn add(&self, reason: Reason, messages: u64) {
         if messages > 0 {
-            self.0[reason as usize].fetch_add(messages, Ordering::Relaxed);
+            self.drops[reason as usize].fetch_add(messages, Ordering::Relaxed);
         }
     }
 
+    /// Messages that were accepted are not going to be sent.
+    pub(crate) fn give_up(&self, reason: Reason, amount: Amount) {
+        self.add(reason, amount.messages);
+        self.note_unsent(amount);
+    }
+
+    /// The same, where the reason is counted elsewhere.
+    pub(crate) fn note_unsent(&self, amount: Amount) {
+        self.unsent_messages.fetch_add(amount.messages, Ordering::Relaxed);
+        self.unsent_bytes.fetch_add(amount.bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn absorb(&self, other: &Drops) {
-        self.0.iter().zip(other.0).for_each(|(sum, more)| _ = sum.fetch_add(more, Ordering::Relaxed));
+        self.drops.iter().zip(other.0).for_each(|(sum, more)| _ = sum.fetch_add(more, Ordering::Relaxed));
+    }
+
+    pub(crate) fn absorb_all(&self, other: &Tally) {
+        self.absorb(&other.read());
+        self.note_unsent(other.unsent());
     }
 
     pub(crate) fn read(&self) -> Drops {
-        Drops(std::array::from_fn(|index| self.0[index].load(Ordering::Relaxed)))
+        Drops(std::array::from_fn(|index| self.drops[index].load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn unsent(&self) -> Amount {
+        Amount {
+            messages: self.unsent_messages.load(Ordering::Relaxed),
+            bytes: self.unsent_bytes.load(Ordering::Relaxed),
+        }
     }
 }

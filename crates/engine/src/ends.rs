@@ -1,7 +1,7 @@
 //! The two ways of a pipe, and who holds which end: the socket the near ends, a link, a connecter or another
 //! socket the far ones.
 
-use pinnace_ring::{Body, Consumer, Limits, NoMemory, Producer};
+use pinnace_ring::{Amount, Body, Consumer, Limits, NoMemory, Producer};
 
 use crate::conflate::{Inlet, Outlet, Passed, conflated};
 use crate::context::Context;
@@ -54,13 +54,13 @@ impl Sink {
         self.queue.has_frame() || self.inlet.as_ref().is_some_and(Inlet::is_full)
     }
 
-    /// Takes out all that is left, from the beginning of a message on; returns how many messages that were,
-    /// commands not among them. Bodies go to `left`: when they end their owners' code may run.
-    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
-        let mut messages = self.queue.drain(left);
+    /// Takes out all that is left, from the beginning of a message on; returns how much that was, commands not
+    /// among it. Bodies go to `left`: when they end their owners' code may run.
+    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> Amount {
+        let mut amount = self.queue.drain(left);
         if self.inlet.as_mut().is_some_and(Inlet::refill) {
-            messages += self.queue.drain(left);
+            amount += self.queue.drain(left);
         }
-        messages
+        amount
     }
 }

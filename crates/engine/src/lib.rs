@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `context` | a context: its sockets, I/O threads and inproc names |
+//! | `context` | a context: its sockets, I/O threads and inproc names; its end |
 //! | `socket` | a socket behind one lock, with a handle that any thread may use |
 //! | `patterns` | PUSH, ROUTER and the others: each decides which pipe |
 //! | `pipe`, `hub`, `lease` | the socket's ends of its pipes; how others reach it; who watches its connections |
@@ -42,6 +42,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hub;
+mod label;
 mod lease;
 mod link;
 mod monitor;
@@ -60,17 +61,18 @@ mod table;
 mod transports;
 mod zap;
 
-pub use context::Context;
+pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
 pub use drops::{Drops, Reason};
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
+pub use label::Label;
 pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
 pub use peer::About;
 pub use pinnace_crypto::{KeyPair, SecretKey};
 pub use pinnace_ring::{Body, Frame, MORE};
 pub use pinnace_sys::poll::SignalMask;
 pub use pinnace_zmtp::{SocketType, z85};
-pub use pipe::{Label, Outgoing};
+pub use pipe::Outgoing;
 pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
 pub use poller::{Event as PollerEvent, Poller, What};
 pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, Wait};

@@ -24,6 +24,7 @@ use crate::conflate::{Inlet, Outlet};
 use crate::drops::{Drops, Reason};
 use crate::ends::{Sink, Source};
 use crate::hub::{Hub, Mail};
+use crate::label::Label;
 use crate::link::{self, Link, Next};
 use crate::peer::{About, Peer};
 use crate::stats::{self, Traffic};
@@ -99,22 +100,12 @@ impl Pipe {
 
     /// Takes out all that came in and nobody received; returns how many messages that were.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
-        let mut messages = self.rx.drain(left);
+        let mut messages = self.rx.drain(left).messages;
         if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
-            messages += self.rx.drain(left);
+            messages += self.rx.drain(left).messages;
         }
         messages
     }
-}
-
-/// What goes with a message beside its frame, where the socket's type has one frame a message and says so
-/// elsewhere.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Label {
-    /// Which peer (SERVER, PEER); 0: none.
-    pub routing_id: u32,
-    /// Which group (RADIO, DISH), at most 255 bytes; empty: none.
-    pub group: Vec<u8>,
 }
 
 /// Something to be done once the socket's lock is open again.
@@ -131,32 +122,6 @@ pub(crate) enum Chore {
     Part(Box<Pipe>),
     /// End the connection of a pipe once what was sent into it is written, and make no other.
     HangUp(PipeId),
-}
-
-impl Label {
-    fn is_blank(&self) -> bool {
-        self.routing_id == 0 && self.group.is_empty()
-    }
-
-    /// Makes it what another is, in the memory it has.
-    pub(crate) fn assign(&mut self, other: &Label) {
-        self.clear();
-        self.routing_id = other.routing_id;
-        self.group.extend_from_slice(&other.group);
-    }
-
-    /// Makes it blank; its memory is kept.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.routing_id = 0;
-        self.group.clear();
-    }
-
-    /// Makes it blank; returns what it was.
-    #[inline(always)]
-    pub(crate) fn take(&mut self) -> Label {
-        if self.is_blank() { Label::default() } else { std::mem::take(self) }
-    }
 }
 
 /// All pipes of one socket.

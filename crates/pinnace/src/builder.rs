@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pinnace_cert::Certificate;
-use pinnace_engine::{KeyPair, SocketType};
+use pinnace_engine::KeyPair;
 
-use crate::kind::{Kind, Subscribes, kinds};
+use crate::kind::{Joins, Kind, Subscribes, Typed, kinds};
 use crate::{Context, Error, Socket, Value, options};
 
 /// Makes a socket; from [`Socket::builder`]. The first thing that goes wrong is what `build`, `bind` and `connect` say.
@@ -29,7 +29,10 @@ use crate::{Context, Error, Socket, Value, options};
 pub struct Builder<K: Kind>(Result<Socket<K>, Error>);
 
 impl<K: Kind> Builder<K> {
-    pub(crate) fn new(context: &Context) -> Builder<K> {
+    pub(crate) fn new(context: &Context) -> Builder<K>
+    where
+        K: Typed,
+    {
         Builder(Socket::new(context))
     }
 
@@ -73,6 +76,18 @@ impl<K: Kind> Builder<K> {
     /// How many messages that came in may wait, for each peer; 0 is no limit. 1000 unless set.
     pub fn receive_high_water_mark(self, messages: u32) -> Builder<K> {
         self.set("RCVHWM", messages)
+    }
+
+    /// How many bytes may wait to be sent, for each peer, beside the high-water mark; another message is accepted while
+    /// fewer wait. They are counted with ZMTP's headers. 0 is no limit, as it is unless set.
+    pub fn send_byte_limit(self, bytes: u64) -> Builder<K> {
+        self.set("PINNACE_SNDBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+
+    /// How many bytes that came in may wait, for each peer, beside the high-water mark; 0 is no limit, as it is unless
+    /// set.
+    pub fn receive_byte_limit(self, bytes: u64) -> Builder<K> {
+        self.set("PINNACE_RCVBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
     /// How long what was accepted is still sent after the socket's end; None: for ever, as it is unless set.
@@ -160,16 +175,16 @@ impl<K: Kind> Builder<K> {
     /// Encrypts, as the server whose keys these are. Without a ZAP handler it takes every client that knows its public
     /// key.
     pub fn curve_server(self, keys: &KeyPair) -> Builder<K> {
-        self.set("CURVE_SERVER", true)
-            .set("CURVE_PUBLICKEY", &keys.public)
-            .set_secret("CURVE_SECRETKEY", &*keys.secret)
+        self.set("CURVE_SERVER", true).curve_keys(keys)
     }
 
     /// Encrypts, as a client with these keys, and speaks to no server but the one that has this public key.
     pub fn curve_client(self, keys: &KeyPair, server: &[u8; 32]) -> Builder<K> {
-        self.set("CURVE_PUBLICKEY", &keys.public)
-            .set_secret("CURVE_SECRETKEY", &*keys.secret)
-            .set("CURVE_SERVERKEY", server)
+        self.curve_keys(keys).set("CURVE_SERVERKEY", server)
+    }
+
+    fn curve_keys(self, keys: &KeyPair) -> Builder<K> {
+        Builder(self.0.and_then(|socket| socket.set_curve_keys(keys).map(|()| socket)))
     }
 
     /// As [`curve_server`](Self::curve_server). Errors: Invalid where the certificate has no secret key.
@@ -192,10 +207,14 @@ impl<K: Kind> Builder<K> {
 impl<K: Subscribes> Builder<K> {
     /// Receives what begins with `topic`. (A XSUB subscribes by messages, once it is connected.)
     pub fn subscribe(self, topic: impl AsRef<[u8]>) -> Builder<K> {
-        if K::TYPE == SocketType::XSub {
-            return Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)));
-        }
-        self.set("SUBSCRIBE", topic.as_ref())
+        Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)))
+    }
+}
+
+impl<K: Joins> Builder<K> {
+    /// Receives what RADIOs send to this group.
+    pub fn join(self, group: impl AsRef<[u8]>) -> Builder<K> {
+        Builder(self.0.and_then(|socket| socket.join(group).map(|()| socket)))
     }
 }
 

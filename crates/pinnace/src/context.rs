@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::Error;
+use crate::{Drops, Error, Leftover};
 
 /// I/O threads, inproc names, and limits for the sockets made in it. Most programs have one. Clones are the same
 /// context.
@@ -49,7 +50,7 @@ impl Context {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     pub fn builder() -> ContextBuilder {
-        ContextBuilder { settings: Vec::new(), prefix: None }
+        ContextBuilder { settings: Vec::new(), prefix: None, max_bytes: None }
     }
 
     /// From now on every call on the context's sockets says Terminated, those that wait too. The sockets stay to be
@@ -73,6 +74,53 @@ impl Context {
     /// ```
     pub fn terminate(&self) -> Result<(), Error> {
         self.engine().terminate()
+    }
+
+    /// As [`terminate`](Self::terminate), but it is over after `timeout`: sockets that are still open are closed then,
+    /// whoever uses them, and what was not sent is given up. It returns what was left, over all sockets that the
+    /// context ever had; called again it says the same again. Errors: Interrupted by a signal; call it again then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pinnace::{Context, Push};
+    /// let context = Context::new()?;
+    /// let push = Push::builder(&context).connect("tcp://127.0.0.1:1")?; // Nobody is there.
+    /// push.send("never sent")?;
+    /// drop(push);
+    /// let left = context.terminate_within(Duration::from_millis(10))?;
+    /// assert_eq!((left.messages, left.bytes, left.open_sockets), (1, 12, 0)); // ZMTP's header is two bytes.
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn terminate_within(&self, timeout: impl Into<Option<Duration>>) -> Result<Leftover, Error> {
+        self.engine().terminate_within(timeout.into())
+    }
+
+    /// Limits the bytes that all queues of the context hold together, with ZMTP's headers: while they hold so many,
+    /// nothing more is accepted from applications nor read from peers, but for queues that hold nothing. 0 is no limit.
+    /// It counts for peers that come after the first call; [`ContextBuilder::max_bytes`] comes before all.
+    pub fn set_max_bytes(&self, max_bytes: u64) {
+        self.engine().set_max_bytes(max_bytes);
+    }
+
+    /// How many bytes count for that limit now; 0 while none was ever set.
+    pub fn held_bytes(&self) -> u64 {
+        self.engine().held_bytes()
+    }
+
+    /// The messages that its closed sockets have lost, by reason. One that still sends what its linger allows may lose
+    /// more. Of a socket that is open [`Socket::stats`](crate::Socket::stats) tells.
+    ///
+    /// ```
+    /// use pinnace::{Context, Pull, Push, Reason};
+    /// let context = Context::new()?;
+    /// let pull = Pull::builder(&context).bind("inproc://unread")?;
+    /// Push::builder(&context).connect("inproc://unread")?.send("never received")?;
+    /// pull.close();
+    /// assert_eq!(context.lost().of(Reason::Unread), 1);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn lost(&self) -> Drops {
+        self.engine().drops_of_closed()
     }
 
     /// The engine's context.
@@ -116,6 +164,7 @@ impl Drop for Owner {
 pub struct ContextBuilder {
     settings: Vec<(i32, i32)>,
     prefix: Option<String>,
+    max_bytes: Option<u64>,
 }
 
 impl ContextBuilder {
@@ -146,6 +195,12 @@ impl ContextBuilder {
         self
     }
 
+    /// The bytes that all queues may hold together: see [`Context::set_max_bytes`].
+    pub fn max_bytes(mut self, bytes: u64) -> ContextBuilder {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
     /// The context. Errors: Invalid for a value out of its range.
     pub fn build(self) -> Result<Context, Error> {
         let context = Context::new()?;
@@ -154,6 +209,9 @@ impl ContextBuilder {
         }
         if let Some(prefix) = self.prefix {
             context.engine().set_bytes(THREAD_NAME_PREFIX, prefix.as_bytes())?;
+        }
+        if let Some(bytes) = self.max_bytes {
+            context.set_max_bytes(bytes);
         }
         Ok(context)
     }

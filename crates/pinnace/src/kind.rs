@@ -8,12 +8,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A socket's type.
-pub trait Kind: sealed::Sealed + 'static {
+/// A socket's type, or that it is [any](kinds::Any).
+pub trait Kind: sealed::Sealed + 'static {}
+
+/// A socket's type that the program's text says.
+pub trait Typed: Kind {
     /// libzmq's number and name of it.
     const TYPE: SocketType;
-    /// A message is one frame, with a peer's number or a group beside it.
-    const LABELLED: bool;
 }
 
 /// Types that send.
@@ -25,21 +26,42 @@ pub trait Receives: Kind {}
 /// Types that subscribe to topics: SUB, XSUB.
 pub trait Subscribes: Kind {}
 
-/// Types whose peers subscribe to topics: PUB, XPUB.
+/// Types whose peers say what they want: PUB and XPUB, by topics, RADIO, by groups.
 pub trait Publishes: Kind {}
 
+/// Types that join groups: DISH.
+pub trait Joins: Kind {}
+
+/// Types that learn the routing id of whom they connect to: PEER.
+pub trait Dials: Kind {}
+
+/// Types that send each message to the peer whose routing id it carries: SERVER, PEER.
+pub trait Addresses: Kind {}
+
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $name:ident $labelled:literal: $($ability:ident)*;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $($ability:ident)*;)*) => {
         /// Marks for the socket types, the parameter of [`Socket`].
         pub mod kinds {
+            /// Marks an [`AnySocket`](crate::AnySocket).
+            #[derive(Debug)]
+            pub enum Any {}
+            impl super::sealed::Sealed for Any {}
+            impl super::Kind for Any {}
+            impl super::Sends for Any {}
+            impl super::Receives for Any {}
+            impl super::Subscribes for Any {}
+            impl super::Publishes for Any {}
+            impl super::Joins for Any {}
+            impl super::Dials for Any {}
+            impl super::Addresses for Any {}
             $(
                 #[doc = concat!("Marks a [`", stringify!($name), "`](crate::", stringify!($name), ").")]
                 #[derive(Debug)]
                 pub enum $name {}
                 impl super::sealed::Sealed for $name {}
-                impl super::Kind for $name {
+                impl super::Kind for $name {}
+                impl super::Typed for $name {
                     const TYPE: pinnace_engine::SocketType = pinnace_engine::SocketType::$name;
-                    const LABELLED: bool = $labelled;
                 }
                 $(impl super::$ability for $name {})*
             )*
@@ -47,6 +69,20 @@ macro_rules! kinds {
         $($(#[doc = $doc])* pub type $name = Socket<kinds::$name>;)*
     };
 }
+
+/// A socket whose type is known at run time alone, as where a user names it. It has every call; what its type does not
+/// do is an error then (NotSupported, Invalid) and not the compiler's.
+///
+/// ```
+/// use pinnace::{AnySocket, Context, Error, SocketType};
+/// let context = Context::new()?;
+/// let wanted = SocketType::from_name(b"PULL").ok_or(Error::Invalid)?;
+/// let pull = AnySocket::of_type(&context, wanted)?;
+/// assert_eq!(pull.socket_type(), SocketType::Pull);
+/// assert_eq!(pull.send("hello").unwrap_err().error, Error::NotSupported);
+/// # Ok::<(), Error>(())
+/// ```
+pub type AnySocket = Socket<kinds::Any>;
 
 kinds! {
     /// One end of a pipeline: each message goes to one of the [`Pull`]s it is connected to, in turn. It waits while
@@ -70,7 +106,7 @@ kinds! {
     /// Push::new(&context)?.recv()?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Push false: Sends;
+    Push: Sends;
     /// The other end of a pipeline: messages come from all [`Push`]es in turn.
     ///
     /// ```
@@ -91,7 +127,7 @@ kinds! {
     /// Pull::new(&context)?.send("a result")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pull false: Receives;
+    Pull: Receives;
     /// Publishes: each message goes to all [`Sub`]s that have subscribed to what it begins with. It never waits; who is
     /// too slow misses messages, and they are counted.
     ///
@@ -115,7 +151,7 @@ kinds! {
     /// Pub::new(&context)?.subscribe("weather")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pub false: Sends Publishes;
+    Pub: Sends Publishes;
     /// Subscribes: it receives what begins with one of its topics.
     ///
     /// ```
@@ -138,7 +174,7 @@ kinds! {
     /// Sub::new(&context)?.send("weather")?;
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Sub false: Receives Subscribes;
+    Sub: Receives Subscribes;
     /// A [`Pub`] that receives its peers' subscriptions: a byte of 1 or 0, and the topic.
     ///
     /// ```
@@ -152,7 +188,7 @@ kinds! {
     /// assert_eq!(publisher.recv()?, b"\x01weather");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    XPub false: Sends Receives Publishes;
+    XPub: Sends Receives Publishes;
     /// A [`Sub`] that sends too: subscriptions as an [`XPub`] receives them, and messages of its own.
     ///
     /// ```
@@ -168,7 +204,7 @@ kinds! {
     /// assert_eq!(subscriber.recv()?, "weather: rainy");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    XSub false: Sends Receives Subscribes;
+    XSub: Sends Receives Subscribes;
     /// Asks: it sends a request, then receives the answer, then may ask again; anything else is an error (State).
     ///
     /// ```
@@ -185,7 +221,7 @@ kinds! {
     /// assert_eq!(req.try_recv(), Err(Error::State), "there is no question yet");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Req false: Sends Receives;
+    Req: Sends Receives;
     /// Answers: it receives a request, then sends the answer to whoever asked.
     ///
     /// ```
@@ -201,7 +237,7 @@ kinds! {
     /// # assert_eq!(req.recv()?, "late");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Rep false: Sends Receives;
+    Rep: Sends Receives;
     /// Sends to its peers in turn, and receives from all: a [`Req`] without the one-at-a-time.
     ///
     /// ```
@@ -218,7 +254,7 @@ kinds! {
     /// assert_eq!(dealer.recv()?, ["", "an answer"]);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Dealer false: Sends Receives;
+    Dealer: Sends Receives;
     /// Sends to the peer that the first frame names, and puts the name of the peer before what it receives.
     ///
     /// ```
@@ -233,7 +269,7 @@ kinds! {
     /// assert_eq!(dealer.recv()?, "a task");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Router false: Sends Receives;
+    Router: Sends Receives;
     /// One of two: it speaks to the one peer that it has.
     ///
     /// ```
@@ -246,28 +282,134 @@ kinds! {
     /// assert_eq!(there.recv()?, "hello");
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    Pair false: Sends Receives;
-    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. Where
-    /// this engine has no STREAM yet, making one fails with Invalid.
-    Stream false: Sends Receives;
-    /// Receives from many [`Client`]s and answers each by its number
-    /// ([`Message::peer_number`](crate::Message::peer_number)). A draft: where this engine has it not yet, making one
-    /// fails with Invalid. So do the types below.
-    Server true: Sends Receives;
-    /// Speaks to a [`Server`], one frame a message.
-    Client true: Sends Receives;
-    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp.
-    Radio true: Sends;
+    Pair: Sends Receives;
+    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A
+    /// peer that comes or goes is an empty second frame; sending one closes the connection.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # use pinnace::{Context, Stream};
+    /// # let context = Context::new()?;
+    /// let stream = Stream::new(&context)?;
+    /// let endpoint = stream.bind("tcp://127.0.0.1:*")?;
+    /// # let mut client = std::net::TcpStream::connect(endpoint.trim_start_matches("tcp://")).unwrap();
+    /// # client.write_all(b"bare bytes").unwrap();
+    /// let arrival = stream.recv()?;
+    /// assert_eq!(arrival[1], "");
+    /// assert_eq!(stream.recv()?, [&arrival[0][..], b"bare bytes"]);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Stream: Sends Receives;
+    /// Receives from many [`Client`]s and answers each by the routing id that its message carries
+    /// ([`Message::routing_id`](crate::Message::routing_id)). Like all types below it has one frame a message.
+    ///
+    /// ```
+    /// # use pinnace::{Client, Context, Message, Server};
+    /// # let context = Context::new()?;
+    /// let server = Server::new(&context)?;
+    /// server.bind("inproc://server")?;
+    /// # let client = Client::new(&context)?;
+    /// # client.connect("inproc://server")?;
+    /// # client.send("a question")?;
+    /// let question = server.recv()?;
+    /// server.send(Message::from("an answer").to_peer(question.routing_id()))?;
+    /// # assert_eq!(client.recv()?, "an answer");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Server: Sends Receives Addresses;
+    /// Speaks to a [`Server`]: as many questions at once as it likes.
+    ///
+    /// ```
+    /// # use pinnace::{Client, Context, Message, Server};
+    /// # let context = Context::new()?;
+    /// # let server = Server::new(&context)?;
+    /// # server.bind("inproc://server")?;
+    /// let client = Client::new(&context)?;
+    /// client.connect("inproc://server")?;
+    /// client.send("a question")?;
+    /// # server.send(Message::from("an answer").to_peer(server.recv()?.routing_id()))?;
+    /// assert_eq!(client.recv()?, "an answer");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Client: Sends Receives;
+    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is
+    /// too slow misses messages, and they are counted, but for what the network loses of datagrams.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Dish, Message, Radio};
+    /// # let context = Context::new()?;
+    /// let radio = Radio::new(&context)?;
+    /// radio.bind("inproc://radio")?;
+    /// # let dish = Dish::builder(&context).join("news").connect("inproc://radio")?;
+    /// radio.wait_subscribers("news", 1, Duration::from_secs(10))?;
+    /// radio.send(Message::from("rain").to_group("news"))?;
+    /// # assert_eq!(dish.recv()?, "rain");
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Radio: Sends Publishes;
     /// Receives what a [`Radio`] sends to the groups it has joined.
-    Dish true: Receives;
-    /// A [`Pull`] of one frame a message.
-    Gather true: Receives;
-    /// A [`Push`] of one frame a message.
-    Scatter true: Sends;
-    /// Datagrams: an address and one frame.
-    Dgram false: Sends Receives;
-    /// Speaks to many of its kind, each by its number.
-    Peer true: Sends Receives;
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use pinnace::{Context, Dish, Message, Radio};
+    /// # let context = Context::new()?;
+    /// # let radio = Radio::new(&context)?;
+    /// # radio.bind("inproc://radio")?;
+    /// let dish = Dish::new(&context)?;
+    /// dish.join("news")?;
+    /// dish.connect("inproc://radio")?;
+    /// # dish.wait_joined(Duration::from_secs(10))?;
+    /// # radio.send(Message::from("rain").to_group("news"))?;
+    /// let message = dish.recv()?;
+    /// assert_eq!((message.group(), message.text()), (&b"news"[..], Some("rain")));
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Dish: Receives Joins;
+    /// A [`Pull`] of one frame a message; its peers are [`Scatter`]s.
+    Gather: Receives;
+    /// A [`Push`] of one frame a message; its peers are [`Gather`]s.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Error, Gather, Scatter};
+    /// # let context = Context::new()?;
+    /// let (scatter, gather) = (Scatter::new(&context)?, Gather::new(&context)?);
+    /// gather.bind("inproc://tasks")?;
+    /// scatter.connect("inproc://tasks")?;
+    /// scatter.send("a task")?;
+    /// assert_eq!(gather.recv()?, "a task");
+    /// assert_eq!(scatter.send(["two", "frames"]).unwrap_err().error, Error::Invalid);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Scatter: Sends;
+    /// Datagrams over udp, two frames a message: the peer's address and the body. Whether one arrives nobody knows.
+    ///
+    /// ```no_run
+    /// # use pinnace::{Context, Dgram};
+    /// # let context = Context::new()?;
+    /// let dgram = Dgram::new(&context)?;
+    /// dgram.bind("udp://127.0.0.1:5556")?;
+    /// let datagram = dgram.recv()?;
+    /// dgram.send([datagram[0].clone(), "thank you".into()])?;
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Dgram: Sends Receives;
+    /// Speaks to many of its kind, each by its routing id: of whom it connects to it learns that at once
+    /// ([`Peer::connect_peer`]), of others by what they send.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Message, Peer};
+    /// # let context = Context::new()?;
+    /// let (here, there) = (Peer::new(&context)?, Peer::new(&context)?);
+    /// there.bind("inproc://peer")?;
+    /// let id = here.connect_peer("inproc://peer")?;
+    /// here.send(Message::from("hello").to_peer(id))?;
+    /// let hello = there.recv()?;
+    /// there.send(Message::from("hello yourself").to_peer(hello.routing_id()))?;
+    /// assert_eq!(here.recv()?.routing_id(), id);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    Peer: Sends Receives Dials Addresses;
     /// A [`Pair`] of one frame a message.
-    Channel true: Sends Receives;
+    Channel: Sends Receives;
 }

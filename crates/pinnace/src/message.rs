@@ -99,24 +99,25 @@ impl Message {
         self.about.iter().flat_map(|about| about.iter())
     }
 
-    /// The number of the peer that a SERVER or PEER received this from, or sends it to; 0: none.
-    pub fn peer_number(&self) -> u32 {
+    /// The routing id of the peer that a SERVER or PEER received this from, or sends it to (zmq_msg_routing_id(3)); 0:
+    /// none.
+    pub fn routing_id(&self) -> u32 {
         self.label.routing_id
     }
 
-    /// The same message, for this peer of a SERVER or PEER.
+    /// The same message, for the peer of a SERVER or PEER that has this routing id (zmq_msg_set_routing_id(3)).
     #[must_use]
-    pub fn to_peer(mut self, number: u32) -> Message {
-        self.label.routing_id = number;
+    pub fn to_peer(mut self, routing_id: u32) -> Message {
+        self.label.routing_id = routing_id;
         self
     }
 
-    /// The group that a RADIO sends it to, or a DISH has received it of; empty: none.
+    /// The group that a RADIO sends it to, or a DISH has received it of (zmq_msg_group(3)); empty: none.
     pub fn group(&self) -> &[u8] {
         &self.label.group
     }
 
-    /// The same message, for this group of a RADIO's.
+    /// The same message, for this group of a RADIO's, at most 255 bytes (zmq_msg_set_group(3)).
     #[must_use]
     pub fn to_group(mut self, group: impl AsRef<[u8]>) -> Message {
         self.label.group = group.as_ref().to_vec();
@@ -135,8 +136,7 @@ impl Message {
     }
 
     /// Hands the frames to `send`. They stay ours.
-    pub(crate) fn lend<R>(&mut self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
-        self.iter_mut().for_each(Frame::prepare);
+    pub(crate) fn lend<R>(&self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
         match self.frames() {
             [one] => send(&mut [one.outgoing()], &self.label),
             all => send(&mut all.iter().map(Frame::outgoing).collect::<Vec<_>>(), &self.label),

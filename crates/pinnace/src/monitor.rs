@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use pinnace_engine::{Place, SocketType};
 
-use crate::{Context, Error, Message, Pair};
+use crate::{Context, Error, Interest, Message, Pair, PollItem};
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,26 +48,34 @@ pub enum EventKind {
     Other(u64),
 }
 
+/// Kinds by libzmq's numbers, and their names in texts.
+const KINDS: [(u64, EventKind, &str); 15] = [
+    (0x1, EventKind::Connected, "connected"),
+    (0x2, EventKind::ConnectDelayed, "connect_delayed"),
+    (0x4, EventKind::ConnectRetried, "connect_retried"),
+    (0x8, EventKind::Listening, "listening"),
+    (0x10, EventKind::BindFailed, "bind_failed"),
+    (0x20, EventKind::Accepted, "accepted"),
+    (0x40, EventKind::AcceptFailed, "accept_failed"),
+    (0x80, EventKind::Closed, "closed"),
+    (0x200, EventKind::Disconnected, "disconnected"),
+    (0x400, EventKind::Stopped, "monitor_stopped"),
+    (0x800, EventKind::HandshakeFailed, "handshake_failed_no_detail"),
+    (0x1000, EventKind::HandshakeSucceeded, "handshake_succeeded"),
+    (0x2000, EventKind::HandshakeFailedProtocol, "handshake_failed_protocol"),
+    (0x4000, EventKind::HandshakeFailedAuth, "handshake_failed_auth"),
+    (0x1_0000, EventKind::PipesStats, "pipes_stats"),
+];
+
 impl EventKind {
     fn of(number: u64) -> EventKind {
-        match number {
-            0x1 => EventKind::Connected,
-            0x2 => EventKind::ConnectDelayed,
-            0x4 => EventKind::ConnectRetried,
-            0x8 => EventKind::Listening,
-            0x10 => EventKind::BindFailed,
-            0x20 => EventKind::Accepted,
-            0x40 => EventKind::AcceptFailed,
-            0x80 => EventKind::Closed,
-            0x200 => EventKind::Disconnected,
-            0x400 => EventKind::Stopped,
-            0x800 => EventKind::HandshakeFailed,
-            0x1000 => EventKind::HandshakeSucceeded,
-            0x2000 => EventKind::HandshakeFailedProtocol,
-            0x4000 => EventKind::HandshakeFailedAuth,
-            0x1_0000 => EventKind::PipesStats,
-            other => EventKind::Other(other),
-        }
+        let known = KINDS.iter().find(|&&(other, ..)| other == number);
+        known.map_or(EventKind::Other(number), |&(_, kind, _)| kind)
+    }
+
+    /// As statistics name it: libzmq's name in lower case; of an unknown one "other".
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|&&(_, kind, _)| kind == self).map_or("other", |&(.., name)| name)
     }
 }
 
@@ -169,6 +177,20 @@ impl Monitor {
         }
         let received = self.pair.recv_timeout(timeout);
         self.take(received)
+    }
+
+    /// The next event if there is one, else WouldBlock; None once there are no more.
+    pub fn try_recv(&mut self) -> Result<Option<Event>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        let received = self.pair.try_recv();
+        self.take(received)
+    }
+
+    /// For a [`poll`](crate::poll()): ready to be read when there is an event, or there are no more.
+    pub fn poll_item(&self) -> PollItem<'_> {
+        self.pair.poll_item(Interest::READABLE)
     }
 
     fn take(&mut self, received: Result<Message, Error>) -> Result<Option<Event>, Error> {

@@ -131,8 +131,9 @@ impl From<Vec<u8>> for Value {
     }
 }
 
-/// The row of an option; `ZMQ_` before its name and small letters are taken too.
-pub(crate) fn find(name: &str) -> Result<&'static OptionSpec, Error> {
+/// An option by libzmq's name, of which `ZMQ_` may be left out; small letters are taken too. Errors: Invalid for a name
+/// that is none.
+pub fn find(name: &str) -> Result<&'static OptionSpec, Error> {
     let name = name.get(..4).filter(|start| start.eq_ignore_ascii_case("ZMQ_")).map_or(name, |_| &name[4..]);
     OPTIONS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name)).ok_or(Error::Invalid)
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{LevelFd, POLLIN, POLLOUT, Stats};
+use pinnace_engine::{KeyPair, LevelFd, POLLIN, POLLOUT, SocketType, Stats};
 
-use crate::kind::{Publishes, Subscribes};
+use crate::kind::{AnySocket, Publishes, Subscribes, Typed, kinds};
 use crate::options::{self, Value};
 use crate::{Builder, Context, Error, Interest, Kind, Message, Monitor};
 
@@ -16,16 +16,22 @@ use crate::{Builder, Context, Error, Interest, Kind, Message, Monitor};
 /// what it has accepted is sent in the background, as long as its linger allows.
 pub struct Socket<K: Kind> {
     raw: pinnace_engine::Socket,
+    socket_type: SocketType,
     context: Context,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Kind> Socket<K> {
-    /// A socket with all options at their defaults. Errors: TooManySockets, Terminated; Invalid for a type that the
-    /// engine does not have yet.
+impl Socket<kinds::Any> {
+    /// A socket of this type, with all options at their defaults. Errors: TooManySockets, Terminated.
+    pub fn of_type(context: &Context, socket_type: SocketType) -> Result<AnySocket, Error> {
+        Socket::create(context, socket_type)
+    }
+}
+
+impl<K: Typed> Socket<K> {
+    /// A socket with all options at their defaults. Errors: TooManySockets, Terminated.
     pub fn new(context: &Context) -> Result<Socket<K>, Error> {
-        let raw = context.engine().socket(K::TYPE as i32)?;
-        Ok(Socket { raw, context: context.clone(), kind: PhantomData })
+        Socket::create(context, K::TYPE)
     }
 
     /// A socket that is to have other options.
@@ -39,6 +45,18 @@ impl<K: Kind> Socket<K> {
     /// ```
     pub fn builder(context: &Context) -> Builder<K> {
         Builder::new(context)
+    }
+}
+
+impl<K: Kind> Socket<K> {
+    fn create(context: &Context, socket_type: SocketType) -> Result<Socket<K>, Error> {
+        let raw = context.engine().socket(socket_type as i32)?;
+        Ok(Socket { raw, socket_type, context: context.clone(), kind: PhantomData })
+    }
+
+    /// Its type.
+    pub fn socket_type(&self) -> SocketType {
+        self.socket_type
     }
 
     /// Binds to an endpoint, and returns it as it came to be: with a port in the place of `*`.
@@ -99,6 +117,13 @@ impl<K: Kind> Socket<K> {
     pub fn set_option(&self, name: &str, value: impl Into<Value>) -> Result<(), Error> {
         let spec = options::find(name)?;
         self.raw.set_option(spec.number, &value.into().encode(spec.kind)?)
+    }
+
+    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). The secret
+    /// one is copied to nowhere else.
+    pub fn set_curve_keys(&self, keys: &KeyPair) -> Result<(), Error> {
+        self.raw.set_option(options::find("CURVE_SECRETKEY")?.number, &*keys.secret)?;
+        self.raw.set_option(options::find("CURVE_PUBLICKEY")?.number, &keys.public)
     }
 
     /// An option's value. Errors: Invalid for a name that is none, or an option that can only be set.
@@ -202,16 +227,17 @@ impl<K: Subscribes> Socket<K> {
     }
 
     fn change(&self, option: &str, command: u8, topic: &[u8]) -> Result<(), Error> {
-        if K::TYPE != pinnace_engine::SocketType::XSub {
+        if self.socket_type != SocketType::XSub {
             return self.set_option(option, topic);
         }
-        let mut message = Message::from([&[command], topic].concat());
+        let message = Message::from([&[command], topic].concat());
         message.lend(|frames, _| self.raw.send_message(frames, true))
     }
 }
 
 impl<K: Publishes> Socket<K> {
-    /// Waits until `count` peers get messages that begin with `topic`. Errors: WouldBlock when the time is over.
+    /// Waits until `count` peers get messages that begin with `topic`; of a RADIO, until so many have joined this
+    /// group. Errors: WouldBlock when the time is over.
     pub fn wait_subscribers(
         &self,
         topic: impl AsRef<[u8]>,
@@ -231,7 +257,7 @@ impl<K: Kind> Drop for Socket<K> {
 
 impl<K: Kind> fmt::Debug for Socket<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Socket<{}>", K::TYPE.name())
+        write!(f, "Socket<{}>", self.socket_type.name())
     }
 }
 

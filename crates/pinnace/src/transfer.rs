@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use pinnace_engine::{Outgoing, Wait};
+use pinnace_engine::{Label, Outgoing, Wait};
 
 use crate::kind::{Receives, Sends};
 use crate::socket::deadline;
 use crate::tasks::{Messages, Recv, Send};
-use crate::{Error, Message, Socket};
+use crate::{Error, Frame, Message, Socket};
 
 /// A message that was not sent, and why. Nothing of it has left.
 ///
@@ -79,10 +79,7 @@ impl<K: Sends> Socket<K> {
     /// assert_eq!(there.recv()?, ["A", "B", "C"]);
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    pub fn send_multipart<F: Into<crate::Frame>>(
-        &self,
-        frames: impl IntoIterator<Item = F>,
-    ) -> Result<(), Unsent> {
+    pub fn send_multipart<F: Into<Frame>>(&self, frames: impl IntoIterator<Item = F>) -> Result<(), Unsent> {
         self.send(Message::from_iter(frames))
     }
 
@@ -108,12 +105,45 @@ impl<K: Sends> Socket<K> {
 
     pub(crate) fn send_waiting(&self, mut message: Message, wait: Wait) -> Result<(), Unsent> {
         let raw = self.engine();
-        let sent = message.lend(|frames, label| match frames {
-            _ if !K::LABELLED => raw.send_message(frames, wait),
-            [one] => raw.send_labelled(std::mem::replace(one, Outgoing::Bytes(&[])), label, false, wait),
-            _ => Err(Error::Invalid),
-        });
-        sent.map_err(|error| Unsent { error, message })
+        message.iter_mut().for_each(Frame::prepare);
+        message
+            .lend(|frames, label| send(raw, frames, label, wait))
+            .map_err(|error| Unsent { error, message })
+    }
+
+    /// Sends bytes that stay yours as a message of one frame, with nothing in between: no memory is taken for it. It
+    /// waits as [`send`](Self::send) does, and has the same errors.
+    ///
+    /// ```
+    /// # use pinnace::{Context, Pair};
+    /// # let context = Context::new()?;
+    /// # let (here, there) = (Pair::new(&context)?, Pair::new(&context)?);
+    /// # here.bind("inproc://bytes")?;
+    /// # there.connect("inproc://bytes")?;
+    /// let mut sum = 0;
+    /// for number in 0..10_u32 {
+    ///     here.send_bytes(&number.to_le_bytes())?;
+    ///     there.recv_with(|frame| sum += frame.len())?;
+    /// }
+    /// assert_eq!(sum, 40);
+    /// # Ok::<(), pinnace::Error>(())
+    /// ```
+    pub fn send_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.engine().send_message(&mut [Outgoing::Bytes(bytes)], Wait::AsSet)
+    }
+}
+
+fn send(
+    raw: pinnace_engine::Socket,
+    frames: &mut [Outgoing<'_>],
+    label: &Label,
+    wait: Wait,
+) -> Result<(), Error> {
+    match frames {
+        [one] if !label.is_blank() => {
+            raw.send_labelled(std::mem::replace(one, Outgoing::Bytes(&[])), label, false, wait)
+        }
+        _ => raw.send_message(frames, wait),
     }
 }
 
@@ -134,6 +164,14 @@ impl<K: Receives> Socket<K> {
     /// As [`recv`](Self::recv), for so long at most.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Message, Error> {
         self.recv_waiting(Wait::Until(deadline(timeout)))
+    }
+
+    /// Receives a message where it lies: `read` is given each of its frames, and nothing is copied nor kept of who sent
+    /// it. The socket is locked meanwhile, so `read` should be short: other threads wait for it, a call on this very
+    /// socket is an error (Reentered), and a panic may leave the high-water mark one short. Errors: as
+    /// [`recv`](Self::recv); then `read` was not called.
+    pub fn recv_with(&self, mut read: impl FnMut(&[u8])) -> Result<(), Error> {
+        self.engine().recv_frames(Wait::AsSet, &mut |frame| read(frame.data()))
     }
 
     /// Receives a message, for a task of any executor. Dropped before its end, it has taken none.

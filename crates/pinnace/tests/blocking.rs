@@ -263,11 +263,3 @@ fn a_poller_tells_who_is_ready() {
     poller.remove(&pull).unwrap();
     assert_eq!(poller.remove(&pull), Err(Error::Invalid));
 }
-
-#[test]
-fn types_that_the_engine_lacks_are_refused_when_made() {
-    let context = Context::new().unwrap();
-    for outcome in [pinnace::Dish::new(&context).map(|_| ()), pinnace::Dgram::new(&context).map(|_| ())] {
-        assert!(matches!(outcome, Ok(()) | Err(Error::Invalid)), "{outcome:?}");
-    }
-}

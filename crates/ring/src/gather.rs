@@ -9,11 +9,11 @@
 
 use std::io::IoSlice;
 
-use crate::Body;
 use crate::consumer::{Consumer, Frame, take_body};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, wire_len, write_header};
 use crate::segment::Segment;
 use crate::sync::Ordering;
+use crate::{Amount, Body};
 
 /// Slices that one call gathers at most.
 pub const SLICES: usize = 32;
@@ -236,25 +236,30 @@ impl Consumer {
         is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
-    /// Takes out all that is left, from the beginning of a message on; bodies go to `done`. Returns how many
-    /// messages that were, commands not among them.
-    pub fn drain(&mut self, done: &mut Vec<Body>) -> u64 {
-        let mut messages = 0;
-        let mut count = |frame: Frame<'_>| messages += u64::from(frame.flags() & (MORE | COMMAND) == 0);
+    /// Takes out all that is left, from the beginning of a message on; bodies go to `done`. Returns how much that
+    /// was, commands not among it.
+    pub fn drain(&mut self, done: &mut Vec<Body>) -> Amount {
+        let mut amount = Amount::default();
+        let mut count = |frame: Frame<'_>| {
+            if frame.flags() & COMMAND == 0 {
+                amount.messages += u64::from(frame.flags() & MORE == 0);
+                amount.bytes += record::wire_len(frame.data().len()) as u64;
+            }
+        };
         while self.pop_leaving(|body| done.push(body), &mut count).is_some() {}
         if !self.segment.is_null() {
             self.boundary = self.at;
             self.account(0, 0);
         }
-        messages
+        amount
     }
 
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
-    /// next one, and the bodies of the rest of it go to `done`. Returns how many messages were given up (0 or
-    /// 1).
-    pub fn rewind(&mut self, done: &mut Vec<Body>) -> u64 {
+    /// next one, and the bodies of the rest of it go to `done`. Returns what was given up: a message or none, and
+    /// its bytes that were not taken.
+    pub fn rewind(&mut self, done: &mut Vec<Body>) -> Amount {
         if self.segment.is_null() {
-            return 0;
+            return Amount::default();
         }
         self.find_boundary();
         let (mut from, mut start) = (0, None);
@@ -284,14 +289,19 @@ impl Consumer {
             self.at = start;
             self.boundary = start;
             self.partial = 0;
-            return 0;
+            return Amount::default();
         }
         // What was written of the first frame counts already.
-        self.wire = self.wire.saturating_sub(std::mem::take(&mut self.partial) as u64);
-        let skip = |frame: Frame<'_>| frame.flags() & MORE != 0;
-        while self.pop_leaving(|body| done.push(body), skip) == Some(true) {}
+        let written = std::mem::take(&mut self.partial) as u64;
+        self.wire = self.wire.saturating_sub(written);
+        let mut rest = 0;
+        let mut skip = |frame: Frame<'_>| {
+            rest += record::wire_len(frame.data().len()) as u64;
+            frame.flags() & MORE != 0
+        };
+        while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
         self.account(0, 0);
-        1
+        Amount { messages: 1, bytes: rest.saturating_sub(written) }
     }
 }

@@ -56,7 +56,7 @@ pub use event::{EventCount, Ticket, Unnotified};
 pub use gather::{Heads, SLICES};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::Producer;
-pub use queue::{Limits, budgeted_queue, queue};
+pub use queue::{Amount, Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};
 
 /// The largest body that is copied into a queue, in bytes; a larger one travels by reference.

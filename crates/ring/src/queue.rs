@@ -31,6 +31,20 @@ pub struct Limits {
     pub ahead_bytes: u64,
 }
 
+/// Messages, and their bytes as they are on the wire.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Amount {
+    fn add_assign(&mut self, more: Amount) {
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+    }
+}
+
 /// Consumed segments that wait for their next use.
 const SPARES: usize = 4;
 

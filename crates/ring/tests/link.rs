@@ -172,7 +172,7 @@ impl Link {
     }
 
     fn rewind(&mut self) {
-        let given_up = self.rx.rewind(&mut Vec::new());
+        let given_up = self.rx.rewind(&mut Vec::new()).messages;
         let Some(cut) = self.cut() else {
             assert_eq!(given_up, 0, "no message was cut");
             return;

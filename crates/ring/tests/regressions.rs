@@ -82,7 +82,7 @@ fn cut_behind_a_body(limits: Limits) -> (pinnace_ring::Producer, pinnace_ring::C
 fn a_message_given_up_is_released() {
     let (mut tx, mut rx) = cut_behind_a_body(Limits { messages: 1, ahead_bytes: 1 });
     assert!(!tx.want_room());
-    assert_eq!(rx.rewind(&mut Vec::new()), 1);
+    assert_eq!(rx.rewind(&mut Vec::new()).messages, 1);
     assert!(rx.take_room_wanted());
     assert_eq!((tx.backlog(), tx.backlog_wire()), (0, 0));
     assert!(tx.has_room());
@@ -101,7 +101,7 @@ fn messages_before_one_that_is_cut_are_released_though_it_is_not() {
     assert!(!tx.want_room());
     write(&mut rx, 2 * 7 + 320);
     assert_eq!((tx.backlog(), rx.take_room_wanted()), (1, true));
-    assert_eq!(rx.rewind(&mut Vec::new()), 1);
+    assert_eq!(rx.rewind(&mut Vec::new()).messages, 1);
     assert_eq!(tx.backlog(), 0);
 }
 
@@ -112,7 +112,7 @@ fn bytes_that_are_to_be_written_again_count_again() {
     tx.push(0, b"second").unwrap();
     tx.commit();
     write(&mut rx, 10);
-    assert_eq!(rx.rewind(&mut Vec::new()), 0);
+    assert_eq!(rx.rewind(&mut Vec::new()).messages, 0);
     assert_eq!(tx.backlog_wire(), 15);
     assert_eq!(write(&mut rx, 100).len(), 15);
     assert_eq!(tx.backlog_wire(), 0);
@@ -125,7 +125,7 @@ fn rewinding_what_was_popped_does_not_count_below_nothing() {
     tx.push(0, b"second").unwrap();
     tx.commit();
     rx.pop(|_| ()).unwrap();
-    assert_eq!(rx.rewind(&mut Vec::new()), 0);
+    assert_eq!(rx.rewind(&mut Vec::new()).messages, 0);
     write(&mut rx, 1);
     assert!(!tx.has_room());
     assert_eq!(write(&mut rx, 100).len(), 14);
@@ -186,7 +186,7 @@ fn frames_that_were_shown_stay_until_they_are_passed() {
     let mut done = Vec::new();
     rx.pass_frames(2, &mut done);
     assert_eq!((tx.backlog(), tx.backlog_wire(), rx.take_room_wanted()), (1, 309, true));
-    assert_eq!(rx.rewind(&mut Vec::new()), 0);
+    assert_eq!(rx.rewind(&mut Vec::new()).messages, 0);
     assert_eq!(tx.backlog_wire(), 314, "the message begins again");
     rx.pass_frames(2, &mut done);
     assert_eq!((tx.backlog(), tx.backlog_wire(), done.len(), rx.has_frame()), (0, 0, 1, false));

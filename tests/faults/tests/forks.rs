@@ -6,9 +6,16 @@ use std::time::{Duration, Instant};
 use support::api::*;
 use support::child;
 use support::peer::RawListener;
+use support::pinnace::Leftover;
 use support::*;
 
-support::roles!(forks_and_starts_anew, forks_and_misuses, forks_while_busy, writes_into_a_closed_pipe);
+support::roles!(
+    forks_and_starts_anew,
+    forks_and_misuses,
+    forks_and_ends_in_time,
+    forks_while_busy,
+    writes_into_a_closed_pipe
+);
 
 /// Forks; the child runs `body` and exits with 0 unless it panics; the parent waits with a deadline.
 fn forked(body: impl FnOnce()) {
@@ -118,6 +125,25 @@ fn forks_and_misuses(_: &[String]) {
 #[test]
 fn a_childs_other_calls_are_errors() {
     child::alone("forks_and_misuses", &[]);
+}
+
+/// The end with a deadline is the parent's too: in a child it ends nothing, and nothing was left.
+fn forks_and_ends_in_time(_: &[String]) {
+    let before = Before::new();
+    forked(|| {
+        let mut left =
+            Leftover { size: size_of::<Leftover>(), messages: 7, open_sockets: 7, ..Leftover::default() };
+        before.ctx.try_term_within(0, Some(&mut left)).expect("nothing to do");
+        assert_eq!(left, Leftover { size: size_of::<Leftover>(), ..Leftover::default() });
+        before.put_down();
+        start_anew();
+    });
+    before.talk(200);
+}
+
+#[test]
+fn a_childs_end_in_time_touches_nothing() {
+    child::alone("forks_and_ends_in_time", &[]);
 }
 
 /// Forks in the middle of traffic that other threads make; the traffic goes on, in order.

@@ -8,6 +8,7 @@
 //! not hang it; [`deadline::within`] bounds the whole test besides.
 
 pub mod api;
+pub mod certificate_files;
 pub mod certificates;
 pub mod child;
 pub mod consts;

@@ -77,6 +77,17 @@ pub fn text(member: &[c_char]) -> String {
     String::from_utf8(bytes).expect("a text")
 }
 
+/// `pinnace_leftover_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leftover {
+    pub size: size_t,
+    pub messages: u64,
+    pub bytes: u64,
+    pub lost: [u64; REASONS],
+    pub open_sockets: u64,
+}
+
 #[repr(C)]
 struct Part {
     data: *const c_void,
@@ -98,37 +109,42 @@ struct Functions {
     set_max_bytes: unsafe extern "C" fn(P, u64) -> c_int,
     held_bytes: unsafe extern "C" fn(P, *mut u64) -> c_int,
     lost: unsafe extern "C" fn(P, *mut u64) -> c_int,
+    term: unsafe extern "C" fn(P, c_long, *mut Leftover) -> c_int,
+}
+
+/// The library under test; it is never unloaded.
+pub(crate) fn library() -> &'static libloading::Library {
+    static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
+    // SAFETY: loading it runs nothing that minds where it is done.
+    LIBRARY
+        .get_or_init(|| unsafe { libloading::Library::new(library_path()) }.expect("the library under test"))
 }
 
 fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
-        // SAFETY: the library under test, with the signatures of pinnace.h; it is never unloaded.
-        unsafe {
-            let library = libloading::Library::new(library_path()).expect("the library under test");
-            macro_rules! symbol {
-                ($name:literal) => {
-                    *library.get($name).expect("pinnace.h declares it")
-                };
-            }
-            let functions = Functions {
-                stats: symbol!(b"pinnace_socket_stats"),
-                peers: symbol!(b"pinnace_socket_peers"),
-                json: symbol!(b"pinnace_socket_stats_json"),
-                prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
-                kick: symbol!(b"pinnace_kick"),
-                wait_peers: symbol!(b"pinnace_wait_peers"),
-                wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
-                wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
-                wait_ended: symbol!(b"pinnace_wait_ended"),
-                fd: symbol!(b"pinnace_fd"),
-                send_parts: symbol!(b"pinnace_send_parts"),
-                set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
-                held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
-                lost: symbol!(b"pinnace_ctx_lost"),
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the signature of pinnace.h.
+                *unsafe { library().get($name) }.expect("pinnace.h declares it")
             };
-            std::mem::forget(library);
-            functions
+        }
+        Functions {
+            stats: symbol!(b"pinnace_socket_stats"),
+            peers: symbol!(b"pinnace_socket_peers"),
+            json: symbol!(b"pinnace_socket_stats_json"),
+            prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
+            kick: symbol!(b"pinnace_kick"),
+            wait_peers: symbol!(b"pinnace_wait_peers"),
+            wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
+            wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
+            wait_ended: symbol!(b"pinnace_wait_ended"),
+            fd: symbol!(b"pinnace_fd"),
+            send_parts: symbol!(b"pinnace_send_parts"),
+            set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
+            held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
+            lost: symbol!(b"pinnace_ctx_lost"),
+            term: symbol!(b"pinnace_ctx_term"),
         }
     })
 }
@@ -155,6 +171,21 @@ impl Context {
         // SAFETY: an open context, and room for so many numbers.
         errno::check(unsafe { (functions().lost)(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
         lost
+    }
+
+    /// Terminates within a time; afterwards the context is nobody's.
+    pub fn term_within(self, timeout_ms: c_long) -> Outcome<Leftover> {
+        let mut left = Leftover { size: size_of::<Leftover>(), ..Leftover::default() };
+        let outcome = self.try_term_within(timeout_ms, Some(&mut left));
+        std::mem::forget(self);
+        outcome.map(|()| left)
+    }
+
+    /// The call as it is; None is NULL.
+    pub fn try_term_within(&self, timeout_ms: c_long, left: Option<&mut Leftover>) -> Outcome<()> {
+        let left = left.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        // SAFETY: a context's handle in any state, and memory of the size said, or null.
+        errno::check(unsafe { (functions().term)(self.raw(), timeout_ms, left) }).map(|_| ())
     }
 
     #[track_caller]

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_engine::{Error, PeerStats, Reason, Stats, Traffic, prometheus};
 
-use crate::arguments::{bytes_mut, text};
+use super::put_text;
+use crate::arguments::{SizedStruct, text};
 use crate::guard::guard;
 use crate::handle::socket;
 
@@ -55,7 +56,7 @@ pub struct PeerT {
 }
 
 /// PINNACE_REASONS.
-const REASONS: usize = Reason::ALL.len();
+pub(super) const REASONS: usize = Reason::ALL.len();
 /// The longest routing id, and a byte that nobody uses.
 const ID_MAX: usize = 256;
 
@@ -133,19 +134,9 @@ fn c_text<const N: usize>(text: &[u8]) -> [c_char; N] {
 pub unsafe extern "C" fn pinnace_socket_stats(handle: *mut c_void, stats: *mut StatsT) -> c_int {
     guard(|| {
         let socket = socket(handle)?;
-        if stats.is_null() {
-            return Err(Error::Fault);
-        }
-        let all = StatsT::of(&socket.stats()?);
-        // SAFETY: the caller's promise; both are plain numbers.
-        unsafe {
-            let size = (&raw const (*stats).size).read();
-            if size < size_of::<usize>() {
-                return Err(Error::Invalid);
-            }
-            let size = size.min(size_of::<StatsT>());
-            std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), stats.cast::<u8>(), size);
-        }
+        // SAFETY: the caller's promise.
+        let stats = unsafe { SizedStruct::at(stats) }?;
+        stats.write(&StatsT::of(&socket.stats()?));
         Ok(0)
     })
 }
@@ -180,24 +171,6 @@ pub unsafe extern "C" fn pinnace_socket_peers(
         unsafe { count.write(all.len()) };
         Ok(0)
     })
-}
-
-/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
-///
-/// # Safety
-/// `size` must be null or point to the number of bytes at `buffer`.
-unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
-    if size.is_null() {
-        return Err(Error::Fault);
-    }
-    // SAFETY: not null, and the caller's promise.
-    let room = unsafe { bytes_mut(buffer.cast(), size.read()) }?;
-    // SAFETY: as above.
-    unsafe { size.write(text.len() + 1) };
-    let room = room.get_mut(..=text.len()).ok_or(Error::System(libc::ENOBUFS))?;
-    room[..text.len()].copy_from_slice(text.as_bytes());
-    room[text.len()] = 0;
-    Ok(0)
 }
 
 /// The socket's statistics as JSON.

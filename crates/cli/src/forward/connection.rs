@@ -5,19 +5,20 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use pinnace_engine::{POLLERR, POLLIN, POLLOUT, SocketType};
+use pinnace::{Interest, Message, PollItem, SocketType};
 
 use super::Shared;
-use crate::face::{self, Message, Socket, fd_item};
+use crate::face::{self, Socket};
 use crate::input::Cutter;
 use crate::outcome::{Failure, Outcome};
+use crate::output::joined;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 << 10;
 
 pub struct Connection<'a> {
     stream: TcpStream,
-    socket: Socket,
+    socket: &'a Socket,
     shared: &'a Shared<'a>,
     cutter: Cutter,
     /// The client sends no more: since when.
@@ -34,7 +35,7 @@ pub struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    pub fn new(stream: TcpStream, socket: Socket, shared: &'a Shared<'a>) -> Outcome<Connection<'a>> {
+    pub fn new(stream: TcpStream, socket: &'a Socket, shared: &'a Shared<'a>) -> Outcome<Connection<'a>> {
         stream.set_nonblocking(true).map_err(|error| Failure::of("a connection", error))?;
         let cutter = Cutter::new(shared.given.max);
         let (over, gone, held, out) = (None, false, None, Vec::new());
@@ -52,17 +53,19 @@ impl<'a> Connection<'a> {
                 return Ok(());
             }
             let until = self.over.and_then(|over| over.checked_add(self.shared.given.linger));
-            let mut items = vec![self.socket.item(self.wants())];
+            let mut items = vec![self.socket.0.poll_item(self.wants())];
             if !self.gone {
-                items.push(fd_item(self.stream.as_fd(), self.wants_of_client()));
+                items.push(PollItem::fd(self.stream.as_fd(), self.wants_of_client()));
             }
-            let Some(ready) = face::wait(items, &self.shared.signals, until)? else {
+            let Some(items) = face::wait(items, &self.shared.signals, until)? else {
                 let what = if self.held.is_some() { "nobody took a line" } else { "an answer is missing" };
                 return Err(self.socket.timed_out(what));
             };
-            match ready.get(1) {
-                Some(ready) if ready & POLLIN != 0 => self.read(&mut chunk)?,
-                Some(ready) if ready & POLLERR != 0 => self.leave(),
+            let client = items.get(1).map(|client| (client.ready().readable, client.is_over()));
+            drop(items);
+            match client {
+                Some((true, _)) => self.read(&mut chunk)?,
+                Some((_, true)) => self.leave(),
                 _ => {}
             }
         }
@@ -89,14 +92,15 @@ impl<'a> Connection<'a> {
         self.socket_type() != SocketType::Req || self.asked == self.answered
     }
 
-    fn wants(&self) -> i16 {
-        let out = if self.held.is_some() && self.may_ask() { POLLOUT } else { 0 };
-        out | if self.may_be_answered() && self.out.is_empty() { POLLIN } else { 0 }
+    fn wants(&self) -> Interest {
+        Interest {
+            readable: self.may_be_answered() && self.out.is_empty(),
+            writable: self.held.is_some() && self.may_ask(),
+        }
     }
 
-    fn wants_of_client(&self) -> i16 {
-        let more = if self.over.is_none() && self.held.is_none() { POLLIN } else { 0 };
-        more | if self.out.is_empty() { 0 } else { POLLOUT }
+    fn wants_of_client(&self) -> Interest {
+        Interest { readable: self.over.is_none() && self.held.is_none(), writable: !self.out.is_empty() }
     }
 
     fn is_done(&self) -> bool {
@@ -114,11 +118,14 @@ impl<'a> Connection<'a> {
             if self.held.is_none() {
                 self.held = self.next_line()?;
             }
-            let Some(line) = &self.held else { return Ok(()) };
-            if !self.may_ask() || !self.socket.try_send(line)? {
+            if !self.may_ask() {
                 return Ok(());
             }
-            self.held = None;
+            let Some(line) = self.held.take() else { return Ok(()) };
+            self.held = self.socket.try_send(line)?;
+            if self.held.is_some() {
+                return Ok(());
+            }
             self.asked += 1;
         }
     }
@@ -131,7 +138,8 @@ impl<'a> Connection<'a> {
             None if self.over.is_some() && self.cutter.len() > 0 => self.cutter.rest(),
             None => return Ok(None),
         };
-        Ok(Some(vec![if self.shared.given.keep_newline { line } else { without_end(line) }]))
+        let line = if self.shared.given.keep_newline { line } else { without_end(line) };
+        Ok(Some(Message::from(line)))
     }
 
     /// Writes what has come from the socket, as far as the client takes it.
@@ -152,7 +160,7 @@ impl<'a> Connection<'a> {
             if self.gone {
                 continue;
             }
-            self.out = message.join(&b'\t');
+            self.out = joined(&message, b'\t');
             if self.out.last() != Some(&b'\n') {
                 self.out.push(b'\n');
             }

@@ -479,7 +479,7 @@ impl Link {
         let incoming = self.rx.lock().end();
         self.watching.lock().stream = None;
         let (outgoing, given_up) = outgoing?;
-        self.hub.lost.add(Reason::Cut, given_up);
+        self.hub.lost.give_up(Reason::Cut, given_up);
         Some(FarEnds { outgoing, incoming: incoming? })
     }
 

@@ -1,6 +1,6 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
-use pinnace_ring::{Body, Consumer, Heads};
+use pinnace_ring::{Amount, Body, Consumer, Heads};
 use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -74,9 +74,9 @@ impl Tx {
         }
     }
 
-    /// Nothing more is written. The queue, at the beginning of a message, and how many messages were given up for
-    /// that; their bodies go to `done`.
-    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, u64)> {
+    /// Nothing more is written. The queue, at the beginning of a message, and what was given up for that; the bodies
+    /// go to `done`.
+    pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
         self.stream = None;
         let mut queue = self.outgoing.take()?;
         let given_up = queue.rewind(done);

@@ -108,11 +108,26 @@ impl Reactor {
         done: Option<Box<dyn FnOnce() + Send>>,
     ) {
         let now = Instant::now();
+        let linger = if self.hurried { Some(Duration::ZERO) } else { linger };
         let until = linger.and_then(|linger| now.checked_add(linger));
         let closing = Closing { hub, links, connecters, until, look: LOOK_MIN, grace: None, done };
         let token = self.io.token();
         self.entries.insert(token, Entry::Closing(Box::new(closing)));
         self.closing_timer(token, now);
+    }
+
+    /// From now on nothing lingers: what is not sent yet is given up.
+    pub(super) fn hurry(&mut self) {
+        self.hurried = true;
+        let now = Instant::now();
+        let mut tokens = Vec::new();
+        for (&token, entry) in &mut self.entries {
+            if let Entry::Closing(closing) = entry {
+                closing.until = Some(now);
+                tokens.push(token);
+            }
+        }
+        tokens.into_iter().for_each(|token| self.closing_timer(token, now));
     }
 
     pub(super) fn closing_timer(&mut self, token: u64, now: Instant) {
@@ -195,7 +210,7 @@ impl Reactor {
 /// The end of a pipe's far ends: what was not sent is lost for that `reason`; what came in and nobody received, if
 /// its socket is closed. What waits for one that `hears_wishes` are subscriptions, which nobody loses.
 pub(super) fn bury(hub: &Hub, hears_wishes: bool, mut ends: FarEnds, reason: Reason) {
-    hub.lost.add(reason, ends.outgoing.drain(&mut Vec::new()));
+    hub.lost.give_up(reason, ends.outgoing.drain(&mut Vec::new()));
     if hub.is_closed() && !hears_wishes {
         hub.lost.add(Reason::Unread, ends.incoming.backlog());
     }

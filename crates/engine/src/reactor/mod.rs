@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Resolved(u64, Vec<Route>),
     /// The socket is closed: send what is left, for so long at most, then say so.
     Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
+    /// The context ends at once: nothing lingers any more.
+    Hurry,
     Stop,
 }
 
@@ -144,11 +146,14 @@ struct Reactor {
     entries: HashMap<u64, Entry>,
     timers: Timers,
     supervised: Supervised,
+    /// What is closed is not waited for any more.
+    hurried: bool,
 }
 
 impl Reactor {
     fn new(io: Arc<Io>) -> Reactor {
-        Reactor { io, entries: HashMap::new(), timers: Timers::default(), supervised: Supervised::default() }
+        let (entries, timers, supervised) = (HashMap::new(), Timers::default(), Supervised::default());
+        Reactor { io, entries, timers, supervised, hurried: false }
     }
 
     fn run(mut self) {
@@ -212,6 +217,7 @@ impl Reactor {
                 Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),
                 Command::Close(hub, linger, done) => self.close(hub, linger, done),
+                Command::Hurry => self.hurry(),
             }
         }
         false

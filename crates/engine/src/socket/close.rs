@@ -20,9 +20,11 @@ impl Socket {
         };
         core.stop_listening();
         let unsent = core.context.inproc().leave(&core.hub);
-        core.hub.lost.add(Reason::Expired, unsent);
-        // Peers that came since the last call may have sent something.
-        core.read_mail();
+        core.hub.lost.give_up(Reason::Expired, unsent);
+        // Peers that have come, or gone, and what they sent are told of in the mail: all of it counts.
+        let _ = core.news();
+        let chores = std::mem::take(&mut core.pipes.chores);
+        core.hang_up(&chores);
         let unread = core.drop_unread();
         core.hub.lost.add(Reason::Unread, unread);
         let pipes: Vec<PipeId> = core.pipes.ids().collect();
@@ -35,6 +37,7 @@ impl Socket {
         let (hub, io, context, linger) =
             (core.hub.clone(), core.io.clone(), core.context.clone(), core.options.linger);
         drop(core);
+        super::run(chores, false);
         // Who hears of the end finds that what it has sent since is read by nobody.
         peers.into_iter().for_each(|(hub, far)| hub.post(Mail::Ended(far)));
         hub.close();

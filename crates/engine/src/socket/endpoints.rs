@@ -263,7 +263,7 @@ impl Core {
                 let mut left = Vec::new();
                 let waited = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
                 left.into_iter().for_each(|body| self.pipes.discard(body));
-                self.hub.lost.add(Reason::Expired, waited.unwrap_or(0));
+                self.hub.lost.give_up(Reason::Expired, waited.unwrap_or_default());
                 match self.pipes.get(id).map(|pipe| &pipe.far) {
                     // Its name is being bound, and `Mail::Bound` says where it leads.
                     Some(Far::Link(None)) if waited.is_none() => self.end_pipe(id),

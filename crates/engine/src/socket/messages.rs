@@ -82,6 +82,21 @@ impl Socket {
             outcome => outcome,
         }
     }
+
+    /// As `recv_message`, and nothing is said of where it came from.
+    #[inline]
+    pub fn recv_frames(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<(), Error> {
+        let mut attempt = || {
+            self.call(false, |core| {
+                while core.recv(sink)? {}
+                Ok(())
+            })
+        };
+        match attempt() {
+            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
+            outcome => outcome,
+        }
+    }
 }
 
 impl Core {

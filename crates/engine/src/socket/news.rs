@@ -1,5 +1,7 @@
 //! What others have told a socket, taken in by whoever uses it next.
 
+use pinnace_ring::Amount;
+
 use super::Core;
 use crate::drops::Reason;
 use crate::error::Error;
@@ -115,11 +117,15 @@ impl Core {
     fn count_unheard(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
         let unheard = match &pipe.outlet {
-            Some(outlet) => outlet.is_abandoned().then(|| outlet.waiting().messages),
-            None => pipe.tx.is_abandoned().then(|| pipe.tx.backlog()),
+            Some(outlet) => outlet.is_abandoned().then(|| outlet.waiting()),
+            None => pipe
+                .tx
+                .is_abandoned()
+                .then(|| Amount { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
         };
-        if let Some(messages) = unheard.filter(|_| !self.kind.sends_subscriptions) {
-            self.pipes.count_drop(Some(id), Reason::PeerLost, messages);
+        if let Some(unheard) = unheard.filter(|_| !self.kind.sends_subscriptions) {
+            self.hub.lost.note_unsent(unheard);
+            self.pipes.count_drop(Some(id), Reason::PeerLost, unheard.messages);
         }
     }
 

@@ -7,8 +7,9 @@ use pinnace_ring::Frame;
 use super::{Core, Socket, Wait, Waiter};
 use crate::drops::Drops;
 use crate::error::Error;
+use crate::label::Label;
 use crate::peer::About;
-use crate::pipe::{Label, Outgoing};
+use crate::pipe::Outgoing;
 
 /// What comes with a frame beside its bytes.
 pub struct Received {

@@ -9,9 +9,9 @@ mod prometheus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use pinnace_ring::Amount;
 use pinnace_zmtp::{SocketType, Version};
 
-use crate::conflate::Dropped;
 use crate::drops::Drops;
 use crate::error::Error;
 use crate::link::Link;
@@ -187,7 +187,7 @@ pub(crate) fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
     };
     // A conflated way has its queue's other end here, and what waits for the peer in its slot.
     let (dropped, waiting) = pipe.outlet.as_ref().map_or_else(
-        || (Dropped::default(), Dropped { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
+        || (Amount::default(), Amount { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
         |outlet| (outlet.dropped(), outlet.waiting()),
     );
     let sent = Traffic {

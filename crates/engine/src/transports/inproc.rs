@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Body, Limits};
+use pinnace_ring::{Amount, Body, Limits};
 use pinnace_zmtp::SocketType;
 
 use crate::context::Context;
@@ -149,9 +149,9 @@ impl Registry {
         ours
     }
 
-    /// A socket's pipe no longer waits for a name. Returns how many messages it held, or None where it was not
+    /// A socket's pipe no longer waits for a name. Returns how much it held, or None where it was not
     /// waiting; the bodies go to `left`.
-    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: PipeId, left: &mut Vec<Body>) -> Option<u64> {
+    pub(crate) fn stop_waiting(&self, hub: &Arc<Hub>, pipe: PipeId, left: &mut Vec<Body>) -> Option<Amount> {
         let mut found = false;
         let others = |waiting: &mut Waiting| {
             let is_it = Arc::ptr_eq(&waiting.side.hub, hub) && waiting.pipe == pipe;
@@ -163,8 +163,8 @@ impl Registry {
     }
 
     /// A socket is closed: its names are free. What it sent to names that are not bound yet goes on waiting for
-    /// them, without it. Returns how many messages are lost nevertheless.
-    pub(crate) fn leave(&self, hub: &Arc<Hub>) -> u64 {
+    /// them, without it. Returns how much is lost nevertheless.
+    pub(crate) fn leave(&self, hub: &Arc<Hub>) -> Amount {
         self.0.lock().bound.retain(|_, side| !Arc::ptr_eq(&side.hub, hub));
         let mut left_behind = 0;
         let keep = |waiting: &mut Waiting| {
@@ -176,14 +176,14 @@ impl Registry {
         self.keep_waiting(keep, &mut Vec::new())
     }
 
-    /// No name is going to be bound any more. Returns how many messages waited for one; the bodies go to `left`.
-    pub(crate) fn end(&self, left: &mut Vec<Body>) -> u64 {
+    /// No name is going to be bound any more. Returns how much waited for one; the bodies go to `left`.
+    pub(crate) fn end(&self, left: &mut Vec<Body>) -> Amount {
         self.keep_waiting(|_| false, left)
     }
 
-    /// Of those who wait, `keep` says who goes on. Returns how many messages the others held; the bodies go to `left`,
+    /// Of those who wait, `keep` says who goes on. Returns how much the others held; the bodies go to `left`,
     /// to end with no lock held: their owners' code may run.
-    fn keep_waiting(&self, mut keep: impl FnMut(&mut Waiting) -> bool, left: &mut Vec<Body>) -> u64 {
+    fn keep_waiting(&self, mut keep: impl FnMut(&mut Waiting) -> bool, left: &mut Vec<Body>) -> Amount {
         let mut names = self.0.lock();
         let mut dropped = Vec::new();
         for (name, mut waiting) in std::mem::take(&mut names.waiting) {
@@ -193,6 +193,8 @@ impl Registry {
             }
         }
         drop(names);
-        dropped.iter_mut().map(|waiting| waiting.ends.outgoing.drain(left)).sum()
+        let mut amount = Amount::default();
+        dropped.iter_mut().for_each(|waiting| amount += waiting.ends.outgoing.drain(left));
+        amount
     }
 }

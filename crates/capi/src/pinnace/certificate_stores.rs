@@ -1,0 +1,82 @@
+//! Stores of CURVE certificates: directories of them, as CZMQ's zcertstore.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use pinnace_cert::{PublicKey, Store};
+use pinnace_engine::{Error, z85};
+
+use super::certificates::{publish, with_file};
+use super::put_text;
+use crate::arguments::bytes;
+use crate::guard::guard;
+use crate::registry::Registry;
+
+static STORES: Registry<Store> = Registry::new();
+
+/// A key as 32 bytes, or as 40 characters of Z85 with or without a NUL.
+fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
+    if let Ok(key) = bytes.try_into() {
+        return Ok(key);
+    }
+    z85::decode_key(bytes.strip_suffix(b"\0").unwrap_or(bytes)).ok_or(Error::Invalid)
+}
+
+/// Reads the public certificates in a directory and those below it; NULL on an error.
+///
+/// # Safety
+/// `directory` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_certstore_load(directory: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store)))
+}
+
+/// How many are known: INT_MAX at most.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_certstore_size(handle: *mut c_void) -> c_int {
+    guard(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
+}
+
+/// A certificate of whoever has this key, which is 32 bytes or 40 characters of Z85; NULL where nobody is known by it.
+///
+/// # Safety
+/// `key` must be null or good for reading `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_certstore_find(
+    handle: *mut c_void,
+    key: *const c_void,
+    size: usize,
+) -> *mut c_void {
+    guard(|| {
+        let store = STORES.get(handle)?;
+        // SAFETY: the caller's promise.
+        let key = key_of(unsafe { bytes(key, size) }?)?;
+        store.find(&key).cloned().map(publish).ok_or(Error::System(libc::ENOENT))
+    })
+}
+
+/// Writes of the file with this index, of those that hold no certificate, its name and what is wrong with it, as a C
+/// string; `*size` says how much that is, with its NUL.
+///
+/// # Safety
+/// `size` must be null or point to the number of bytes at `buffer`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_certstore_refused(
+    handle: *mut c_void,
+    index: usize,
+    buffer: *mut c_char,
+    size: *mut usize,
+) -> c_int {
+    guard(|| {
+        let store = STORES.get(handle)?;
+        let (path, error) = store.refused.get(index).ok_or(Error::System(libc::ENOENT))?;
+        // SAFETY: the caller's promise.
+        unsafe { put_text(&format!("{}: {error}", path.display()), buffer, size) }
+    })
+}
+
+/// Lets a store go. What was found in it stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_certstore_destroy(handle: *mut c_void) -> c_int {
+    guard(|| STORES.remove(handle).map(|_| 0))
+}

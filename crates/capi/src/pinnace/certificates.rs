@@ -1,0 +1,257 @@
+//! CURVE certificates as files, in CZMQ's form.
+//!
+//! C knows them by handles that are checked. A function that fails sets errno, and leaves a line for its thread that
+//! says more: which file, which line of it, what is wrong there (`pinnace_cert_error`).
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::fmt::Display;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use pinnace_cert::{Certificate, Error as CertError, KeyPair, SecretKey};
+use pinnace_engine::{Error, z85};
+
+use super::put_text;
+use crate::arguments::{path, text};
+use crate::curve::write_key;
+use crate::guard::guard;
+use crate::handle::socket;
+use crate::registry::Registry;
+
+static CERTIFICATES: Registry<Mutex<Certificate>> = Registry::new();
+
+/// libzmq's numbers of the options that hold our keys.
+const CURVE_PUBLICKEY: i32 = 48;
+const CURVE_SECRETKEY: i32 = 49;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// The errno for what is wrong with a certificate. Its words, and those of `what`, are kept for the thread.
+fn failed(what: impl Display, error: &CertError) -> Error {
+    let words = CString::new(format!("{what}: {error}").replace('\0', "?")).unwrap_or_default();
+    LAST_ERROR.with(|last| last.replace(words));
+    Error::System(match error {
+        CertError::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        CertError::Metadata => libc::EINVAL,
+        CertError::NoSecretKey => libc::ENOKEY,
+        CertError::WrongSecretKey => libc::EKEYREJECTED,
+        CertError::NoRandomness => libc::EAGAIN,
+        _ => libc::EBADMSG,
+    })
+}
+
+pub(super) fn publish(certificate: Certificate) -> *mut c_void {
+    CERTIFICATES.insert(Mutex::new(certificate))
+}
+
+/// Does something with a certificate and a path, and says of which file it was where it fails.
+///
+/// # Safety
+/// `file` must be null or a C string.
+pub(super) unsafe fn with_file<R>(
+    file: *const c_char,
+    work: impl FnOnce(&Path) -> Result<R, CertError>,
+) -> Result<R, Error> {
+    // SAFETY: the caller's promise.
+    let file = unsafe { path(file) }?;
+    work(file).map_err(|error| failed(file.display(), &error))
+}
+
+/// A certificate of these keys, as 40 characters of Z85 each: of new ones where both are null, of somebody else's where
+/// the secret one is. NULL on an error.
+///
+/// # Safety
+/// Both must be null or C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const c_char) -> *mut c_void {
+    guard(|| {
+        if public.is_null() && secret.is_null() {
+            return Certificate::generate().map(publish).map_err(|error| failed("a new certificate", &error));
+        }
+        // SAFETY: the caller's promise.
+        let public = z85::decode_key(unsafe { text(public) }?.as_bytes()).ok_or(Error::Invalid)?;
+        if secret.is_null() {
+            return Ok(publish(Certificate::public(public)));
+        }
+        let mut key = SecretKey::zeroed();
+        // SAFETY: the caller's promise.
+        *key = z85::decode_key(unsafe { text(secret) }?.as_bytes()).ok_or(Error::Invalid)?;
+        let keys = KeyPair::from_secret(key);
+        if keys.public != public {
+            return Err(failed("a certificate of two keys", &CertError::WrongSecretKey));
+        }
+        Ok(publish(Certificate::from(keys)))
+    })
+}
+
+/// Reads `FILE_secret` where it is there, else `FILE`; NULL on an error.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
+}
+
+/// Reads the public key of one file, whatever else is in it; NULL on an error.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_load_public(file: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { with_file(file, |path| Certificate::load_public(path)) }.map(publish))
+}
+
+/// Reads both keys of one file; NULL on an error.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_load_secret(file: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { with_file(file, |path| Certificate::load_secret(path)) }.map(publish))
+}
+
+/// Writes `FILE` and `FILE_secret`.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_save(handle: *mut c_void, file: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save(path)) })
+}
+
+/// Writes the public certificate to one file.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_save_public(handle: *mut c_void, file: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save_public(path)) })
+}
+
+/// Writes the secret certificate to one file.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_save_secret(handle: *mut c_void, file: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save_secret(path)) })
+}
+
+/// # Safety
+/// `file` must be null or a C string.
+unsafe fn save(
+    handle: *mut c_void,
+    file: *const c_char,
+    write: impl FnOnce(&Certificate, &Path) -> Result<(), CertError>,
+) -> Result<c_int, Error> {
+    let certificate = CERTIFICATES.get(handle)?;
+    // Written from a copy: a slow disk holds nobody up.
+    let certificate = certificate.lock().clone();
+    // SAFETY: the caller's promise.
+    unsafe { with_file(file, |path| write(&certificate, path)) }?;
+    Ok(0)
+}
+
+/// Writes the keys as 40 characters and a NUL each; where a pointer is null, that key is not asked for.
+///
+/// # Safety
+/// Both must be null or good for writing 41 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_keys(
+    handle: *mut c_void,
+    public: *mut c_char,
+    secret: *mut c_char,
+) -> c_int {
+    guard(|| {
+        let certificate = CERTIFICATES.get(handle)?;
+        let certificate = certificate.lock();
+        if !secret.is_null() {
+            let keys = certificate.keys().ok_or_else(|| failed("its keys", &CertError::NoSecretKey))?;
+            // SAFETY: the caller's promise; it is not null.
+            unsafe { write_key(secret, &keys.secret) };
+        }
+        if !public.is_null() {
+            // SAFETY: as above.
+            unsafe { write_key(public, certificate.public_key()) };
+        }
+        Ok(0)
+    })
+}
+
+/// Sets a socket's CURVE keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_cert_apply(handle: *mut c_void, to: *mut c_void) -> c_int {
+    guard(|| {
+        let certificate = CERTIFICATES.get(handle)?;
+        let certificate = certificate.lock();
+        let socket = socket(to)?;
+        let keys = certificate.keys().ok_or_else(|| failed("its keys", &CertError::NoSecretKey))?;
+        socket.set_option(CURVE_SECRETKEY, &*keys.secret)?;
+        socket.set_option(CURVE_PUBLICKEY, &keys.public)?;
+        Ok(0)
+    })
+}
+
+/// Writes what is said of the owner under a name, as a C string; `*size` says how much that is, with its NUL.
+///
+/// # Safety
+/// `name` must be null or a C string, `size` be null or point to the number of bytes at `buffer`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_meta(
+    handle: *mut c_void,
+    name: *const c_char,
+    buffer: *mut c_char,
+    size: *mut usize,
+) -> c_int {
+    guard(|| {
+        let certificate = CERTIFICATES.get(handle)?;
+        let certificate = certificate.lock();
+        // SAFETY: the caller's promise.
+        let value = certificate.metadata(unsafe { text(name) }?);
+        let value = value.ok_or(Error::System(libc::ENOENT))?;
+        // SAFETY: as above.
+        unsafe { put_text(value, buffer, size) }
+    })
+}
+
+/// Says something of the owner.
+///
+/// # Safety
+/// Both must be null or C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_cert_set_meta(
+    handle: *mut c_void,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    guard(|| {
+        let certificate = CERTIFICATES.get(handle)?;
+        // SAFETY: the caller's promise.
+        let (name, value) = unsafe { (text(name)?, text(value)?) };
+        certificate.lock().set_metadata(name, value).map_err(|error| failed(name, &error))?;
+        Ok(0)
+    })
+}
+
+/// Lets a certificate go; its secret key is wiped.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_cert_destroy(handle: *mut c_void) -> c_int {
+    guard(|| CERTIFICATES.remove(handle).map(|_| 0))
+}
+
+/// What was wrong when a function of certificates failed last in this thread; empty before that. It is the thread's
+/// until the next one fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_cert_error() -> *const c_char {
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}

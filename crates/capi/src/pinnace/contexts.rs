@@ -1,0 +1,97 @@
+//! Contexts: a limit in bytes, what was lost, and an end with a deadline.
+
+use std::ffi::{c_int, c_long, c_void};
+
+use pinnace_engine::{Context, Error, Leftover, Reason};
+
+use super::stats::REASONS;
+use super::timeout;
+use crate::arguments::SizedStruct;
+use crate::context::own;
+use crate::guard::guard;
+
+/// Limits the bytes that all queues of a context hold together; 0 is no limit.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_ctx_set_max_bytes(context: *mut c_void, max_bytes: u64) -> c_int {
+    guard(|| {
+        own(context)?.set_max_bytes(max_bytes);
+        Ok(0)
+    })
+}
+
+/// How many bytes count for that limit now.
+///
+/// # Safety
+/// `held` must be null or point to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut u64) -> c_int {
+    guard(|| {
+        let context = own(context)?;
+        if held.is_null() {
+            return Err(Error::Fault);
+        }
+        // SAFETY: not null, and the caller's promise.
+        unsafe { held.write(context.held_bytes()) };
+        Ok(0)
+    })
+}
+
+/// The messages that closed sockets of a context have lost, by reason; `lost` has room for PINNACE_REASONS numbers.
+///
+/// # Safety
+/// `lost` must be null or point to so many numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
+    guard(|| {
+        let drops = own(context)?.drops_of_closed();
+        if lost.is_null() {
+            return Err(Error::Fault);
+        }
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { lost.add(index).write(drops.of(reason)) };
+        }
+        Ok(0)
+    })
+}
+
+/// pinnace_leftover_t. Later versions have more members at its end.
+#[repr(C)]
+pub struct LeftoverT {
+    size: usize,
+    messages: u64,
+    bytes: u64,
+    lost: [u64; REASONS],
+    open_sockets: u64,
+}
+
+impl From<Leftover> for LeftoverT {
+    fn from(Leftover { messages, bytes, lost, open_sockets }: Leftover) -> LeftoverT {
+        let lost = Reason::ALL.map(|reason| lost.of(reason));
+        LeftoverT { size: size_of::<LeftoverT>(), messages, bytes, lost, open_sockets }
+    }
+}
+
+/// Ends a context as zmq_ctx_term does, within `timeout_ms`: then open sockets are closed and what is not sent is given
+/// up. Says what was left, where `left` is not null.
+///
+/// # Safety
+/// `left` must be null or point to as many bytes as its first member says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_ctx_term(
+    context: *mut c_void,
+    timeout_ms: c_long,
+    left: *mut LeftoverT,
+) -> c_int {
+    guard(|| {
+        let own = Context::from_raw(context.addr())?;
+        // SAFETY: the caller's promise.
+        let left = if left.is_null() { None } else { Some(unsafe { SizedStruct::at(left) }?) };
+        let found = own.map_or(Ok(Leftover::default()), |own| own.terminate_within(timeout(timeout_ms)))?;
+        Context::forget_raw(context.addr());
+        if let Some(left) = left {
+            left.write(&found.into());
+        }
+        Ok(0)
+    })
+}

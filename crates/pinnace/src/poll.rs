@@ -1,0 +1,89 @@
+//! Waiting once, for whatever is named at that moment. For the same things again and again a [`Poller`](crate::Poller)
+//! costs less.
+
+use std::fmt;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use pinnace_engine::{POLLERR, POLLIN, POLLOUT, Source};
+
+use crate::{Error, Interest, Kind, Socket};
+
+/// Something to be waited for by [`poll`], and what was found.
+pub struct PollItem<'a> {
+    what: What<'a>,
+    interest: Interest,
+    found: i16,
+}
+
+#[derive(Clone, Copy)]
+enum What<'a> {
+    Socket(pinnace_engine::Socket),
+    Fd(BorrowedFd<'a>),
+}
+
+impl<'a> PollItem<'a> {
+    /// A descriptor. Where nothing is asked for, its end alone is waited for.
+    pub fn fd(fd: BorrowedFd<'a>, interest: Interest) -> PollItem<'a> {
+        PollItem { what: What::Fd(fd), interest, found: 0 }
+    }
+
+    fn raw(&self) -> pinnace_engine::PollItem<'a> {
+        let source = match self.what {
+            What::Socket(socket) => Source::Socket(socket),
+            What::Fd(fd) => Source::Fd(fd),
+        };
+        pinnace_engine::PollItem { source, events: self.interest.events(), revents: 0 }
+    }
+
+    /// What it is ready for, of what was asked.
+    pub fn ready(&self) -> Interest {
+        Interest { readable: self.found & POLLIN != 0, writable: self.found & POLLOUT != 0 }
+    }
+
+    /// A descriptor is in error, or what is at its other end has gone.
+    pub fn is_over(&self) -> bool {
+        self.found & POLLERR != 0
+    }
+}
+
+impl<K: Kind> Socket<K> {
+    /// The socket, to be waited for by [`poll`].
+    pub fn poll_item(&self, interest: Interest) -> PollItem<'_> {
+        PollItem { what: What::Socket(self.engine()), interest, found: 0 }
+    }
+}
+
+/// Waits until one of `items` is ready, for so long at most; returns how many are. Each says for what.
+///
+/// ```
+/// use std::time::Duration;
+/// use pinnace::{Context, Interest, Pull, Push, poll};
+/// # let context = Context::new()?;
+/// let (tasks, results) = (Pull::new(&context)?, Pull::new(&context)?);
+/// # tasks.bind("inproc://tasks")?;
+/// # results.bind("inproc://results")?;
+/// # let push = Push::builder(&context).connect("inproc://results")?;
+/// # push.send("done")?;
+/// let mut items = [tasks.poll_item(Interest::READABLE), results.poll_item(Interest::READABLE)];
+/// assert_eq!(poll(&mut items, Duration::from_secs(10))?, 1);
+/// assert!(items[1].ready().readable);
+/// # Ok::<(), pinnace::Error>(())
+/// ```
+/// Errors: Terminated; Interrupted by a signal.
+pub fn poll(items: &mut [PollItem<'_>], timeout: impl Into<Option<Duration>>) -> Result<usize, Error> {
+    let mut list: Vec<_> = items.iter().map(PollItem::raw).collect();
+    let outcome = pinnace_engine::poll(&mut list, timeout.into(), None);
+    let found: Vec<i16> = list.into_iter().map(|item| item.revents).collect();
+    items.iter_mut().zip(found).for_each(|(item, found)| item.found = found);
+    outcome
+}
+
+impl fmt::Debug for PollItem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Socket(socket) => write!(f, "PollItem({socket:?}, {:?})", self.interest),
+            What::Fd(fd) => write!(f, "PollItem({}, {:?})", fd.as_raw_fd(), self.interest),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! CURVE certificates and stores of them: those functions of pinnace.h, over handles that are let go when dropped.
+
+use std::ffi::{CStr, CString, c_void};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use libc::{c_char, c_int, size_t};
+
+use crate::Socket;
+use crate::errno::{self, Outcome};
+use crate::pinnace::library;
+
+type P = *mut c_void;
+type Text = *const c_char;
+type Load = unsafe extern "C" fn(Text) -> P;
+type Save = unsafe extern "C" fn(P, Text) -> c_int;
+type Destroy = unsafe extern "C" fn(P) -> c_int;
+
+struct Functions {
+    error: unsafe extern "C" fn() -> Text,
+    new: unsafe extern "C" fn(Text, Text) -> P,
+    load: Load,
+    load_public: Load,
+    load_secret: Load,
+    destroy: Destroy,
+    save: Save,
+    save_public: Save,
+    save_secret: Save,
+    keys: unsafe extern "C" fn(P, *mut c_char, *mut c_char) -> c_int,
+    apply: unsafe extern "C" fn(P, P) -> c_int,
+    meta: unsafe extern "C" fn(P, Text, *mut c_char, *mut size_t) -> c_int,
+    set_meta: unsafe extern "C" fn(P, Text, Text) -> c_int,
+    store_load: Load,
+    store_destroy: Destroy,
+    store_size: Destroy,
+    store_find: unsafe extern "C" fn(P, *const c_void, size_t) -> P,
+    store_refused: unsafe extern "C" fn(P, size_t, *mut c_char, *mut size_t) -> c_int,
+}
+
+fn functions() -> &'static Functions {
+    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the signature of pinnace.h.
+                *unsafe { library().get($name) }.expect("pinnace.h declares it")
+            };
+        }
+        Functions {
+            error: symbol!(b"pinnace_cert_error"),
+            new: symbol!(b"pinnace_cert_new"),
+            load: symbol!(b"pinnace_cert_load"),
+            load_public: symbol!(b"pinnace_cert_load_public"),
+            load_secret: symbol!(b"pinnace_cert_load_secret"),
+            destroy: symbol!(b"pinnace_cert_destroy"),
+            save: symbol!(b"pinnace_cert_save"),
+            save_public: symbol!(b"pinnace_cert_save_public"),
+            save_secret: symbol!(b"pinnace_cert_save_secret"),
+            keys: symbol!(b"pinnace_cert_keys"),
+            apply: symbol!(b"pinnace_cert_apply"),
+            meta: symbol!(b"pinnace_cert_meta"),
+            set_meta: symbol!(b"pinnace_cert_set_meta"),
+            store_load: symbol!(b"pinnace_certstore_load"),
+            store_destroy: symbol!(b"pinnace_certstore_destroy"),
+            store_size: symbol!(b"pinnace_certstore_size"),
+            store_find: symbol!(b"pinnace_certstore_find"),
+            store_refused: symbol!(b"pinnace_certstore_refused"),
+        }
+    })
+}
+
+/// What is said of the last failure in this thread.
+pub fn last_error() -> String {
+    // SAFETY: no arguments; a C string that stays until the next failure.
+    unsafe { CStr::from_ptr((functions().error)()) }.to_str().expect("UTF-8").to_owned()
+}
+
+fn c(text: &str) -> CString {
+    CString::new(text).expect("no NUL")
+}
+
+fn c_path(path: &Path) -> CString {
+    c(path.to_str().expect("a path of UTF-8"))
+}
+
+fn handle(raw: P) -> Outcome<P> {
+    if raw.is_null() { Err(errno::last()) } else { Ok(raw) }
+}
+
+/// Asks with too little room, then with as much as was said.
+fn text_of(call: impl Fn(*mut c_char, *mut size_t) -> c_int) -> Outcome<String> {
+    let mut size = 0;
+    match errno::check(call(std::ptr::null_mut(), &mut size)) {
+        Err(crate::Errno(libc::ENOBUFS)) => {}
+        Err(error) => return Err(error),
+        Ok(_) => panic!("a text has its NUL at least"),
+    }
+    let mut buffer = vec![0_u8; size];
+    errno::check(call(buffer.as_mut_ptr().cast(), &mut size))?;
+    Ok(CString::from_vec_with_nul(buffer).expect("one NUL").into_string().expect("UTF-8"))
+}
+
+/// A certificate.
+#[derive(Debug)]
+pub struct Certificate(P);
+
+impl Certificate {
+    pub fn new(keys: Option<(&str, Option<&str>)>) -> Outcome<Certificate> {
+        let public = keys.map(|(public, _)| c(public));
+        let secret = keys.and_then(|(_, secret)| secret.map(c));
+        let at = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+        // SAFETY: C strings, or null.
+        handle(unsafe { (functions().new)(at(&public), at(&secret)) }).map(Certificate)
+    }
+
+    pub fn load(path: &Path) -> Outcome<Certificate> {
+        Certificate::load_by(functions().load, path)
+    }
+
+    pub fn load_public(path: &Path) -> Outcome<Certificate> {
+        Certificate::load_by(functions().load_public, path)
+    }
+
+    pub fn load_secret(path: &Path) -> Outcome<Certificate> {
+        Certificate::load_by(functions().load_secret, path)
+    }
+
+    fn load_by(load: Load, path: &Path) -> Outcome<Certificate> {
+        // SAFETY: a C string.
+        handle(unsafe { load(c_path(path).as_ptr()) }).map(Certificate)
+    }
+
+    pub fn save(&self, path: &Path) -> Outcome<()> {
+        self.save_by(functions().save, path)
+    }
+
+    pub fn save_public(&self, path: &Path) -> Outcome<()> {
+        self.save_by(functions().save_public, path)
+    }
+
+    pub fn save_secret(&self, path: &Path) -> Outcome<()> {
+        self.save_by(functions().save_secret, path)
+    }
+
+    fn save_by(&self, save: Save, path: &Path) -> Outcome<()> {
+        // SAFETY: a handle, and a C string.
+        errno::check(unsafe { save(self.0, c_path(path).as_ptr()) }).map(|_| ())
+    }
+
+    /// The key that everybody may know, as Z85.
+    pub fn public(&self) -> Outcome<String> {
+        // SAFETY: room for 41 bytes, and null.
+        self.key(|at, room| unsafe { (functions().keys)(at, room, std::ptr::null_mut()) })
+    }
+
+    pub fn secret(&self) -> Outcome<String> {
+        // SAFETY: room for 41 bytes, and null.
+        self.key(|at, room| unsafe { (functions().keys)(at, std::ptr::null_mut(), room) })
+    }
+
+    fn key(&self, call: impl Fn(P, *mut c_char) -> c_int) -> Outcome<String> {
+        let mut room = vec![0xff_u8; 41];
+        errno::check(call(self.0, room.as_mut_ptr().cast()))?;
+        Ok(CString::from_vec_with_nul(room).expect("40 characters").into_string().expect("Z85"))
+    }
+
+    pub fn apply(&self, socket: &Socket) -> Outcome<()> {
+        // SAFETY: handles in any state.
+        errno::check(unsafe { (functions().apply)(self.0, socket.raw()) }).map(|_| ())
+    }
+
+    pub fn meta(&self, name: &str) -> Outcome<String> {
+        let name = c(name);
+        // SAFETY: a handle, a C string, and memory of the size said.
+        text_of(|buffer, size| unsafe { (functions().meta)(self.0, name.as_ptr(), buffer, size) })
+    }
+
+    pub fn set_meta(&self, name: &str, value: &str) -> Outcome<()> {
+        let (name, value) = (c(name), c(value));
+        // SAFETY: a handle, and C strings.
+        errno::check(unsafe { (functions().set_meta)(self.0, name.as_ptr(), value.as_ptr()) }).map(|_| ())
+    }
+
+    /// Destroys it, however often that was done.
+    pub fn destroy(&self) -> Outcome<()> {
+        // SAFETY: a handle in any state.
+        errno::check(unsafe { (functions().destroy)(self.0) }).map(|_| ())
+    }
+}
+
+impl Drop for Certificate {
+    fn drop(&mut self) {
+        let _ = self.destroy();
+    }
+}
+
+/// A directory of certificates.
+#[derive(Debug)]
+pub struct Store(P);
+
+impl Store {
+    pub fn load(path: &Path) -> Outcome<Store> {
+        // SAFETY: a C string.
+        handle(unsafe { (functions().store_load)(c_path(path).as_ptr()) }).map(Store)
+    }
+
+    pub fn size(&self) -> Outcome<c_int> {
+        // SAFETY: a handle in any state.
+        errno::check(unsafe { (functions().store_size)(self.0) })
+    }
+
+    pub fn find(&self, key: &[u8]) -> Outcome<Certificate> {
+        // SAFETY: a handle, and bytes.
+        handle(unsafe { (functions().store_find)(self.0, key.as_ptr().cast(), key.len()) }).map(Certificate)
+    }
+
+    pub fn refused(&self, index: usize) -> Outcome<String> {
+        // SAFETY: a handle, and memory of the size said.
+        text_of(|buffer, size| unsafe { (functions().store_refused)(self.0, index, buffer, size) })
+    }
+
+    pub fn destroy(&self) -> Outcome<()> {
+        // SAFETY: a handle in any state.
+        errno::check(unsafe { (functions().store_destroy)(self.0) }).map(|_| ())
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.destroy();
+    }
+}
