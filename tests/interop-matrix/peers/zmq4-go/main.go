@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -152,7 +153,11 @@ func (p *peer) obey(command string, words []string) (string, error) {
 	case "recv":
 		return p.recv(words[0])
 	case "close":
-		return "", p.socket.Close()
+		// It may close one of its connections twice, and says so.
+		if err := p.socket.Close(); err != nil && !strings.Contains(err.Error(), net.ErrClosed.Error()) {
+			return "", err
+		}
+		return "", nil
 	}
 	return "", fmt.Errorf("no such command: %s", command)
 }
