@@ -8,6 +8,7 @@
  *
  * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
  *          security=null|curve
+ *          watch=MS                        a thread reads the statistics of each socket so often (Pinnace alone has them)
  *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed
  *
  * LD_LIBRARY_PATH chooses the library; the line of result names the file that was loaded. Endpoints may hold
@@ -28,7 +29,8 @@ static _Noreturn void usage(const char *what)
     fprintf(stderr,
             "load: %s\n"
             "usage: load stream|tail|round|fan|memory [pattern=push|pub] endpoint=E size=BYTES count=N\n"
-            "            [peers=P] [place=free|split|one] [security=null|curve] [fault=wrong|torn|lost|twice:K]\n",
+            "            [peers=P] [place=free|split|one] [security=null|curve] [watch=MS]\n"
+            "            [fault=wrong|torn|lost|twice:K]\n",
             what);
     exit(2);
 }
@@ -65,7 +67,7 @@ static void set_fault(struct plan *plan, char *value)
 static void set(struct plan *plan, const char *key, char *value)
 {
     static const char *const keys[] = {"pattern", "endpoint", "size",     "count", "peers",
-                                       "place",   "fault",    "security", NULL};
+                                       "place",   "fault",    "security", "watch", NULL};
     static const char *const patterns[] = {"push", "pub", NULL}, *const places[] = {"free", "split", "one", NULL};
     static const char *const securities[] = {"null", "curve", NULL};
     switch (word_in(keys, key)) {
@@ -93,6 +95,9 @@ static void set(struct plan *plan, const char *key, char *value)
         break;
     case 7:
         plan->curve = word_in(securities, value) == 1;
+        break;
+    case 8:
+        plan->watch_ms = (unsigned)number_in(value);
         break;
     }
 }

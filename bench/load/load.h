@@ -24,6 +24,7 @@ struct plan {
     unsigned peers;       /* receivers of a fan-out */
     enum place place;
     bool curve; /* secured by CURVE; the receiver is the server */
+    unsigned watch_ms; /* how often a thread of its own reads the statistics of each socket; 0: not at all */
     enum fault fault;
     uint64_t fault_at;
 };

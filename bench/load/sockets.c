@@ -3,9 +3,12 @@
 
 #include "stamp.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <zmq.h>
 
 void set_option(void *socket, int option, int value)
@@ -32,6 +35,39 @@ static void set_keys(void *socket, enum end end)
         die("ZMQ_CURVE_SECRETKEY");
 }
 
+typedef int stats_fn(void *socket, void *stats);
+
+struct watched {
+    void *socket;
+    unsigned every_ms;
+    stats_fn *read;
+};
+
+/* Until the socket is closed. pinnace_stats_t begins with its size, and is shorter than this. */
+static void *watch(void *argument)
+{
+    struct watched watched = *(struct watched *)argument;
+    struct timespec pause = {watched.every_ms / 1000, watched.every_ms % 1000 * 1000000L};
+    size_t stats[128] = {sizeof stats};
+    free(argument);
+    while (watched.read(watched.socket, stats) == 0)
+        nanosleep(&pause, NULL);
+    return NULL;
+}
+
+static void start_watching(void *socket, unsigned every_ms)
+{
+    struct watched *watched = malloc(sizeof *watched);
+    pthread_t thread;
+    if (watched == NULL)
+        die("malloc");
+    *watched = (struct watched){socket, every_ms, (stats_fn *)dlsym(RTLD_DEFAULT, "pinnace_socket_stats")};
+    if (watched->read == NULL)
+        die("pinnace_socket_stats");
+    if (pthread_create(&thread, NULL, watch, watched) != 0 || pthread_detach(thread) != 0)
+        die("pthread_create");
+}
+
 /* The high-water mark stays as it comes, 1,000, but for PUB and SUB: a PUB drops at its mark, and a stream with
  * holes measures nothing. Both sides of that one case, and both libraries, have no mark. */
 void *open_socket(const struct plan *plan, void *ctx, enum end end)
@@ -48,6 +84,8 @@ void *open_socket(const struct plan *plan, void *ctx, enum end end)
         if (end == RECEIVING && zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) != 0)
             die("ZMQ_SUBSCRIBE");
     }
+    if (plan->watch_ms != 0)
+        start_watching(socket, plan->watch_ms);
     return socket;
 }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{BiasedGuard, BiasedLock};
+use pinnace_ring::{BiasedGuard, BiasedLock, Reentered};
 use pinnace_sys::fork;
 
 use crate::error::Error;
@@ -54,6 +54,9 @@ struct Slot<T> {
     fork: AtomicU32,
     held: BiasedLock<Held<T>>,
 }
+
+/// How to come in.
+type Way<T> = fn(&'static BiasedLock<Held<T>>) -> Result<BiasedGuard<'static, Held<T>>, Reentered>;
 
 pub(crate) struct Held<T> {
     generation: u32,
@@ -105,11 +108,21 @@ impl<T> Table<T> {
     /// What the handle leads to, locked.
     #[inline(always)]
     pub(crate) fn lock(&'static self, handle: Handle) -> Result<Locked<T>, Dead> {
+        self.enter(handle, BiasedLock::lock)
+    }
+
+    /// The same for a look now and then, which leaves the lock to the thread that uses it most.
+    pub(crate) fn visit(&'static self, handle: Handle) -> Result<Locked<T>, Dead> {
+        self.enter(handle, BiasedLock::visit)
+    }
+
+    #[inline(always)]
+    fn enter(&'static self, handle: Handle, way: Way<T>) -> Result<Locked<T>, Dead> {
         let slot = self.slot(handle.index).ok_or(Dead::Gone)?;
         if slot.fork.load(Ordering::Relaxed) != fork::generation() {
             return Err(Dead::Inherited);
         }
-        let held = slot.held.lock().map_err(|_| Dead::Entered)?;
+        let held = way(&slot.held).map_err(|_| Dead::Entered)?;
         if held.generation != handle.generation || held.content.is_none() {
             return Err(Dead::Gone);
         }

@@ -4,13 +4,16 @@
 //! inside, looks whether it still owns the lock, and is in; on its way out it takes the word back. No locked operation
 //! and no fence is in that, since the other side pays for both (`pinnace_sys::barrier`). Everybody else takes the long
 //! way, a mutex, and ends the ownership first. Each time that happens it takes more to become the owner again, so that
-//! a lock that many threads use is an ordinary mutex.
+//! a lock that many threads use is an ordinary mutex. Who only has a look now and then is a visitor (`visit`), and the
+//! owner stays the owner.
 //!
 //! Synchronisation, by name:
 //! - ENTER: the owner sets its `inside`, then looks at `owner`; whoever ends the ownership clears `owner`, then looks
 //!   at `inside`. A light and a heavy barrier lie in between, so that at least one of them sees the other.
 //! - LEAVE: the owner clears `inside` with release, then looks at `awaited`; whoever waits for it sets `awaited`, then
 //!   looks at `inside`, with acquire. Barriers as above.
+//! - RETURN: a visitor ends the ownership like anybody else, and gives it back before it opens the mutex, with release;
+//!   the owner looks with acquire.
 //! - GRANT: a thread becomes the owner while it holds the mutex, and is inside already.
 //!
 //! A former owner may have been about to go in, and sets and clears its `inside` at any later time, to find that it
@@ -104,6 +107,11 @@ enum Way<'a> {
     Long {
         _mutex: MutexGuard<'a, Visits>,
     },
+    /// As a visitor; `owner` is who owned the lock before.
+    Visit {
+        _mutex: MutexGuard<'a, Visits>,
+        owner: usize,
+    },
 }
 
 impl<T> BiasedLock<T> {
@@ -139,11 +147,39 @@ impl<T> BiasedLock<T> {
         }
         inside.store(1, Ordering::Relaxed);
         light(); // ENTER
-        if self.owner.load(Ordering::Relaxed) != me ^ seat {
+        if self.owner.load(Ordering::Acquire) != me ^ seat {
             self.leave(seat);
             return self.lock_long(me);
         }
         Ok(self.guard(Way::Short(seat)))
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn is_owned_by(&self, thread: usize) -> bool {
+        self.owner.load(Ordering::Relaxed) ^ thread < SEATS
+    }
+
+    /// As `lock`, for a thread that comes now and then, to look: whoever owns the lock goes on to own it.
+    #[cfg(not(loom))]
+    pub fn visit(&self) -> Result<BiasedGuard<'_, T>, Reentered> {
+        self.visit_as(pinnace_sys::thread_id())
+    }
+
+    #[cold]
+    pub(crate) fn visit_as(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
+        if self.owner.load(Ordering::Relaxed) ^ me < SEATS {
+            return self.lock_as(me);
+        }
+        if self.holder.load(Ordering::Relaxed) == me {
+            return Err(Reentered);
+        }
+        let mutex = enter(&self.visits);
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != NOBODY {
+            self.end_ownership(owner % SEATS);
+        }
+        self.holder.store(me, Ordering::Relaxed);
+        Ok(self.guard(Way::Visit { _mutex: mutex, owner }))
     }
 
     /// What the lock guards is going to be another's: this thread, which must not be inside, owns it no more, and
@@ -184,6 +220,11 @@ impl<T> BiasedLock<T> {
         }
         let mut visits = enter(&self.visits);
         let owner = self.owner.load(Ordering::Relaxed);
+        if owner ^ me < SEATS {
+            // A visitor was here, and has given it back.
+            self.inside[owner ^ me].store(1, Ordering::Relaxed); // GRANT
+            return Ok(self.guard(Way::Short(owner ^ me)));
+        }
         if owner != NOBODY {
             self.end_ownership(owner % SEATS);
             visits.earn = visits.earn.saturating_mul(EARN_GROWS).min(EARN_MAX);
@@ -262,6 +303,10 @@ impl<T> Drop for BiasedGuard<'_, T> {
         match &self.way {
             Way::Short(seat) => self.lock.leave(*seat),
             Way::Long { .. } => self.lock.holder.store(NOBODY, Ordering::Relaxed),
+            Way::Visit { owner, .. } => {
+                self.lock.holder.store(NOBODY, Ordering::Relaxed);
+                self.lock.owner.store(*owner, Ordering::Release); // RETURN
+            }
         }
     }
 }

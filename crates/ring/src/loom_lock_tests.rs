@@ -83,6 +83,45 @@ fn a_former_owner_is_late() {
     });
 }
 
+/// What RETURN must give: owner and visitor are never inside together, and the owner owns the lock as before.
+#[test]
+fn a_visitor_comes_while_the_owner_goes_in_and_out() {
+    model(|| {
+        let lock = owned_by(ANNE);
+        let bob = {
+            let lock = lock.clone();
+            thread::spawn(move || {
+                // SAFETY: loom checks that nobody else has it.
+                lock.visit_as(BOB).unwrap().with_mut(|count| unsafe { *count += 1 })
+            })
+        };
+        visit(&lock, ANNE);
+        visit(&lock, ANNE);
+        bob.join().unwrap();
+        assert!(lock.is_owned_by(ANNE));
+        assert_eq!(count(&lock, ANNE), TO_OWN + 3);
+    });
+}
+
+/// A visitor, and another who takes the ownership away.
+#[test]
+fn a_visitor_and_another_come() {
+    model_of(3, || {
+        let lock = owned_by(ANNE);
+        let carol = visits(&lock, CAROL, 1);
+        let bob = {
+            let lock = lock.clone();
+            // SAFETY: as above.
+            thread::spawn(move || lock.visit_as(BOB).unwrap().with_mut(|count| unsafe { *count += 1 }))
+        };
+        visit(&lock, ANNE);
+        carol.join().unwrap();
+        bob.join().unwrap();
+        assert!(!lock.is_owned_by(BOB));
+        assert_eq!(count(&lock, ANNE), TO_OWN + 3);
+    });
+}
+
 /// The owner gives it up while another comes.
 #[test]
 fn the_owner_leaves_to_others() {

@@ -170,24 +170,38 @@ impl Socket {
         wait: bool,
         work: impl FnOnce(&mut Core) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut locked = self.lock()?;
-        let core = &mut **locked;
-        let outcome = match core.news() {
-            Ok(()) => work(core),
-            Err(error) => Err(error),
-        };
-        if !core.levels.is_empty() {
-            core.settle_levels();
-        }
-        if core.pipes.chores.is_empty() {
-            return outcome;
-        }
-        let chores = std::mem::take(&mut core.pipes.chores);
-        core.hang_up(&chores);
-        drop(locked);
-        run(chores, wait);
-        outcome
+        within(self.lock()?, wait, work)
     }
+
+    /// As `call_quietly`, for those who have a look now and then: the thread that uses the socket most goes on to own
+    /// its lock.
+    pub(crate) fn look<R>(self, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
+        within(SOCKETS.visit(self.0)?, false, work)
+    }
+}
+
+#[inline(always)]
+fn within<R>(
+    mut locked: Locked<Box<Core>>,
+    wait: bool,
+    work: impl FnOnce(&mut Core) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let core = &mut **locked;
+    let outcome = match core.news() {
+        Ok(()) => work(core),
+        Err(error) => Err(error),
+    };
+    if !core.levels.is_empty() {
+        core.settle_levels();
+    }
+    if core.pipes.chores.is_empty() {
+        return outcome;
+    }
+    let chores = std::mem::take(&mut core.pipes.chores);
+    core.hang_up(&chores);
+    drop(locked);
+    run(chores, wait);
+    outcome
 }
 
 impl Core {

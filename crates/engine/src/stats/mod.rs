@@ -142,7 +142,7 @@ impl EventCounts {
 impl Socket {
     /// The socket's statistics.
     pub fn stats(self) -> Result<Stats, Error> {
-        self.call(false, |core| Ok(core.stats()))
+        self.look(|core| Ok(core.stats()))
     }
 }
 
