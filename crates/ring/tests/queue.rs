@@ -177,10 +177,12 @@ impl Pair {
         assert!(!self.waiting || self.in_flight > 0 || !self.has_room());
     }
 
+    /// A message that is not whole yet counts for nothing.
     fn has_room(&self) -> bool {
+        let open: u64 = self.open.iter().map(|(_, data)| wire_len(data.len()) as u64).sum();
         self.limits.messages == 0
             || self.in_flight < self.limits.messages
-            || self.wire - self.released < self.limits.ahead_bytes
+            || self.wire - open - self.released < self.limits.ahead_bytes
     }
 }
 
