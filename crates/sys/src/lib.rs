@@ -1,7 +1,7 @@
 //! System calls: all that is Linux lives here.
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
+//! sockets ([`net`]), reliable multicast ([`pgm`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
 //! is scheduled ([`thread`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
 //! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
 //!
@@ -22,6 +22,7 @@ pub mod fork;
 pub mod futex;
 pub mod interfaces;
 pub mod net;
+pub mod pgm;
 pub mod poll;
 pub mod random;
 pub mod thread;
