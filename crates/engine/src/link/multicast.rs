@@ -38,7 +38,8 @@ pub(super) struct Incoming {
 
 struct Sender {
     assembler: Assembler,
-    /// The number of its last packet.
+    /// The number of its last packet, by its own count and by ours of all packets.
+    number: u32,
     last: u64,
 }
 
@@ -101,13 +102,8 @@ impl Incoming {
         let socket = stream.packets().ok_or(Errno::AGAIN)?;
         match socket.receive(&mut self.packet)? {
             Received::Nothing => {}
-            Received::Lost(tsi) => {
-                if self.senders.get_mut(&tsi).is_some_and(|sender| sender.assembler.lose()) {
-                    lost(Reason::Cut);
-                }
-            }
-            Received::Data(tsi) => {
-                if let Some(reason) = self.take(tsi, max_body, &mut lost).err() {
+            Received::Data(tsi, first, last) => {
+                if let Some(reason) = self.take(tsi, (first, last), max_body, &mut lost).err() {
                     lost(reason);
                 }
                 intake.feed(&self.frames).map_err(|_| Errno::NOMEM)?;
@@ -117,7 +113,13 @@ impl Incoming {
     }
 
     /// Puts whole messages into `frames`.
-    fn take(&mut self, tsi: Tsi, max_body: u64, lost: &mut impl FnMut(Reason)) -> Result<(), Reason> {
+    fn take(
+        &mut self,
+        tsi: Tsi,
+        (first, last): (u32, u32),
+        max_body: u64,
+        lost: &mut impl FnMut(Reason),
+    ) -> Result<(), Reason> {
         self.packets += 1;
         self.frames.clear();
         if self.senders.len() >= SENDERS_MAX && !self.senders.contains_key(&tsi) {
@@ -126,9 +128,12 @@ impl Incoming {
         let max_message = max_body.saturating_mul(MESSAGE_BODIES).max(MESSAGE_MIN);
         let max_message = usize::try_from(max_message).unwrap_or(usize::MAX);
         let limits = Limits { max_body, max_message, max_parts: MAX_PARTS };
-        let new = || Sender { assembler: Assembler::new(limits), last: 0 };
+        let new = || Sender { assembler: Assembler::new(limits), number: first.wrapping_sub(1), last: 0 };
         let sender = self.senders.entry(tsi).or_insert_with(new);
-        sender.last = self.packets;
+        if first != sender.number.wrapping_add(1) && sender.assembler.lose() {
+            lost(Reason::Cut);
+        }
+        (sender.number, sender.last) = (last, self.packets);
         sender.assembler.take(&self.packet, &mut self.frames).map_err(|refused| match refused {
             Refused::Malformed => Reason::Malformed,
             Refused::TooLarge => Reason::Limit,

@@ -172,11 +172,13 @@ impl Link {
         if !left {
             self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
         }
-        if left && !self.is_blocked() {
-            self.flush();
-            self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        // While it is blocked there is nothing to look for: the poll set tells, and then it is watched again.
+        if !left || self.is_blocked() {
+            return false;
         }
-        left
+        self.flush();
+        self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        true
     }
 
     fn round(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Round {

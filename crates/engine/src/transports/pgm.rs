@@ -1,8 +1,8 @@
 //! pgm:// and epgm:// (zmq_pgm(7)): one sender, or one receiver, of a reliable multicast.
 
-use pinnace_sys::{pgm, random};
+use pinnace_sys::{interfaces, pgm, random};
 
-use crate::endpoint::PgmEndpoint;
+use crate::endpoint::{Host, PgmEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
@@ -14,12 +14,14 @@ pub fn has_pgm() -> bool {
     pgm::BUILT_IN
 }
 
-/// Joins the groups of `endpoint`, to send or to receive; the system's resolver may be asked. Errors: Invalid for a
-/// network that is none, System(EPERM) where pgm:// needs a privilege, and what else the system says.
+/// Joins the groups of `endpoint`, to send or to receive; Errors: Invalid for an interface that is none,
+/// System(EPERM) where pgm:// needs a privilege, and what else the system says.
 pub(crate) fn open(endpoint: &PgmEndpoint, sends: bool, options: &Options) -> Result<pgm::Socket, Error> {
     let given = |bytes: i32| Some(bytes).filter(|&bytes| bytes > 0);
     let config = pgm::Config {
-        network: &endpoint.network,
+        interface: index(&endpoint.interface).ok_or(Error::Invalid)?,
+        groups: &endpoint.groups,
+        send_group: endpoint.send_group,
         port: endpoint.port,
         over_udp: endpoint.over_udp,
         sends,
@@ -35,6 +37,14 @@ pub(crate) fn open(endpoint: &PgmEndpoint, sends: bool, options: &Options) -> Re
         pinnace_sys::Errno::INVAL => Error::Invalid,
         error => error.into(),
     })
+}
+
+fn index(interface: &Host) -> Option<u32> {
+    match interface {
+        Host::Any => None,
+        Host::Ip(ip, _) => interfaces::index_of(*ip),
+        Host::Name(name) => interfaces::index(name),
+    }
 }
 
 /// Of ZMQ_RATE, in thousands of bits a second.

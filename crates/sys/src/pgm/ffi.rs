@@ -83,21 +83,11 @@ pub(super) struct SockAddr {
     pub(super) tsi: RawTsi,
 }
 
+/// `struct group_req` of the system's (RFC 3678).
 #[repr(C)]
-pub(super) struct GroupSource {
+pub(super) struct GroupReq {
     pub(super) interface: u32,
     pub(super) group: sockaddr_storage,
-    pub(super) source: sockaddr_storage,
-    pub(super) address: sockaddr_storage,
-}
-
-#[repr(C)]
-pub(super) struct AddrInfo {
-    pub(super) family: sa_family_t,
-    pub(super) recv_len: u32,
-    pub(super) recv: *mut GroupSource,
-    pub(super) send_len: u32,
-    pub(super) send: *mut GroupSource,
 }
 
 #[repr(C)]
@@ -114,7 +104,7 @@ pub(super) struct Packet {
     sock: *mut Sock,
     stamp: u64,
     pub(super) tsi: RawTsi,
-    sequence: u32,
+    pub(super) sequence: u32,
     padding: u32,
     control: [c_char; 48],
     pub(super) len: u16,
@@ -137,12 +127,12 @@ pub(super) struct Message {
 // As a C compiler lays them out, where pointers have eight bytes.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(offset_of!(Packet, tsi) == 40 && offset_of!(Packet, len) == 104);
+    assert!(offset_of!(Packet, tsi) == 40 && offset_of!(Packet, sequence) == 48);
+    assert!(offset_of!(Packet, len) == 104);
     assert!(offset_of!(Packet, data) == 152 && offset_of!(Packet, users) == 180);
     assert!(offset_of!(Message, packets) == 8 && size_of::<Message>() == 136);
     assert!(size_of::<SockAddr>() == 10 && size_of::<InterfaceReq>() == 136);
-    assert!(offset_of!(AddrInfo, recv) == 8 && size_of::<AddrInfo>() == 32);
-    assert!(offset_of!(GroupSource, group) == 8 && size_of::<GroupSource>() == 392);
+    assert!(offset_of!(GroupReq, group) == 8 && size_of::<GroupReq>() == 136);
 };
 
 unsafe extern "C" {
@@ -150,13 +140,6 @@ unsafe extern "C" {
     pub(super) fn pgm_shutdown() -> bool;
     pub(super) fn pgm_error_free(error: *mut PgmError);
     pub(super) fn pgm_free(memory: *mut c_void);
-    pub(super) fn pgm_getaddrinfo(
-        network: *const c_char,
-        hints: *const AddrInfo,
-        found: *mut *mut AddrInfo,
-        error: *mut *mut PgmError,
-    ) -> bool;
-    pub(super) fn pgm_freeaddrinfo(found: *mut AddrInfo);
     pub(super) fn pgm_socket(
         sock: *mut *mut Sock,
         family: sa_family_t,

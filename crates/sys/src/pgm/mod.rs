@@ -13,6 +13,8 @@ mod ffi;
 #[cfg(feature = "pgm")]
 mod openpgm;
 
+use std::net::Ipv4Addr;
+
 #[cfg(not(feature = "pgm"))]
 pub use absent::Socket;
 #[cfg(feature = "pgm")]
@@ -24,8 +26,11 @@ pub const BUILT_IN: bool = cfg!(feature = "pgm");
 /// What a socket is opened with.
 #[derive(Debug, Clone)]
 pub struct Config<'a> {
-    /// Interface and groups, as OpenPGM reads them: "eth0;239.192.1.1", "eth0;239.192.1.1;239.192.1.2".
-    pub network: &'a str,
+    /// The index of the interface.
+    pub interface: u32,
+    /// The groups to receive from, and the one to send to, or to tell senders what is missing.
+    pub groups: &'a [Ipv4Addr],
+    pub send_group: Ipv4Addr,
     /// The data-destination port, and over UDP its port too.
     pub port: u16,
     pub over_udp: bool,
@@ -34,7 +39,7 @@ pub struct Config<'a> {
     pub id: [u8; 6],
     /// The largest packet, in bytes, with PGM's headers and IP's.
     pub max_packet: i32,
-    /// What is sent at most, in bytes a second.
+    /// What is sent at most, in bytes a second; no less than one packet.
     pub rate: i32,
     /// Packets that a sender keeps to repeat them, and a receiver waits for.
     pub window: i32,
@@ -52,10 +57,9 @@ pub struct Tsi(pub [u8; 8]);
 /// What [`Socket::receive`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// The next packet's data, in order.
-    Data(Tsi),
-    /// Something of this sender's is lost for good; what comes next is behind the gap.
-    Lost(Tsi),
+    /// The next data of this sender, in order, and the numbers of the first and the last packet that they came in.
+    /// Where something is lost for good, numbers are left out.
+    Data(Tsi, u32, u32),
     /// Nothing of use; there may be more.
     Nothing,
 }

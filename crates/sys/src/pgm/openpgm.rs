@@ -1,17 +1,20 @@
 //! [`Socket`] over OpenPGM.
 
-use std::ffi::{CString, c_int, c_void};
-use std::mem::{offset_of, zeroed};
-use std::ptr::{NonNull, null, null_mut};
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::net::Ipv4Addr;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::io::FdFlags;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use rustix::time::{timerfd_create, timerfd_settime};
 
 use super::{Config, Received, Tsi, ffi};
 use crate::poll::{Foreign, Interest, Poller, timespec};
+use crate::wake::WakeFd;
 use crate::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 /// How soon to call again at the earliest, where OpenPGM says "now".
@@ -20,6 +23,12 @@ const SOON: Duration = Duration::from_micros(100);
 const LATER: Duration = Duration::from_millis(10);
 /// Of packets, for routers: expedited forwarding (RFC 3246).
 const TOS: c_int = 0x2e << 2;
+/// A packet's size at least, so that there is room for data behind the headers, and at most (RFC 791).
+const MIN_PACKET: c_int = 100;
+const MAX_PACKET: c_int = 65_535;
+const MAX_HOPS: c_int = 255;
+/// Descriptors that binding opens at most.
+const SPARE: usize = 3;
 const MS: c_int = 1_000;
 const SECOND: c_int = 1_000 * MS;
 /// A silent sender is forgotten after so long.
@@ -62,16 +71,18 @@ struct Inner {
 }
 
 /// A socket of OpenPGM's, closed when this is dropped.
-struct Owned(NonNull<ffi::Sock>);
+struct Owned {
+    sock: NonNull<ffi::Sock>,
+    /// It has the descriptors by which it wakes us. Without them OpenPGM would close number 0 in their place, whoever
+    /// has that, so that such a socket is rather never closed; see [`Owned::bind`].
+    is_whole: bool,
+}
 
 // SAFETY: OpenPGM binds a socket to no thread; whoever calls it holds `Socket::inner`'s lock.
 unsafe impl Send for Owned {}
 
 /// Becomes readable after a time (timerfd_create(2)).
 struct Timer(OwnedFd);
-
-/// An address list of OpenPGM's.
-struct Found(NonNull<ffi::AddrInfo>);
 
 impl Library {
     fn enter() -> Result<Library, Errno> {
@@ -117,50 +128,16 @@ fn taken(error: *mut ffi::PgmError) -> Option<Errno> {
     }
 }
 
-impl Found {
-    /// Asks for interfaces and groups; the system's resolver may be asked.
-    fn look_up(network: &str) -> Result<Found, Errno> {
-        let network = CString::new(network).map_err(|_| Errno::INVAL)?;
-        let (mut found, mut error) = (null_mut(), null_mut());
-        // SAFETY: a C string, no hints, and room for both answers.
-        let ok = unsafe { ffi::pgm_getaddrinfo(network.as_ptr(), null(), &mut found, &mut error) };
-        taken(error);
-        match NonNull::new(found) {
-            Some(found) if ok => Ok(Found(found)),
-            _ => Err(Errno::INVAL),
-        }
-    }
-
-    /// Where to receive, and where to send: both have one at least.
-    fn groups(&self) -> Result<(&[ffi::GroupSource], &ffi::GroupSource), Errno> {
-        // SAFETY: OpenPGM made it, with lists as long as they say, which live as long as it.
-        let (recv, send) = unsafe {
-            let info = self.0.as_ref();
-            if info.recv_len == 0 || info.send_len == 0 {
-                return Err(Errno::INVAL);
-            }
-            (std::slice::from_raw_parts(info.recv, info.recv_len as usize), &*info.send)
-        };
-        Ok((recv, send))
-    }
-}
-
-impl Drop for Found {
-    fn drop(&mut self) {
-        // SAFETY: it is OpenPGM's, and ours alone.
-        unsafe { ffi::pgm_freeaddrinfo(self.0.as_ptr()) };
-    }
-}
-
 impl Owned {
-    fn new(family: libc::sa_family_t, over_udp: bool) -> Result<Owned, Errno> {
+    fn new(over_udp: bool) -> Result<Owned, Errno> {
+        let family = libc::AF_INET as libc::sa_family_t;
         let protocol = if over_udp { libc::IPPROTO_UDP } else { ffi::IPPROTO_PGM };
         let (mut sock, mut error) = (null_mut(), null_mut());
         // SAFETY: room for both answers.
         let ok = unsafe { ffi::pgm_socket(&mut sock, family, libc::SOCK_SEQPACKET, protocol, &mut error) };
         let error = taken(error);
         match NonNull::new(sock) {
-            Some(sock) if ok => Ok(Owned(sock)),
+            Some(sock) if ok => Ok(Owned { sock, is_whole: false }),
             _ => Err(error.unwrap_or(Errno::INVAL)),
         }
     }
@@ -169,7 +146,7 @@ impl Owned {
         let len = size_of::<T>() as libc::socklen_t;
         // SAFETY: an open socket, and a value of this size, which is only read.
         let ok = unsafe {
-            ffi::pgm_setsockopt(self.0.as_ptr(), level, option, std::ptr::from_ref(value).cast(), len)
+            ffi::pgm_setsockopt(self.sock.as_ptr(), level, option, std::ptr::from_ref(value).cast(), len)
         };
         if ok { Ok(()) } else { Err(Errno::INVAL) }
     }
@@ -183,7 +160,7 @@ impl Owned {
         let (mut value, mut len) = (initial, size_of::<T>() as libc::socklen_t);
         let room: *mut c_void = (&raw mut value).cast();
         // SAFETY: an open socket, and room of this size for a plain number or time.
-        unsafe { ffi::pgm_getsockopt(self.0.as_ptr(), ffi::IPPROTO_PGM, option, room, &mut len) };
+        unsafe { ffi::pgm_getsockopt(self.sock.as_ptr(), ffi::IPPROTO_PGM, option, room, &mut len) };
         value
     }
 
@@ -196,6 +173,13 @@ impl Owned {
 
     fn fd(&self, option: c_int) -> Result<Foreign, Errno> {
         Foreign::new(self.get(option, -1)).ok_or(Errno::BADF)
+    }
+
+    /// Has the descriptors that we know of close on exec.
+    fn close_on_exec(&self, sends: bool) -> Result<(), Errno> {
+        let all = [ffi::RECV_SOCK, ffi::SEND_SOCK, ffi::PENDING_SOCK, ffi::REPAIR_SOCK];
+        let known = if sends { &all[..] } else { &all[..3] };
+        known.iter().try_for_each(|&option| rustix::io::fcntl_setfd(self.fd(option)?, FdFlags::CLOEXEC))
     }
 
     /// What has to be set before it is bound.
@@ -231,57 +215,60 @@ impl Owned {
         self.set(ffi::IPPROTO_PGM, ffi::HEARTBEAT_SPM, &HEARTBEATS)
     }
 
-    fn bind(&self, config: &Config<'_>, first: &ffi::GroupSource) -> Result<(), Errno> {
+    /// Gives `spare` back for what is opened here: a socket that finds no descriptors now cannot be closed.
+    fn bind(&mut self, config: &Config<'_>, spare: [WakeFd; SPARE]) -> Result<(), Errno> {
         let mut tsi = ffi::RawTsi([0; 8]); // A source port of 0: OpenPGM chooses one.
         tsi.0[..6].copy_from_slice(&config.id);
         let at = ffi::SockAddr { port: config.port, tsi };
         // SAFETY: all zero is an interface request that asks for nothing.
         let mut interface: ffi::InterfaceReq = unsafe { zeroed() };
-        interface.interface = first.interface;
-        if c_int::from(first.group.ss_family) == libc::AF_INET6 {
-            // SAFETY: an address of this family is one of these, and fits.
-            interface.scope =
-                unsafe { (*(&raw const first.group).cast::<libc::sockaddr_in6>()).sin6_scope_id };
-        }
+        interface.interface = config.interface;
         let len = size_of::<ffi::InterfaceReq>() as libc::socklen_t;
         let (at_len, mut error) = (size_of::<ffi::SockAddr>() as libc::socklen_t, null_mut());
+        drop(spare);
         // SAFETY: an open socket; structures of the lengths that are given; room for an error.
         let ok = unsafe {
-            ffi::pgm_bind3(self.0.as_ptr(), &at, at_len, &interface, len, &interface, len, &mut error)
+            ffi::pgm_bind3(self.sock.as_ptr(), &at, at_len, &interface, len, &interface, len, &mut error)
         };
         let error = taken(error);
+        self.is_whole = !matches!(error, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM));
         if ok { Ok(()) } else { Err(error.unwrap_or(Errno::INVAL)) }
     }
 
     /// Joins the groups and goes to work.
-    fn join(&self, config: &Config<'_>, found: &Found) -> Result<(), Errno> {
-        // A group to join, or to send to, is the beginning of what OpenPGM has found: its interface and its address.
-        type Group = [u8; offset_of!(ffi::GroupSource, source)];
-        let (recv, send) = found.groups()?;
-        let head = |group: &ffi::GroupSource| -> Group {
-            // SAFETY: these bytes are within it. Padding among them is OpenPGM's to have set, and is not looked at.
-            unsafe { std::ptr::from_ref(group).cast::<Group>().read() }
-        };
-        for group in recv {
-            self.set(ffi::IPPROTO_PGM, ffi::JOIN_GROUP, &head(group))?;
+    fn join(&self, config: &Config<'_>) -> Result<(), Errno> {
+        for &group in config.groups {
+            self.set(ffi::IPPROTO_PGM, ffi::JOIN_GROUP, &group_on(config.interface, group))?;
         }
-        self.set(ffi::IPPROTO_PGM, ffi::SEND_GROUP, &head(send))?;
+        self.set(ffi::IPPROTO_PGM, ffi::SEND_GROUP, &group_on(config.interface, config.send_group))?;
         // What we send does not come back to this host, as with libzmq.
         self.set_all(&[(ffi::MULTICAST_LOOP, 0), (ffi::MULTICAST_HOPS, config.hops)])?;
         let _ = self.set_all(&[(ffi::TOS, TOS)]); // Not every system has it.
         self.set_all(&[(ffi::NOBLOCK, 1)])?;
         let mut error = null_mut();
         // SAFETY: a bound socket, and room for an error.
-        let ok = unsafe { ffi::pgm_connect(self.0.as_ptr(), &mut error) };
+        let ok = unsafe { ffi::pgm_connect(self.sock.as_ptr(), &mut error) };
         let error = taken(error);
         if ok { Ok(()) } else { Err(error.unwrap_or(Errno::INVAL)) }
     }
 }
 
+fn group_on(interface: u32, group: Ipv4Addr) -> ffi::GroupReq {
+    // SAFETY: all zero is an address of no family.
+    let mut request = ffi::GroupReq { interface, group: unsafe { zeroed() } };
+    // SAFETY: it has room for an address of any family, and is aligned for it; all zero is an address of IPv4.
+    let address = unsafe { &mut *(&raw mut request.group).cast::<libc::sockaddr_in>() };
+    address.sin_family = libc::AF_INET as libc::sa_family_t;
+    address.sin_addr.s_addr = u32::from_ne_bytes(group.octets());
+    request
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: an open socket that nobody uses any more. A sender says that it ends.
-        unsafe { ffi::pgm_close(self.0.as_ptr(), true) };
+        if self.is_whole {
+            // SAFETY: an open socket that nobody uses any more. A sender says that it ends.
+            unsafe { ffi::pgm_close(self.sock.as_ptr(), true) };
+        }
     }
 }
 
@@ -339,22 +326,25 @@ impl Inner {
 }
 
 impl Socket {
-    /// Opens a sender or a receiver. Errors: INVAL for a network that is none, and for values that OpenPGM refuses;
-    /// PERM where PGM over IP needs a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself
+    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM refuses; PERM where PGM over IP needs a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself
     /// does not come up.
     pub fn open(config: &Config<'_>) -> Result<Socket, Errno> {
         let library = Library::enter()?;
-        let found = Found::look_up(config.network)?;
-        let (recv, send) = found.groups()?;
-        let sock = Owned::new(send.group.ss_family, config.over_udp)?;
-        sock.set_up(config)?;
-        sock.bind(config, &recv[0])?;
-        sock.join(config, &found)?;
-        let max_data = usize::try_from(sock.get::<c_int>(ffi::MSS, 0)).unwrap_or(0);
-        let max_packet = usize::try_from(config.max_packet).unwrap_or(0);
-        if max_data == 0 || max_data >= max_packet {
-            return Err(Errno::INVAL); // Smaller than its headers: it has gone round.
+        // What OpenPGM would refuse, or end the process over, it does not get to see.
+        let is_valid = (MIN_PACKET..=MAX_PACKET).contains(&config.max_packet)
+            && (0..=MAX_HOPS).contains(&config.hops)
+            && config.window > 0
+            && (config.rate >= config.max_packet || !config.sends);
+        if !is_valid {
+            return Err(Errno::INVAL);
         }
+        let spare = [WakeFd::new()?, WakeFd::new()?, WakeFd::new()?];
+        let mut sock = Owned::new(config.over_udp)?;
+        sock.set_up(config)?;
+        sock.bind(config, spare)?;
+        sock.join(config)?;
+        sock.close_on_exec(config.sends)?;
+        let max_data = usize::try_from(sock.get::<c_int>(ffi::MSS, 0)).unwrap_or(0);
         let (set, receive_at, send_at) = (Poller::new()?, Timer::new()?, Timer::new()?);
         set.add(&sock.fd(ffi::RECV_SOCK)?, 0, Interest::READ)?;
         set.add(&sock.fd(ffi::PENDING_SOCK)?, 0, Interest::READ)?;
@@ -379,7 +369,7 @@ impl Socket {
         let mut sent = 0;
         // SAFETY: an open socket, and data of this length, which OpenPGM copies.
         let status =
-            unsafe { ffi::pgm_send(inner.sock.0.as_ptr(), data.as_ptr().cast(), data.len(), &mut sent) };
+            unsafe { ffi::pgm_send(inner.sock.sock.as_ptr(), data.as_ptr().cast(), data.len(), &mut sent) };
         inner.send_at.set(match status {
             ffi::STATUS_NORMAL | ffi::STATUS_WOULD_BLOCK => None,
             ffi::STATUS_RATE_LIMITED => Some(inner.sock.time(ffi::RATE_REMAIN)),
@@ -398,13 +388,24 @@ impl Socket {
         let (mut read, mut error) = (0, null_mut());
         // SAFETY: an open socket, and room for what is found.
         let status = unsafe {
-            ffi::pgm_recvmsg(inner.sock.0.as_ptr(), &mut message, libc::MSG_ERRQUEUE, &mut read, &mut error)
+            ffi::pgm_recvmsg(
+                inner.sock.sock.as_ptr(),
+                &mut message,
+                libc::MSG_ERRQUEUE,
+                &mut read,
+                &mut error,
+            )
         };
         taken(error);
         let packets = &message.packets[..ffi::MAX_FRAGMENTS.min(message.len as usize)];
         match status {
-            ffi::STATUS_NORMAL => Ok(data_of(packets, into)?.map_or(Received::Nothing, Received::Data)),
-            ffi::STATUS_RESET => Ok(release(message.packets[0]).map_or(Received::Nothing, Received::Lost)),
+            ffi::STATUS_NORMAL => data_of(packets, into),
+            ffi::STATUS_RESET => {
+                // Something is lost. Who sends is told, but what comes behind the gap has mostly been received before
+                // that; it goes by the numbers.
+                release(message.packets[0]);
+                Ok(Received::Nothing)
+            }
             ffi::STATUS_WOULD_BLOCK
             | ffi::STATUS_RATE_LIMITED
             | ffi::STATUS_TIMER_PENDING
@@ -422,31 +423,32 @@ impl Socket {
 }
 
 /// Appends the data of packets, which stay OpenPGM's; it leaves them be until the next call. Errors: NOMEM.
-fn data_of(packets: &[*mut ffi::Packet], into: &mut Vec<u8>) -> Result<Option<Tsi>, Errno> {
-    let mut tsi = None;
+fn data_of(packets: &[*mut ffi::Packet], into: &mut Vec<u8>) -> Result<Received, Errno> {
+    let mut received = Received::Nothing;
     for packet in packets.iter().filter_map(|&packet| NonNull::new(packet)) {
         // SAFETY: OpenPGM has put it there, with `len` bytes at `data`.
-        let (from, data) = unsafe {
+        let (packet, data) = unsafe {
             let packet = packet.as_ref();
-            (packet.tsi, std::slice::from_raw_parts(packet.data.cast::<u8>(), packet.len.into()))
+            (packet, std::slice::from_raw_parts(packet.data.cast::<u8>(), packet.len.into()))
         };
         into.try_reserve(data.len()).map_err(|_| Errno::NOMEM)?;
         into.extend_from_slice(data);
-        tsi.get_or_insert(Tsi(from.0));
+        received = match received {
+            Received::Data(tsi, first, _) => Received::Data(tsi, first, packet.sequence),
+            Received::Nothing => Received::Data(Tsi(packet.tsi.0), packet.sequence, packet.sequence),
+        };
     }
-    Ok(tsi)
+    Ok(received)
 }
 
 /// Gives up the packet that says whose data are lost.
-fn release(packet: *mut ffi::Packet) -> Option<Tsi> {
-    let packet = NonNull::new(packet)?.as_ptr();
+fn release(packet: *mut ffi::Packet) {
+    let Some(packet) = NonNull::new(packet).map(NonNull::as_ptr) else { return };
     // SAFETY: OpenPGM has made it for us; it counts its users, and who is the last frees it.
     unsafe {
-        let tsi = Tsi((*packet).tsi.0);
         if AtomicU32::from_ptr(&raw mut (*packet).users).fetch_sub(1, Ordering::AcqRel) == 1 {
             ffi::pgm_free(packet.cast());
         }
-        Some(tsi)
     }
 }
 
