@@ -15,9 +15,12 @@ support::roles!(publisher, subscriber, frugal);
 
 /// Index of `dropped`: what a gap has cut.
 const CUT: usize = 3;
-/// ZMQ_RATE, for tests of something else: 100 Mbit/s.
+/// ZMQ_RATE, so that it is no matter: 100 Mbit/s.
 const FAST: i32 = 100_000;
-const MESSAGES: usize = 120;
+const MESSAGES: usize = 60;
+/// Messages that are sent before somebody has to have received them: the kernel holds so many for a receiver. Where
+/// several sockets of a host share a UDP port, one alone hears who asks for a repetition, so nothing must be lost.
+const BATCH: usize = 6;
 
 fn limited(test: impl FnOnce() + Send + 'static) {
     within(deadline::test_limit_s(), test);
@@ -25,16 +28,9 @@ fn limited(test: impl FnOnce() + Send + 'static) {
 
 /// Messages that fill packets, that share one, and that need many.
 fn message(n: usize) -> Vec<Vec<u8>> {
-    let sizes = [0, 1, 33, 254, 255, 1_000, 1_452, 8_192, 70_000, 5, 300_000, 12];
+    let sizes = [0, 1, 33, 254, 255, 1_000, 1_452, 8_192, 20_000, 5, 3_000, 12];
     let part = |i: usize| body(n as u64, sizes[(n + i) % sizes.len()]);
     [vec![b'm'], n.to_string().into_bytes()].into_iter().chain((0..n % 3).map(part)).collect()
-}
-
-fn all_messages(socket: &Socket) {
-    for n in 0..MESSAGES {
-        let got = socket.rx();
-        assert!(got == message(n), "message {n} came as {:?}", got.first());
-    }
 }
 
 fn open(ctx: &Context, kind: i32, endpoint: &str) -> Socket {
@@ -46,30 +42,38 @@ fn open(ctx: &Context, kind: i32, endpoint: &str) -> Socket {
     socket
 }
 
-/// The child: publishes once it is told that somebody listens.
+fn expect_message(socket: &Socket, n: usize) {
+    let got = socket.rx();
+    assert!(got == message(n), "message {n} came as {:?}", got.get(..2));
+}
+
+/// The child: publishes, a batch whenever it is told to.
 fn publisher(args: &[String]) {
     let ctx = Context::new();
     let socket = open(&ctx, args[0].parse().expect("a type"), &args[1]);
     for n in 0..MESSAGES {
+        if n % BATCH == 0 {
+            child::hear();
+        }
         socket.tx(&message(n));
         socket.tx(&["nobody asked", "for this"]);
     }
-    socket.put("mend");
     child::hear();
 }
 
-/// The child: subscribes, says when the first word comes, and wants everything behind the words.
+/// The child: subscribes, says when the first word comes and when a batch is complete.
 fn subscriber(args: &[String]) {
     let ctx = Context::new();
     let socket = open(&ctx, args[0].parse().expect("a type"), &args[1]);
     assert_eq!(socket.rx(), [b"mword"]);
     child::say("joined");
-    let first =
-        deadline::until_some("the first message", || Some(socket.rx()).filter(|parts| parts[0] != b"mword"));
+    let first = deadline::until_some("a message", || Some(socket.rx()).filter(|parts| parts[0] != b"mword"));
     assert!(first == message(0), "{:?}", first.first());
     for n in 1..MESSAGES {
-        let got = socket.rx();
-        assert!(got == message(n), "message {n} came as {:?}", got.first());
+        expect_message(&socket, n);
+        if (n + 1) % BATCH == 0 {
+            child::say("more");
+        }
     }
 }
 
@@ -77,15 +81,18 @@ fn subscribe_to_libzmq(kind: i32, other: i32, at: &str) {
     let ctx = Context::new();
     let socket = open(&ctx, kind, at);
     let mut child = Child::with_system("publisher", &[&other.to_string(), at]);
-    if kind == SUB {
-        all_messages(&socket);
-        socket.expect(&["mend"]);
-        assert_eq!(socket.stats().dropped[UNWANTED], MESSAGES as u64, "what nobody asked for is counted");
-    } else {
-        for n in 0..MESSAGES {
-            assert!(socket.rx() == message(n), "message {n}");
+    for n in 0..MESSAGES {
+        if n % BATCH == 0 {
+            child.tell("more");
+        }
+        expect_message(&socket, n);
+        if kind == XSUB {
             socket.expect(&["nobody asked", "for this"]);
         }
+    }
+    if kind == SUB {
+        socket.expect_nothing();
+        assert_eq!(socket.stats().dropped[UNWANTED], MESSAGES as u64, "what nobody asked for is counted");
     }
     child.tell("enough");
     child.succeeds();
@@ -101,7 +108,12 @@ fn publish_to_libzmq(kind: i32, other: i32, at: &str) {
         child.has_line()
     });
     assert_eq!(child.line(), "joined");
-    (0..MESSAGES).for_each(|n| socket.tx(&message(n)));
+    for n in 0..MESSAGES {
+        socket.tx(&message(n));
+        if (n + 1) % BATCH == 0 {
+            assert_eq!(child.line(), "more");
+        }
+    }
     child.succeeds();
 }
 
@@ -157,23 +169,16 @@ fn publishers_and_subscribers_of_ours() {
             .into_iter()
             .inspect(|socket| socket.bind(&at).expect("bind"))
             .collect();
-        for n in 0..200_usize {
-            for (who, publisher) in publishers.iter().enumerate() {
-                let topic = if n % 2 == 0 { "A" } else { "B" };
-                let of = [body(who as u64, n * 37), body(who as u64, 3_000)];
-                publisher.tx(&[topic.into(), vec![who as u8], of[0].clone(), of[1].clone()]);
-            }
+        for n in 0..120_usize {
+            let (topic, socket) = if n % 2 == 0 { ("A", &one) } else { ("B", &other) };
+            let parts = |who: u8| [topic.into(), vec![who], body(who.into(), n * 37), body(n as u64, 500)];
+            (0_u8..).zip(&publishers).for_each(|(who, publisher)| publisher.tx(&parts(who)));
+            let mut got = [socket.rx(), socket.rx()];
+            got.sort_by_key(|parts| parts[1].clone());
+            assert!(got == [parts(0), parts(1)], "number {n}");
         }
-        for (socket, first) in [(&one, 0), (&other, 1)] {
-            let mut next = [first; 2];
-            for _ in 0..200 {
-                let parts = socket.rx();
-                let who = usize::from(parts[1][0]);
-                let whole = parts[2..] == [body(who as u64, next[who] * 37), body(who as u64, 3_000)];
-                assert!(whole, "{who} {} {:?} {:?}", next[who], parts[2].len(), socket.stats().dropped);
-                next[who] += 2;
-            }
-        }
+        one.expect_nothing();
+        other.expect_nothing();
         for socket in publishers {
             socket.unbind(&at).expect("unbind");
             assert_eq!(socket.unbind(&at), Err(Errno(libc::ENOENT)));
