@@ -1,9 +1,10 @@
 //! System calls: all that is Linux lives here.
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), reliable multicast ([`pgm`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
-//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
-//! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
+//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
+//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]); and over OpenPGM ([`pgm`]). They return the
+//! kernel's error numbers ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on
+//! exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};

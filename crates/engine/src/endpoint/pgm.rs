@@ -1,7 +1,8 @@
-//! "pgm://interface;group:port" and "epgm://interface;group:port" (zmq_pgm(7)), in a build that has them. There may be
-//! several groups to receive from, "interface;group,group:port", and another to send to,
-//! "interface;group;group:port". All of it is numbers but the interface, which may have a name: OpenPGM would read more,
-//! and ends the process over some of it.
+//! "pgm://interface;group:port" and "epgm://interface;group:port" (zmq_pgm(7)), in a build that has them.
+//!
+//! There may be several groups to receive from, "interface;group,group:port", and another to send to,
+//! "interface;group;group:port". All of it is numbers but the interface, which may have a name: OpenPGM would read
+//! more, and ends the process over some of it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

@@ -326,8 +326,8 @@ impl Inner {
 }
 
 impl Socket {
-    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM refuses; PERM where PGM over IP needs a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself
-    /// does not come up.
+    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM does not take; PERM where PGM over IP needs a
+    /// privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself does not come up.
     pub fn open(config: &Config<'_>) -> Result<Socket, Errno> {
         let library = Library::enter()?;
         // What OpenPGM would refuse, or end the process over, it does not get to see.
