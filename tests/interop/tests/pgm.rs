@@ -11,7 +11,7 @@ use support::pinnace::{LIMIT, MALFORMED, UNWANTED};
 use support::poll::ready;
 use support::*;
 
-support::roles!(publisher, subscriber, frugal);
+support::roles!(publisher, subscriber, frugal, without_descriptors);
 
 /// Index of `dropped`: what a gap has cut.
 const CUT: usize = 3;
@@ -424,4 +424,33 @@ fn frugal(args: &[String]) {
     let used = process::cpu_time(process::own()) - before;
     assert!(used < Duration::from_millis(200), "{used:?}");
     drop((idle, slow));
+}
+
+/// However few descriptors there are: an error says so, those of others stay open, and once there are some it works.
+#[test]
+#[ignore = "needs a library with pgm: make pgm"]
+fn it_does_without_descriptors() {
+    child::alone("without_descriptors", &[&endpoint(15).1]);
+}
+
+fn without_descriptors(args: &[String]) {
+    let ctx = Context::new();
+    let kinds = [PUB, SUB];
+    let mut refused = 0;
+    for room in (0..24).chain(0..24) {
+        let sockets = kinds.map(|kind| ctx.try_socket(kind));
+        let open = process::descriptors(process::own()) as u64;
+        process::limit_descriptors(open + room);
+        for socket in sockets.iter().flatten() {
+            refused += usize::from(socket.connect(&args[0]).is_err());
+        }
+        // SAFETY: asks of a descriptor whether it is open.
+        assert!((0..3).all(|fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0), "with room for {room}");
+        process::limit_descriptors(1_000);
+    }
+    assert!(refused > 0);
+    drop(open(&ctx, PUB, &args[0]));
+    ctx.term().expect("term");
+    // SAFETY: as above.
+    assert!((0..3).all(|fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0), "in the end");
 }

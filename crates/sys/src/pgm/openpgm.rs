@@ -1,14 +1,16 @@
 //! [`Socket`] over OpenPGM.
 
 use std::ffi::{c_int, c_void};
-use std::mem::zeroed;
+use std::mem::{forget, zeroed};
 use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::FdFlags;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use rustix::time::{timerfd_create, timerfd_settime};
 
@@ -128,8 +130,19 @@ fn taken(error: *mut ffi::PgmError) -> Option<Errno> {
     }
 }
 
+/// A socket like one of those that OpenPGM opens three of.
+fn probe(over_udp: bool) -> Result<OwnedFd, Errno> {
+    let (kind, protocol) =
+        if over_udp { (SocketType::DGRAM, libc::IPPROTO_UDP) } else { (SocketType::RAW, ffi::IPPROTO_PGM) };
+    let protocol = NonZeroU32::new(protocol as u32).map(Protocol::from_raw);
+    socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, protocol)
+}
+
 impl Owned {
+    /// What OpenPGM would not get, a privilege or descriptors, is found out first: where it fails here, it too closes
+    /// number 0.
     fn new(over_udp: bool) -> Result<Owned, Errno> {
+        drop([probe(over_udp)?, probe(over_udp)?, probe(over_udp)?]);
         let family = libc::AF_INET as libc::sa_family_t;
         let protocol = if over_udp { libc::IPPROTO_UDP } else { ffi::IPPROTO_PGM };
         let (mut sock, mut error) = (null_mut(), null_mut());
@@ -268,6 +281,8 @@ impl Drop for Owned {
         if self.is_whole {
             // SAFETY: an open socket that nobody uses any more. A sender says that it ends.
             unsafe { ffi::pgm_close(self.sock.as_ptr(), true) };
+        } else if let Ok(library) = Library::enter() {
+            forget(library); // Going down OpenPGM would close it, too.
         }
     }
 }
@@ -326,8 +341,8 @@ impl Inner {
 }
 
 impl Socket {
-    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM does not take; PERM where PGM over IP needs a
-    /// privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself does not come up.
+    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM does not take; PERM where PGM over IP needs
+    /// a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself does not come up.
     pub fn open(config: &Config<'_>) -> Result<Socket, Errno> {
         let library = Library::enter()?;
         // What OpenPGM would refuse, or end the process over, it does not get to see.
