@@ -33,7 +33,9 @@ impl PgmEndpoint {
         let port = super::port_number(port, Role::Connect)?;
         let mut parts = network.split(';');
         let interface = Host::parse(parts.next().unwrap_or_default(), Role::Connect)?;
-        if port == 0 || matches!(interface, Host::Ip(IpAddr::V6(_), _)) {
+        // One alone: OpenPGM would take a list.
+        let is_list = matches!(&interface, Host::Name(name) if name.contains(','));
+        if port == 0 || is_list || matches!(interface, Host::Ip(IpAddr::V6(_), _)) {
             return Err(Error::Invalid);
         }
         let groups: Vec<Ipv4Addr> =
