@@ -19,6 +19,7 @@ help:
 	@echo 'make install PREFIX=   library, command, headers, man pages and the like (DESTDIR is honoured) [$(PREFIX)]'
 	@echo 'make compat            the stock clients'"'"' own tests on our library, in full'
 	@echo 'make compat-rows       each row of docs/compatibility.md: its test passes, and fails with the feature off'
+	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
 	@echo 'make interop           against every other implementation of ZMTP, as a table'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
@@ -58,6 +59,10 @@ compat-rows:
 	$(MAKE) --no-print-directory build
 	tests/switch/run
 
+pgm:
+	tools/setup pgm
+	tools/test-pgm
+
 faults:
 	tools/setup test
 	tools/faults
@@ -80,4 +85,5 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo test compat compat-rows faults interop fuzz bench tidy clean
+.PHONY: help build install examples examples-sanitized demo test compat compat-rows pgm faults \
+	interop fuzz bench tidy clean

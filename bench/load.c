@@ -8,7 +8,7 @@
  *
  * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
  *          security=null|curve
- *          watch=MS                        a thread reads the statistics of each socket so often (Pinnace alone has them)
+ *          watch=MS      a thread reads the statistics of each socket so often (Pinnace alone has them)
  *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed
  *
  * LD_LIBRARY_PATH chooses the library; the line of result names the file that was loaded. Endpoints may hold

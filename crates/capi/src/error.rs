@@ -57,7 +57,8 @@ pub extern "C" fn pinnace_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// What `zmq_has` knows of, by libzmq's spelling; all else is 0. The kernel is asked for tipc and vsock.
+/// What `zmq_has` knows of, by libzmq's spelling; all else is 0. The kernel is asked for tipc and vsock, and
+/// pgm is a feature of the build.
 const CAPABILITIES: &[&CStr] = &[c"ipc", c"curve", c"draft", c"WS", c"WSS", c"tls+tcp"];
 
 /// 1 where the named capability is there.
@@ -74,6 +75,7 @@ pub unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
     c_int::from(match capability.to_bytes() {
         b"tipc" => pinnace_engine::kernel_has_tipc(),
         b"vsock" => pinnace_engine::kernel_has_vsock(),
+        b"pgm" => pinnace_engine::has_pgm(),
         _ => CAPABILITIES.contains(&capability),
     })
 }
@@ -114,9 +116,10 @@ mod tests {
         // SAFETY: C strings, and null.
         unsafe {
             assert_eq!(zmq_has(c"ipc".as_ptr()), 1);
-            for not in [c"pgm", c"norm", c"gssapi", c"vmci", c"IPC", c"CURVE", c""] {
+            for not in [c"norm", c"gssapi", c"vmci", c"IPC", c"CURVE", c""] {
                 assert_eq!(zmq_has(not.as_ptr()), 0);
             }
+            assert_eq!(zmq_has(c"pgm".as_ptr()), c_int::from(cfg!(feature = "pgm")));
             assert_eq!(zmq_has(std::ptr::null()), 0);
         }
     }

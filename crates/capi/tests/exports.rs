@@ -39,7 +39,9 @@ impl Library {
             let arguments =
                 ["build", "--offline", "--quiet", "--package", "pinnace-capi", "--profile", profile];
             let mut cargo = Command::new(env!("CARGO"));
-            let status = cargo.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+            let features: &[&str] = if cfg!(feature = "pgm") { &["--features", "pgm"] } else { &[] };
+            let status =
+                cargo.args(arguments).args(features).current_dir(env!("CARGO_MANIFEST_DIR")).status();
             assert!(status.unwrap().success());
         });
         let test = std::env::current_exe().unwrap();

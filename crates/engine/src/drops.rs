@@ -14,7 +14,8 @@ pub enum Reason {
     Unroutable,
     /// The peer was lost while the message was being sent, or before its answer was.
     PeerLost,
-    /// A lost connection cut it, and its beginning could not be sent again.
+    /// A lost connection cut it, and its beginning could not be sent again; or a gap in a multicast did, which is
+    /// counted as one.
     Cut,
     /// The socket does not take such messages, or from this peer: what a PUSH is sent, a PAIR's second peer, a
     /// topic nobody subscribed to that a publisher sends nevertheless.

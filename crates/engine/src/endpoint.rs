@@ -10,14 +10,17 @@
 //! ```
 
 mod families;
+mod pgm;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use pinnace_sys::Errno;
+use pinnace_sys::pgm::BUILT_IN;
 
 use crate::error::Error;
 pub use families::FamilyEndpoint;
+pub use pgm::PgmEndpoint;
 
 /// What an endpoint is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub enum Endpoint {
     Udp(UdpEndpoint),
     /// "vsock://", "tipc://".
     Family(FamilyEndpoint),
+    /// "pgm://", "epgm://".
+    Pgm(PgmEndpoint),
 }
 
 /// "tcp://host:port", and for connecting also "tcp://source;host:port".
@@ -120,6 +125,7 @@ impl Endpoint {
             "vsock" => FamilyEndpoint::vsock(address, role).map(Endpoint::Family),
             "tipc" => FamilyEndpoint::tipc(address, role).map(Endpoint::Family),
             "udp" => UdpEndpoint::parse(address, role).map(Endpoint::Udp),
+            "pgm" | "epgm" if BUILT_IN => PgmEndpoint::parse(address, scheme == "epgm").map(Endpoint::Pgm),
             "tls+tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tls),
             "inproc" if address.len() > INPROC_MAX => Err(Error::Invalid),
             "inproc" => Ok(Endpoint::Inproc(address.to_owned())),
@@ -138,6 +144,7 @@ impl Endpoint {
             Endpoint::Tls(_) => tls,
             Endpoint::Udp(_) => udp,
             Endpoint::Family(family) => family.transport(),
+            Endpoint::Pgm(pgm) => pgm.transport(),
         }
     }
 }
@@ -269,6 +276,7 @@ impl fmt::Display for Endpoint {
             }
             Endpoint::Udp(UdpEndpoint { host, port, .. }) => write!(f, "{host}:{port}"),
             Endpoint::Family(family) => family.fmt(f),
+            Endpoint::Pgm(pgm) => pgm.fmt(f),
             Endpoint::Web(web) => write!(f, "{}{}", web.at, web.path),
         }
     }

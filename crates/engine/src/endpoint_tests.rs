@@ -130,11 +130,53 @@ fn endpoints_are_written_as_they_are_read() {
 
 #[test]
 fn transports_that_are_not_there() {
-    let schemes = ["pgm", "epgm", "norm", "vmci", "tls", "foo", "TCP", "WS", " tcp"];
-    for scheme in schemes {
+    let schemes = ["norm", "vmci", "tls", "foo", "TCP", "WS", " tcp"];
+    let of_a_feature = ["pgm", "epgm"].into_iter().filter(|_| !BUILT_IN);
+    for scheme in schemes.into_iter().chain(of_a_feature) {
         let text = format!("{scheme}://127.0.0.1:1");
         assert_eq!(Endpoint::parse(&text, Bind), Err(Error::Transport), "{text}");
         assert_eq!(Endpoint::parse(&text, Connect), Err(Error::Transport), "{text}");
+    }
+}
+
+#[test]
+fn multicasts() {
+    for scheme in ["pgm", "epgm"] {
+        let parse = |network: &str| Endpoint::parse(&format!("{scheme}://{network}"), Bind);
+        if !BUILT_IN {
+            continue;
+        }
+        let good =
+            ["eth0;239.192.1.1:5555", "127.0.0.1;224.0.0.9,239.1.1.1:1", "lo;239.0.0.1;239.0.0.2:65535"];
+        for text in good {
+            let endpoint = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(endpoint.transport(), scheme);
+            assert_eq!(Endpoint::parse(&endpoint.to_string(), Connect), Ok(endpoint), "{text}");
+        }
+        let many = format!("lo;{}239.1.1.1:1", "239.1.1.1,".repeat(10));
+        let bad = [
+            "lo:1",
+            ";239.1.1.1:1",
+            "*;239.1.1.1:1",
+            "[::1];239.1.1.1:1",
+            "lo;239.1.1.1",
+            "lo;239.1.1.1:0",
+            "lo;239.1.1.1:*",
+            "lo;239.1.1.1:65536",
+            "lo;239.1.1.1:",
+            "lo;10.1.1.1:1",
+            "lo;name:1",
+            "lo;:1",
+            "lo;239.1.1.1;:1",
+            "lo;239.1.1.1;10.1.1.1:1",
+            "lo;239.1.1.1;239.1.1.1;239.1.1.1:1",
+            "lo;239.1.1.1,:1",
+            "lo,eth0;239.1.1.1:1",
+            many.as_str(),
+        ];
+        for text in bad {
+            assert_eq!(parse(text), Err(Error::Invalid), "{text}");
+        }
     }
 }
 

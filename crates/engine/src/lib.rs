@@ -77,4 +77,4 @@ pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
 pub use poller::{Event as PollerEvent, Poller, What};
 pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, Wait};
 pub use stats::{Events, PeerStats, Stats, Traffic, prometheus};
-pub use transports::{kernel_has_tipc, kernel_has_vsock};
+pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};

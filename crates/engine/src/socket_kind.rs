@@ -37,6 +37,9 @@ impl Kind {
             (Endpoint::Udp(_), kind) => {
                 matches!(kind, SocketType::Radio | SocketType::Dish | SocketType::Dgram)
             }
+            (Endpoint::Pgm(_), kind) => {
+                matches!(kind, SocketType::Pub | SocketType::Sub | SocketType::XPub | SocketType::XSub)
+            }
             (_, kind) => kind != SocketType::Dgram,
         };
         if fits { Ok(()) } else { Err(Error::TransportForType) }

@@ -5,23 +5,45 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The addresses of the interface called `name`, in the system's order.
 pub fn addresses(name: &str) -> Vec<IpAddr> {
+    let mut found = Vec::new();
+    for_each(|interface, address| {
+        if interface.to_bytes() == name.as_bytes() {
+            found.push(address);
+        }
+    });
+    found
+}
+
+/// The index of the interface that has this address.
+pub fn index_of(address: IpAddr) -> Option<u32> {
+    let mut found = None;
+    for_each(|interface, other| {
+        if other == address && found.is_none() {
+            found = interface.to_str().ok().and_then(index);
+        }
+    });
+    found
+}
+
+/// Each address, with its interface's name.
+fn for_each(mut visit: impl FnMut(&CStr, IpAddr)) {
     let mut list = std::ptr::null_mut();
     // SAFETY: the list is only read, and freed once.
     unsafe {
         if libc::getifaddrs(&mut list) != 0 {
-            return Vec::new();
+            return;
         }
-        let mut found = Vec::new();
         let mut entry = list;
         while !entry.is_null() {
             let this = &*entry;
-            if CStr::from_ptr(this.ifa_name).to_bytes() == name.as_bytes() && !this.ifa_addr.is_null() {
-                found.extend(address(this.ifa_addr));
+            if !this.ifa_addr.is_null()
+                && let Some(address) = address(this.ifa_addr)
+            {
+                visit(CStr::from_ptr(this.ifa_name), address);
             }
             entry = this.ifa_next;
         }
         libc::freeifaddrs(list);
-        found
     }
 }
 

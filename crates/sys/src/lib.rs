@@ -2,8 +2,9 @@
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
 //! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
-//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]). They return the kernel's error numbers
-//! ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on exec.
+//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]); and over OpenPGM ([`pgm`]). They return the
+//! kernel's error numbers ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on
+//! exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Interest, Poller}, wake::WakeFd};
@@ -22,6 +23,7 @@ pub mod fork;
 pub mod futex;
 pub mod interfaces;
 pub mod net;
+pub mod pgm;
 pub mod poll;
 pub mod random;
 pub mod thread;

@@ -15,6 +15,7 @@
 //! | [`z85`] | keys as text |
 //! | [`ws`] | ZMTP over WebSocket: upgrade, framing, and the translation of frames |
 //! | [`socks`] | the way through a SOCKS5 proxy, before anything else |
+//! | [`pgm`] | messages in the packets of a reliable multicast, which has no handshake |
 //! | [`curve`] | the security mechanism CURVE: its randomness, and the boxes that its traffic travels in |
 //!
 //! It guarantees that no input makes it panic, that a peer cannot make it hold more than the
@@ -51,6 +52,7 @@ pub mod frame;
 pub mod handshake;
 mod mechanism;
 pub mod metadata;
+pub mod pgm;
 mod socket_type;
 pub mod socks;
 pub mod subscription;

@@ -21,6 +21,7 @@ pub mod message;
 pub mod middle;
 pub mod monitor;
 pub mod peer;
+pub mod pgm;
 pub mod pinnace;
 pub mod poll;
 pub mod poller;

@@ -14,7 +14,7 @@ use pinnace_zmtp::curve::{OVERHEAD, Opener, Sealer};
 use pinnace_zmtp::frame::{self, COMMAND, MORE};
 use pinnace_zmtp::{Traffic, Version, subscription, v1, ws};
 
-use super::datagrams::First;
+use super::packets::Packets;
 use super::rx::RAW_BYTES;
 use super::v1::FromV1;
 
@@ -23,8 +23,8 @@ use super::v1::FromV1;
 pub(crate) struct Codec {
     pub(crate) encoder: Option<Encoder>,
     pub(crate) decoder: Option<Decoder>,
-    /// There is no stream of frames at all, but datagrams.
-    pub(crate) datagrams: Option<First>,
+    /// There is no stream of frames at all.
+    pub(crate) packets: Option<Packets>,
 }
 
 /// Frames on their way out.
@@ -88,7 +88,7 @@ impl Codec {
                 scratch: Vec::new(),
             }),
             decoder: decodes.then_some(Decoder { form, boxes }),
-            datagrams: None,
+            packets: None,
         }
     }
 
@@ -107,13 +107,13 @@ impl Codec {
         Codec {
             encoder: Some(Encoder { version, sealer, web, is_raw: false, scratch: Vec::new() }),
             decoder: Some(Decoder { form: Form::Web(Box::new(decoder)), boxes }),
-            datagrams: None,
+            packets: None,
         }
     }
 
-    /// For messages that go as datagrams.
-    pub(crate) fn datagrams(first: First) -> Codec {
-        Codec { datagrams: Some(first), ..Codec::default() }
+    /// For messages that go in packets.
+    pub(crate) fn packets(packets: Packets) -> Codec {
+        Codec { packets: Some(packets), ..Codec::default() }
     }
 
     /// Whether the link can ask a peer of this version for a sign of life.
@@ -139,7 +139,7 @@ impl Codec {
         Codec {
             encoder: Some(Encoder { version, sealer, web, is_raw: true, scratch }),
             decoder: Some(Decoder { form, boxes: None }),
-            datagrams: None,
+            packets: None,
         }
     }
 }

@@ -13,6 +13,8 @@
 mod anew;
 mod codec;
 mod datagrams;
+mod multicast;
+mod packets;
 mod rx;
 mod stream;
 mod tls;
@@ -43,6 +45,7 @@ use anew::Anew;
 pub(crate) use anew::restart;
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
+pub(crate) use packets::Packets;
 use rx::{Rx, Way};
 pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
@@ -115,6 +118,8 @@ pub struct Link {
     pub(crate) config: Config,
     /// The peer answers when it is asked for a sign of life.
     pub(crate) speaks_heartbeats: bool,
+    /// The descriptor is readable when it takes more, too.
+    tells_by_input: bool,
     /// Its token in the hub's poll set.
     token: OnceLock<u64>,
     watching: Mutex<Watching>,
@@ -190,8 +195,8 @@ impl Link {
         ends: FarEnds,
     ) -> Link {
         let stream = Arc::new(stream);
-        // A datagram is looked at before it gets there, and what is wrong with it is its own affair.
-        let max_body = if codec.datagrams.is_some() { u64::MAX } else { config.max_body };
+        // A packet is looked at before it gets there, and what is wrong with it is its own affair.
+        let max_body = if codec.packets.is_some() { u64::MAX } else { config.max_body };
         let intake = Intake::new(ends.incoming.queue, max_body);
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
@@ -202,12 +207,13 @@ impl Link {
             pipe,
             token: OnceLock::new(),
             speaks_heartbeats,
-            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.datagrams, &config.hello)),
+            tells_by_input: stream.packets().is_some(),
+            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
                 Way { intake, outlet: ends.incoming.outlet },
                 codec.decoder,
-                codec.datagrams,
+                codec.packets,
             )),
             watching: Mutex::new(Watching {
                 stream: Some(stream),
@@ -436,7 +442,7 @@ impl Link {
 
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &Ready) {
-        if ready.writable && self.is_blocked() {
+        if (ready.writable || self.tells_by_input) && self.is_blocked() {
             self.flush();
         }
         if ready.readable && !self.is_broken() {

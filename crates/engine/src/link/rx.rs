@@ -9,7 +9,7 @@ use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
-use super::datagrams::{First, Incoming};
+use super::packets::{Incoming, Packets};
 use super::{Link, STREAMING_BYTES, Stream, clock};
 use crate::conflate::Outlet;
 use crate::drops::Reason;
@@ -28,7 +28,7 @@ pub(super) struct Rx {
     stream: Option<Arc<Stream>>,
     way: Option<Way>,
     decoder: Option<Box<Decoding>>,
-    datagrams: Option<Box<Incoming>>,
+    packets: Option<Incoming>,
     /// Nothing more is taken in.
     stopped: bool,
     /// The queue is at its mark; its consumer reads on when it has made room.
@@ -65,14 +65,14 @@ impl Rx {
         stream: Arc<Stream>,
         way: Way,
         decoder: Option<Decoder>,
-        datagrams: Option<First>,
+        packets: Option<Packets>,
     ) -> Rx {
-        let datagrams = datagrams.map(|first| Box::new(Incoming::new(first)));
+        let packets = packets.map(Incoming::new);
         let decoder = decoder.map(|decoder| {
             let raw = vec![0; RAW_BYTES].into();
             Box::new(Decoding { decoder, raw, frames: Vec::new(), replies: Vec::new() })
         });
-        Rx { stream: Some(stream), way: Some(way), decoder, datagrams, stopped: false, stalled: false }
+        Rx { stream: Some(stream), way: Some(way), decoder, packets, stopped: false, stalled: false }
     }
 
     /// Whether there is something to read of which the kernel does not know.
@@ -110,8 +110,7 @@ impl Link {
             intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
             intake.queue().set_max_bytes(self.hub.marks.receive_bytes());
             if !intake.queue().has_room() && !intake.queue().want_room() {
-                if rx.datagrams.is_some() {
-                    self.lose_datagrams(&mut rx);
+                if self.lose_packets(&mut rx) {
                     return ReadOutcome::Stopped;
                 }
                 if !std::mem::replace(&mut rx.stalled, true) {
@@ -188,9 +187,9 @@ impl Link {
             decoding.raw = raw;
             return decoded.map(|()| (taken, RAW_BYTES));
         }
-        if let Some(datagrams) = &mut rx.datagrams {
+        if let Some(packets) = &mut rx.packets {
             let lost = |reason| self.hub.lost.add(reason, 1);
-            let cost = datagrams.receive(stream, Some(&mut way.intake), self.config.max_body, lost)?;
+            let cost = packets.receive(stream, &mut way.intake, self.config.max_body, lost)?;
             self.after_read(way)?;
             return Ok((cost, cost)); // There may be another one.
         }
@@ -205,15 +204,19 @@ impl Link {
         Ok((taken, room))
     }
 
-    /// Takes away datagrams that there is no room for; else they would be lost all the same, and not counted.
-    fn lose_datagrams(&self, rx: &mut Rx) {
-        let (Some(stream), Some(datagrams)) = (&rx.stream, &mut rx.datagrams) else { return };
+    /// Takes away datagrams that there is no room for; else they would be lost all the same, and not counted. False:
+    /// there are none such.
+    fn lose_packets(&self, rx: &mut Rx) -> bool {
+        let (Some(stream), Some(packets)) = (&rx.stream, &mut rx.packets) else { return false };
         for _ in 0..LOSE_MAX {
             let lost = |reason| self.hub.lost.add(reason, 1);
-            if datagrams.receive(stream, None, self.config.max_body, lost).is_err() {
-                return;
+            match packets.discard(stream, self.config.max_body, lost) {
+                None => return false,
+                Some(Err(_)) => return true,
+                Some(Ok(_)) => {}
             }
         }
+        true
     }
 
     /// Bytes that came behind the handshake.

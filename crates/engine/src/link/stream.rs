@@ -1,78 +1,109 @@
-//! A connection's bytes: as the kernel moves them, or by way of TLS.
+//! A connection's bytes: as the kernel moves them, or by way of TLS. PGM's packets have a stream's place.
 
 use std::io::IoSlice;
 
 use parking_lot::Mutex;
-use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net};
+use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
 use super::tls::{Failure, Tls};
 
 /// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
 pub(crate) struct Stream {
     fd: OwnedFd,
-    tls: Option<Box<Mutex<Tls>>>,
+    over: Over,
+}
+
+/// What lies over the descriptor.
+enum Over {
+    Nothing,
+    Tls(Box<Mutex<Tls>>),
+    /// There are packets and no stream; the descriptor is readable when something is to be done.
+    Pgm(Box<pgm::Socket>),
 }
 
 impl Stream {
     /// The descriptor's own bytes.
     pub(crate) fn plain(fd: OwnedFd) -> Stream {
-        Stream { fd, tls: None }
+        Stream { fd, over: Over::Nothing }
+    }
+
+    /// Packets of a multicast.
+    pub(crate) fn pgm(socket: pgm::Socket) -> Result<Stream, Errno> {
+        let fd = socket.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+        Ok(Stream { fd, over: Over::Pgm(Box::new(socket)) })
+    }
+
+    /// The packets, where it has some.
+    pub(super) fn packets(&self) -> Option<&pgm::Socket> {
+        match &self.over {
+            Over::Pgm(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    fn tls(&self) -> Option<&Mutex<Tls>> {
+        match &self.over {
+            Over::Tls(tls) => Some(tls),
+            _ => None,
+        }
     }
 
     /// From here on the bytes are those within TLS, once [`shake`](Stream::shake) says so.
     pub(crate) fn secure(&mut self, connection: rustls::Connection) {
-        self.tls = Some(Box::new(Mutex::new(Tls::new(connection))));
+        self.over = Over::Tls(Box::new(Mutex::new(Tls::new(connection))));
     }
 
     /// Goes on with the handshake of TLS. False: the descriptor allows no more now.
     pub(crate) fn shake(&self) -> Result<bool, Failure> {
-        self.tls.as_ref().map_or(Ok(true), |tls| tls.lock().shake(&self.fd))
+        self.tls().map_or(Ok(true), |tls| tls.lock().shake(&self.fd))
     }
 
     /// Reads what is there into both buffers in turn; 0 at the stream's end, EAGAIN where nothing is there yet.
     #[inline]
     pub(crate) fn read(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
-        match &self.tls {
-            None => net::read(&self.fd, first, second),
-            Some(tls) => tls.lock().read(&self.fd, first, second),
+        match &self.over {
+            Over::Nothing => net::read(&self.fd, first, second),
+            Over::Tls(tls) => tls.lock().read(&self.fd, first, second),
+            Over::Pgm(_) => Err(Errno::NOTCONN),
         }
     }
 
     /// Reads what TLS has decrypted and nothing more; EAGAIN where that is nothing.
     pub(crate) fn read_rest(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
-        self.tls.as_ref().map_or(Err(Errno::AGAIN), |tls| tls.lock().read_rest(first, second))
+        self.tls().map_or(Err(Errno::AGAIN), |tls| tls.lock().read_rest(first, second))
     }
 
     /// Whether there is something to read of which the kernel does not know.
     #[inline]
     pub(crate) fn has_read(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.lock().has_read())
+        self.tls().is_some_and(|tls| tls.lock().has_read())
     }
 
     /// Writes as much as is taken; EAGAIN where that is nothing.
     #[inline]
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        match &self.tls {
-            None => net::write(&self.fd, slices),
-            Some(tls) => tls.lock().write(&self.fd, slices),
+        match &self.over {
+            Over::Nothing => net::write(&self.fd, slices),
+            Over::Tls(tls) => tls.lock().write(&self.fd, slices),
+            Over::Pgm(_) => Err(Errno::NOTCONN),
         }
     }
 
     /// Whether something that was taken is not with the kernel yet.
     #[inline]
     pub(crate) fn wants_write(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.lock().wants_write())
+        self.tls().is_some_and(|tls| tls.lock().wants_write())
     }
 
     /// Goes on with that. EAGAIN: the kernel does not take all of it now.
     #[inline]
     pub(crate) fn push(&self) -> Result<(), Errno> {
-        self.tls.as_ref().map_or(Ok(()), |tls| tls.lock().push(&self.fd))
+        self.tls().map_or(Ok(()), |tls| tls.lock().push(&self.fd))
     }
 
     /// Says that nothing more is going to be written. What was is still delivered.
     pub(crate) fn end_writing(&self) {
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = self.tls() {
             tls.lock().end_writing(&self.fd);
         }
         net::shut_down_writing(&self.fd);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::anew::Anew;
-use super::datagrams::{First, Outgoing};
+use super::packets::{Outgoing, Packets};
 use super::{Link, Stream, clock};
 use crate::conflate::Inlet;
 use crate::ends::Sink;
@@ -29,7 +29,7 @@ pub(super) struct Tx {
     control_max: usize,
     /// For what does not go out as it lies in the queue.
     anew: Anew,
-    datagrams: Option<Box<Outgoing>>,
+    packets: Option<Outgoing>,
     heads: Heads,
     /// What the peer is told before our end is shut is written, or under way.
     said_farewell: bool,
@@ -53,13 +53,14 @@ impl Tx {
         stream: Arc<Stream>,
         outgoing: Sink,
         mut anew: Anew,
-        datagrams: Option<First>,
+        packets: Option<Packets>,
         hello: &[u8],
     ) -> Tx {
         let mut control = Vec::new();
         if !hello.is_empty() && anew.encode_message(hello, &mut control).is_err() {
             control.clear(); // A sealer that cannot begin fails the first write, too.
         }
+        let packets = packets.map(|packets| Outgoing::new(packets, &stream));
         Tx {
             stream: Some(stream),
             outgoing: Some(outgoing.queue),
@@ -67,7 +68,7 @@ impl Tx {
             control_max: control.len() + CONTROL_MAX,
             control,
             anew,
-            datagrams: datagrams.map(|first| Box::new(Outgoing::new(first))),
+            packets,
             heads: [[0; 9]; pinnace_ring::SLICES],
             said_farewell: false,
             shut: false,
@@ -171,11 +172,13 @@ impl Link {
         if !left {
             self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
         }
-        if left && !self.is_blocked() {
-            self.flush();
-            self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        // While it is blocked there is nothing to look for: the poll set tells, and then it is watched again.
+        if !left || self.is_blocked() {
+            return false;
         }
-        left
+        self.flush();
+        self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        true
     }
 
     fn round(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Round {
@@ -186,8 +189,8 @@ impl Link {
             }
             let written = if tx.anew.is_needed() {
                 self.write_anew(tx, done)
-            } else if tx.datagrams.is_some() {
-                self.write_datagram(tx, done)
+            } else if tx.packets.is_some() {
+                self.write_packet(tx, done)
             } else {
                 self.write_queue(tx, done)
             };
@@ -251,11 +254,11 @@ impl Link {
         })
     }
 
-    /// Sends a datagram, or takes in what the next begins with.
-    fn write_datagram(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
+    /// Sends a packet, or takes in what the next begins with.
+    fn write_packet(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
         let lost = |reason| self.hub.lost.add(reason, 1);
-        let sent = tx.datagrams.as_mut()?.send(stream, queue, done, lost)?;
+        let sent = tx.packets.as_mut()?.send(stream, queue, done, lost)?;
         Some(sent.map(|cost| (cost, true)))
     }
 

@@ -1,21 +1,31 @@
-//! Binding and connecting over udp: there is no connection to wait for, so that the link is there at once.
+//! Binding and connecting over udp, pgm and epgm: there is no connection to wait for, so that the link is there at
+//! once.
 
 use std::sync::Arc;
 
 use pinnace_ring::Limits;
-use pinnace_zmtp::SocketType;
+use pinnace_zmtp::{SocketType, Version};
 
 use super::endpoints::What;
 use super::{Core, Socket};
-use crate::endpoint::{Role, UdpEndpoint};
+use crate::endpoint::{PgmEndpoint, Role, UdpEndpoint};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::link::{self, Codec, First, Link, Stream};
+use crate::link::{self, Codec, First, Link, Packets, Stream};
 use crate::monitor::{self, At, Ends, Event};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
 use crate::reactor::Side;
-use crate::transports::Udp;
+use crate::transports::{Udp, open_pgm};
+
+/// What a link is made of.
+struct Joined {
+    /// The endpoint as it came to be.
+    at: String,
+    stream: Stream,
+    packets: Packets,
+    peer: Peer,
+}
 
 impl Socket {
     /// With the lock open while a host name is looked up.
@@ -29,7 +39,7 @@ impl Socket {
             Ok((first, core.options.clone()))
         })?;
         let udp = Udp::bind(endpoint, &options)?;
-        self.call(false, |core| core.join_datagrams(text, Role::Bind, udp, first))
+        self.call(false, |core| core.join(text, Role::Bind, Joined::udp(udp, first)))
     }
 
     /// The same for a sender.
@@ -40,29 +50,51 @@ impl Socket {
         })?;
         let udp = Udp::connect(endpoint, &options)?;
         let first = First::Group(Some(udp.at));
-        self.call(false, |core| core.join_datagrams(text, Role::Connect, udp, first))
+        self.call(false, |core| core.join(text, Role::Connect, Joined::udp(udp, first)))
+    }
+
+    /// Joins a multicast, to send to it or to receive; binding and connecting are the same.
+    pub(super) fn join_multicast(self, text: &str, endpoint: &PgmEndpoint, role: Role) -> Result<(), Error> {
+        let (kind, options) = self.call(false, |core| Ok((core.kind, core.options.clone())))?;
+        let sends = match kind.socket_type {
+            SocketType::Pub | SocketType::XPub => true,
+            SocketType::Sub | SocketType::XSub => false,
+            _ => return Err(Error::TransportForType),
+        };
+        let stream = Stream::pgm(open_pgm(endpoint, sends, &options)?)?;
+        // As ZMTP 1.0's, its subscribers are not heard of: they get everything.
+        let peer = Peer { version: Version::V1_0, ..Peer::default() };
+        let joined = Joined { at: text.to_owned(), stream, packets: Packets::Pgm { sends }, peer };
+        self.call(false, |core| core.join(text, role, joined))
+    }
+}
+
+impl Joined {
+    fn udp(udp: Udp, first: First) -> Joined {
+        let at = format!("udp://{}", udp.at);
+        Joined { at, stream: Stream::plain(udp.fd), packets: Packets::Udp(first), peer: Peer::default() }
     }
 }
 
 impl Core {
-    fn join_datagrams(&mut self, text: &str, role: Role, udp: Udp, first: First) -> Result<(), Error> {
+    fn join(&mut self, text: &str, role: Role, joined: Joined) -> Result<(), Error> {
+        let Joined { at, stream, packets, peer } = joined;
         self.enter_reactor()?;
         let (id, token) = (self.hub.new_pipe(), self.io.token());
+        let conflates = self.options.conflate;
         let out = Limits { messages: self.options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(&self.context, out, false);
+        let (tx, outgoing) = way(&self.context, out, conflates && self.kind.conflates_out);
         let into = Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(&self.context, into, false);
-        let peer = Peer::default();
-        let at = format!("udp://{}", udp.at);
+        let (incoming, rx) = way(&self.context, into, conflates && self.kind.conflates_in);
         let ends = match role {
             Role::Bind => Ends { local: at.clone(), remote: String::new(), accepted: true },
             Role::Connect => Ends { local: String::new(), remote: at.clone(), accepted: false },
         };
         let event = if role == Role::Bind { Event::Listening } else { Event::Connected };
-        monitor::emit_fd(&self.hub, event, &udp.fd, At::Between(&ends));
+        monitor::emit_fd(&self.hub, event, &stream, At::Between(&ends));
         let config = self.owner().link_config(peer.version, &ends, token, 0, Side::Connected);
-        let (stream, codec) = (Stream::plain(udp.fd), Codec::datagrams(first));
         let queues = FarEnds { outgoing, incoming };
+        let codec = Codec::packets(packets);
         let link = Link::new(stream, self.hub.clone(), self.io.clone(), id, config, codec, queues);
         let link = Arc::new(link);
         let mut pipe = Pipe::new(tx, rx, Far::Link(Some(link.clone())), peer, true);
@@ -76,6 +108,7 @@ impl Core {
             link.cut();
             return Err(error.into());
         }
+        link.read(); // A multicast has things to do in time before there is anything to read.
         let what = What::Remote { token, bound: None, pipe: None }; // The link says whose it is.
         self.remember(text, if role == Role::Bind { at } else { text.to_owned() }, role, what);
         Ok(())

@@ -61,6 +61,7 @@ impl Socket {
         match &endpoint {
             Endpoint::Inproc(_) => return Ok(()),
             Endpoint::Udp(udp) => return self.bind_datagrams(text, udp),
+            Endpoint::Pgm(pgm) => return self.join_multicast(text, pgm, Role::Bind),
             _ => {}
         }
         // With the lock open: to look up a host name may take long.
@@ -70,10 +71,11 @@ impl Socket {
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
     pub fn connect(self, endpoint: &str) -> Result<(), Error> {
-        if let Ok(Endpoint::Udp(udp)) = Endpoint::parse(endpoint, Role::Connect) {
-            return self.connect_datagrams(endpoint, &udp);
+        match Endpoint::parse(endpoint, Role::Connect) {
+            Ok(Endpoint::Udp(udp)) => self.connect_datagrams(endpoint, &udp),
+            Ok(Endpoint::Pgm(pgm)) => self.join_multicast(endpoint, &pgm, Role::Connect),
+            _ => self.call(false, |core| core.connect(endpoint).map(|_| ())),
         }
-        self.call(false, |core| core.connect(endpoint).map(|_| ()))
     }
 
     /// Takes back a `bind`. Errors: NoEndpoint.
@@ -175,7 +177,8 @@ impl Core {
         let plain = match endpoint {
             Endpoint::Tcp(_) => self.options.socks_proxy.is_empty(),
             Endpoint::Ipc(_) | Endpoint::Family(_) => true,
-            Endpoint::Inproc(_) | Endpoint::Web(_) | Endpoint::Tls(_) | Endpoint::Udp(_) => false,
+            Endpoint::Inproc(_) | Endpoint::Web(_) | Endpoint::Tls(_) => false,
+            Endpoint::Udp(_) | Endpoint::Pgm(_) => false,
         };
         if plain || !self.kind.is_raw(&self.options) { Ok(()) } else { Err(Error::TransportForType) }
     }

@@ -4,6 +4,7 @@ mod families;
 pub(crate) mod inproc;
 mod ipc;
 mod layers;
+mod pgm;
 mod tcp;
 mod tls;
 mod udp;
@@ -21,6 +22,8 @@ use crate::monitor::Ends;
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
 pub(crate) use layers::{Layers, Side, Web};
+pub use pgm::has_pgm;
+pub(crate) use pgm::open as open_pgm;
 pub(crate) use tcp::{Remote, Route};
 pub(crate) use udp::Udp;
 
@@ -66,7 +69,7 @@ impl Bound {
                 let (fd, at) = families::listen(family, options)?;
                 (fd, format!("{}://{at}", endpoint.transport()), None)
             }
-            Endpoint::Inproc(_) | Endpoint::Udp(_) => return Err(Error::Invalid),
+            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => return Err(Error::Invalid),
         };
         Ok(Arc::new(Bound { fd, endpoint: at, path, layers }))
     }
@@ -96,7 +99,7 @@ impl Target {
             Endpoint::Web(web) => Target::remote(&web.at, layers, options),
             Endpoint::Family(family) => Ok(Target { to: To::Family(families::target(family)?), layers }),
             Endpoint::Ipc(ipc) => Ok(Target { to: To::Local(ipc::local(ipc)?), layers }),
-            Endpoint::Inproc(_) | Endpoint::Udp(_) => Err(Error::Invalid),
+            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => Err(Error::Invalid),
         }
     }
 
