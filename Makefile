@@ -78,6 +78,7 @@ fuzz:
 
 bench: examples
 	bench/run
+	bench/watched
 
 tidy:
 	tools/tidy

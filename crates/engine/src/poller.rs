@@ -241,11 +241,6 @@ impl<T: Clone> Poller<T> {
         match &entry.of_socket {
             Some(of) => {
                 of.hub.add_watch(&entry.watch);
-                if let What::Socket(socket) = what
-                    && let Ok(mut core) = socket.lock()
-                {
-                    core.watched = true;
-                }
                 entry.watch.tell();
             }
             None => self.settle(&entry)?,
@@ -254,6 +249,12 @@ impl<T: Clone> Poller<T> {
         state.fds += usize::from(entry.of_socket.is_none());
         state.tokens.insert(what, token);
         state.entries.insert(token, Arc::new(entry));
+        drop(state);
+        if let What::Socket(socket) = what
+            && let Ok(mut core) = socket.lock()
+        {
+            core.watched = true; // Behind `add_watch`: a poller that leaves now looks who else is there.
+        }
         Ok(())
     }
 
