@@ -130,6 +130,7 @@ impl<S: Read + Write> Ours<S> {
 
     /// The next frame: its flags, MORE and COMMAND, and its body. None: the peer has closed.
     pub fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
+        let mut closed = false;
         loop {
             if let Some(header) = frame::parse(&self.frames)
                 && self.frames.len() >= header.header_len + header.body_len as usize
@@ -138,9 +139,10 @@ impl<S: Read + Write> Ours<S> {
                 let body = self.frames.drain(..end).skip(header.header_len).collect();
                 return Some((header.flags & !frame::LONG, body));
             }
-            if self.fill() == Status::Closed {
+            if closed {
                 return None;
             }
+            closed = self.fill() == Status::Closed; // What came before it is still to be received.
         }
     }
 }
