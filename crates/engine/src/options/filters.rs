@@ -32,10 +32,11 @@ impl Filters {
         !(self.pids.is_empty() && self.uids.is_empty() && self.gids.is_empty())
     }
 
-    /// `groups`: the groups that the process' user belongs to.
+    /// `groups`: the groups that the process' user belongs to. One without a number here is none of those that are
+    /// named by it.
     pub fn admits_process(&self, process: &Process, groups: &[u32]) -> bool {
         !self.has_processes()
-            || self.pids.contains(&process.pid)
+            || (process.pid != 0 && self.pids.contains(&process.pid))
             || self.uids.contains(&process.uid)
             || self.gids.contains(&process.gid)
             || groups.iter().any(|group| self.gids.contains(group))
