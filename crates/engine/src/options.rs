@@ -89,7 +89,7 @@ pub struct Options {
     pub socks_proxy: String,
     pub socks_username: String,
     pub socks_password: SecretText,
-    /// A descriptor that listens already, for the next bind; -1: none.
+    /// A descriptor that listens already, for the next bind that succeeds; -1: none.
     pub use_fd: i32,
     pub multicast_loop: bool,
     pub loopback_fastpath: bool,
