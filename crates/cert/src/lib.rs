@@ -65,7 +65,7 @@ impl fmt::Display for Error {
         match self {
             Error::Io(error) => write!(f, "{error}"),
             Error::Line(number) => write!(f, "line {number} is not one of a certificate"),
-            Error::NotText => f.write_str("not a certificate: too large, or no file of text"),
+            Error::NotText => f.write_str("not a certificate: too large, or no text"),
             Error::NoPublicKey => f.write_str("there is no public key in it"),
             Error::WrongSecretKey => {
                 f.write_str("there is no secret key in it that belongs to the public key")
