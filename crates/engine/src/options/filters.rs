@@ -163,4 +163,14 @@ mod tests {
         assert!(options.filters.admits_process(&process, &[]));
         assert_eq!(add_pid(&mut options, b"abc"), Err(Error::Invalid));
     }
+
+    #[test]
+    fn who_has_no_number_here_comes_in_by_user_or_group_alone() {
+        let mut options = Options::default();
+        let process = Process { pid: 0, uid: 2, gid: 3 };
+        add_pid(&mut options, &0u32.to_ne_bytes()).unwrap();
+        assert!(!options.filters.admits_process(&process, &[]));
+        add_uid(&mut options, &2u32.to_ne_bytes()).unwrap();
+        assert!(options.filters.admits_process(&process, &[]));
+    }
 }
