@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::socks::{Client, Credentials, Error, Target};
 
 fn feed(auth: bool, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Target>, Error>) {
-    let credentials = || Credentials { user_name: b"me".to_vec(), password: b"secret".to_vec() };
+    let credentials = || Credentials { user_name: b"me".to_vec(), password: b"secret".as_slice().into() };
     let mut client =
         Client::new(Target::new("example.org", 5555), auth.then(credentials)).expect("good arguments");
     let mut consumed = 0;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use pinnace_engine::{Error, KeyPair, SecretKey, z85};
+use pinnace_engine::{Error, KeyPair, Secret, SecretKey, z85};
 
 use crate::guard::guard;
 
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_
         // SAFETY: the caller's promise; it is not null.
         let text = unsafe { CStr::from_ptr(secret) }.to_bytes();
         let mut key = SecretKey::zeroed();
-        *key = z85::decode_key(text).ok_or(Error::Invalid)?;
+        z85::decode_key_into(text, &mut key).ok_or(Error::Invalid)?;
         let pair = KeyPair::from_secret(key);
         // SAFETY: the caller's promise.
         unsafe { write_key(public, &pair.public) };
@@ -52,13 +52,13 @@ pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_
 /// # Safety
 /// `to` must be good for writing 41 bytes.
 pub(crate) unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) {
-    let mut text = z85::encode_key(key);
+    let mut text = Secret::zeroed();
+    z85::encode_key_into(key, &mut text);
     // SAFETY: the caller's promise.
     unsafe {
-        to.cast::<[u8; z85::KEY_TEXT]>().write_unaligned(text);
+        to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), z85::KEY_TEXT);
         to.add(z85::KEY_TEXT).write(0);
     }
-    text.fill(0);
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! it receives is a command.
 
 use std::ffi::{c_int, c_void};
+use std::time::Duration;
 
 use pinnace_engine::{Error, Outgoing, PollItem, Socket, Source, poll};
 use smallvec::SmallVec;
@@ -16,6 +17,10 @@ use crate::message::Message;
 
 const POLLIN: i16 = 1;
 const POLLOUT: i16 = 2;
+
+/// How long a direction waits that was refused although its receiver had room, as a ROUTER does for another peer than
+/// the one that is addressed (ZMQ_ROUTER_MANDATORY): nothing tells when that one has.
+const REFUSED_WAIT: Duration = Duration::from_millis(5);
 
 /// Messages that one direction passes on before the other has its turn.
 const BURST: usize = 1000;
@@ -80,10 +85,12 @@ impl Proxy {
     fn turn(&mut self) -> Result<(), Error> {
         let mut items: SmallVec<[PollItem<'_>; 3]> = SmallVec::new();
         items.extend(self.control.map(|control| item(control, POLLIN)));
+        let mut limit = None;
         if self.mode == Mode::Active {
-            items.extend(self.directions.iter().map(Direction::needs));
+            items.extend(self.directions.iter().filter_map(Direction::needs));
+            limit = self.directions.iter().any(|direction| direction.refused).then_some(REFUSED_WAIT);
         }
-        poll(&mut items, None, None)?;
+        poll(&mut items, limit, None)?;
         let mut ready = items.iter().map(|item| item.revents != 0);
         if let Some(control) = self.control
             && ready.next() == Some(true)
@@ -91,8 +98,10 @@ impl Proxy {
             self.obey(control)?;
         }
         if self.mode == Mode::Active {
-            for (direction, _) in self.directions.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-                direction.pass()?;
+            for direction in &mut self.directions {
+                if direction.refused || ready.next() == Some(true) {
+                    direction.pass()?;
+                }
             }
         }
         Ok(())
@@ -175,6 +184,8 @@ struct Direction {
     to: Socket,
     capture: Option<Socket>,
     under_way: Option<Message>,
+    /// The receiver said that it had room, and did not take what is under way.
+    refused: bool,
     taken: Count,
     given: Count,
 }
@@ -182,13 +193,15 @@ struct Direction {
 impl Direction {
     fn new(from: Socket, to: Socket, capture: Option<Socket>) -> Direction {
         let nothing = Count::default();
-        Direction { from, to, capture, under_way: None, taken: nothing, given: nothing }
+        Direction { from, to, capture, under_way: None, refused: false, taken: nothing, given: nothing }
     }
 
-    fn needs(&self) -> PollItem<'static> {
+    /// What to wait for. None: there is nothing that tells.
+    fn needs(&self) -> Option<PollItem<'static>> {
         match self.under_way {
-            None => item(self.from, POLLIN),
-            Some(_) => item(self.to, POLLOUT),
+            None => Some(item(self.from, POLLIN)),
+            Some(_) if self.refused => None,
+            Some(_) => Some(item(self.to, POLLOUT)),
         }
     }
 
@@ -210,6 +223,8 @@ impl Direction {
 
     /// Passes one message on. False: one side would have to wait.
     fn pass_one(&mut self) -> Result<bool, Error> {
+        // A second time it may be that there is no room at all, which is something to wait for.
+        let is_promised = self.under_way.is_some() && !std::mem::take(&mut self.refused);
         let first = match self.under_way.take() {
             Some(first) => Ok(first),
             None => self.take(false),
@@ -222,6 +237,7 @@ impl Direction {
             Ok(()) => self.rest(first).map(|()| true),
             Err(Error::WouldBlock) => {
                 self.under_way = Some(first);
+                self.refused = is_promised;
                 Ok(false)
             }
             Err(error) => Err(error),

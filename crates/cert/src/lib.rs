@@ -19,24 +19,23 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod files;
 mod store;
 mod zpl;
 
 use std::ffi::OsString;
-use std::fmt::{self, Write as _};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fmt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use pinnace_crypto::{KeyPair, PublicKey, SecretKey};
+use pinnace_crypto::{Secret, SecretBytes};
 use pinnace_zmtp::z85;
 pub use store::Store;
 
 /// What the name of a secret certificate ends in.
 const SECRET: &str = "_secret";
-/// The largest file that is read, in bytes.
-const FILE_MAX: u64 = 64 * 1024;
 
 /// Why a certificate was not read or written.
 #[derive(Debug)]
@@ -46,13 +45,14 @@ pub enum Error {
     Io(io::Error),
     /// The file's: this line is not of the form that certificates have.
     Line(usize),
-    /// The file's: it is larger than 64 KiB, or no text.
+    /// The file's: it is larger than 64 KiB, or no file of text.
     NotText,
     /// The file's: it has no public key, or none that is one.
     NoPublicKey,
     /// The file's: it has no secret key, or none that is one, or not the one that belongs to the public key.
     WrongSecretKey,
-    /// The caller's: such a name, or such a value, cannot be written.
+    /// The caller's: such a name, or such a value, cannot be written. A value that was read from a file may be one: a
+    /// bare one that holds both kinds of quotes.
     Metadata,
     /// The caller's: the certificate has no secret key that could be saved.
     NoSecretKey,
@@ -164,80 +164,82 @@ impl Certificate {
     }
 
     /// Writes `PATH` and `PATH_secret`, which only its owner can read. What was there is replaced as a whole. Errors:
-    /// NoSecretKey.
+    /// NoSecretKey, Metadata.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.save_secret(secret_path(path.as_ref()))?;
         self.save_public(path)
     }
 
     /// As `save`, where neither file is there: else nothing is changed, and the error is Io with AlreadyExists. Errors:
-    /// NoSecretKey.
+    /// NoSecretKey, Metadata.
     pub fn save_new(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        if self.keys.is_none() {
-            return Err(Error::NoSecretKey);
-        }
         let secret = secret_path(path.as_ref());
-        write_new(&secret, &self.text(true), 0o600)?;
-        write_new(path.as_ref(), &self.text(false), 0o644).inspect_err(|_| {
+        files::write_new(&secret, &self.secret_text()?, 0o600)?;
+        let written = self.public_text().and_then(|text| files::write_new(path.as_ref(), &text, 0o644));
+        written.inspect_err(|_| {
             let _ = fs::remove_file(&secret);
         })
     }
 
-    /// Writes the public certificate to one file.
+    /// Writes the public certificate to one file. Errors: Metadata.
     pub fn save_public(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        write(path.as_ref(), &self.text(false), 0o644)
+        files::replace(path.as_ref(), &self.public_text()?, 0o644)
     }
 
-    /// Writes the secret certificate to one file, which only its owner can read. Errors: NoSecretKey.
+    /// Writes the secret certificate to one file, which only its owner can read. Errors: NoSecretKey, Metadata.
     pub fn save_secret(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        if self.keys.is_none() {
-            return Err(Error::NoSecretKey);
-        }
-        write(path.as_ref(), &self.text(true), 0o600)
+        files::replace(path.as_ref(), &self.secret_text()?, 0o600)
     }
 
     fn read(path: &Path, with_secret: bool) -> Result<Certificate, Error> {
-        let mut text = String::new();
-        let read = File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text);
-        match read {
-            Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
-            Ok(bytes) if bytes as u64 <= FILE_MAX => {}
-            _ => return Err(Error::NotText),
-        }
-        let root = zpl::read(&text).map_err(Error::Line)?;
-        let key = |name: &str| {
-            let curve = root.child("curve")?;
-            z85::decode_key(curve.child(name)?.value.as_bytes())
-        };
-        let mut certificate = Certificate::public(key("public-key").ok_or(Error::NoPublicKey)?);
+        let bytes = files::read(path)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| Error::NotText)?;
+        let root = zpl::read(text).map_err(Error::Line)?;
+        let key_text = |name: &str| Some(root.child("curve")?.child(name)?.value.as_bytes());
+        let public = key_text("public-key").and_then(z85::decode_key).ok_or(Error::NoPublicKey)?;
+        let mut certificate = Certificate::public(public);
         if with_secret {
-            let keys = key("secret-key").map(|key| KeyPair::from_secret(SecretKey::copy_of(&key)));
-            let keys = keys.filter(|keys| keys.public == certificate.public);
+            let mut secret = SecretKey::zeroed();
+            let keys = key_text("secret-key").and_then(|text| z85::decode_key_into(text, &mut secret));
+            let keys = keys.map(|()| KeyPair::from_secret(secret)).filter(|keys| keys.public == public);
             certificate.keys = Some(keys.ok_or(Error::WrongSecretKey)?);
         }
         for node in root.child("metadata").into_iter().flat_map(|metadata| &metadata.children) {
-            certificate.metadata.push((node.name.clone(), node.value.clone()));
+            certificate.metadata.push((node.name.to_owned(), node.value.to_owned()));
         }
         Ok(certificate)
     }
 
-    fn text(&self, with_secret: bool) -> String {
-        let mut text = String::from(if with_secret {
-            "# CURVE certificate, SECRET: whoever reads this file can be you.\n\n"
-        } else {
-            "# CURVE certificate, public: give it to those who are to know you, in a way you trust.\n\n"
-        });
-        // Nothing is refused by a text.
-        text.push_str("metadata\n");
+    fn public_text(&self) -> Result<SecretBytes, Error> {
+        self.text("public: give it to those who are to know you, in a way you trust.")
+    }
+
+    fn secret_text(&self) -> Result<SecretBytes, Error> {
+        let keys = self.keys.as_ref().ok_or(Error::NoSecretKey)?;
+        let mut text = self.text("SECRET: whoever reads this file can be you.")?;
+        add_key(&mut text, "secret-key", &keys.secret);
+        Ok(text)
+    }
+
+    /// What both files hold: a comment, what is said of the owner, and the public key.
+    fn text(&self, comment: &str) -> Result<SecretBytes, Error> {
+        let mut text = SecretBytes::from(format!("# CURVE certificate, {comment}\n\nmetadata\n").as_bytes());
         for (name, value) in &self.metadata {
-            let _ = writeln!(text, "    {name} = {}", zpl::quoted(value).unwrap_or_default());
+            let value = zpl::quoted(value).ok_or(Error::Metadata)?;
+            text.extend_from_slice(format!("    {name} = {value}\n").as_bytes());
         }
-        let key = |key: &[u8; 32]| z85::encode_key(key).map(char::from).iter().collect::<String>();
-        let _ = writeln!(text, "curve\n    public-key = \"{}\"", key(&self.public));
-        if let Some(keys) = self.keys.as_ref().filter(|_| with_secret) {
-            let _ = writeln!(text, "    secret-key = \"{}\"", key(&keys.secret));
-        }
-        text
+        text.extend_from_slice(b"curve\n");
+        add_key(&mut text, "public-key", &self.public);
+        Ok(text)
+    }
+}
+
+/// Adds a line with a key, which may be a secret one.
+fn add_key(text: &mut SecretBytes, name: &str, key: &[u8; 32]) {
+    let mut value = Secret::zeroed();
+    z85::encode_key_into(key, &mut value);
+    for part in [b"    ", name.as_bytes(), b" = \"", &*value, b"\"\n"] {
+        text.extend_from_slice(part);
     }
 }
 
@@ -257,30 +259,4 @@ pub fn secret_path(path: &Path) -> PathBuf {
 /// Whether the name is that of a secret certificate.
 pub fn is_secret_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(SECRET.as_bytes()))
-}
-
-/// Writes a file that is not there; what was begun is taken back where it cannot be written to its end.
-fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
-        let _ = fs::remove_file(path);
-        error.into()
-    })
-}
-
-/// Writes a file as a whole: who reads it finds what was there or all of what is to be.
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
-    let mut beside = OsString::from(path);
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&beside, path)
-        });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        error.into()
-    })
 }

@@ -1,14 +1,14 @@
 //! A directory of certificates: who is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::{Certificate, Error, PublicKey, is_secret_file};
+use crate::{Certificate, Error, PublicKey, files, is_secret_file};
 
-/// Directories below the store's own that are looked into, so that a loop of links ends.
-const DEPTH_MAX: usize = 16;
-
-/// The public certificates in a directory and those below it, by their keys; files that end in `_secret` are left out.
+/// The public certificates in a directory and those below it, by their keys. Files that end in `_secret` are left out,
+/// and those that were being saved when a process died. Links are followed, and each directory is read once.
 ///
 /// ```no_run
 /// use pinnace_cert::{Certificate, Store};
@@ -34,7 +34,7 @@ impl Store {
     /// directory cannot be read.
     pub fn load(directory: impl AsRef<Path>) -> Result<Store, Error> {
         let mut store = Store::default();
-        store.add_directory(directory.as_ref(), 0)?;
+        store.add_directory(directory.as_ref(), &mut HashSet::new())?;
         Ok(store)
     }
 
@@ -58,32 +58,39 @@ impl Store {
         self.by_key.values()
     }
 
-    fn add_directory(&mut self, directory: &Path, depth: usize) -> Result<(), Error> {
+    /// Adds what is in a directory that is none of those `seen`, by their devices and inodes.
+    fn add_directory(&mut self, directory: &Path, seen: &mut HashSet<(u64, u64)>) -> Result<(), Error> {
+        let itself = fs::metadata(directory)?;
+        if !seen.insert((itself.dev(), itself.ino())) {
+            return Ok(());
+        }
         let mut paths = Vec::new();
-        for entry in std::fs::read_dir(directory)? {
+        for entry in fs::read_dir(directory)? {
             paths.push(entry?.path());
         }
         paths.sort();
         for path in paths {
-            let outcome = if !path.is_dir() {
-                self.add_file(&path)
-            } else if depth < DEPTH_MAX {
-                self.add_directory(&path, depth + 1)
-            } else {
-                Ok(())
-            };
-            if let Err(error) = outcome {
+            if let Err(error) = self.add(&path, seen) {
                 self.refused.push((path, error));
             }
         }
         Ok(())
     }
 
-    fn add_file(&mut self, path: &Path) -> Result<(), Error> {
-        if !is_secret_file(path) {
-            let certificate = Certificate::load_public(path)?;
-            self.by_key.insert(*certificate.public_key(), certificate);
+    fn add(&mut self, path: &Path, seen: &mut HashSet<(u64, u64)>) -> Result<(), Error> {
+        let found = fs::metadata(path)?;
+        if found.is_dir() {
+            return self.add_directory(path, seen);
         }
+        if is_secret_file(path) || files::is_temporary(path) {
+            return Ok(());
+        }
+        // To open a pipe is to wait for who writes to it.
+        if !found.is_file() {
+            return Err(Error::NotText);
+        }
+        let certificate = Certificate::load_public(path)?;
+        self.by_key.insert(*certificate.public_key(), certificate);
         Ok(())
     }
 }

@@ -1,29 +1,29 @@
 //! ZPL (RFC 4), as CZMQ writes its configuration files: lines of `name = value` and `name`, nested by four spaces.
 //!
 //! A value is bare up to a `#`, or stands between two quotes of either kind. What a line may hold is checked; a line
-//! that is wrong is named by its number.
+//! that is wrong is named by its number. Nothing is copied out of the text, which may hold a secret.
 
 /// One line's worth: a name, its value, and what is nested below it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) children: Vec<Node>,
+pub(crate) struct Node<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: &'a str,
+    pub(crate) children: Vec<Node<'a>>,
 }
 
 /// How deep lines may be nested.
 const DEPTH_MAX: usize = 16;
 const INDENT: usize = 4;
 
-impl Node {
+impl<'a> Node<'a> {
     /// The first child of this name.
-    pub(crate) fn child(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn child(&self, name: &str) -> Option<&Node<'a>> {
         self.children.iter().find(|child| child.name == name)
     }
 }
 
 /// Reads a whole file; what it returns has no name. The error is the number of the line that is wrong.
-pub(crate) fn read(text: &str) -> Result<Node, usize> {
+pub(crate) fn read(text: &str) -> Result<Node<'_>, usize> {
     let mut root = Node::default();
     for (index, line) in text.lines().enumerate() {
         let Some((level, node)) = read_line(line).ok_or(index + 1)? else { continue };
@@ -37,7 +37,7 @@ pub(crate) fn read(text: &str) -> Result<Node, usize> {
 }
 
 /// What a line says and how deep it is; nothing where it is blank or a comment. None: it is wrong.
-fn read_line(line: &str) -> Option<Option<(usize, Node)>> {
+fn read_line(line: &str) -> Option<Option<(usize, Node<'_>)>> {
     let line = line.trim_end();
     let content = line.trim_start_matches(' ');
     if content.is_empty() || content.starts_with('#') {
@@ -55,7 +55,7 @@ fn read_line(line: &str) -> Option<Option<(usize, Node)>> {
         None if rest.is_empty() || rest.starts_with('#') => "",
         None => return None,
     };
-    let node = Node { name: name.to_owned(), value: value.to_owned(), children: Vec::new() };
+    let node = Node { name, value, children: Vec::new() };
     (!name.is_empty()).then_some(Some((indent / INDENT, node)))
 }
 
@@ -94,7 +94,7 @@ mod tests {
                     curve = \n    public-key\n";
         let root = read(text).unwrap();
         let metadata = root.child("metadata").unwrap();
-        let values: Vec<_> = metadata.children.iter().map(|node| (&*node.name, &*node.value)).collect();
+        let values: Vec<_> = metadata.children.iter().map(|node| (node.name, node.value)).collect();
         assert_eq!(values, [("name", "A # name"), ("mail", "a@b"), ("age", "7")]);
         assert_eq!(root.child("curve").unwrap().child("public-key").unwrap().value, "");
         assert_eq!(root.child("other"), None);

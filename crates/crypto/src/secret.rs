@@ -102,6 +102,13 @@ impl SecretBytes {
         self.0.extend_from_slice(bytes);
     }
 
+    /// Adds what was written to a vector by who knows no other place, and wipes it there.
+    pub fn take_from(&mut self, bytes: &mut Vec<u8>) {
+        self.extend_from_slice(bytes);
+        wipe(bytes);
+        bytes.clear();
+    }
+
     /// Wipes all, and keeps the memory.
     pub fn clear(&mut self) {
         wipe(&mut self.0);
@@ -162,7 +169,7 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Overwrites with zeros, also where a compiler sees that nobody will read them.
-fn wipe(bytes: &mut [u8]) {
+pub(crate) fn wipe(bytes: &mut [u8]) {
     // SAFETY: the slice can be written.
     unsafe { ffi::sodium_memzero(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

@@ -11,7 +11,7 @@ use std::collections::TryReserveError;
 use libsodium_sys as ffi;
 
 use crate::keys::KEY_LEN;
-use crate::secret::Secret;
+use crate::secret::{Secret, wipe};
 use crate::{BoxKey, Forged, TAG_LEN};
 
 /// How many bytes of key stream Poly1305 gets.
@@ -79,9 +79,9 @@ impl StreamKey {
         tag: &[u8; TAG_LEN],
         ciphertext: &mut [u8],
     ) -> Result<(), Forged> {
-        let mut block = [0; BLOCK];
-        xor(&mut block, nonce_tail, 0, &self.0);
-        let (key, stream) = block.split_at(ONE_TIME_KEY);
+        let mut block = Block([0; BLOCK]);
+        xor(&mut block.0, nonce_tail, 0, &self.0);
+        let (key, stream) = block.0.split_at(ONE_TIME_KEY);
         // SAFETY: the tag has 16 bytes, the key 32, and the message the length that is given.
         let genuine = unsafe {
             ffi::crypto_onetimeauth_poly1305_verify(
@@ -100,6 +100,16 @@ impl StreamKey {
         }
         xor(rest, nonce_tail, 1, &self.0);
         Ok(())
+    }
+}
+
+/// What opens one box: the key of its tag, and what its first bytes are encrypted with. It stays on the stack, where an
+/// allocation for each message would cost more than the rest, and is wiped there.
+struct Block([u8; BLOCK]);
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
     }
 }
 

@@ -68,7 +68,7 @@ pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use label::Label;
 pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
 pub use peer::About;
-pub use pinnace_crypto::{KeyPair, SecretKey};
+pub use pinnace_crypto::{KeyPair, Secret, SecretKey};
 pub use pinnace_ring::{Body, Frame, MORE};
 pub use pinnace_sys::poll::SignalMask;
 pub use pinnace_zmtp::{SocketType, z85};

@@ -28,7 +28,7 @@ use pinnace_zmtp::SocketType;
 
 pub use access::{Effect, Lookup, get, put_int, put_text, set};
 pub use filters::Filters;
-pub use security::Security;
+pub use security::{SecretText, Security};
 pub use spec::{Access, Kind, OptionSpec, SocketValue, When};
 pub use table::TABLE;
 
@@ -88,8 +88,8 @@ pub struct Options {
     /// "host:port" of a SOCKS5 proxy; empty: none.
     pub socks_proxy: String,
     pub socks_username: String,
-    pub socks_password: String,
-    /// A descriptor that listens already, for the next bind; -1: none.
+    pub socks_password: SecretText,
+    /// A descriptor that listens already, for the next bind that succeeds; -1: none.
     pub use_fd: i32,
     pub multicast_loop: bool,
     pub loopback_fastpath: bool,
@@ -140,7 +140,7 @@ pub struct Xpub {
 /// What TLS needs, as texts in PEM (RFC 7468).
 #[derive(Debug, Clone, Default)]
 pub struct Wss {
-    pub key_pem: String,
+    pub key_pem: SecretText,
     pub cert_pem: String,
     pub trust_pem: String,
     pub hostname: String,
@@ -207,7 +207,7 @@ impl Default for Options {
             metadata: Vec::new(),
             socks_proxy: String::new(),
             socks_username: String::new(),
-            socks_password: String::new(),
+            socks_password: SecretText::default(),
             use_fd: -1,
             multicast_loop: true,
             loopback_fastpath: false,

@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,7 +75,6 @@ pub(crate) fn ip_socket(address: &SocketAddr, kind: SocketType, setup: &Setup) -
 }
 
 fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
-    use std::os::fd::AsRawFd;
     // SAFETY: the value is a buffer of the length given (socket(7), SO_BINDTODEVICE).
     let result = unsafe {
         let (value, len) = (device.as_ptr().cast(), device.len() as libc::socklen_t);
@@ -89,7 +88,6 @@ fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
 
 /// Sets an option of the socket layer that is an int.
 fn set_number(fd: &OwnedFd, option: libc::c_int, value: u32) -> Result<(), Errno> {
-    use std::os::fd::AsRawFd;
     let value = value as libc::c_int;
     // SAFETY: the value is an int, of the length given.
     let result = unsafe {
@@ -201,16 +199,34 @@ pub fn tcp_addresses(fd: &impl AsFd) -> (Option<SocketAddr>, Option<SocketAddr>)
 /// The process at the other end of a local connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
+    /// 0: it has no number here.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Who made a local connection (unix(7), SO_PEERCRED); None for one of another kind.
+/// Who made a local connection (unix(7), SO_PEERCRED); None for one of another kind. The number of a process that this
+/// one cannot see, in a namespace beside or above, is 0.
 pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
-    let credentials = sockopt::socket_peercred(fd).ok()?;
-    let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()?;
-    Some(Process { pid, uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() })
+    // Of another kind of socket the kernel makes up an answer.
+    if sockopt::socket_domain(fd).ok()? != AddressFamily::UNIX {
+        return None;
+    }
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let raw = fd.as_fd().as_raw_fd();
+    // SAFETY: room for the structure, and its size. Not by rustix: it takes the number for one that is not 0.
+    let outcome = unsafe {
+        let at = (&raw mut credentials).cast();
+        libc::getsockopt(raw, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &mut len)
+    };
+    // All bits set: nobody, as where there is no connection.
+    let is_known = outcome == 0 && credentials.uid != u32::MAX;
+    is_known.then_some(Process {
+        pid: u32::try_from(credentials.pid).unwrap_or(0),
+        uid: credentials.uid,
+        gid: credentials.gid,
+    })
 }
 
 /// A descriptor of the caller's that listens already; it belongs to us from now on. EBADF and ENOTSOCK where it is
@@ -238,7 +254,6 @@ pub fn local_address(fd: &impl AsFd) -> Option<Local> {
 
 /// The round trip time that the kernel estimates for a TCP connection, in microseconds (tcp(7), TCP_INFO).
 pub fn tcp_round_trip_us(fd: &impl AsFd) -> Option<u32> {
-    use std::os::fd::AsRawFd;
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes, and zeros are valid for what it leaves out.
@@ -299,7 +314,6 @@ pub fn shut_down(fd: &impl AsFd) {
 /// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (local
 /// sockets).
 pub fn unsent(fd: &impl AsFd) -> usize {
-    use std::os::fd::AsRawFd;
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (the same number as SIOCOUTQ) writes one int.
     let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
@@ -309,4 +323,24 @@ pub fn unsent(fd: &impl AsFd) -> usize {
 /// Bytes that wait to be read.
 pub fn unread(fd: &impl AsFd) -> usize {
     ioctl_fionread(fd).map_or(0, |bytes| bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_at_the_other_end_of_a_local_connection_alone() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let peer = peer_process(&ours).unwrap();
+        assert_eq!((peer.pid, peer.uid), (std::process::id(), rustix::process::getuid().as_raw()));
+        assert_eq!(peer_process(&UnixDatagram::unbound().unwrap()), None, "no connection");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(peer_process(&stream), None);
+        assert_eq!(peer_process(&std::fs::File::open("/dev/null").unwrap()), None);
+    }
 }

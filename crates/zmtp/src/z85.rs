@@ -51,10 +51,15 @@ pub fn decode(text: [u8; 5]) -> Option<[u8; 4]> {
 /// A key as text.
 pub fn encode_key(key: &[u8; 32]) -> [u8; KEY_TEXT] {
     let mut text = [0; KEY_TEXT];
+    encode_key_into(key, &mut text);
+    text
+}
+
+/// The same, for secret keys: written where it is to be and nowhere else.
+pub fn encode_key_into(key: &[u8; 32], text: &mut [u8; KEY_TEXT]) {
     for (to, group) in text.as_chunks_mut::<5>().0.iter_mut().zip(key.as_chunks::<4>().0) {
         *to = encode(*group);
     }
-    text
 }
 
 /// A key from its text. None where it is not one.

@@ -9,6 +9,8 @@ use support::filler::{drain, numbered};
 use support::peer::RawPeer;
 use support::*;
 
+support::roles!(has_a_store_of_the_system);
+
 const SCHEMES: [&str; 2] = ["tls+tcp", "wss"];
 
 /// Binds the first, connects the second to it.
@@ -202,6 +204,28 @@ fn refuses_what_is_no_certificate() {
         let push = ctx.socket(PUSH).with(WSS_TRUST_SYSTEM, 1);
         assert_eq!(push.connect(&format!("{scheme}://127.0.0.1:1")), Ok(()));
     }
+}
+
+/// The system's store is what SSL_CERT_FILE names, where that is set.
+fn has_a_store_of_the_system(_: &[String]) {
+    let file = std::env::temp_dir().join(format!("pinnace-authority-{}.pem", std::process::id()));
+    std::fs::write(&file, &certificates::ours().authority).expect("written");
+    // SAFETY: no other thread of this process looks at its environment now.
+    unsafe { std::env::set_var("SSL_CERT_FILE", &file) };
+    for scheme in SCHEMES {
+        let ctx = Context::new();
+        let (pull, push) = (ctx.socket(PULL).secured(), ctx.socket(PUSH).with(WSS_TRUST_SYSTEM, 1));
+        push.set_bytes(WSS_HOSTNAME, NAME.as_bytes()).expect("WSS_HOSTNAME");
+        join(scheme, &pull, &push);
+        push.put("trusted");
+        pull.expect(&["trusted"]);
+    }
+    std::fs::remove_file(&file).expect("removed");
+}
+
+#[test]
+fn trusts_the_system_if_asked_to() {
+    child::alone("has_a_store_of_the_system", &[]);
 }
 
 /// Peers without TLS, and those that say nothing, are cut; the next one is served.

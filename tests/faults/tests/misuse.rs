@@ -4,6 +4,7 @@
 //! handle or pointer points to.
 
 use std::ffi::c_void;
+use std::os::fd::IntoRawFd;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -25,6 +26,7 @@ support::roles!(
     calls_from_free,
     strange_endpoints,
     strange_polls,
+    adopted_descriptors,
 );
 
 macro_rules! alone {
@@ -60,6 +62,8 @@ alone! {
     endpoints_may_be_anything: strange_endpoints;
     /// May crash with libzmq 4.3.4.
     poll_items_may_be_anything: strange_polls;
+    /// Fails with libzmq 4.3.4, which closes such a descriptor twice.
+    a_descriptor_is_closed_once: adopted_descriptors;
 }
 
 /// Every call that takes a socket, on this handle: all have to fail with ENOTSOCK.
@@ -431,4 +435,43 @@ fn strange_polls(_: &[String]) {
         refused(zmq_poll(null_mut(), i32::MIN, 0), "fewer than none");
     }
     Transport::Tcp.bind(&socket);
+}
+
+fn is_listening(fd: i32) -> bool {
+    let (mut value, mut size) = (0_i32, 4);
+    // SAFETY: room for an int, and its size.
+    let rc = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, (&raw mut value).cast(), &mut size)
+    };
+    (rc, value) == (0, 1)
+}
+
+/// One descriptor for several binds, and for binds that fail.
+fn adopted_descriptors(_: &[String]) {
+    const USE_FD: i32 = 89;
+    let ctx = Context::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+    let endpoint = format!("tcp://{}", listener.local_addr().expect("bound"));
+    let fd = listener.into_raw_fd();
+    let (first, second) = (ctx.socket(PULL).with(USE_FD, fd), ctx.socket(PULL).with(USE_FD, fd));
+    let elsewhere = format!("ipc://{}", transport::socket_path());
+    assert_eq!(first.bind(&elsewhere), Err(Errno(libc::EAFNOSUPPORT)), "it listens over tcp");
+    assert_eq!((is_listening(fd), first.get(USE_FD)), (true, Ok(fd)), "it is the application's still");
+
+    first.bind(&endpoint).expect("bind");
+    assert_eq!((second.bind(&endpoint), second.get(USE_FD)), (Err(Errno(libc::EBUSY)), Ok(fd)));
+    assert_eq!(first.get(USE_FD), Ok(-1), "it was for one bind");
+    let other = Transport::Tcp.bind(&first);
+    assert_ne!(other, endpoint);
+    first.unbind(&other).expect("unbind");
+    let push = ctx.socket(PUSH);
+    push.connect(&endpoint).expect("connect");
+    push.put("x");
+    assert_eq!(first.take_text(), "x", "nobody closed it");
+
+    first.unbind(&endpoint).expect("unbind");
+    deadline::until("its end", || !is_listening(fd));
+    let again = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+    let second = second.with(USE_FD, again.into_raw_fd());
+    Transport::Tcp.bind(&second);
 }

@@ -4,13 +4,16 @@
 //! libzmq 4.3.4 wipes none of its own and fails all but the first of these.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 
+use support::certificate_files::Certificate;
 use support::child::{self, Child};
 use support::security::{Handler, Keys, Mechanism, Parties};
 use support::*;
 
-support::roles!(forgetful_client, forgetful_server, remembering);
+support::roles!(forgetful_client, forgetful_server, forgetful_certificate, forgetful_layers, remembering);
 
 /// What a secret looks like while it is not one: on its way to the child, and in its memory between uses.
 fn veil(bytes: &[u8]) -> Vec<u8> {
@@ -141,6 +144,40 @@ fn forgetful_server(args: &[String]) {
     child::say(counts);
 }
 
+/// Reads a certificate, writes it, and tells its keys.
+fn forgetful_certificate(args: &[String]) {
+    let (path, secrets) = (Path::new(&args[0]), &args[1..]);
+    {
+        let certificate = Certificate::load(path).expect("load");
+        certificate.save(&path.with_extension("again")).expect("save");
+        let ctx = Context::new();
+        let socket = ctx.socket(PUSH);
+        certificate.apply(&socket).expect("apply");
+        socket.close().expect("close");
+        ctx.term().expect("term");
+    }
+    let counts: usize = secrets.iter().map(|secret| found(&from_hex(secret))).sum();
+    child::say(counts);
+}
+
+/// A password for a SOCKS proxy that gives no answer to it, and a key of TLS that nobody uses.
+fn forgetful_layers(args: &[String]) {
+    let (password, key) = (from_hex(&args[1]), from_hex(&args[2]));
+    {
+        let ctx = Context::new();
+        let client = ctx.socket(PUSH);
+        client.set_bytes(SOCKS_PROXY, args[0].as_bytes()).expect("SOCKS_PROXY");
+        client.set_bytes(SOCKS_USERNAME, b"joe").expect("SOCKS_USERNAME");
+        unveil(&password, |shown| client.set_bytes(SOCKS_PASSWORD, shown).expect("SOCKS_PASSWORD"));
+        unveil(&key, |shown| client.set_bytes(WSS_KEY_PEM, shown).expect("WSS_KEY_PEM"));
+        client.connect("tcp://far.away.invalid:1").expect("connect");
+        child::hear();
+        client.close().expect("close");
+        ctx.term().expect("term");
+    }
+    child::say(found(&password) + found(&key));
+}
+
 #[test]
 fn the_search_finds_what_is_there() {
     let mut child = Child::start("remembering", &[&to_hex(&veil(b"this passes for a secret of thirty-six"))]);
@@ -200,4 +237,42 @@ fn a_server_forgets_its_secret_key() {
         child.succeeds();
         secrets.reverse();
     }
+}
+
+#[test]
+fn a_certificate_is_forgotten() {
+    let keys = Keys::new();
+    let path = PathBuf::from(transport::socket_path());
+    let certificate = Certificate::new(Some((&keys.public, Some(&keys.secret)))).expect("a certificate");
+    certificate.save(&path).expect("save");
+    let mut secrets: Vec<String> = forms(&keys.secret).iter().map(|form| to_hex(form)).collect();
+    for _ in 0..2 {
+        let mut args = vec![path.to_str().expect("UTF-8")];
+        args.extend(secrets.iter().map(String::as_str));
+        let mut child = Child::start("forgetful_certificate", &args);
+        assert_eq!(child.line(), "0", "copies of the key after the end");
+        child.succeeds();
+        secrets.reverse();
+    }
+}
+
+#[test]
+fn what_lies_below_zmtp_is_forgotten() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = proxy.local_addr().expect("bound").to_string();
+    let password = "quite a long password that no proxy takes";
+    let secrets =
+        [password, "a text that is set as if it were a key"].map(|text| to_hex(&veil(text.as_bytes())));
+    let mut child = Child::start("forgetful_layers", &[&address, &secrets[0], &secrets[1]]);
+    let (mut client, _) = proxy.accept().expect("a client");
+    let mut greeting = [0; 4];
+    client.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(greeting, [5, 2, 0, 2], "with and without a password");
+    client.write_all(&[5, 2]).expect("the method");
+    let mut asked = vec![0; 1 + 1 + 3 + 1 + password.len()];
+    client.read_exact(&mut asked).expect("name and password");
+    assert_eq!(&asked[6..], password.as_bytes());
+    child.tell("end");
+    assert_eq!(child.line(), "0", "copies after the end");
+    child.succeeds();
 }

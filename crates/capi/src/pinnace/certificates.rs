@@ -78,7 +78,7 @@ pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const 
         }
         let mut key = SecretKey::zeroed();
         // SAFETY: the caller's promise.
-        *key = z85::decode_key(unsafe { text(secret) }?.as_bytes()).ok_or(Error::Invalid)?;
+        z85::decode_key_into(unsafe { text(secret) }?.as_bytes(), &mut key).ok_or(Error::Invalid)?;
         let keys = KeyPair::from_secret(key);
         if keys.public != public {
             return Err(failed("a certificate of two keys", &CertError::WrongSecretKey));

@@ -40,10 +40,26 @@ fn recv(socket: Socket) -> Vec<Vec<u8>> {
 
 /// Runs a proxy until the context ends, and `test` beside it.
 fn beside(context: &Context, front: Socket, back: Socket, capture: Option<Socket>, test: impl FnOnce()) {
+    beside_and_measure(context, front, back, capture, |_| test());
+}
+
+/// As `beside`; the test may ask what processor time the proxy has used.
+fn beside_and_measure(
+    context: &Context,
+    front: Socket,
+    back: Socket,
+    capture: Option<Socket>,
+    test: impl FnOnce(&dyn Fn() -> Duration),
+) {
     let [front, back, capture] = [Some(front), Some(back), capture]
         .map(|socket| socket.map_or(0, |s| publish(s).unwrap().expose_provenance()));
+    let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let proxy = scope.spawn(move || {
+            let mut clock = 0;
+            // SAFETY: this thread, and a place for its clock.
+            assert_eq!(unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) }, 0);
+            tell.send(clock).unwrap();
             let [front, back, capture] = [front, back, capture].map(std::ptr::with_exposed_provenance_mut);
             let outcome = (zmq_proxy(front, back, capture), errno());
             for socket in [front, back, capture] {
@@ -51,9 +67,18 @@ fn beside(context: &Context, front: Socket, back: Socket, capture: Option<Socket
             }
             outcome
         });
-        test();
+        let clock = told.recv().unwrap();
+        let cpu_time = || {
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: the clock of a thread that runs, and a place for its time.
+            assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
+            Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        };
+        // A failed assertion must not leave the proxy running: the scope would wait for ever.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&cpu_time)));
         context.shutdown().unwrap();
         assert_eq!(proxy.join().unwrap(), (-1, ETERM));
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     context.terminate().unwrap();
 }
@@ -154,5 +179,52 @@ fn one_full_direction_does_not_stop_the_other() {
         assert_eq!(recv(left), [b"to the left"]);
         left.close().unwrap();
         right.close().unwrap();
+    });
+}
+
+/// Whom a message is for takes nothing, and another has room: POLLOUT of such a ROUTER says nothing of this message.
+#[test]
+fn a_mandatory_router_with_one_full_peer_is_waited_for() {
+    const ROUTING_ID: c_int = 5;
+    const SNDHWM: c_int = 23;
+    const RCVHWM: c_int = 24;
+    const ROUTER_MANDATORY: c_int = 33;
+    const MESSAGES: u32 = 500;
+    const WHILE: Duration = Duration::from_millis(150);
+    let context = Context::new().unwrap();
+    let front = bound(&context, PULL, "inproc://front");
+    let back = context.socket(ROUTER).unwrap();
+    for option in [ROUTER_MANDATORY, SNDHWM] {
+        back.set_option(option, &1_i32.to_ne_bytes()).unwrap();
+    }
+    back.bind("inproc://back").unwrap();
+    let peer = |name: &[u8]| {
+        let peer = context.socket(DEALER).unwrap();
+        peer.set_option(ROUTING_ID, name).unwrap();
+        peer.set_option(RCVHWM, &1_i32.to_ne_bytes()).unwrap();
+        peer.connect("inproc://back").unwrap();
+        peer
+    };
+    let (full, free) = (peer(b"full"), peer(b"free"));
+    let source = connected(&context, PUSH, "inproc://front");
+    beside_and_measure(&context, front, back, None, |cpu_time| {
+        send(source, &[b"free", b"first"]);
+        assert_eq!(recv(free), [b"first"]);
+        for number in 0..MESSAGES {
+            send(source, &[b"full", &number.to_ne_bytes()]);
+        }
+        // A proxy that asks on and on never has such a while.
+        let is_quiet = || {
+            let before = cpu_time();
+            poll(&mut [], Some(WHILE), None).unwrap();
+            cpu_time() - before < WHILE / 4
+        };
+        assert!((0..20).any(|_| is_quiet()), "the proxy never rests");
+        for number in 0..MESSAGES {
+            assert_eq!(recv(full), [number.to_ne_bytes()], "nothing is lost, and all of it comes");
+        }
+        for socket in [source, full, free] {
+            socket.close().unwrap();
+        }
     });
 }

@@ -55,7 +55,7 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
         (Store::Int64(_, set), kind) => set(options, int64_in(kind, value)?),
         (Store::Bits(_, set), _) => set(options, u64::from_ne_bytes(exactly(value)?)),
         (Store::Text(_, set), kind) => set(options, text_in(kind, value)?),
-        (Store::Password(_, set), kind) => set(options, text_of(kind, value)?.into()),
+        (Store::SecretText(_, set), kind) => set(options, text_of(kind, value)?.into()),
         (Store::Bytes(_, set), kind) => set(options, bytes_in(kind, value)?),
     }
     Ok(match spec.then {
@@ -107,7 +107,8 @@ impl OptionSpec {
             Store::Int(get, _) => put_int(value, get(options)),
             Store::Int64(get, _) => put(value, &get(options).to_ne_bytes()),
             Store::Bits(get, _) => put(value, &get(options).to_ne_bytes()),
-            Store::Text(get, _) | Store::Password(get, _) => put_text(value, get(options)),
+            Store::Text(get, _) => put_text(value, get(options)),
+            Store::SecretText(get, _) => put_text(value, get(options).text()),
             Store::Bytes(get, _) => put(value, get(options)),
             Store::Key(get, _) => put_key(value, get(options)),
             Store::Parsed(_) | Store::Absent | Store::Subscribe | Store::Unsubscribe => Err(Error::Invalid),
@@ -196,8 +197,10 @@ fn put_key(value: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
     match value.len() {
         32 => put(value, key),
         TEXT_AND_NUL => {
-            value[z85::KEY_TEXT] = 0;
-            put(value, &z85::encode_key(key)).map(|_| TEXT_AND_NUL)
+            let (text, nul) = value.split_first_chunk_mut().ok_or(Error::Invalid)?;
+            z85::encode_key_into(key, text);
+            nul.fill(0);
+            Ok(TEXT_AND_NUL)
         }
         _ => Err(Error::Invalid),
     }

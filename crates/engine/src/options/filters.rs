@@ -32,10 +32,11 @@ impl Filters {
         !(self.pids.is_empty() && self.uids.is_empty() && self.gids.is_empty())
     }
 
-    /// `groups`: the groups that the process' user belongs to.
+    /// `groups`: the groups that the process' user belongs to. One without a number here is none of those that are
+    /// named by it.
     pub fn admits_process(&self, process: &Process, groups: &[u32]) -> bool {
         !self.has_processes()
-            || self.pids.contains(&process.pid)
+            || (process.pid != 0 && self.pids.contains(&process.pid))
             || self.uids.contains(&process.uid)
             || self.gids.contains(&process.gid)
             || groups.iter().any(|group| self.gids.contains(group))
@@ -161,5 +162,15 @@ mod tests {
         add_pid(&mut options, &1u32.to_ne_bytes()).unwrap();
         assert!(options.filters.admits_process(&process, &[]));
         assert_eq!(add_pid(&mut options, b"abc"), Err(Error::Invalid));
+    }
+
+    #[test]
+    fn who_has_no_number_here_comes_in_by_user_or_group_alone() {
+        let mut options = Options::default();
+        let process = Process { pid: 0, uid: 2, gid: 3 };
+        add_pid(&mut options, &0u32.to_ne_bytes()).unwrap();
+        assert!(!options.filters.admits_process(&process, &[]));
+        add_uid(&mut options, &2u32.to_ne_bytes()).unwrap();
+        assert!(options.filters.admits_process(&process, &[]));
     }
 }

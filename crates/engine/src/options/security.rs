@@ -23,7 +23,7 @@ pub struct Security {
     pub mechanism: Mechanism,
     pub as_server: bool,
     pub username: String,
-    pub password: Password,
+    pub password: SecretText,
     /// What a client shows of itself; zeros: what belongs to its secret key. Another one than that is refused by the
     /// server, which looks whether the two go together.
     pub public_key: PublicKey,
@@ -35,18 +35,22 @@ pub struct Security {
 }
 
 /// A text that is wiped where it lies, and does not show itself.
-#[derive(Clone, Default)]
-pub struct Password(SecretBytes);
+#[derive(Debug, Clone, Default)]
+pub struct SecretText(SecretBytes);
 
-impl Password {
+impl SecretText {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+
+    pub fn bytes(&self) -> &SecretBytes {
+        &self.0
+    }
 }
 
-impl From<&str> for Password {
-    fn from(text: &str) -> Password {
-        Password(SecretBytes::from(text.as_bytes()))
+impl From<&str> for SecretText {
+    fn from(text: &str) -> SecretText {
+        SecretText(SecretBytes::from(text.as_bytes()))
     }
 }
 
@@ -56,7 +60,7 @@ impl Default for Security {
             mechanism: Mechanism::Null,
             as_server: false,
             username: String::new(),
-            password: Password::default(),
+            password: SecretText::default(),
             public_key: [0; 32],
             secret_key: SecretKey::zeroed(),
             server_key: [0; 32],
@@ -81,7 +85,7 @@ impl Security {
             (Mechanism::Plain, true) => MechanismConfig::PlainServer,
             (Mechanism::Plain, false) => MechanismConfig::PlainClient {
                 username: self.username.clone().into_bytes(),
-                password: SecretBytes::from(self.password.text().as_bytes()),
+                password: self.password.bytes().clone(),
             },
             (Mechanism::Curve, true) => MechanismConfig::CurveServer { keys: keys(), entropy: entropy()? },
             (Mechanism::Curve, false) => MechanismConfig::CurveClient {

@@ -4,7 +4,7 @@ use pinnace_crypto::SecretKey;
 use pinnace_zmtp::SocketType;
 
 use super::Options;
-use super::security::Password;
+use super::security::SecretText;
 use crate::error::Error;
 
 /// One option: its facts, and where its value lives.
@@ -94,7 +94,7 @@ pub(super) enum Store {
     Bits(fn(&Options) -> u64, fn(&mut Options, u64)),
     Text(fn(&Options) -> &str, fn(&mut Options, String)),
     /// As Text, for one that must not lie about.
-    Password(fn(&Options) -> &str, fn(&mut Options, Password)),
+    SecretText(fn(&Options) -> &SecretText, fn(&mut Options, SecretText)),
     Bytes(fn(&Options) -> &[u8], fn(&mut Options, Vec<u8>)),
     /// The socket has it.
     Socket(SocketValue),

@@ -191,10 +191,10 @@ pub const TABLE: &[OptionSpec] = &[
     row(97, "ROUTER_NOTIFY", int(0, 3, 0), stored!(Int, router_notify)).pattern(&[Router]),
     row(98, "XPUB_MANUAL_LAST_VALUE", from(0, 0), MANUAL_LAST_VALUE).pattern(PUBLISHERS).set_only(),
     row(99, "SOCKS_USERNAME", text(SHORT), blob!(Text, socks_username)),
-    row(100, "SOCKS_PASSWORD", text(SHORT), blob!(Text, socks_password)),
+    row(100, "SOCKS_PASSWORD", text(SHORT), blob!(SecretText, socks_password)),
     row(101, "IN_BATCH_SIZE", from(1, 8192), stored!(Int, in_batch_size)),
     row(102, "OUT_BATCH_SIZE", from(1, 8192), stored!(Int, out_batch_size)),
-    row(103, "WSS_KEY_PEM", text(usize::MAX), blob!(Text, wss.key_pem)).set_only(),
+    row(103, "WSS_KEY_PEM", text(usize::MAX), blob!(SecretText, wss.key_pem)).set_only(),
     row(104, "WSS_CERT_PEM", text(usize::MAX), blob!(Text, wss.cert_pem)).set_only(),
     row(105, "WSS_TRUST_PEM", text(usize::MAX), blob!(Text, wss.trust_pem)).set_only(),
     row(106, "WSS_HOSTNAME", text(SHORT), blob!(Text, wss.hostname)).set_only(),
@@ -281,8 +281,8 @@ const PLAIN_USERNAME: Store = Store::Text(
     },
 );
 
-const PLAIN_PASSWORD: Store = Store::Password(
-    |options| options.security.password.text(),
+const PLAIN_PASSWORD: Store = Store::SecretText(
+    |options| &options.security.password,
     |options, password| {
         options.security.be_client(if password.text().is_empty() { Wanted::Null } else { Wanted::Plain });
         options.security.password = password;

@@ -7,6 +7,7 @@
 //! A stage is fed with what the stream brings and emptied by what it wants to say, until it is done. What the
 //! peer sent behind its end is the next one's. [`Refusal`] says which one failed.
 
+use pinnace_crypto::SecretBytes;
 use pinnace_sys::{Errno, random};
 use pinnace_zmtp::{Config, Decision, Handshake, Request, socks, ws};
 
@@ -42,8 +43,8 @@ pub(super) struct OverWeb {
     max_body: u64,
     /// What the decoder made of what came.
     frames: Vec<u8>,
-    /// What is to be written, and how much of it was.
-    output: Vec<u8>,
+    /// What is to be written, a password perhaps, and how much of it was.
+    output: SecretBytes,
     sent: usize,
     /// What came, frames of WebSocket's own and headers among it.
     taken: usize,
@@ -179,19 +180,22 @@ impl Stage {
             Stage::ZmtpOverWeb(over) => {
                 over.sent += bytes;
                 if over.sent == over.output.len() {
-                    (over.sent, over.output) = (0, Vec::new());
+                    over.output.clear();
+                    over.sent = 0;
                 }
             }
         }
     }
 
     /// All that is still to be said where the connection ends for this reason.
-    pub(super) fn last_words(self, refusal: &Refusal) -> Vec<u8> {
-        let mut words = self.output().to_vec();
-        match self {
-            Stage::ZmtpOverWeb(mut over) => drop(over.encoder.encode_frames(&refusal.reply(), &mut words)),
-            _ => words.extend_from_slice(&refusal.reply()),
+    pub(super) fn last_words(self, refusal: &Refusal) -> SecretBytes {
+        let mut words = SecretBytes::from(self.output());
+        let mut reply = refusal.reply();
+        if let Stage::ZmtpOverWeb(mut over) = self {
+            let plain = std::mem::take(&mut reply);
+            over.encoder.encode_frames(&plain, &mut reply);
         }
+        words.extend_from_slice(&reply);
         words
     }
 
@@ -260,7 +264,7 @@ impl OverWeb {
         let (frame_bytes, fragment_bytes) = (HANDSHAKE_BYTES as u64, HANDSHAKE_BYTES);
         let limits = ws::Limits { max_body: frame_bytes, max_fragmented: fragment_bytes };
         let (encoder, decoder) = (ws::Encoder::new(role), ws::Decoder::new(role, limits));
-        let (frames, output) = (Vec::new(), Vec::new());
+        let (frames, output) = (Vec::new(), SecretBytes::new());
         let mut over = OverWeb { handshake, encoder, decoder, max_body, frames, output, sent: 0, taken: 0 };
         over.speak();
         over
@@ -268,7 +272,9 @@ impl OverWeb {
 
     /// Frames what the handshake has to say.
     fn speak(&mut self) {
-        let taken = self.encoder.encode_frames(self.handshake.output(), &mut self.output);
+        let mut framed = Vec::new();
+        let taken = self.encoder.encode_frames(self.handshake.output(), &mut framed);
+        self.output.take_from(&mut framed);
         self.handshake.sent(taken);
     }
 
@@ -282,7 +288,10 @@ impl OverWeb {
         {
             self.frames.clear();
             let piece = &bytes[taken..taken + 1];
-            let status = self.decoder.translate(piece, &mut self.frames, &mut self.output)?;
+            let mut replies = Vec::new();
+            let status = self.decoder.translate(piece, &mut self.frames, &mut replies);
+            self.output.extend_from_slice(&replies);
+            let status = status?;
             taken += 1;
             self.taken += 1;
             if self.taken > WEB_BYTES {

@@ -65,8 +65,11 @@ impl Socket {
             _ => {}
         }
         // With the lock open: to look up a host name may take long.
-        let bound = Bound::new(&endpoint, &options)?;
-        self.call(false, |core| core.listen(text, &bound)).inspect_err(|_| bound.stop())
+        let bound = Arc::new(Bound::new(&endpoint, &options)?);
+        self.call(false, |core| core.listen(text, &bound)).inspect_err(|_| {
+            // Nobody else has it where it was not listened to.
+            Arc::into_inner(bound).into_iter().for_each(Bound::abandon);
+        })
     }
 
     /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
@@ -118,6 +121,10 @@ impl Core {
         self.io.send(Command::Listen(Box::new(listener)));
         let what = What::Remote { token, bound: Some(bound.clone()), pipe: None };
         self.remember(text, bound.endpoint.clone(), Role::Bind, what);
+        if bound.is_adopted() {
+            // That number was for one bind; once it is closed it may be anybody's.
+            self.options.use_fd = -1;
+        }
         Ok(())
     }
 

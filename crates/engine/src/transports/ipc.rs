@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use pinnace_sys::Errno;
 use pinnace_sys::net::{self, Local};
-use pinnace_sys::{Errno, OwnedFd};
 
+use super::listening::Listening;
 use super::setup;
 use crate::endpoint::IpcEndpoint;
 use crate::error::Error;
@@ -25,7 +26,7 @@ pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
 pub(super) fn listen(
     endpoint: &IpcEndpoint,
     options: &Options,
-) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+) -> Result<(Listening, String, Option<PathBuf>), Error> {
     if options.use_fd >= 0 {
         return adopt(options.use_fd);
     }
@@ -33,7 +34,7 @@ pub(super) fn listen(
         IpcEndpoint::Any => listen_anywhere(options),
         IpcEndpoint::Abstract(name) => {
             let fd = net::listen_local(&local(endpoint)?, options.backlog, &setup(options))?;
-            Ok((fd, format!("ipc://@{name}"), None))
+            Ok((Listening::Opened(fd), format!("ipc://@{name}"), None))
         }
         IpcEndpoint::Path(path) => {
             // libzmq takes over what is there, so that a path left by a dead process is no obstacle.
@@ -41,15 +42,15 @@ pub(super) fn listen(
                 let _ = std::fs::remove_file(path);
             }
             let fd = net::listen_local(&local(endpoint)?, options.backlog, &setup(options))?;
-            Ok((fd, format!("ipc://{path}"), Some(PathBuf::from(path))))
+            Ok((Listening::Opened(fd), format!("ipc://{path}"), Some(PathBuf::from(path))))
         }
     }
 }
 
 /// A descriptor that listens already (ZMQ_USE_FD). Its path is not ours to remove.
-fn adopt(raw: i32) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
-    let fd = net::adopt_listener(raw)?;
-    let at = match net::local_address(&fd).ok_or(Errno::AFNOSUPPORT)? {
+fn adopt(raw: i32) -> Result<(Listening, String, Option<PathBuf>), Error> {
+    let (fd, at) = Listening::adopt(raw, net::local_address)?;
+    let at = match at {
         Local::Path(path) => format!("ipc://{}", path.display()),
         Local::Abstract(name) => format!("ipc://@{}", String::from_utf8_lossy(&name)),
     };
@@ -57,13 +58,15 @@ fn adopt(raw: i32) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
 }
 
 /// `*`: a path of our own in the directory for temporary files.
-fn listen_anywhere(options: &Options) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+fn listen_anywhere(options: &Options) -> Result<(Listening, String, Option<PathBuf>), Error> {
     use std::hash::{BuildHasher, RandomState};
     for attempt in 0..WILDCARD_TRIES {
         let number = RandomState::new().hash_one((std::process::id(), attempt));
         let path = std::env::temp_dir().join(format!("pinnace-{number:016x}"));
         match net::listen_local(&Local::Path(path.clone()), options.backlog, &setup(options)) {
-            Ok(fd) => return Ok((fd, format!("ipc://{}", path.display()), Some(path))),
+            Ok(fd) => {
+                return Ok((Listening::Opened(fd), format!("ipc://{}", path.display()), Some(path)));
+            }
             Err(Errno::ADDRINUSE) => {}
             Err(error) => return Err(error.into()),
         }

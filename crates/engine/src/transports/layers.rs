@@ -86,7 +86,7 @@ pub(super) fn proxy(
     };
     let credentials = (!options.socks_username.is_empty()).then(|| Credentials {
         user_name: options.socks_username.clone().into_bytes(),
-        password: options.socks_password.clone().into_bytes(),
+        password: options.socks_password.bytes().clone(),
     });
     Ok(Some((to, Target::new(&host, endpoint.port), credentials)))
 }

@@ -4,13 +4,13 @@ mod families;
 pub(crate) mod inproc;
 mod ipc;
 mod layers;
+mod listening;
 mod pgm;
 mod tcp;
 mod tls;
 mod udp;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use pinnace_sys::families::Address;
 use pinnace_sys::net::{self, Local, Setup};
@@ -22,6 +22,7 @@ use crate::monitor::Ends;
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
 pub(crate) use layers::{Layers, Side, Web};
+use listening::Listening;
 pub use pgm::has_pgm;
 pub(crate) use pgm::open as open_pgm;
 pub(crate) use tcp::{Remote, Route};
@@ -29,7 +30,7 @@ pub(crate) use udp::Udp;
 
 /// A listening descriptor, and the endpoint that leads to it.
 pub(crate) struct Bound {
-    fd: OwnedFd,
+    fd: Listening,
     /// As a peer would connect to it: wildcards are filled in.
     pub(crate) endpoint: String,
     /// The path to be removed in the end.
@@ -53,7 +54,7 @@ pub(crate) enum To {
 
 impl Bound {
     /// Listens at an endpoint other than inproc; for a host name the system's resolver is asked.
-    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Arc<Bound>, Error> {
+    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Bound, Error> {
         let layers = Layers::of_server(endpoint, options)?;
         let (fd, at, path) = match endpoint {
             Endpoint::Tcp(tcp) | Endpoint::Tls(tcp) => {
@@ -67,11 +68,24 @@ impl Bound {
             Endpoint::Ipc(ipc) => ipc::listen(ipc, options)?,
             Endpoint::Family(family) => {
                 let (fd, at) = families::listen(family, options)?;
-                (fd, format!("{}://{at}", endpoint.transport()), None)
+                (Listening::Opened(fd), format!("{}://{at}", endpoint.transport()), None)
             }
             Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => return Err(Error::Invalid),
         };
-        Ok(Arc::new(Bound { fd, endpoint: at, path, layers }))
+        Ok(Bound { fd, endpoint: at, path, layers })
+    }
+
+    /// Whether it listens at a descriptor of the application's (ZMQ_USE_FD).
+    pub(crate) fn is_adopted(&self) -> bool {
+        matches!(self.fd, Listening::Adopted(_))
+    }
+
+    /// Takes it back where the bind fails: the application keeps what is its own.
+    pub(crate) fn abandon(self) {
+        match self.fd {
+            Listening::Adopted(adopted) => adopted.give_back(),
+            Listening::Opened(_) => self.stop(),
+        }
     }
 
     /// Stops listening at once, so that the endpoint is free for others.

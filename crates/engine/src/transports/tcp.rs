@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
-use pinnace_sys::{Errno, OwnedFd, interfaces, net};
+use pinnace_sys::{Errno, interfaces, net};
 
+use super::listening::Listening;
 use super::setup;
 use crate::endpoint::{Host, TcpEndpoint};
 use crate::error::Error;
@@ -55,11 +56,9 @@ fn with_zone(ip: IpAddr, zone: Option<&str>, port: u16) -> SocketAddr {
 }
 
 /// Listens; returns the address with what the wildcards came to.
-pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(OwnedFd, SocketAddr), Error> {
+pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Listening, SocketAddr), Error> {
     if options.use_fd >= 0 {
-        let fd = net::adopt_listener(options.use_fd)?;
-        let at = net::tcp_addresses(&fd).0.ok_or(Errno::AFNOSUPPORT)?;
-        return Ok((fd, at));
+        return Listening::adopt(options.use_fd, |fd| net::tcp_addresses(fd).0);
     }
     let name = Name { host: endpoint.host.clone(), port: endpoint.port, local: true };
     let mut last = Error::System(Errno::NODEV.raw_os_error());
@@ -68,7 +67,7 @@ pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Owned
         match net::listen_tcp(&address, any && options.ipv6, options.backlog, &setup(options)) {
             Ok(fd) => {
                 let at = net::tcp_addresses(&fd).0.unwrap_or(address);
-                return Ok((fd, at));
+                return Ok((Listening::Opened(fd), at));
             }
             // A system without IPv6.
             Err(Errno::AFNOSUPPORT) if any && options.ipv6 => {

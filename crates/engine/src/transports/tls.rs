@@ -27,8 +27,7 @@ impl TlsSide {
         if chain.is_empty() {
             return Err(Error::Invalid);
         }
-        let key =
-            PrivateKeyDer::from_pem_slice(options.wss.key_pem.as_bytes()).map_err(|_| Error::Invalid)?;
+        let key = PrivateKeyDer::from_pem_slice(options.wss.key_pem.bytes()).map_err(|_| Error::Invalid)?;
         let config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|_| Error::NotSupported)?;

@@ -11,11 +11,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(super) fn waiting(&self) -> &[u8] {
+    pub(crate) fn waiting(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    pub(super) fn sent(&mut self, n: usize) {
+    pub(crate) fn sent(&mut self, n: usize) {
         self.sent = self.sent.saturating_add(n).min(self.bytes.len());
         if self.sent == self.bytes.len() {
             self.bytes.clear();
@@ -24,7 +24,7 @@ impl Output {
     }
 
     /// Adds bytes that have no frame.
-    pub(super) fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 

@@ -23,6 +23,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 pub use error::{Error, Reply};
+use pinnace_crypto::SecretBytes;
+
+use crate::handshake::Output;
 
 /// The longest name of a host, user name or password, in bytes.
 pub const MAX_TEXT: usize = 255;
@@ -62,7 +65,7 @@ pub struct Credentials {
     /// 1 to 255 bytes.
     pub user_name: Vec<u8>,
     /// 0 to 255 bytes. RFC 1929 wants one at least; libzmq sends none where none is set, and proxies take it.
-    pub password: Vec<u8>,
+    pub password: SecretBytes,
 }
 
 /// One connection's way through the proxy.
@@ -72,8 +75,7 @@ pub struct Client {
     progress: Progress,
     /// The reply that is being read, from its first byte.
     unit: Vec<u8>,
-    output: Vec<u8>,
-    sent: usize,
+    output: Output,
 }
 
 #[derive(Debug)]
@@ -94,22 +96,22 @@ impl Target {
     }
 
     /// Appends it as it stands in a request. The length of a name was checked.
-    fn append(&self, out: &mut Vec<u8>) {
+    fn append(&self, out: &mut Output) {
         match &self.host {
             Host::Ip(IpAddr::V4(ip)) => {
-                out.push(IPV4);
-                out.extend_from_slice(&ip.octets());
+                out.raw(&[IPV4]);
+                out.raw(&ip.octets());
             }
             Host::Ip(IpAddr::V6(ip)) => {
-                out.push(IPV6);
-                out.extend_from_slice(&ip.octets());
+                out.raw(&[IPV6]);
+                out.raw(&ip.octets());
             }
             Host::Name(name) => {
-                out.push(NAME);
+                out.raw(&[NAME]);
                 append_text(name, out);
             }
         }
-        out.extend_from_slice(&self.port.to_be_bytes());
+        out.raw(&self.port.to_be_bytes());
     }
 }
 
@@ -136,9 +138,10 @@ impl Client {
         }
         let methods: &[u8] =
             if credentials.is_some() { &[NO_AUTHENTICATION, USER_NAME] } else { &[NO_AUTHENTICATION] };
-        let mut output = vec![VERSION];
+        let mut output = Output::default();
+        output.raw(&[VERSION]);
         append_text(methods, &mut output);
-        Ok(Client { target, credentials, progress: Progress::Method, unit: Vec::new(), output, sent: 0 })
+        Ok(Client { target, credentials, progress: Progress::Method, unit: Vec::new(), output })
     }
 
     /// Takes bytes from the proxy and returns how many of them are its replies: all of them until the connection
@@ -168,12 +171,12 @@ impl Client {
 
     /// The bytes that wait to be written, in order.
     pub fn output(&self) -> &[u8] {
-        &self.output[self.sent..]
+        self.output.waiting()
     }
 
     /// Tells that the first `n` bytes of [`output`](Client::output) have been written.
     pub fn sent(&mut self, n: usize) {
-        self.sent = self.sent.saturating_add(n).min(self.output.len());
+        self.output.sent(n);
     }
 
     /// The address of the proxy's end of the connection, as soon as that is there.
@@ -211,7 +214,7 @@ impl Client {
         match (method, &self.credentials) {
             (NO_AUTHENTICATION, _) => Ok(self.request_connection()),
             (USER_NAME, Some(credentials)) => {
-                self.output.push(AUTHENTICATION_VERSION);
+                self.output.raw(&[AUTHENTICATION_VERSION]);
                 append_text(&credentials.user_name, &mut self.output);
                 append_text(&credentials.password, &mut self.output);
                 self.progress = Progress::Authentication;
@@ -223,7 +226,7 @@ impl Client {
     }
 
     fn request_connection(&mut self) -> bool {
-        self.output.extend_from_slice(&[VERSION, CONNECT, RESERVED]);
+        self.output.raw(&[VERSION, CONNECT, RESERVED]);
         self.target.append(&mut self.output);
         self.progress = Progress::Connection;
         true
@@ -251,9 +254,9 @@ fn parse_reply(bytes: &[u8]) -> Result<Option<Target>, Error> {
 }
 
 /// Appends bytes behind their number.
-fn append_text(text: &[u8], out: &mut Vec<u8>) {
-    out.push(text.len() as u8);
-    out.extend_from_slice(text);
+fn append_text(text: &[u8], out: &mut Output) {
+    out.raw(&[text.len() as u8]);
+    out.raw(text);
 }
 
 impl fmt::Debug for Credentials {

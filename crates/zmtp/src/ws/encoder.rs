@@ -64,16 +64,16 @@ impl Encoder {
     }
 
     /// Appends all ZMTP frames that are whole in `frames`, such as a handshake's output, and returns how many bytes
-    /// of `frames` those were.
+    /// of `frames` those were. `out` grows once and beforehand: what is secret leaves no copies behind.
     pub fn encode_frames(&mut self, frames: &[u8], out: &mut Vec<u8>) -> usize {
-        let mut rest = frames;
-        while let Some(header) = zmtp::parse(rest) {
-            let Ok(len) = usize::try_from(header.body_len) else { break };
-            let Some((body, behind)) = rest[header.header_len..].split_at_checked(len) else { break };
+        let longest = whole(frames).count() * (frame::MAX_HEADER + 1);
+        out.reserve(longest + frames.len());
+        let mut taken = 0;
+        for (header, body) in whole(frames) {
             self.encode(header.flags, body, out);
-            rest = behind;
+            taken += header.header_len + body.len();
         }
-        frames.len() - rest.len()
+        taken
     }
 
     /// Appends a ping, which the peer answers with the same context, cut after 125 bytes. libzmq sends an empty one,
@@ -89,6 +89,17 @@ impl Encoder {
     pub fn close(&mut self, code: u16, reason: &str, out: &mut Vec<u8>) {
         frame::encode(Opcode::Close, &[&close::body(code, reason)], next(&mut self.masks), out);
     }
+}
+
+/// The ZMTP frames that are there with all of their bodies.
+fn whole(mut frames: &[u8]) -> impl Iterator<Item = (zmtp::Header, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = zmtp::parse(frames)?;
+        let len = usize::try_from(header.body_len).ok()?;
+        let (body, behind) = frames[header.header_len..].split_at_checked(len)?;
+        frames = behind;
+        Some((header, body))
+    })
 }
 
 impl Body {

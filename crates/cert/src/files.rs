@@ -1,0 +1,83 @@
+//! Files as wholes: who reads one finds all of it or none. What goes through here may be secret, so it is wiped.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pinnace_crypto::{SecretBytes, random};
+
+use crate::Error;
+
+/// The largest file that is read, in bytes.
+const MAX: usize = 64 * 1024;
+/// How much of a file is read at a time.
+const CHUNK: usize = 4096;
+/// The bytes behind the random part of a name that is not there to stay.
+const TEMPORARY: &str = ".new";
+
+/// All of a file. Errors: Io, and NotText where it is larger than files are read.
+pub(crate) fn read(path: &Path) -> Result<SecretBytes, Error> {
+    let mut file = File::open(path)?;
+    let (mut text, mut chunk) = (SecretBytes::new(), SecretBytes::zeroed(CHUNK));
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(text),
+            Ok(bytes) => text.extend_from_slice(&chunk[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        if text.len() > MAX {
+            return Err(Error::NotText);
+        }
+    }
+}
+
+/// Writes a file that is not there.
+pub(crate) fn write_new(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> {
+    create(path, text, mode)?;
+    Ok(sync_directory_of(path)?)
+}
+
+/// Writes a file in place of what was there.
+pub(crate) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> {
+    let beside = beside(path)?;
+    create(&beside, text, mode)?;
+    fs::rename(&beside, path).inspect_err(|_| remove(&beside))?;
+    Ok(sync_directory_of(path)?)
+}
+
+/// Whether a file has the name of one that `replace` has not put into its place, and may never.
+pub(crate) fn is_temporary(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(TEMPORARY)?.rsplit_once('.'));
+    name.is_some_and(|(_, number)| {
+        number.len() == 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// A name that nobody else has: not another thread, nor what has died here.
+fn beside(path: &Path) -> Result<PathBuf, Error> {
+    let mut number = [0; 8];
+    random(&mut number).map_err(|_| Error::NoRandomness)?;
+    let mut name = OsString::from(path);
+    name.push(format!(".{:016x}{TEMPORARY}", u64::from_ne_bytes(number)));
+    Ok(name.into())
+}
+
+/// Makes a file and writes it; what was made is removed where it cannot be written to its end.
+fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text).and_then(|()| file.sync_all()).inspect_err(|_| remove(path))
+}
+
+/// Has the disk know the name too. A directory that may be written to but not read cannot be asked to.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new("."))).map_or(Ok(()), |directory| directory.sync_all())
+}
+
+fn remove(path: &Path) {
+    // The error that is told is the one before.
+    let _ = fs::remove_file(path);
+}
