@@ -55,8 +55,7 @@ struct Slot<T> {
     held: BiasedLock<Held<T>>,
 }
 
-/// How to come in.
-type Way<T> = fn(&'static BiasedLock<Held<T>>) -> Result<BiasedGuard<'static, Held<T>>, Reentered>;
+type Entered<T> = Result<BiasedGuard<'static, Held<T>>, Reentered>;
 
 pub(crate) struct Held<T> {
     generation: u32,
@@ -108,16 +107,20 @@ impl<T> Table<T> {
     /// What the handle leads to, locked.
     #[inline(always)]
     pub(crate) fn lock(&'static self, handle: Handle) -> Result<Locked<T>, Dead> {
-        self.enter(handle, BiasedLock::lock)
+        self.enter(handle, |held| held.lock())
     }
 
     /// The same for a look now and then, which leaves the lock to the thread that uses it most.
     pub(crate) fn visit(&'static self, handle: Handle) -> Result<Locked<T>, Dead> {
-        self.enter(handle, BiasedLock::visit)
+        self.enter(handle, |held| held.visit())
     }
 
     #[inline(always)]
-    fn enter(&'static self, handle: Handle, way: Way<T>) -> Result<Locked<T>, Dead> {
+    fn enter(
+        &'static self,
+        handle: Handle,
+        way: impl FnOnce(&'static BiasedLock<Held<T>>) -> Entered<T>,
+    ) -> Result<Locked<T>, Dead> {
         let slot = self.slot(handle.index).ok_or(Dead::Gone)?;
         if slot.fork.load(Ordering::Relaxed) != fork::generation() {
             return Err(Dead::Inherited);

@@ -104,14 +104,8 @@ pub struct BiasedGuard<'a, T> {
 enum Way<'a> {
     /// By the seat.
     Short(usize),
-    Long {
-        _mutex: MutexGuard<'a, Visits>,
-    },
-    /// As a visitor; `owner` is who owned the lock before.
-    Visit {
-        _mutex: MutexGuard<'a, Visits>,
-        owner: usize,
-    },
+    /// `owner` is who owns the lock afterwards: a visitor gives it back.
+    Long { _mutex: MutexGuard<'a, Visits>, owner: usize },
 }
 
 impl<T> BiasedLock<T> {
@@ -179,7 +173,7 @@ impl<T> BiasedLock<T> {
             self.end_ownership(owner % SEATS);
         }
         self.holder.store(me, Ordering::Relaxed);
-        Ok(self.guard(Way::Visit { _mutex: mutex, owner }))
+        Ok(self.guard(Way::Long { _mutex: mutex, owner }))
     }
 
     /// What the lock guards is going to be another's: this thread, which must not be inside, owns it no more, and
@@ -235,7 +229,7 @@ impl<T> BiasedLock<T> {
             return Ok(self.guard(Way::Short(seat)));
         }
         self.holder.store(me, Ordering::Relaxed);
-        Ok(self.guard(Way::Long { _mutex: visits }))
+        Ok(self.guard(Way::Long { _mutex: visits, owner: NOBODY }))
     }
 
     /// From here on the owner comes the long way; waits until it has left. The mutex is held.
@@ -302,8 +296,7 @@ impl<T> Drop for BiasedGuard<'_, T> {
     fn drop(&mut self) {
         match &self.way {
             Way::Short(seat) => self.lock.leave(*seat),
-            Way::Long { .. } => self.lock.holder.store(NOBODY, Ordering::Relaxed),
-            Way::Visit { owner, .. } => {
+            Way::Long { owner, .. } => {
                 self.lock.holder.store(NOBODY, Ordering::Relaxed);
                 self.lock.owner.store(*owner, Ordering::Release); // RETURN
             }
