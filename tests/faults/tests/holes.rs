@@ -166,7 +166,7 @@ fn cve_2014_7202_downgrade_of_the_mechanism(transport: Transport) {
         let _handler = Handler::of(&ctx, "200");
         let (server, endpoint) = parties.bound(&ctx, PULL, mechanism, transport);
         let other = if mechanism == Mechanism::Plain { "CURVE" } else { "PLAIN" };
-        let names = ["NULL", other, "", "null", "CURVEX", "PLAIN ", "GSSAPI", "XXXXXXXXXXXXXXXXXXXX"];
+        let names = ["NULL", other, "", "null", "CURVEX", "PLAIN ", "GSSAPI", "ABCDEFGHIJKLMNOPQRST"];
         for (name, minor) in names.iter().flat_map(|name| [(name, 0), (name, 1), (name, 9)]) {
             let mut peer = RawPeer::connect(&endpoint);
             peer.send(&greeting(minor, name, false));

@@ -118,7 +118,6 @@ fn publish_to_libzmq(kind: i32, other: i32, at: &str) {
 }
 
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn libzmq_publishes() {
     limited(|| {
         subscribe_to_libzmq(SUB, PUB, &endpoint(0).1);
@@ -127,7 +126,6 @@ fn libzmq_publishes() {
 }
 
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn libzmq_subscribes() {
     limited(|| {
         publish_to_libzmq(PUB, SUB, &endpoint(2).1);
@@ -137,7 +135,6 @@ fn libzmq_subscribes() {
 
 /// Over IP itself, where that is permitted; else the call says that it is not (libzmq aborts).
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn over_ip_without_udp() {
     limited(|| {
         let at = |n| endpoint(n).1.replace("epgm", "pgm");
@@ -152,7 +149,6 @@ fn over_ip_without_udp() {
 
 /// Binding is connecting; each subscriber gets its own pick, and the parts of two publishers never mix.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn publishers_and_subscribers_of_ours() {
     limited(|| {
         let (ctx, (_, at)) = (Context::new(), endpoint(6));
@@ -187,7 +183,6 @@ fn publishers_and_subscribers_of_ours() {
 }
 
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn it_has_pgm_for_publishers_and_subscribers() {
     // SAFETY: a C string.
     assert_eq!(unsafe { api::api().zmq_has.expect("zmq_has")(c"pgm".as_ptr()) }, 1);
@@ -235,7 +230,6 @@ fn it_has_pgm_for_publishers_and_subscribers() {
 /// ZMQ_MULTICAST_MAXTPDU, ZMQ_RATE and ZMQ_LINGER, and the form on the wire: two bytes say where the first message
 /// begins, and ZMTP 1.0's frames follow.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn packets_are_of_the_size_and_the_rate() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(8));
@@ -270,7 +264,6 @@ fn packets_are_of_the_size_and_the_rate() {
 
 /// Nothing that comes in does harm, and it costs its own sender alone.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn garbage_is_counted() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(9));
@@ -305,7 +298,6 @@ fn garbage_is_counted() {
 
 /// What is lost for good takes the message along that it cuts, and is counted; the next whole one comes.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn a_gap_costs_what_it_cuts() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(10));
@@ -329,7 +321,6 @@ fn a_gap_costs_what_it_cuts() {
 
 /// However many send, so many are known at once.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn senders_are_bounded() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(11));
@@ -347,7 +338,6 @@ fn senders_are_bounded() {
 /// A subscriber that does not receive is not sent more than it holds; once it does, all comes that a publisher still
 /// has.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn a_full_subscriber_catches_up() {
     limited(|| {
         let (ctx, (_, at)) = (Context::new(), endpoint(12));
@@ -366,7 +356,6 @@ fn a_full_subscriber_catches_up() {
 
 /// ZMQ_MULTICAST_HOPS, ZMQ_SNDBUF, ZMQ_RCVBUF: what the kernel says of the sockets.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn the_kernel_has_what_was_set() {
     let (ctx, (port, at)) = (Context::new(), endpoint(13));
     let socket = ctx.socket(PUB).with(MULTICAST_HOPS, 7).with(SNDBUF, 50_000).with(RCVBUF, 60_000);
@@ -392,7 +381,6 @@ fn kernel_options(level: i32, option: i32) -> Vec<i32> {
 
 /// Idle sockets cost nothing, a sender that waits for its rate next to nothing, and closed ones leave nothing behind.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn it_costs_little_and_leaves_nothing() {
     child::alone("frugal", &[&endpoint(14).1]);
 }
@@ -428,7 +416,6 @@ fn frugal(args: &[String]) {
 
 /// However few descriptors there are: an error says so, those of others stay open, and once there are some it works.
 #[test]
-#[ignore = "needs a library with pgm: make pgm"]
 fn it_does_without_descriptors() {
     child::alone("without_descriptors", &[&endpoint(15).1]);
 }
