@@ -10,8 +10,11 @@ use pinnace_zmtp::pgm::{Assembler, Limits, Packer};
 
 fuzz_target!(|data: &[u8]| {
     let [size, limit, bytes @ ..] = data else { return };
-    let limits =
-        Limits { max_body: (*limit).into(), max_message: usize::from(*limit) * 3, max_parts: u32::from(*limit) / 8 };
+    let limits = Limits {
+        max_body: (*limit).into(),
+        max_message: usize::from(*limit) * 3,
+        max_parts: u32::from(*limit) / 8,
+    };
     let (mut assembler, mut out) = (Assembler::new(limits), Vec::new());
     for packet in bytes.chunks(usize::from(*size).max(1)) {
         let _ = assembler.take(packet, &mut out);

@@ -5,6 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Request, Subprotocol, Upgrade};
 
 const GOOD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -12,15 +13,6 @@ const GOOD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnect
     Sec-WebSocket-Version: 13\r\n\r\n";
 
 type Seen = (usize, Vec<u8>, Result<Option<(Subprotocol, Request)>, Error>);
-
-/// A good one, in which the fuzzer's bytes stand in the place of others; or those bytes alone.
-fn splice(good: &[u8], at: u8, len: u8, bytes: &[u8]) -> Vec<u8> {
-    if at == u8::MAX {
-        return bytes.to_vec();
-    }
-    let (start, behind) = good.split_at(usize::from(at).min(good.len()));
-    [start, bytes, &behind[usize::from(len).min(behind.len())..]].concat()
-}
 
 fn feed(offer: Offer, bytes: &[u8], piece: usize) -> Seen {
     let mut upgrade = Upgrade::server(offer);

@@ -5,19 +5,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Subprotocol, Target, Upgrade};
 
 const GOOD: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n";
-
-/// A good one, in which the fuzzer's bytes stand in the place of others; or those bytes alone.
-fn splice(good: &[u8], at: u8, len: u8, bytes: &[u8]) -> Vec<u8> {
-    if at == u8::MAX {
-        return bytes.to_vec();
-    }
-    let (start, behind) = good.split_at(usize::from(at).min(good.len()));
-    [start, bytes, &behind[usize::from(len).min(behind.len())..]].concat()
-}
 
 fn feed(bytes: &[u8], piece: usize) -> (usize, Result<Option<Subprotocol>, Error>) {
     let target = Target { host: "example.org", path: "/" };

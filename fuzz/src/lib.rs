@@ -1,4 +1,5 @@
-//! What the targets share: a handshake fed in pieces, and CURVE's two sides with keys that are always the same.
+//! What the targets share: a handshake fed in pieces, CURVE's two sides with keys that are always the same, and good
+//! text with a part replaced.
 
 use std::sync::Arc;
 
@@ -116,4 +117,13 @@ pub fn curve_server() -> MechanismConfig {
 pub fn seal(theirs: &KeyPair, ours: &KeyPair, nonce: &[&[u8]], message: &[u8]) -> Vec<u8> {
     let nonce: [u8; 24] = nonce.concat().try_into().expect("a nonce of 24 bytes");
     BoxKey::shared(&theirs.public, &ours.secret).expect("our own keys").seal(&nonce, message)
+}
+
+/// A good text, in which the fuzzer's bytes stand in the place of others; or those bytes alone.
+pub fn splice(good: &[u8], at: u8, len: u8, bytes: &[u8]) -> Vec<u8> {
+    if at == u8::MAX {
+        return bytes.to_vec();
+    }
+    let (start, behind) = good.split_at(usize::from(at).min(good.len()));
+    [start, bytes, &behind[usize::from(len).min(behind.len())..]].concat()
 }

@@ -122,6 +122,8 @@ pub(crate) enum Chore {
     Part(Box<Pipe>),
     /// End the connection of a pipe once what was sent into it is written, and make no other.
     HangUp(PipeId),
+    /// More has come in than one call takes: look again.
+    LookAgain(PipeId),
 }
 
 /// All pipes of one socket.
@@ -300,11 +302,16 @@ impl Pipes {
 
     /// Ends the connection of a pipe once what was sent into it is written. Nothing more is sent into it.
     pub fn hang_up(&mut self, id: PipeId) {
-        if let Some(pipe) = self.get(id)
-            && !std::mem::replace(&mut pipe.ended, true)
-        {
+        let Some(pipe) = self.get(id) else { return };
+        if !pipe.ended {
+            pipe.ended = !matches!(pipe.far, Far::Socket { .. }); // Over inproc the socket itself sees to it.
             self.chores.push(Chore::HangUp(id));
         }
+    }
+
+    /// Has the socket look at a pipe again that it has not read to its end.
+    pub fn look_again(&mut self, id: PipeId) {
+        self.chores.push(Chore::LookAgain(id));
     }
 
     /// Takes back what was pushed and not committed.

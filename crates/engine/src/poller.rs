@@ -9,10 +9,12 @@
 //! Any thread may add and remove while another waits. Two may wait at once; each event is then told to one of them,
 //! or to both.
 
+mod entry;
+
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -21,9 +23,11 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::hub::{Hub, WAKE_TOKEN};
+use crate::hub::WAKE_TOKEN;
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
 use crate::socket::{POLLIN, POLLOUT, Socket};
+pub(crate) use entry::Watch;
+use entry::{Entry, OfSocket, Shared, interest};
 
 /// Looks that found something without a system call, after which the kernel is asked too.
 const LOOKS: u32 = 8;
@@ -51,26 +55,6 @@ pub struct Poller<T> {
     looks: AtomicU32,
 }
 
-/// What those know who have something to tell.
-struct Shared {
-    set: pinnace_sys::poll::Poller,
-    wake: WakeFd,
-    /// What has to be looked at, in this order.
-    news: Mutex<Vec<u64>>,
-    asleep: AtomicU32,
-    /// Somebody waits for the descriptor by other means.
-    exposed: AtomicBool,
-    ended: AtomicBool,
-}
-
-/// A socket's way to a poller that it is registered with.
-pub(crate) struct Watch {
-    shared: Arc<Shared>,
-    token: u64,
-    /// It is in the list of what has to be looked at.
-    told: AtomicBool,
-}
-
 struct State<T> {
     last: u64,
     /// Entries that some event is asked for.
@@ -79,118 +63,6 @@ struct State<T> {
     fds: usize,
     tokens: HashMap<What, u64>,
     entries: HashMap<u64, Arc<Entry<T>>>,
-}
-
-struct Entry<T> {
-    what: What,
-    token: u64,
-    events: AtomicI16,
-    data: T,
-    watch: Arc<Watch>,
-    of_socket: Option<OfSocket>,
-    /// In the epoll set: the descriptor, or the socket's poll set.
-    joined: AtomicBool,
-}
-
-struct OfSocket {
-    hub: Arc<Hub>,
-    thread_safe: bool,
-}
-
-impl Watch {
-    /// Something may be different.
-    pub(crate) fn tell(&self) {
-        if !self.told.load(Ordering::SeqCst) && !self.told.swap(true, Ordering::SeqCst) {
-            self.shared.news.lock().push(self.token);
-            if self.shared.asleep.load(Ordering::SeqCst) > 0 || self.shared.exposed.load(Ordering::SeqCst) {
-                self.shared.wake.signal();
-            }
-        }
-    }
-}
-
-impl<T> Entry<T> {
-    fn events(&self) -> i16 {
-        self.events.load(Ordering::Relaxed)
-    }
-
-    fn fd(&self) -> Option<Foreign> {
-        match self.what {
-            What::Fd(fd) => Foreign::new(fd),
-            What::Socket(_) => None,
-        }
-    }
-
-    /// What it is ready for; the next change is told of.
-    fn look(&self, shared: &Shared) -> Result<i16, Error> {
-        self.watch.told.swap(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // What was not told of is found from here on.
-        match self.what {
-            // In the list only if epoll does not take it: a plain file, which is always ready.
-            What::Fd(_) => Ok(self.events() & (POLLIN | POLLOUT)),
-            What::Socket(_) if self.events() == 0 => Ok(0),
-            What::Socket(socket) => {
-                self.join(shared);
-                Ok(socket.events()? & self.events())
-            }
-        }
-    }
-
-    /// Has the epoll set watch the socket's connections, once there are some.
-    fn join(&self, shared: &Shared) {
-        if let Some(of) = &self.of_socket
-            && !self.joined.load(Ordering::Relaxed)
-            && let Some(set) = of.hub.poll_set()
-            && !self.joined.swap(true, Ordering::Relaxed)
-        {
-            // Where that fails, for want of memory, the I/O thread serves them.
-            let _ = shared.set.add(&set.poller, self.token, Interest::READ);
-        }
-    }
-
-    /// Serves the socket's connections that are ready.
-    fn serve(&self, shared: &Shared) {
-        let Some(of) = &self.of_socket else { return };
-        let Some(set) = of.hub.poll_set() else { return };
-        if of.hub.is_closed() {
-            let _ = shared.set.remove(&set.poller);
-            return;
-        }
-        let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&set.io, &of.hub);
-        let mut ready = Vec::new();
-        if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() {
-            of.hub.serve(&ready, false);
-        }
-        if entered {
-            of.hub.lease.leave(&set.io, &of.hub);
-        }
-    }
-
-    /// Nothing more is heard of it.
-    fn leave(&self, shared: &Shared) {
-        match (&self.of_socket, self.what) {
-            (Some(of), What::Socket(socket)) => {
-                match socket.lock() {
-                    // With the lock held: a poller that joins now sets it again behind us.
-                    Ok(mut core) => core.watched = of.hub.remove_watch(&self.watch),
-                    Err(_) => drop(of.hub.remove_watch(&self.watch)),
-                }
-                if let Some(set) = of.hub.poll_set()
-                    && self.joined.load(Ordering::Relaxed)
-                {
-                    let _ = shared.set.remove(&set.poller);
-                }
-            }
-            (_, What::Fd(fd)) if self.joined.load(Ordering::Relaxed) => {
-                let _ = Foreign::new(fd).map(|fd| shared.set.remove(&fd));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn interest(events: i16) -> Interest {
-    Interest::of(events & POLLIN != 0, events & POLLOUT != 0, events & POLLPRI != 0)
 }
 
 impl<T: Clone> Poller<T> {
@@ -334,6 +206,7 @@ impl<T: Clone> Poller<T> {
         let mut found: Vec<(u64, Event<T>)> = Vec::new();
         loop {
             if self.shared.ended.load(Ordering::SeqCst) {
+                self.shared.wake_others();
                 return Err(Error::Fault);
             }
             self.look(max, &mut found)?;
@@ -389,7 +262,8 @@ impl<T: Clone> Poller<T> {
             again.push(entry);
         }
         tokens.drain(..looked);
-        if !tokens.is_empty() || !again.is_empty() {
+        let rest = !tokens.is_empty();
+        if rest || !again.is_empty() {
             let mut news = self.shared.news.lock();
             tokens.append(&mut news);
             *news = tokens;
@@ -398,6 +272,9 @@ impl<T: Clone> Poller<T> {
                     news.push(entry.token);
                 }
             }
+        }
+        if rest {
+            self.shared.wake_others(); // Who went to sleep meanwhile saw none of it.
         }
         outcome
     }
@@ -419,9 +296,11 @@ impl<T: Clone> Poller<T> {
             outcome?;
         }
         let mut fds: Vec<Arc<Entry<T>>> = Vec::new();
+        let mut cleared = false;
         for Ready { token, .. } in ready {
             if token == WAKE_TOKEN {
                 self.shared.wake.clear();
+                cleared = true;
                 continue;
             }
             let Some(entry) = self.state.lock().entries.get(&token).cloned() else { continue };
@@ -431,10 +310,12 @@ impl<T: Clone> Poller<T> {
             }
         }
         fds.truncate(max.saturating_sub(found.len()));
-        if !fds.is_empty() {
-            ask(&fds, found)?;
+        let asked = if fds.is_empty() { Ok(()) } else { ask(&fds, found) };
+        // It was a signal for another thread as well, and this one may not look at what it told of.
+        if cleared && !(found.is_empty() && asked.is_ok()) && !self.shared.news.lock().is_empty() {
+            self.shared.wake_others();
         }
-        Ok(())
+        asked
     }
 
     /// Nothing is registered any more; who waits learns that it is gone (Fault).

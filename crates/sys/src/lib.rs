@@ -28,7 +28,6 @@ pub mod poll;
 pub mod random;
 pub mod thread;
 pub mod udp;
-pub mod users;
 pub mod wake;
 
 pub use rustix::io::Errno;

@@ -229,6 +229,32 @@ pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
     })
 }
 
+/// The most groups that a process is in (NGROUPS_MAX, getgroups(2)).
+const GROUPS_MAX: usize = 65_536;
+
+/// The supplementary groups of the process that made a local connection, as the kernel had them then (unix(7),
+/// SO_PEERGROUPS).
+pub fn peer_groups(fd: &impl AsFd) -> Vec<u32> {
+    let raw = fd.as_fd().as_raw_fd();
+    let mut groups = vec![0_u32; 64];
+    loop {
+        let mut len = size_of_val(&groups[..]) as libc::socklen_t;
+        let at = groups.as_mut_ptr().cast();
+        // SAFETY: room for numbers, and its size; the kernel writes no more.
+        let outcome = unsafe { libc::getsockopt(raw, libc::SOL_SOCKET, libc::SO_PEERGROUPS, at, &mut len) };
+        let count = len as usize / size_of::<u32>();
+        if outcome == 0 {
+            groups.truncate(count);
+            return groups;
+        }
+        // ERANGE: there are more, and it says how many.
+        if count <= groups.len() || count > GROUPS_MAX {
+            return Vec::new();
+        }
+        groups.resize(count, 0);
+    }
+}
+
 /// A descriptor of the caller's that listens already; it belongs to us from now on. EBADF and ENOTSOCK where it is
 /// none.
 pub fn adopt_listener(raw: i32) -> Result<OwnedFd, Errno> {
@@ -337,6 +363,8 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = peer_process(&ours).unwrap();
         assert_eq!((peer.pid, peer.uid), (std::process::id(), rustix::process::getuid().as_raw()));
+        let groups: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
+        assert_eq!(peer_groups(&ours), groups);
         assert_eq!(peer_process(&UnixDatagram::unbound().unwrap()), None, "no connection");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

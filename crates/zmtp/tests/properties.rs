@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Seen, cat, config, feed, frame, greeting, property, ready_with};
+use common::{Seen, cat, config, feed, frame, greeting, pieces, property, ready_with};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::frame::{COMMAND, LONG, MORE};
 use pinnace_zmtp::{Config, Error, Limits, Misbehaviour, SocketType, Version, metadata, subscription, v1};
@@ -60,18 +60,6 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
             bytes
         },
     )
-}
-
-/// Cuts `bytes` into pieces of the given lengths; what is left is the last piece.
-fn pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
-    let mut out = Vec::new();
-    for &len in lengths {
-        let (piece, rest) = bytes.split_at(len.min(bytes.len()));
-        out.push(piece);
-        bytes = rest;
-    }
-    out.push(bytes);
-    out
 }
 
 fn limited(max_handshake_bytes: usize) -> Config {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::ws::{BINARY, CLIENT, CLOSE, CONTINUATION, FIN, NULL, PING, PONG, TEXT, raw, translate};
-use common::{cat, frame};
+use common::{cat, frame, pieces};
 use pinnace_zmtp::frame as zmtp;
 use pinnace_zmtp::ws::frame::{self as wire, Mask, Opcode};
 use pinnace_zmtp::ws::{Close, Decoder, Encoder, Error, Limits, Role, Status, Subprotocol, Target, Upgrade};
@@ -39,18 +39,6 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         }),
     ];
     vec(part, 0..12).prop_map(|parts| parts.concat())
-}
-
-/// Cuts `bytes` into pieces of the given lengths; what is left is the last piece.
-fn pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
-    let mut out = Vec::new();
-    for &len in lengths {
-        let (piece, rest) = bytes.split_at(len.min(bytes.len()));
-        out.push(piece);
-        bytes = rest;
-    }
-    out.push(bytes);
-    out
 }
 
 /// A server's decoder as simple as can be: all bytes are there, and nothing has a limit. `None`: refused.

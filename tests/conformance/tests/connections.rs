@@ -239,3 +239,19 @@ fn tries_ever_more_seldom() {
     assert!(intervals[6] >= 100, "{intervals:?}");
     assert!(intervals.iter().all(|&interval| interval <= 170), "{intervals:?}");
 }
+
+/// An interval of 0 stands for short ones that grow: whoever is not there costs next to nothing.
+///
+/// Fails with libzmq 4.3.4, which divides by it.
+#[test]
+fn an_interval_of_0_is_no_storm() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).with(RECONNECT_IVL, 0);
+    let seen = Monitor::of(&ctx, &push, EVENT_CONNECT_RETRIED);
+    push.connect(&Transport::Tcp.fresh()).expect("connect");
+    let start = std::time::Instant::now();
+    let intervals: Vec<u32> = (0..9).map(|_| seen.next().value).collect();
+    assert!(intervals[0] <= 3 && intervals[8] >= 50, "{intervals:?}");
+    assert!(intervals.iter().all(|&interval| interval <= 101), "{intervals:?}");
+    assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+}

@@ -14,11 +14,13 @@ over_transports!(
     mandatory_reports_a_full_peer,
     keeps_the_first_of_two_equal_identities,
     hands_over_to_the_second,
+    a_handover_ends_the_first_connection,
     gives_no_peer_a_name_it_made_up,
     meets_an_identity_again,
     carries_multipart_both_ways,
     probes,
     names_the_peer_it_connects_to,
+    names_nobody_who_connects_to_it,
     dealers_balance_and_queue,
 );
 
@@ -192,6 +194,33 @@ fn hands_over_to_the_second(transport: Transport) {
     assert_eq!(second.take_text(), "for the second");
 }
 
+/// The first is disconnected, after the message that is being received from it, and gets what was sent to it.
+///
+/// Fails with libzmq 4.3.4, which leaves the first connected and listens to it no more.
+fn a_handover_ends_the_first_connection(transport: Transport) {
+    let ctx = Context::new();
+    let router = ctx.socket(ROUTER).with(ROUTER_HANDOVER, 1);
+    let endpoint = transport.bind(&router);
+    let first = dealer(&ctx, "same").with(RECONNECT_IVL, -1);
+    let seen = Monitor::of(&ctx, &first, EVENT_DISCONNECTED);
+    first.connect(&endpoint).expect("connect");
+    first.tx(&["of", "two", "parts"]);
+    assert_eq!(router.recv(0).expect("the name"), b"same");
+    router.tx(&["same", "for the first"]);
+    let second = dealer(&ctx, "same");
+    second.connect(&endpoint).expect("connect");
+    second.put("second");
+    router.expect(&["of", "two", "parts"]);
+    router.expect(&["same", "second"]);
+    if transport != Transport::Inproc {
+        seen.next();
+    }
+    assert_eq!(first.take_text(), "for the first");
+    until("the first has no peer", || first.events() & POLLOUT == 0);
+    router.tx(&["same", "for the second"]);
+    assert_eq!(second.take_text(), "for the second");
+}
+
 /// A peer that closed and came back under its name is the same peer to the caller.
 fn meets_an_identity_again(transport: Transport) {
     let ctx = Context::new();
@@ -250,6 +279,29 @@ fn names_the_peer_it_connects_to(transport: Transport) {
     assert_eq!(service.take_text(), "first word");
     service.put("answer");
     router.expect(&["service", "answer"]);
+}
+
+/// CONNECT_ROUTING_ID is for the next connect alone: those who come meanwhile have names of their own.
+fn names_nobody_who_connects_to_it(transport: Transport) {
+    let ctx = Context::new();
+    let (service, router) = (ctx.socket(DEALER), ctx.socket(ROUTER).with(ROUTER_MANDATORY, 1));
+    router.set_bytes(CONNECT_ROUTING_ID, b"service").expect("CONNECT_ROUTING_ID");
+    let endpoint = transport.bind(&router);
+    router.connect(&transport.bind(&service)).expect("connect");
+    let clients = ["a", "b"].map(|text| {
+        let client = ctx.socket(DEALER);
+        client.connect(&endpoint).expect("connect");
+        client.put(text);
+        client
+    });
+    for _ in &clients {
+        let parts = router.rx();
+        assert_ne!(parts[0], b"service");
+        router.tx(&parts);
+    }
+    assert_eq!(clients.map(|client| client.take_text()), ["a", "b"]);
+    router.tx(&["service", "first word"]);
+    assert_eq!(service.take_text(), "first word");
 }
 
 /// Between DEALERs: round robin out, fair queueing in, no envelope.

@@ -211,7 +211,9 @@ type Event2 = (u64, Vec<u64>, String, String);
 
 /// A monitor of the second version, and the socket that reads it; None where the library has none.
 fn versioned(ctx: &Context, target: &Socket, events: u64, kind: i32) -> Option<Socket> {
-    support::api::api().zmq_socket_monitor_versioned?;
+    if !support::api::exports("zmq_socket_monitor_versioned") {
+        return None;
+    }
     let endpoint = Transport::Inproc.fresh();
     start_versioned(target, &endpoint, events, 2, kind).expect("zmq_socket_monitor_versioned");
     let reader = ctx.socket([(PAIR, PAIR), (PUB, SUB), (PUSH, PULL)].iter().find(|one| one.0 == kind)?.1);

@@ -336,3 +336,37 @@ fn costs_what_is_ready() {
         assert!(many < few * 4 + Duration::from_millis(1), "{few:?} with 20, {many:?} with 2,000");
     });
 }
+
+/// Of two threads that wait for one event each both get one, as long as there are two: whoever comes first leaves the
+/// other's behind.
+#[test]
+fn two_threads_share_what_is_ready() {
+    let (ctx, poller) = (Context::new(), poller!());
+    let pairs = [0, 1].map(|_| Transport::Inproc.pair(&ctx, PULL, PUSH));
+    for (number, (pull, _)) in pairs.iter().enumerate() {
+        poller.add(pull, number, POLLIN).expect("add");
+    }
+    let start = Instant::now();
+    for round in 0..300 {
+        let both = std::sync::Barrier::new(3);
+        let wait = || {
+            both.wait();
+            let event = poller.wait(LONG_MS);
+            both.wait(); // Nobody asks again before both have theirs.
+            event
+        };
+        std::thread::scope(|scope| {
+            let threads = [scope.spawn(wait), scope.spawn(wait)];
+            both.wait();
+            pairs.iter().for_each(|(_, push)| push.put("x"));
+            both.wait();
+            for thread in threads {
+                let event = thread.join().expect("no panic");
+                assert!(event.is_ok(), "round {round}: {event:?}");
+            }
+        });
+        pairs.iter().for_each(|(pull, _)| assert_eq!(pull.take_text(), "x"));
+    }
+    // Whoever is not told finds its event when its time is up.
+    assert!(start.elapsed() < Duration::from_millis(PATIENCE_MS as u64), "{:?}", start.elapsed());
+}

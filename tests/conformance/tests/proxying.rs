@@ -163,7 +163,7 @@ fn steers() {
 /// A REP answers every command, with nothing where there is nothing to say. libzmq 4.3.4 does not.
 #[test]
 fn steers_by_requests() {
-    if api().zmq_poller_new.is_none() {
+    if !exports("zmq_poller_new") {
         return;
     }
     within(60, || {
@@ -184,7 +184,7 @@ fn steers_by_requests() {
 /// What is no command is nothing, in one frame or several. libzmq 4.3.4 ends the process here.
 #[test]
 fn strange_commands_are_passed_over() {
-    if api().zmq_poller_new.is_none() {
+    if !exports("zmq_poller_new") {
         return;
     }
     within(60, || {

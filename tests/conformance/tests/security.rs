@@ -64,7 +64,7 @@ fn has(transport: Transport) -> bool {
 }
 
 fn has_drafts() -> bool {
-    api::api().zmq_poller_new.is_some()
+    api::exports("zmq_poller_new")
 }
 
 type End = (i32, u32);

@@ -19,7 +19,7 @@ const NO_HANDLER: (i32, u32) = (EVENT_HANDSHAKE_FAILED_NO_DETAIL, libc::EFAULT a
 
 /// Each of these needs a library that outlives its handler's errors: libzmq aborts, or hangs in zmq_ctx_term.
 fn is_libzmq() -> bool {
-    api::api().zmq_poller_new.is_none()
+    !api::exports("zmq_poller_new")
 }
 
 /// A server whose handshakes may take `handshake_ms`, and a client of it.

@@ -1,13 +1,17 @@
 //! Free functions of zero-copy messages that nobody receives: whichever call lets such a message go, the
 //! function may call that very socket.
 //!
-//! All over inproc, where a message's own bytes travel to the other socket. With the socket's lock held the
-//! function would wait for ever; each test has a deadline.
+//! Over inproc, where a message's own bytes travel to the other socket, and over tcp, where a socket writes them while
+//! it reads. With a lock held the function would wait for ever; each test has a deadline.
 
 use std::ffi::c_void;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use support::peer::RawPeer;
+use support::wire::{command, frame};
 use support::*;
 
 const SIZE: usize = 2_000;
@@ -74,6 +78,7 @@ within_limits! {
     an_unfinished_message_is_taken_back: rolls_back;
     what_a_closed_peer_did_not_receive_is_let_go: peer_closes;
     what_a_disconnected_endpoint_held_is_let_go: disconnects;
+    what_an_answer_to_the_peer_pushes_out_is_let_go: answers;
 }
 
 fn push_discards() {
@@ -157,4 +162,32 @@ fn disconnects() {
     loan.send(&push, 0);
     push.disconnect(&nobody).expect("disconnect");
     loan.comes_back();
+}
+
+/// A thread that waits in a DEALER, and reads a PING, writes what another has left behind together with its answer.
+fn answers() {
+    let ctx = Context::new();
+    let dealer = Arc::new(ctx.socket(DEALER).hwm(0));
+    let mut peer = RawPeer::connect(&Transport::Tcp.bind(&dealer));
+    peer.handshake(1, "DEALER");
+    // SAFETY: the peer keeps its descriptor open meanwhile.
+    let fd = unsafe { BorrowedFd::borrow_raw(peer.fd()) };
+    let mut drain = TcpStream::from(fd.try_clone_to_owned().expect("a descriptor"));
+    let end = drain.try_clone().expect("a descriptor");
+    let mut loans = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || std::io::copy(&mut drain, &mut std::io::sink()));
+        let waiting = scope.spawn(|| dealer.take_text());
+        scope.spawn(move || {
+            (0..30_000).for_each(|_| peer.send(&command("PING", b"\0\0")));
+            peer.send(&frame(0, b"x"));
+        });
+        while !waiting.is_finished() {
+            loans.push(Loan::of(0, &dealer));
+            loans[loans.len() - 1].send(&dealer, 0);
+        }
+        assert_eq!(waiting.join().expect("no panic"), "x");
+        loans.iter().for_each(|loan| loan.comes_back());
+        end.shutdown(Shutdown::Both).expect("an end");
+    });
 }

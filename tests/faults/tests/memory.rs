@@ -5,7 +5,7 @@ use std::time::Duration;
 use support::child::{self, Child};
 use support::filler::numbered;
 use support::peer::{RawListener, RawPeer};
-use support::wire::frame;
+use support::wire::{command, frame};
 use support::*;
 
 support::roles!(
@@ -25,6 +25,7 @@ over_wires!(
     what_comes_and_goes_unseen_leaves_nothing,
     what_comes_and_goes_unseen_is_delivered,
     reconnections_unseen_leave_nothing,
+    answers_to_nothing_leave_nothing,
     a_deaf_subscriber_is_bounded
 );
 
@@ -216,6 +217,27 @@ fn what_comes_and_goes_unseen_leaves_nothing(transport: Transport) {
     let mut good = RawPeer::connect(&endpoint);
     good.handshake(1, "PUSH");
     good.send(&frame(0, b"good"));
+    assert_eq!(child.line(), "good");
+    child.succeeds();
+}
+
+/// What looks like the answer to a question that nobody asked is forgotten at once, in a socket that nobody calls, too.
+fn answers_to_nothing_leave_nothing(transport: Transport) {
+    let mut child = Child::start("is_not_called", &["bind", &transport.wildcard()]);
+    let mut peer = RawPeer::connect(&child.line());
+    peer.handshake(1, "PUSH");
+    let before = process::private_bytes(child.pid());
+    let answers = command("PONG", b"rcpt\0\0\0\0\0\0\0\x01").repeat(10_000);
+    for _ in 0..100 {
+        peer.send(&answers);
+        // Whoever has answered this has read all before it.
+        peer.send(&command("PING", b"\0\0"));
+        peer.expect(&command("PONG", b""));
+    }
+    let growth = process::private_bytes(child.pid()).saturating_sub(before);
+    assert!(growth <= 4 * MIB, "{growth} bytes");
+    child.tell(1);
+    peer.send(&frame(0, b"good"));
     assert_eq!(child.line(), "good");
     child.succeeds();
 }

@@ -2,7 +2,7 @@
 //! by byte, and what breaks the pattern's rules must cost that one message. (Debian's libzmq is built without these
 //! types, so that it cannot vouch for them.)
 
-use support::peer::{MEETINGS, RawPeer};
+use support::peer::{RawPeer, each_way};
 use support::wire::*;
 use support::*;
 
@@ -31,16 +31,6 @@ const TYPES: [(i32, &str, &str); 8] = [
     (PEER, "PEER", "PEER"),
     (CHANNEL, "CHANNEL", "CHANNEL"),
 ];
-
-/// Each test meets its peer both ways.
-fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)) {
-    for meeting in MEETINGS {
-        let ctx = Context::new();
-        let socket = ctx.socket(kind).with(RECONNECT_IVL, -1);
-        let peer = meeting.arrange(transport, &socket);
-        test(&socket, peer);
-    }
-}
 
 /// The Socket-Type and no identity.
 fn introduces_every_type_exactly(transport: Transport) {

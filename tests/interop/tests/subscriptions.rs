@@ -13,6 +13,7 @@ over_wires!(
     cancels_once,
     keeps_sets_per_peer,
     wants_what_it_wants_after_a_reconnect,
+    finds_what_is_new_behind_much_that_is_not,
 );
 
 /// libzmq tells a new peer of its wishes when the subscriber's thread enters the library: so let it.
@@ -178,4 +179,23 @@ fn wants_what_it_wants_after_a_reconnect(transport: Transport) {
         let expected = [b"kept".to_vec(), b"last".to_vec(), b"new".to_vec(), topics[0].clone()];
         assert!(wanted == expected.into(), "{} wishes", wanted.len());
     }
+}
+
+/// An XPUB that waits hears of a new topic, however many subscriptions lie before it that are no news.
+fn finds_what_is_new_behind_much_that_is_not(transport: Transport) {
+    let ctx = Context::new();
+    let xpub = ctx.socket(XPUB).with(RCVHWM, 0);
+    let endpoint = transport.bind(&xpub);
+    let mut peers = [RawPeer::connect(&endpoint), RawPeer::connect(&endpoint)];
+    for peer in &mut peers {
+        peer.handshake(1, "SUB");
+    }
+    peers[0].send(&command("SUBSCRIBE", b"known"));
+    xpub.expect(&["\x01known"]);
+    peers[1].send(&command("SUBSCRIBE", b"known").repeat(60_000));
+    peers[1].send(&command("SUBSCRIBE", b"new"));
+    // Whoever has answered this has read all before it; nobody has received any of it.
+    peers[1].send(&command("PING", b"\0\0"));
+    peers[1].expect(&command("PONG", b""));
+    xpub.expect(&["\x01new"]);
 }

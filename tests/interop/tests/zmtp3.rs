@@ -1,6 +1,6 @@
 //! Peers of raw bytes that speak ZMTP 3.1 and 3.0: what the library sends is compared byte by byte.
 
-use support::peer::{MEETINGS, Meeting, RawListener, RawPeer};
+use support::peer::{MEETINGS, Meeting, RawListener, RawPeer, each_way};
 use support::wire::*;
 use support::*;
 
@@ -18,16 +18,6 @@ over_wires!(
     takes_unknown_properties,
     meets_later_versions,
 );
-
-/// Each test meets its peer both ways.
-fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)) {
-    for meeting in MEETINGS {
-        let ctx = Context::new();
-        let socket = ctx.socket(kind).with(RECONNECT_IVL, -1);
-        let peer = meeting.arrange(transport, &socket);
-        test(&socket, peer);
-    }
-}
 
 /// 64 bytes: signature, version 3.1, NULL, no server, zeros.
 fn greets_exactly(transport: Transport) {

@@ -1,6 +1,6 @@
 //! Peers of raw bytes that speak ZMTP 2.0 and 1.0, as libzmq 3.x and 2.x do.
 
-use support::peer::{MEETINGS, RawListener, RawPeer};
+use support::peer::{MEETINGS, RawListener, RawPeer, each_way};
 use support::wire::*;
 use support::*;
 
@@ -17,15 +17,6 @@ over_wires!(
 );
 
 const SIGNATURE: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F];
-
-fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)) {
-    for meeting in MEETINGS {
-        let ctx = Context::new();
-        let socket = ctx.socket(kind).with(RECONNECT_IVL, -1);
-        let peer = meeting.arrange(transport, &socket);
-        test(&socket, peer);
-    }
-}
 
 /// Signature, the library's own revision (3), then what 2.0 wants: the socket type and an empty identity.
 fn talks_2_0(transport: Transport) {

@@ -46,30 +46,34 @@ pub type TimerFn = unsafe extern "C" fn(c_int, *mut c_void);
 type P = *mut c_void;
 type M = *mut RawMsg;
 
+/// Makes functions of the library's own, each by its name, over a table that is loaded once; `None` where the symbol is
+/// missing.
 macro_rules! functions {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {
-        /// The library's functions; `None` where the symbol is missing.
-        pub struct Api { $(pub $name: Option<unsafe extern "C" fn($($ty),*) $(-> $ret)?>,)* }
+    ($($visible:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => {
+        struct Table { $($name: Option<unsafe extern "C" fn($($ty),*) $(-> $ret)?>,)* }
 
-        impl Api {
-            fn load(library: &libloading::Library) -> Api {
-                // SAFETY: the signatures are those of zmq.h; the library is never unloaded.
-                unsafe { Api { $($name: library.get(stringify!($name).as_bytes()).ok().map(|s| *s),)* } }
-            }
+        fn table() -> &'static Table {
+            static TABLE: std::sync::OnceLock<Table> = std::sync::OnceLock::new();
+            // SAFETY: the signatures are those of the headers; the library is never unloaded.
+            TABLE.get_or_init(|| unsafe {
+                let library = $crate::api::library();
+                Table { $($name: library.get(stringify!($name).as_bytes()).ok().map(|s| *s),)* }
+            })
         }
 
         $(
             /// The C function of this name.
             /// # Safety
             /// As in C.
-            pub unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
-                let function = api().$name.expect(concat!("the library lacks ", stringify!($name)));
+            $visible unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
+                let function = table().$name.expect(concat!("the library lacks ", stringify!($name)));
                 // SAFETY: the library's own function of this name; the caller keeps its rules.
                 unsafe { function($($arg),*) }
             }
         )*
     };
 }
+pub(crate) use functions;
 
 /// The stable functions, then the drafts, which a stable build of libzmq has not.
 macro_rules! table {
@@ -79,13 +83,13 @@ macro_rules! table {
         $(fn $draft:ident($($d:ident: $dt:ty),*) $(-> $dr:ty)?;)*
     ) => {
         functions! {
-            $(fn $stable($($a: $at),*) $(-> $ar)?;)*
-            $(fn $draft($($d: $dt),*) $(-> $dr)?;)*
+            $(pub fn $stable($($a: $at),*) $(-> $ar)?;)*
+            $(pub fn $draft($($d: $dt),*) $(-> $dr)?;)*
         }
 
         /// The names of the stable functions.
         pub const SYMBOLS: &[&str] = &[$(stringify!($stable)),*];
-        /// The names of the drafts in the table.
+        /// The names of the drafts.
         pub const DRAFTS: &[&str] = &[$(stringify!($draft)),*];
     };
 }
@@ -190,6 +194,14 @@ table! {
     fn zmq_socket_monitor_versioned(s: P, endpoint: *const c_char, events: u64, version: c_int, kind: c_int) -> c_int;
     fn zmq_socket_monitor_pipes_stats(socket: P) -> c_int;
     fn zmq_socket_get_peer_state(socket: P, id: *const c_void, size: size_t) -> c_int;
+    fn zmq_join(socket: P, group: *const c_char) -> c_int;
+    fn zmq_leave(socket: P, group: *const c_char) -> c_int;
+    fn zmq_connect_peer(socket: P, endpoint: *const c_char) -> u32;
+    fn zmq_disconnect_peer(socket: P, routing_id: u32) -> c_int;
+    fn zmq_msg_set_routing_id(msg: M, routing_id: u32) -> c_int;
+    fn zmq_msg_routing_id(msg: M) -> u32;
+    fn zmq_msg_set_group(msg: M, group: *const c_char) -> c_int;
+    fn zmq_msg_group(msg: M) -> *const c_char;
 }
 
 /// Where the library under test lies.
@@ -216,19 +228,22 @@ pub fn system_library_path() -> PathBuf {
         .expect("the system has a libzmq.so.5 (Debian: libzmq5); otherwise name it in SYSTEM_LIBZMQ")
 }
 
-/// The table of the library that this process tests; loaded at the first call, never unloaded.
-pub fn api() -> &'static Api {
-    static API: OnceLock<Api> = OnceLock::new();
-    API.get_or_init(|| {
+/// The library that this process tests; loaded at the first call, never unloaded.
+pub fn library() -> &'static libloading::Library {
+    static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
         let path = library_path();
         // SAFETY: loading runs the library's initialisers, which is what is under test.
-        let library = unsafe { libloading::Library::new(&path) }.unwrap_or_else(|error| {
+        unsafe { libloading::Library::new(&path) }.unwrap_or_else(|error| {
             panic!("no library to test at {}: {error}; set PINNACE_LIB or build it first", path.display())
-        });
-        let table = Api::load(&library);
-        std::mem::forget(library);
-        table
+        })
     })
+}
+
+/// Whether the library has the symbol.
+pub fn exports(name: &str) -> bool {
+    // SAFETY: the symbol's address alone is asked for.
+    unsafe { library().get::<*const c_void>(name.as_bytes()) }.is_ok()
 }
 
 /// Version of the loaded library.

@@ -2,77 +2,41 @@
 
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use libc::{c_char, c_int, size_t};
 
 use crate::Socket;
+use crate::api::functions;
 use crate::errno::{self, Outcome};
-use crate::pinnace::library;
 
 type P = *mut c_void;
 type Text = *const c_char;
-type Load = unsafe extern "C" fn(Text) -> P;
-type Save = unsafe extern "C" fn(P, Text) -> c_int;
-type Destroy = unsafe extern "C" fn(P) -> c_int;
 
-struct Functions {
-    error: unsafe extern "C" fn() -> Text,
-    new: unsafe extern "C" fn(Text, Text) -> P,
-    load: Load,
-    load_public: Load,
-    load_secret: Load,
-    destroy: Destroy,
-    save: Save,
-    save_public: Save,
-    save_secret: Save,
-    keys: unsafe extern "C" fn(P, *mut c_char, *mut c_char) -> c_int,
-    apply: unsafe extern "C" fn(P, P) -> c_int,
-    meta: unsafe extern "C" fn(P, Text, *mut c_char, *mut size_t) -> c_int,
-    set_meta: unsafe extern "C" fn(P, Text, Text) -> c_int,
-    store_load: Load,
-    store_destroy: Destroy,
-    store_size: Destroy,
-    store_find: unsafe extern "C" fn(P, *const c_void, size_t) -> P,
-    store_refused: unsafe extern "C" fn(P, size_t, *mut c_char, *mut size_t) -> c_int,
-}
-
-fn functions() -> &'static Functions {
-    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        macro_rules! symbol {
-            ($name:literal) => {
-                // SAFETY: the signature of pinnace.h.
-                *unsafe { library().get($name) }.expect("pinnace.h declares it")
-            };
-        }
-        Functions {
-            error: symbol!(b"pinnace_cert_error"),
-            new: symbol!(b"pinnace_cert_new"),
-            load: symbol!(b"pinnace_cert_load"),
-            load_public: symbol!(b"pinnace_cert_load_public"),
-            load_secret: symbol!(b"pinnace_cert_load_secret"),
-            destroy: symbol!(b"pinnace_cert_destroy"),
-            save: symbol!(b"pinnace_cert_save"),
-            save_public: symbol!(b"pinnace_cert_save_public"),
-            save_secret: symbol!(b"pinnace_cert_save_secret"),
-            keys: symbol!(b"pinnace_cert_keys"),
-            apply: symbol!(b"pinnace_cert_apply"),
-            meta: symbol!(b"pinnace_cert_meta"),
-            set_meta: symbol!(b"pinnace_cert_set_meta"),
-            store_load: symbol!(b"pinnace_certstore_load"),
-            store_destroy: symbol!(b"pinnace_certstore_destroy"),
-            store_size: symbol!(b"pinnace_certstore_size"),
-            store_find: symbol!(b"pinnace_certstore_find"),
-            store_refused: symbol!(b"pinnace_certstore_refused"),
-        }
-    })
+functions! {
+    fn pinnace_cert_error() -> Text;
+    fn pinnace_cert_new(public: Text, secret: Text) -> P;
+    fn pinnace_cert_load(path: Text) -> P;
+    fn pinnace_cert_load_public(path: Text) -> P;
+    fn pinnace_cert_load_secret(path: Text) -> P;
+    fn pinnace_cert_destroy(cert: P) -> c_int;
+    fn pinnace_cert_save(cert: P, path: Text) -> c_int;
+    fn pinnace_cert_save_public(cert: P, path: Text) -> c_int;
+    fn pinnace_cert_save_secret(cert: P, path: Text) -> c_int;
+    fn pinnace_cert_keys(cert: P, public: *mut c_char, secret: *mut c_char) -> c_int;
+    fn pinnace_cert_apply(cert: P, socket: P) -> c_int;
+    fn pinnace_cert_meta(cert: P, name: Text, buffer: *mut c_char, size: *mut size_t) -> c_int;
+    fn pinnace_cert_set_meta(cert: P, name: Text, value: Text) -> c_int;
+    fn pinnace_certstore_load(path: Text) -> P;
+    fn pinnace_certstore_destroy(store: P) -> c_int;
+    fn pinnace_certstore_size(store: P) -> c_int;
+    fn pinnace_certstore_find(store: P, key: *const c_void, size: size_t) -> P;
+    fn pinnace_certstore_refused(store: P, index: size_t, buffer: *mut c_char, size: *mut size_t) -> c_int;
 }
 
 /// What is said of the last failure in this thread.
 pub fn last_error() -> String {
     // SAFETY: no arguments; a C string that stays until the next failure.
-    unsafe { CStr::from_ptr((functions().error)()) }.to_str().expect("UTF-8").to_owned()
+    unsafe { CStr::from_ptr(pinnace_cert_error()) }.to_str().expect("UTF-8").to_owned()
 }
 
 fn c(text: &str) -> CString {
@@ -110,39 +74,39 @@ impl Certificate {
         let secret = keys.and_then(|(_, secret)| secret.map(c));
         let at = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
         // SAFETY: C strings, or null.
-        handle(unsafe { (functions().new)(at(&public), at(&secret)) }).map(Certificate)
+        handle(unsafe { pinnace_cert_new(at(&public), at(&secret)) }).map(Certificate)
     }
 
     pub fn load(path: &Path) -> Outcome<Certificate> {
-        Certificate::load_by(functions().load, path)
+        Certificate::load_by(pinnace_cert_load, path)
     }
 
     pub fn load_public(path: &Path) -> Outcome<Certificate> {
-        Certificate::load_by(functions().load_public, path)
+        Certificate::load_by(pinnace_cert_load_public, path)
     }
 
     pub fn load_secret(path: &Path) -> Outcome<Certificate> {
-        Certificate::load_by(functions().load_secret, path)
+        Certificate::load_by(pinnace_cert_load_secret, path)
     }
 
-    fn load_by(load: Load, path: &Path) -> Outcome<Certificate> {
+    fn load_by(load: unsafe fn(Text) -> P, path: &Path) -> Outcome<Certificate> {
         // SAFETY: a C string.
         handle(unsafe { load(c_path(path).as_ptr()) }).map(Certificate)
     }
 
     pub fn save(&self, path: &Path) -> Outcome<()> {
-        self.save_by(functions().save, path)
+        self.save_by(pinnace_cert_save, path)
     }
 
     pub fn save_public(&self, path: &Path) -> Outcome<()> {
-        self.save_by(functions().save_public, path)
+        self.save_by(pinnace_cert_save_public, path)
     }
 
     pub fn save_secret(&self, path: &Path) -> Outcome<()> {
-        self.save_by(functions().save_secret, path)
+        self.save_by(pinnace_cert_save_secret, path)
     }
 
-    fn save_by(&self, save: Save, path: &Path) -> Outcome<()> {
+    fn save_by(&self, save: unsafe fn(P, Text) -> c_int, path: &Path) -> Outcome<()> {
         // SAFETY: a handle, and a C string.
         errno::check(unsafe { save(self.0, c_path(path).as_ptr()) }).map(|_| ())
     }
@@ -150,12 +114,12 @@ impl Certificate {
     /// The key that everybody may know, as Z85.
     pub fn public(&self) -> Outcome<String> {
         // SAFETY: room for 41 bytes, and null.
-        self.key(|at, room| unsafe { (functions().keys)(at, room, std::ptr::null_mut()) })
+        self.key(|at, room| unsafe { pinnace_cert_keys(at, room, std::ptr::null_mut()) })
     }
 
     pub fn secret(&self) -> Outcome<String> {
         // SAFETY: room for 41 bytes, and null.
-        self.key(|at, room| unsafe { (functions().keys)(at, std::ptr::null_mut(), room) })
+        self.key(|at, room| unsafe { pinnace_cert_keys(at, std::ptr::null_mut(), room) })
     }
 
     fn key(&self, call: impl Fn(P, *mut c_char) -> c_int) -> Outcome<String> {
@@ -166,25 +130,25 @@ impl Certificate {
 
     pub fn apply(&self, socket: &Socket) -> Outcome<()> {
         // SAFETY: handles in any state.
-        errno::check(unsafe { (functions().apply)(self.0, socket.raw()) }).map(|_| ())
+        errno::check(unsafe { pinnace_cert_apply(self.0, socket.raw()) }).map(|_| ())
     }
 
     pub fn meta(&self, name: &str) -> Outcome<String> {
         let name = c(name);
         // SAFETY: a handle, a C string, and memory of the size said.
-        text_of(|buffer, size| unsafe { (functions().meta)(self.0, name.as_ptr(), buffer, size) })
+        text_of(|buffer, size| unsafe { pinnace_cert_meta(self.0, name.as_ptr(), buffer, size) })
     }
 
     pub fn set_meta(&self, name: &str, value: &str) -> Outcome<()> {
         let (name, value) = (c(name), c(value));
         // SAFETY: a handle, and C strings.
-        errno::check(unsafe { (functions().set_meta)(self.0, name.as_ptr(), value.as_ptr()) }).map(|_| ())
+        errno::check(unsafe { pinnace_cert_set_meta(self.0, name.as_ptr(), value.as_ptr()) }).map(|_| ())
     }
 
     /// Destroys it, however often that was done.
     pub fn destroy(&self) -> Outcome<()> {
         // SAFETY: a handle in any state.
-        errno::check(unsafe { (functions().destroy)(self.0) }).map(|_| ())
+        errno::check(unsafe { pinnace_cert_destroy(self.0) }).map(|_| ())
     }
 }
 
@@ -201,27 +165,27 @@ pub struct Store(P);
 impl Store {
     pub fn load(path: &Path) -> Outcome<Store> {
         // SAFETY: a C string.
-        handle(unsafe { (functions().store_load)(c_path(path).as_ptr()) }).map(Store)
+        handle(unsafe { pinnace_certstore_load(c_path(path).as_ptr()) }).map(Store)
     }
 
     pub fn size(&self) -> Outcome<c_int> {
         // SAFETY: a handle in any state.
-        errno::check(unsafe { (functions().store_size)(self.0) })
+        errno::check(unsafe { pinnace_certstore_size(self.0) })
     }
 
     pub fn find(&self, key: &[u8]) -> Outcome<Certificate> {
         // SAFETY: a handle, and bytes.
-        handle(unsafe { (functions().store_find)(self.0, key.as_ptr().cast(), key.len()) }).map(Certificate)
+        handle(unsafe { pinnace_certstore_find(self.0, key.as_ptr().cast(), key.len()) }).map(Certificate)
     }
 
     pub fn refused(&self, index: usize) -> Outcome<String> {
         // SAFETY: a handle, and memory of the size said.
-        text_of(|buffer, size| unsafe { (functions().store_refused)(self.0, index, buffer, size) })
+        text_of(|buffer, size| unsafe { pinnace_certstore_refused(self.0, index, buffer, size) })
     }
 
     pub fn destroy(&self) -> Outcome<()> {
         // SAFETY: a handle in any state.
-        errno::check(unsafe { (functions().store_destroy)(self.0) }).map(|_| ())
+        errno::check(unsafe { pinnace_certstore_destroy(self.0) }).map(|_| ())
     }
 }
 

@@ -1,60 +1,14 @@
-//! What libzmq's draft socket types need beside the stable functions, loaded from the same library.
+//! What libzmq's draft socket types need beside the stable functions.
 
-use std::ffi::{CStr, CString, c_void};
-use std::sync::OnceLock;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_char, c_int};
+use libc::c_int;
 
-use crate::api::{RawMsg, library_path};
 use crate::consts::POLLIN;
 use crate::errno::{self, Outcome};
 use crate::poll::ready;
-use crate::{Message, Socket, deadline};
-
-type P = *mut c_void;
-type M = *mut RawMsg;
-
-macro_rules! drafts {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*) => {
-        /// The functions; a library that lacks one cannot run the tests that use any.
-        struct Drafts { $($name: unsafe extern "C" fn($($ty),*) -> $ret,)* }
-
-        impl Drafts {
-            fn load(library: &libloading::Library) -> Drafts {
-                // SAFETY: the signatures are those of zmq_draft.h; the library is never unloaded.
-                unsafe {
-                    Drafts {
-                        $($name: *library.get(stringify!($name).as_bytes())
-                            .expect(concat!("the library lacks ", stringify!($name))),)*
-                    }
-                }
-            }
-        }
-    };
-}
-
-drafts! {
-    fn zmq_join(socket: P, group: *const c_char) -> c_int;
-    fn zmq_leave(socket: P, group: *const c_char) -> c_int;
-    fn zmq_connect_peer(socket: P, endpoint: *const c_char) -> u32;
-    fn zmq_disconnect_peer(socket: P, routing_id: u32) -> c_int;
-    fn zmq_msg_set_routing_id(msg: M, routing_id: u32) -> c_int;
-    fn zmq_msg_routing_id(msg: M) -> u32;
-    fn zmq_msg_set_group(msg: M, group: *const c_char) -> c_int;
-    fn zmq_msg_group(msg: M) -> *const c_char;
-}
-
-fn drafts() -> &'static Drafts {
-    static DRAFTS: OnceLock<Drafts> = OnceLock::new();
-    DRAFTS.get_or_init(|| {
-        // SAFETY: `api` has loaded it, or will; its initialisers are what is under test.
-        let library = unsafe { libloading::Library::new(library_path()) }.expect("a library to test");
-        let table = Drafts::load(&library);
-        std::mem::forget(library);
-        table
-    })
-}
+use crate::{Message, Socket, api, deadline};
 
 fn text(text: &str) -> CString {
     CString::new(text).expect("no NUL")
@@ -63,18 +17,18 @@ fn text(text: &str) -> CString {
 impl Socket {
     pub fn join_group(&self, group: &str) -> Outcome<()> {
         // SAFETY: a C string that outlives the call.
-        errno::check(unsafe { (drafts().zmq_join)(self.raw(), text(group).as_ptr()) }).map(|_| ())
+        errno::check(unsafe { api::zmq_join(self.raw(), text(group).as_ptr()) }).map(|_| ())
     }
 
     pub fn leave_group(&self, group: &str) -> Outcome<()> {
         // SAFETY: a C string that outlives the call.
-        errno::check(unsafe { (drafts().zmq_leave)(self.raw(), text(group).as_ptr()) }).map(|_| ())
+        errno::check(unsafe { api::zmq_leave(self.raw(), text(group).as_ptr()) }).map(|_| ())
     }
 
     /// Connects; the number of the peer at the other end.
     pub fn connect_peer(&self, endpoint: &str) -> Outcome<u32> {
         // SAFETY: a C string that outlives the call.
-        match unsafe { (drafts().zmq_connect_peer)(self.raw(), text(endpoint).as_ptr()) } {
+        match unsafe { api::zmq_connect_peer(self.raw(), text(endpoint).as_ptr()) } {
             0 => Err(errno::last()),
             routing_id => Ok(routing_id),
         }
@@ -82,7 +36,7 @@ impl Socket {
 
     pub fn disconnect_peer(&self, routing_id: u32) -> Outcome<()> {
         // SAFETY: a handle, good or not, is the library's to judge.
-        errno::check(unsafe { (drafts().zmq_disconnect_peer)(self.raw(), routing_id) }).map(|_| ())
+        errno::check(unsafe { api::zmq_disconnect_peer(self.raw(), routing_id) }).map(|_| ())
     }
 
     /// Sends to the peer with this number.
@@ -121,22 +75,22 @@ impl Socket {
 impl Message {
     pub fn set_routing_id(&mut self, routing_id: u32) -> Outcome<()> {
         // SAFETY: an initialised message.
-        errno::check(unsafe { (drafts().zmq_msg_set_routing_id)(&mut self.raw, routing_id) }).map(|_| ())
+        errno::check(unsafe { api::zmq_msg_set_routing_id(&mut self.raw, routing_id) }).map(|_| ())
     }
 
     pub fn routing_id(&mut self) -> u32 {
         // SAFETY: an initialised message.
-        unsafe { (drafts().zmq_msg_routing_id)(&mut self.raw) }
+        unsafe { api::zmq_msg_routing_id(&mut self.raw) }
     }
 
     pub fn set_group(&mut self, group: &str) -> Outcome<()> {
         // SAFETY: an initialised message and a C string.
-        errno::check(unsafe { (drafts().zmq_msg_set_group)(&mut self.raw, text(group).as_ptr()) }).map(|_| ())
+        errno::check(unsafe { api::zmq_msg_set_group(&mut self.raw, text(group).as_ptr()) }).map(|_| ())
     }
 
     pub fn group(&mut self) -> String {
         // SAFETY: an initialised message; the answer is a C string that lives as long.
-        unsafe { CStr::from_ptr((drafts().zmq_msg_group)(&mut self.raw)) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(api::zmq_msg_group(&mut self.raw)) }.to_string_lossy().into_owned()
     }
 }
 

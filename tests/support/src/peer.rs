@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::deadline::PATIENCE_MS;
 use crate::poll::fd_readable;
-use crate::{Transport, transport, wire};
+use crate::{Context, RECONNECT_IVL, Socket, Transport, transport, wire};
 
 /// A frame of ZMTP 2 or 3 as it came; `LONG` is taken out of the flags.
 #[derive(Debug, PartialEq, Eq)]
@@ -226,10 +226,20 @@ pub enum Meeting {
     LibraryConnects,
 }
 
+/// Has a socket of this type and a peer of raw bytes meet both ways; it does not connect again.
+pub fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)) {
+    for meeting in MEETINGS {
+        let ctx = Context::new();
+        let socket = ctx.socket(kind).with(RECONNECT_IVL, -1);
+        let peer = meeting.arrange(transport, &socket);
+        test(&socket, peer);
+    }
+}
+
 impl Meeting {
     /// Brings the socket and a raw peer together; nothing has been sent yet.
     #[track_caller]
-    pub fn arrange(self, transport: Transport, socket: &crate::Socket) -> RawPeer {
+    pub fn arrange(self, transport: Transport, socket: &Socket) -> RawPeer {
         match self {
             Meeting::LibraryBinds => RawPeer::connect(&transport.bind(socket)),
             Meeting::LibraryConnects => {

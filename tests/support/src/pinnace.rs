@@ -1,11 +1,10 @@
 //! What the library has beyond libzmq's interface: pinnace.h, over a [`Socket`].
 
 use std::ffi::{CString, c_void};
-use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_long, c_short, size_t};
 
-use crate::api::library_path;
+use crate::api::functions;
 use crate::errno::{self, Outcome};
 use crate::{Context, PATIENCE_MS, Socket};
 
@@ -94,59 +93,22 @@ struct Part {
     size: size_t,
 }
 
-struct Functions {
-    stats: unsafe extern "C" fn(P, *mut Stats) -> c_int,
-    peers: unsafe extern "C" fn(P, *mut Peer, *mut size_t) -> c_int,
-    json: unsafe extern "C" fn(P, *mut c_char, *mut size_t) -> c_int,
-    prometheus: unsafe extern "C" fn(P, *const c_char, *mut c_char, *mut size_t) -> c_int,
-    kick: unsafe extern "C" fn(P, u64) -> c_int,
-    wait_peers: unsafe extern "C" fn(P, size_t, c_long) -> c_int,
-    wait_subscribers: unsafe extern "C" fn(P, *const c_void, size_t, size_t, c_long) -> c_int,
-    wait_subscribed: unsafe extern "C" fn(P, c_long) -> c_int,
-    wait_ended: unsafe extern "C" fn(P, u64, c_long) -> c_int,
-    fd: unsafe extern "C" fn(P, c_short) -> c_int,
-    send_parts: unsafe extern "C" fn(P, *const Part, size_t, c_int) -> c_int,
-    set_max_bytes: unsafe extern "C" fn(P, u64) -> c_int,
-    held_bytes: unsafe extern "C" fn(P, *mut u64) -> c_int,
-    lost: unsafe extern "C" fn(P, *mut u64) -> c_int,
-    term: unsafe extern "C" fn(P, c_long, *mut Leftover) -> c_int,
-}
-
-/// The library under test; it is never unloaded.
-pub(crate) fn library() -> &'static libloading::Library {
-    static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
-    // SAFETY: loading it runs nothing that minds where it is done.
-    LIBRARY
-        .get_or_init(|| unsafe { libloading::Library::new(library_path()) }.expect("the library under test"))
-}
-
-fn functions() -> &'static Functions {
-    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        macro_rules! symbol {
-            ($name:literal) => {
-                // SAFETY: the signature of pinnace.h.
-                *unsafe { library().get($name) }.expect("pinnace.h declares it")
-            };
-        }
-        Functions {
-            stats: symbol!(b"pinnace_socket_stats"),
-            peers: symbol!(b"pinnace_socket_peers"),
-            json: symbol!(b"pinnace_socket_stats_json"),
-            prometheus: symbol!(b"pinnace_socket_stats_prometheus"),
-            kick: symbol!(b"pinnace_kick"),
-            wait_peers: symbol!(b"pinnace_wait_peers"),
-            wait_subscribers: symbol!(b"pinnace_wait_subscribers"),
-            wait_subscribed: symbol!(b"pinnace_wait_subscribed"),
-            wait_ended: symbol!(b"pinnace_wait_ended"),
-            fd: symbol!(b"pinnace_fd"),
-            send_parts: symbol!(b"pinnace_send_parts"),
-            set_max_bytes: symbol!(b"pinnace_ctx_set_max_bytes"),
-            held_bytes: symbol!(b"pinnace_ctx_held_bytes"),
-            lost: symbol!(b"pinnace_ctx_lost"),
-            term: symbol!(b"pinnace_ctx_term"),
-        }
-    })
+functions! {
+    fn pinnace_socket_stats(socket: P, stats: *mut Stats) -> c_int;
+    fn pinnace_socket_peers(socket: P, peers: *mut Peer, count: *mut size_t) -> c_int;
+    fn pinnace_socket_stats_json(socket: P, buffer: *mut c_char, size: *mut size_t) -> c_int;
+    fn pinnace_socket_stats_prometheus(socket: P, name: *const c_char, buffer: *mut c_char, size: *mut size_t) -> c_int;
+    fn pinnace_kick(socket: P, peer: u64) -> c_int;
+    fn pinnace_wait_peers(socket: P, count: size_t, timeout_ms: c_long) -> c_int;
+    fn pinnace_wait_subscribers(s: P, topic: *const c_void, size: size_t, count: size_t, timeout_ms: c_long) -> c_int;
+    fn pinnace_wait_subscribed(socket: P, timeout_ms: c_long) -> c_int;
+    fn pinnace_wait_ended(socket: P, count: u64, timeout_ms: c_long) -> c_int;
+    fn pinnace_fd(socket: P, events: c_short) -> c_int;
+    fn pinnace_send_parts(socket: P, parts: *const Part, count: size_t, flags: c_int) -> c_int;
+    fn pinnace_ctx_set_max_bytes(ctx: P, max_bytes: u64) -> c_int;
+    fn pinnace_ctx_held_bytes(ctx: P, held: *mut u64) -> c_int;
+    fn pinnace_ctx_lost(ctx: P, lost: *mut u64) -> c_int;
+    fn pinnace_ctx_term(ctx: P, timeout_ms: c_long, left: *mut Leftover) -> c_int;
 }
 
 fn patience() -> c_long {
@@ -161,7 +123,7 @@ impl Context {
     #[track_caller]
     pub fn set_max_bytes(&self, max_bytes: u64) {
         // SAFETY: an open context.
-        errno::check(unsafe { (functions().set_max_bytes)(self.raw(), max_bytes) }).expect("a limit");
+        errno::check(unsafe { pinnace_ctx_set_max_bytes(self.raw(), max_bytes) }).expect("a limit");
     }
 
     /// What closed sockets have lost, by reason.
@@ -169,7 +131,7 @@ impl Context {
     pub fn lost(&self) -> [u64; REASONS] {
         let mut lost = [0; REASONS];
         // SAFETY: an open context, and room for so many numbers.
-        errno::check(unsafe { (functions().lost)(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
+        errno::check(unsafe { pinnace_ctx_lost(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
         lost
     }
 
@@ -185,14 +147,14 @@ impl Context {
     pub fn try_term_within(&self, timeout_ms: c_long, left: Option<&mut Leftover>) -> Outcome<()> {
         let left = left.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         // SAFETY: a context's handle in any state, and memory of the size said, or null.
-        errno::check(unsafe { (functions().term)(self.raw(), timeout_ms, left) }).map(|_| ())
+        errno::check(unsafe { pinnace_ctx_term(self.raw(), timeout_ms, left) }).map(|_| ())
     }
 
     #[track_caller]
     pub fn held_bytes(&self) -> u64 {
         let mut held = 0;
         // SAFETY: an open context, and a number.
-        errno::check(unsafe { (functions().held_bytes)(self.raw(), &mut held) }).expect("a number");
+        errno::check(unsafe { pinnace_ctx_held_bytes(self.raw(), &mut held) }).expect("a number");
         held
     }
 }
@@ -202,14 +164,14 @@ impl Socket {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats { size: size_of::<Stats>(), ..Stats::default() };
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().stats)(self.raw(), &mut stats) }).expect("statistics");
+        errno::check(unsafe { pinnace_socket_stats(self.raw(), &mut stats) }).expect("statistics");
         stats
     }
 
     #[track_caller]
     pub fn peers(&self) -> Vec<Peer> {
         let mut count = 0;
-        let peers = functions().peers;
+        let peers = pinnace_socket_peers;
         // SAFETY: a socket's handle in any state, and memory of the size said.
         errno::check(unsafe { peers(self.raw(), std::ptr::null_mut(), &mut count) }).expect("their number");
         let mut list = Vec::with_capacity(count + 8);
@@ -224,14 +186,14 @@ impl Socket {
 
     pub fn json(&self) -> String {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        self.text_of(|buffer, size| unsafe { (functions().json)(self.raw(), buffer, size) })
+        self.text_of(|buffer, size| unsafe { pinnace_socket_stats_json(self.raw(), buffer, size) })
     }
 
     pub fn prometheus(&self, name: &str) -> String {
         let name = CString::new(name).expect("no NUL");
         // SAFETY: a socket's handle in any state, and memory of the size said.
         self.text_of(|buffer, size| unsafe {
-            (functions().prometheus)(self.raw(), name.as_ptr(), buffer, size)
+            pinnace_socket_stats_prometheus(self.raw(), name.as_ptr(), buffer, size)
         })
     }
 
@@ -250,40 +212,40 @@ impl Socket {
 
     pub fn kick(&self, peer: u64) -> Outcome<()> {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().kick)(self.raw(), peer) }).map(|_| ())
+        errno::check(unsafe { pinnace_kick(self.raw(), peer) }).map(|_| ())
     }
 
     pub fn wait_peers(&self, count: usize) -> Outcome<()> {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().wait_peers)(self.raw(), count, patience()) }).map(|_| ())
+        errno::check(unsafe { pinnace_wait_peers(self.raw(), count, patience()) }).map(|_| ())
     }
 
     pub fn wait_subscribers(&self, topic: &str, count: usize, timeout_ms: c_long) -> Outcome<()> {
         let (at, size) = (topic.as_ptr().cast(), topic.len());
-        let wait = functions().wait_subscribers;
+        let wait = pinnace_wait_subscribers;
         // SAFETY: a socket's handle in any state, and memory of the size said.
         errno::check(unsafe { wait(self.raw(), at, size, count, timeout_ms) }).map(|_| ())
     }
 
     pub fn wait_subscribed(&self, timeout_ms: c_long) -> Outcome<()> {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().wait_subscribed)(self.raw(), timeout_ms) }).map(|_| ())
+        errno::check(unsafe { pinnace_wait_subscribed(self.raw(), timeout_ms) }).map(|_| ())
     }
 
     pub fn wait_ended(&self, count: u64, timeout_ms: c_long) -> Outcome<()> {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().wait_ended)(self.raw(), count, timeout_ms) }).map(|_| ())
+        errno::check(unsafe { pinnace_wait_ended(self.raw(), count, timeout_ms) }).map(|_| ())
     }
 
     pub fn level_fd(&self, events: c_int) -> Outcome<c_int> {
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().fd)(self.raw(), events as c_short) })
+        errno::check(unsafe { pinnace_fd(self.raw(), events as c_short) })
     }
 
     pub fn send_whole(&self, parts: &[&[u8]], flags: c_int) -> Outcome<c_int> {
         let parts: Vec<_> =
             parts.iter().map(|part| Part { data: part.as_ptr().cast(), size: part.len() }).collect();
         // SAFETY: a socket's handle in any state, and memory of the size said.
-        errno::check(unsafe { (functions().send_parts)(self.raw(), parts.as_ptr(), parts.len(), flags) })
+        errno::check(unsafe { pinnace_send_parts(self.raw(), parts.as_ptr(), parts.len(), flags) })
     }
 }

@@ -16,6 +16,7 @@ mod datagrams;
 mod multicast;
 mod packets;
 mod rx;
+mod signs;
 mod stream;
 mod tls;
 mod tx;
@@ -150,6 +151,8 @@ pub struct Link {
     writes_seen: AtomicU64,
     /// The time to live that the peer's last PING gave, in tenths of a second; 0: none.
     peer_ttl_ds: AtomicU32,
+    /// The I/O thread looks whether the peer is heard of.
+    beats: AtomicBool,
     /// When the last PING was sent that is not answered yet, by `clock`; 0: none.
     pinged_at: AtomicU64,
     /// How long the answer to the last one took, in nanoseconds; 0: not known.
@@ -236,6 +239,7 @@ impl Link {
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
+            beats: AtomicBool::new(false),
             pinged_at: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
             receipts: AtomicU64::new(0),
@@ -327,56 +331,6 @@ impl Link {
     pub(crate) fn shrink(&self, pipe: &mut Pipe) -> bool {
         let (mut rx, mut tx) = (self.rx.lock(), self.tx.lock());
         rx.shrink(pipe) & tx.shrink(pipe)
-    }
-
-    /// Nanoseconds since bytes were last read.
-    pub(crate) fn quiet_for(&self) -> Duration {
-        Duration::from_nanos(clock().saturating_sub(self.last_read.load(Ordering::Relaxed)))
-    }
-
-    /// Within which time the peer has promised to be heard of again.
-    pub(crate) fn peer_ttl(&self) -> Option<Duration> {
-        let tenths = self.peer_ttl_ds.load(Ordering::Relaxed);
-        (tenths > 0).then(|| Duration::from_millis(u64::from(tenths) * 100))
-    }
-
-    /// A PING is sent now.
-    pub(crate) fn pinged(&self) {
-        self.pinged_at.store(clock(), Ordering::Relaxed);
-    }
-
-    /// The number of a receipt to ask for, by a PING whose context is [`RECEIPT`] and it.
-    pub(crate) fn new_receipt(&self) -> u64 {
-        self.receipts.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Whether the peer has answered that PING, and so has all that was sent before it.
-    pub(crate) fn has_receipt(&self, number: u64) -> bool {
-        self.receipt.load(Ordering::Acquire) >= number
-    }
-
-    /// The answer to a PING has come.
-    fn ponged(&self, context: &[u8]) {
-        if let Some(number) = context.strip_prefix(&RECEIPT[..]).and_then(|bytes| bytes.try_into().ok()) {
-            self.receipt.fetch_max(u64::from_be_bytes(number), Ordering::AcqRel);
-            self.hub.post(Mail::Readable(self.pipe)); // Whoever waits for it looks again.
-            return;
-        }
-        let at = self.pinged_at.swap(0, Ordering::Relaxed);
-        if at > 0 {
-            self.round_trip.store(clock().saturating_sub(at).max(1), Ordering::Relaxed);
-        }
-    }
-
-    /// How long the way to the peer and back takes: of the last PING, else as the kernel says.
-    pub(crate) fn round_trip(&self) -> Option<Duration> {
-        match self.round_trip.load(Ordering::Relaxed) {
-            0 => {
-                let stream = self.watching.lock().stream.clone()?;
-                net::tcp_round_trip_us(&stream).map(|us| Duration::from_micros(us.into()))
-            }
-            ns => Some(Duration::from_nanos(ns)),
-        }
     }
 
     pub(crate) fn is_broken(&self) -> bool {

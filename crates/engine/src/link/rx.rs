@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pinnace_ring::{Intake, Limits, Refused, Verdict};
+use pinnace_ring::{Body, Intake, Limits, Refused, Verdict};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, frame};
@@ -96,6 +96,8 @@ impl Rx {
 impl Link {
     /// Reads what is there, as far as the queue has room for it.
     pub(crate) fn read(&self) -> ReadOutcome {
+        // Bodies that an answer to the peer has pushed out. Their owners' code runs last of all, with no lock held.
+        let mut done = Vec::new();
         let mut rx = self.rx.lock();
         let mut left = ROUND_BYTES;
         let mut outcome = ReadOutcome::None;
@@ -118,7 +120,7 @@ impl Link {
                 }
                 return ReadOutcome::Stopped;
             }
-            let (taken, room) = match self.read_once(&mut rx, left == 0) {
+            let (taken, room) = match self.read_once(&mut rx, left == 0, &mut done) {
                 Ok(found) => found,
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
@@ -136,7 +138,7 @@ impl Link {
             }
         }
         if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
-            self.write_out(); // TLS itself has something to say.
+            self.write_out(&mut done); // TLS itself has something to say.
         }
         if std::mem::take(&mut rx.stalled) {
             self.watch_for(|watching| watching.read = true);
@@ -174,7 +176,7 @@ impl Link {
 
     /// One system call, or none for the `rest` of what was decrypted: how many bytes it gave, and how many it could
     /// have given.
-    fn read_once(&self, rx: &mut Rx, rest: bool) -> Result<(usize, usize), Errno> {
+    fn read_once(&self, rx: &mut Rx, rest: bool, done: &mut Vec<Body>) -> Result<(usize, usize), Errno> {
         let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Err(Errno::AGAIN) };
         let read = if rest { Stream::read_rest } else { Stream::read };
         if let Some(decoding) = &mut rx.decoder {
@@ -183,14 +185,14 @@ impl Link {
                 return Err(Errno::PIPE);
             }
             let mut raw = std::mem::take(&mut decoding.raw);
-            let decoded = self.decode(decoding, &mut raw[..taken], way);
+            let decoded = self.decode(decoding, &mut raw[..taken], way, done);
             decoding.raw = raw;
             return decoded.map(|()| (taken, RAW_BYTES));
         }
         if let Some(packets) = &mut rx.packets {
             let lost = |reason| self.hub.lost.add(reason, 1);
             let cost = packets.receive(stream, &mut way.intake, self.config.max_body, lost)?;
-            self.after_read(way)?;
+            self.after_read(way, done)?;
             return Ok((cost, cost)); // There may be another one.
         }
         let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
@@ -200,7 +202,7 @@ impl Link {
             return Err(Errno::PIPE);
         }
         way.intake.filled(taken);
-        self.after_read(way)?;
+        self.after_read(way, done)?;
         Ok((taken, room))
     }
 
@@ -221,11 +223,11 @@ impl Link {
 
     /// Bytes that came behind the handshake.
     pub(crate) fn feed(&self, bytes: &[u8]) {
-        self.take_in(|rx| {
+        self.take_in(|rx, done| {
             let (Some(way), Some(decoding)) = (&mut rx.way, &mut rx.decoder) else {
-                return self.feed_frames(rx, bytes);
+                return self.feed_frames(rx, bytes, done);
             };
-            self.decode(decoding, &mut bytes.to_vec(), way)
+            self.decode(decoding, &mut bytes.to_vec(), way, done)
         });
     }
 
@@ -233,43 +235,52 @@ impl Link {
     pub(crate) fn bring(&self, message: &[u8]) {
         let mut bytes = Vec::new();
         frame::append(0, &[message], &mut bytes);
-        self.take_in(|rx| self.feed_frames(rx, &bytes));
+        self.take_in(|rx, done| self.feed_frames(rx, &bytes, done));
     }
 
-    fn take_in(&self, work: impl FnOnce(&mut Rx) -> Result<(), Errno>) {
+    fn take_in(&self, work: impl FnOnce(&mut Rx, &mut Vec<Body>) -> Result<(), Errno>) {
+        let mut done = Vec::new();
         let mut rx = self.rx.lock();
-        let outcome = work(&mut rx);
+        let outcome = work(&mut rx, &mut done);
         drop(rx);
+        drop(done);
         if outcome.is_err() {
             self.fail();
         }
     }
 
-    fn feed_frames(&self, rx: &mut Rx, bytes: &[u8]) -> Result<(), Errno> {
+    fn feed_frames(&self, rx: &mut Rx, bytes: &[u8], done: &mut Vec<Body>) -> Result<(), Errno> {
         let Some(way) = &mut rx.way else { return Ok(()) };
         way.intake.feed(bytes).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way)
+        self.after_read(way, done)
     }
 
     /// Takes in bytes that are not frames yet.
-    fn decode(&self, decoding: &mut Decoding, raw: &mut [u8], way: &mut Way) -> Result<(), Errno> {
+    fn decode(
+        &self,
+        decoding: &mut Decoding,
+        raw: &mut [u8],
+        way: &mut Way,
+        done: &mut Vec<Body>,
+    ) -> Result<(), Errno> {
         let Decoding { decoder, frames, replies, .. } = decoding;
         frames.clear();
         replies.clear();
         let decoded = decoder.decode(raw, frames, replies);
         if !replies.is_empty() {
-            self.send_reply(replies);
+            self.send_reply(replies, done);
         }
         way.intake.feed(frames).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way)?; // What was right before the peer broke the rules is delivered.
+        self.after_read(way, done)?; // What was right before the peer broke the rules is delivered.
         decoded
     }
 
-    fn after_read(&self, way: &mut Way) -> Result<(), Errno> {
+    /// What an answer to the peer pushes out goes to `done`.
+    fn after_read(&self, way: &mut Way, done: &mut Vec<Body>) -> Result<(), Errno> {
         self.last_read.store(clock(), Ordering::Relaxed);
         let mut answers = Vec::new();
         let parsed = way.intake.parse(|body| self.on_command(body, &mut answers));
-        let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(&mut Vec::new())).unwrap_or_default();
+        let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(done)).unwrap_or_default();
         self.hub.lost.add(Reason::Conflated, passed.replaced);
         self.hub.lost.add(Reason::NoMemory, passed.no_memory);
         match parsed {
@@ -278,7 +289,7 @@ impl Link {
                     self.hub.post(Mail::Readable(self.pipe));
                 }
                 // Behind what it came behind: to who asked, it says that all of that is here.
-                answers.iter().for_each(|answer| self.send_control(answer));
+                answers.iter().for_each(|answer| self.answer(answer, done));
                 Ok(())
             }
             Err(refused) => {
@@ -298,7 +309,8 @@ impl Link {
     fn on_command(&self, body: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<Verdict, Error> {
         match command::parse(body)? {
             Command::Ping { context, ttl_ds } => {
-                if self.peer_ttl_ds.swap(ttl_ds.into(), Ordering::Relaxed) == 0 && ttl_ds > 0 {
+                self.peer_ttl_ds.store(ttl_ds.into(), Ordering::Relaxed);
+                if ttl_ds > 0 && self.begin_beats() {
                     self.io.send(crate::reactor::Command::AwaitPeer(self.hub.clone(), self.pipe));
                 }
                 let mut pong = Vec::new();

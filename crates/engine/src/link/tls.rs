@@ -47,6 +47,9 @@ impl Write for Wire<'_> {
 
 /// Pieces that one write hands to the kernel, within what it takes (IOV_MAX).
 const SLICES: usize = 64;
+/// Bytes that one read takes from the kernel beyond twice what it has room for: records may carry nothing, and a peer
+/// that sends such alone keeps nobody busy.
+const SPARE_BYTES: usize = 64 * 1024;
 
 fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::PROTO, Errno::from_raw_os_error)
@@ -82,12 +85,13 @@ impl Tls {
     /// Reads into both buffers in turn, until they are full or there is nothing more.
     pub(super) fn read(&mut self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         let mut taken = 0;
+        let mut left = 2 * (first.len() + second.len()) + SPARE_BYTES;
         for buffer in [first, second] {
             let mut at = 0;
             while at < buffer.len() {
                 match self.connection.reader().read(&mut buffer[at..]) {
                     Ok(count) if count > 0 => (at, taken) = (at + count, taken + count),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => match self.fill(fd) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => match self.fill(fd, &mut left) {
                         Ok(()) => {}
                         Err(_) if taken > 0 => return Ok(taken),
                         Err(error) => return Err(error),
@@ -116,13 +120,16 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Decrypts what the kernel has. EAGAIN: that is nothing.
-    fn fill(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
+    /// Decrypts what the kernel has, at most about `left` bytes of it, which become fewer. EAGAIN: that is nothing.
+    fn fill(&mut self, fd: &OwnedFd, left: &mut usize) -> Result<(), Errno> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
+        if *left == 0 {
+            return Err(Errno::AGAIN);
+        }
         match self.connection.read_tls(&mut Wire(fd)) {
-            Ok(_) => {}
+            Ok(taken) => *left = left.saturating_sub(taken),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Errno::AGAIN),
             Err(error) => return Err(*self.failed.insert(errno(&error))),
         }

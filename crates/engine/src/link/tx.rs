@@ -105,21 +105,24 @@ impl Tx {
 impl Link {
     /// Writes what has gathered.
     pub(crate) fn flush(&self) {
-        if !self.write_out() {
+        let mut done = Vec::new();
+        let taken = self.write_out(&mut done);
+        drop(done); // Their owners' code runs here, with no lock held.
+        if !taken {
             self.read();
         }
     }
 
-    /// The same, for who reads already. False: the peer takes nothing more; what it sent before it went can still
-    /// be read, and the end of that is the end of the link.
-    pub(super) fn write_out(&self) -> bool {
-        let mut done = Vec::new();
+    /// The same, for who reads already; the bodies that are written go to `done`, to be let go with no lock held.
+    /// False: the peer takes nothing more; what it sent before it went can still be read, and the end of that is the
+    /// end of the link.
+    pub(crate) fn write_out(&self, done: &mut Vec<Body>) -> bool {
         let mut tx = self.tx.lock();
         if self.is_broken() || tx.outgoing.is_none() || self.deaf.load(Ordering::Relaxed) {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
-        let round = self.round(&mut tx, &mut done);
+        let round = self.round(&mut tx, done);
         let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
@@ -130,7 +133,6 @@ impl Link {
             }
         }
         drop(tx);
-        drop(done); // Their owners' code runs here, with no lock held.
         let failed = matches!(round, Round::Failed);
         if failed {
             self.deaf.store(true, Ordering::Relaxed);
@@ -279,15 +281,20 @@ impl Link {
 
     /// Puts a command of the link's own (a whole frame) before everything else, and writes.
     pub(crate) fn send_control(&self, frame: &[u8]) {
-        self.send_first(frame.len(), |tx| tx.anew.encode_control(frame, &mut tx.control));
+        self.answer(frame, &mut Vec::new());
+    }
+
+    /// The same, for who reads; bodies that are written with it go to `done`.
+    pub(super) fn answer(&self, frame: &[u8], done: &mut Vec<Body>) {
+        self.send_first(frame.len(), done, |tx| tx.anew.encode_control(frame, &mut tx.control));
     }
 
     /// The same for what the wire itself answers, as it is.
-    pub(super) fn send_reply(&self, bytes: &[u8]) {
-        self.send_first(bytes.len(), |tx| tx.control.extend_from_slice(bytes));
+    pub(super) fn send_reply(&self, bytes: &[u8], done: &mut Vec<Body>) {
+        self.send_first(bytes.len(), done, |tx| tx.control.extend_from_slice(bytes));
     }
 
-    fn send_first(&self, bytes: usize, put: impl FnOnce(&mut Tx)) {
+    fn send_first(&self, bytes: usize, done: &mut Vec<Body>, put: impl FnOnce(&mut Tx)) {
         let mut tx = self.tx.lock();
         if tx.control.len() + bytes > tx.control_max {
             drop(tx);
@@ -297,7 +304,7 @@ impl Link {
         put(&mut tx);
         drop(tx);
         if !self.is_blocked() {
-            self.write_out(); // Mostly it is a reader that answers here, and has the lock that `read` wants.
+            self.write_out(done); // Mostly it is a reader that answers here, and has the lock that `read` wants.
         }
     }
 

@@ -32,14 +32,14 @@ impl Filters {
         !(self.pids.is_empty() && self.uids.is_empty() && self.gids.is_empty())
     }
 
-    /// `groups`: the groups that the process' user belongs to. One without a number here is none of those that are
-    /// named by it.
-    pub fn admits_process(&self, process: &Process, groups: &[u32]) -> bool {
+    /// `groups`: the further groups of the process, asked for only where they decide. One without a number here is none
+    /// of those that are named by it.
+    pub fn admits_process(&self, process: &Process, groups: impl FnOnce() -> Vec<u32>) -> bool {
         !self.has_processes()
             || (process.pid != 0 && self.pids.contains(&process.pid))
             || self.uids.contains(&process.uid)
             || self.gids.contains(&process.gid)
-            || groups.iter().any(|group| self.gids.contains(group))
+            || (!self.gids.is_empty() && groups().iter().any(|group| self.gids.contains(group)))
     }
 }
 
@@ -154,13 +154,13 @@ mod tests {
     fn any_of_the_numbers_admits() {
         let mut options = Options::default();
         let process = Process { pid: 1, uid: 2, gid: 3 };
-        assert!(options.filters.admits_process(&process, &[]));
+        assert!(options.filters.admits_process(&process, Vec::new));
         add_uid(&mut options, &7u32.to_ne_bytes()).unwrap();
-        assert!(!options.filters.admits_process(&process, &[]));
+        assert!(!options.filters.admits_process(&process, Vec::new));
         add_gid(&mut options, &9u32.to_ne_bytes()).unwrap();
-        assert!(options.filters.admits_process(&process, &[8, 9]));
+        assert!(options.filters.admits_process(&process, || vec![8, 9]));
         add_pid(&mut options, &1u32.to_ne_bytes()).unwrap();
-        assert!(options.filters.admits_process(&process, &[]));
+        assert!(options.filters.admits_process(&process, Vec::new));
         assert_eq!(add_pid(&mut options, b"abc"), Err(Error::Invalid));
     }
 
@@ -169,8 +169,8 @@ mod tests {
         let mut options = Options::default();
         let process = Process { pid: 0, uid: 2, gid: 3 };
         add_pid(&mut options, &0u32.to_ne_bytes()).unwrap();
-        assert!(!options.filters.admits_process(&process, &[]));
+        assert!(!options.filters.admits_process(&process, Vec::new));
         add_uid(&mut options, &2u32.to_ne_bytes()).unwrap();
-        assert!(options.filters.admits_process(&process, &[]));
+        assert!(options.filters.admits_process(&process, Vec::new));
     }
 }

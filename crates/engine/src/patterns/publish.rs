@@ -70,8 +70,11 @@ impl Publish {
         let mut frames = 0;
         while let Some(id) = self.fair.choose(pipes) {
             let first = !self.fair.is_inside();
-            if first && (frames >= DRAIN_MAX || self.intake.is_full()) {
+            if first && self.intake.is_full() {
                 return;
+            }
+            if first && frames >= DRAIN_MAX {
+                return pipes.look_again(id);
             }
             let intake = &mut self.intake;
             let _ = self.fair.recv(pipes, &mut |frame| intake.take(id, first, frame));

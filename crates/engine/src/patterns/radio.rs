@@ -36,8 +36,12 @@ pub(super) struct Radio {
 impl Radio {
     /// Reads what has come in.
     fn drain(&mut self, pipes: &mut Pipes) {
-        for _ in 0..DRAIN_MAX {
-            let Some(id) = self.fair.choose(pipes) else { return };
+        let mut frames = 0;
+        while let Some(id) = self.fair.choose(pipes) {
+            if frames >= DRAIN_MAX {
+                return pipes.look_again(id);
+            }
+            frames += 1;
             let first = !self.fair.is_inside();
             let (groups, mut drops, mut told) = (&mut self.groups, Drops::default(), true);
             let _ = self.fair.recv(pipes, &mut |frame| match read(&frame) {

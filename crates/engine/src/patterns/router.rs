@@ -7,7 +7,7 @@
 //! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that
 //! takes no more. With ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
 //! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the
-//! first is not any more.
+//! first is not listened to any more, and its connection ends.
 //!
 //! With ZMQ_ROUTER_RAW, and as a STREAM, its peers speak no ZMTP: a message to one is a frame of bytes, an empty one
 //! ends the connection, and what comes in are bytes as the network brought them. Names are made up here, as soon as
@@ -63,6 +63,7 @@ impl Router {
                 return self.ignore(pipes, id);
             }
             self.ignore(pipes, rival);
+            pipes.hang_up(rival);
         }
         self.names.claim(id);
         self.fair.add(id);

@@ -33,7 +33,7 @@ pub(super) struct Beat {
 impl Reactor {
     /// Begins the heartbeats of a new connection, where they are asked for.
     pub(super) fn beat(&mut self, link: &Arc<Link>, options: &Options) {
-        if options.heartbeat_ivl.is_zero() || !link.speaks_heartbeats {
+        if options.heartbeat_ivl.is_zero() || !link.speaks_heartbeats || !link.begin_beats() {
             return;
         }
         let interval = options.heartbeat_ivl;
@@ -44,10 +44,7 @@ impl Reactor {
 
     /// A peer promises to be heard of within a time to live.
     pub(super) fn await_peer(&mut self, hub: &Hub, pipe: PipeId) {
-        let Some(link) = hub.link_of(pipe) else { return };
-        let there =
-            self.entries.values().any(|e| matches!(e, Entry::Beat(beat) if Arc::ptr_eq(&beat.link, &link)));
-        if !there {
+        if let Some(link) = hub.link_of(pipe) {
             self.begin(link, None, Duration::ZERO, 0);
         }
     }

@@ -59,6 +59,11 @@ pub(super) enum State {
     Connected(PipeId),
 }
 
+/// The pauses that ZMQ_RECONNECT_IVL of 0 stands for: the first is this short, and they grow, up to the other, unless
+/// ZMQ_RECONNECT_IVL_MAX says otherwise. With none at all a peer that is not there would cost a processor.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// Bits of ZMQ_RECONNECT_STOP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
@@ -95,8 +100,11 @@ impl Connecter {
     /// How long to pause now.
     fn pause(&self, token: u64) -> Option<Duration> {
         let options = &self.owner.options;
-        let base = options.reconnect_ivl?;
-        let max = options.reconnect_ivl_max;
+        let (mut base, mut max) = (options.reconnect_ivl?, options.reconnect_ivl_max);
+        if base.is_zero() {
+            base = SHORTEST_PAUSE;
+            max = if max.is_zero() { LONGEST_PAUSE } else { max };
+        }
         let mut pause = base;
         if max > base {
             pause = base.saturating_mul(1u32.checked_shl(self.failures.min(20)).unwrap_or(1)).min(max);

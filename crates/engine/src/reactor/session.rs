@@ -309,7 +309,7 @@ impl Reactor {
         let far = FarEnds { outgoing, incoming };
         let link = Link::new(stream, owner.hub.clone(), self.io.clone(), id, config, codec, far);
         let link = Arc::new(link);
-        if !options.connect_routing_id.is_empty() && owner.kind.names_peers {
+        if side == Side::Connected && !options.connect_routing_id.is_empty() && owner.kind.names_peers {
             peer.routing_id.clone_from(&options.connect_routing_id);
         }
         let pipe = Pipe::new(tx, rx, Far::Link(Some(link.clone())), peer, true);
@@ -326,13 +326,13 @@ impl Reactor {
         if owner.notifies(NOTIFY_CONNECT) {
             link.bring(b"");
         }
+        self.beat(link, &owner.options);
         link.feed(behind);
         if owner.hub.add_link(link).is_err() {
             link.cut();
             return false;
         }
         link.read_early();
-        self.beat(link, &owner.options);
         if !link.config.hello.is_empty() {
             link.flush();
         }

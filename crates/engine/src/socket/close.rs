@@ -23,8 +23,9 @@ impl Socket {
         core.hub.lost.give_up(Reason::Expired, unsent);
         // Peers that have come, or gone, and what they sent are told of in the mail: all of it counts.
         let _ = core.news();
-        let chores = std::mem::take(&mut core.pipes.chores);
-        core.hang_up(&chores);
+        let mut chores = std::mem::take(&mut core.pipes.chores);
+        core.do_within(&chores);
+        chores.append(&mut core.pipes.chores);
         let unread = core.drop_unread();
         core.hub.lost.add(Reason::Unread, unread);
         let pipes: Vec<PipeId> = core.pipes.ids().collect();

@@ -260,7 +260,9 @@ impl Core {
                 }
                 let links = self.hub.all_links();
                 for link in links.iter().filter(|link| link.config.origin == token) {
-                    link.flush();
+                    let mut done = Vec::new();
+                    link.write_out(&mut done);
+                    done.into_iter().for_each(|body| self.pipes.discard(body));
                     self.end_pipe(link.pipe);
                 }
                 self.io.send(Command::End(self.hub.clone(), token, linger));

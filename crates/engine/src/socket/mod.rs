@@ -197,19 +197,25 @@ fn within<R>(
     if core.pipes.chores.is_empty() {
         return outcome;
     }
-    let chores = std::mem::take(&mut core.pipes.chores);
-    core.hang_up(&chores);
+    let mut chores = std::mem::take(&mut core.pipes.chores);
+    core.do_within(&chores);
+    chores.append(&mut core.pipes.chores);
     drop(locked);
     run(chores, wait);
     outcome
 }
 
 impl Core {
-    /// Has the I/O thread end the connections that a pattern wants ended.
-    fn hang_up(&mut self, chores: &[Chore]) {
+    /// What of the chores wants the lock: to end connections, or have them ended, and to look again.
+    fn do_within(&mut self, chores: &[Chore]) {
         for chore in chores {
-            if let Chore::HangUp(id) = chore {
-                self.io.send(Command::HangUp(self.hub.clone(), *id, self.options.linger));
+            match *chore {
+                Chore::HangUp(id) => match self.pipes.get(id).map(|pipe| &pipe.far) {
+                    Some(Far::Socket { .. }) => self.leave(id),
+                    _ => self.io.send(Command::HangUp(self.hub.clone(), id, self.options.linger)),
+                },
+                Chore::LookAgain(id) => self.hub.post(Mail::Readable(id)),
+                _ => {}
             }
         }
     }
@@ -227,7 +233,7 @@ fn run(chores: Vec<Chore>, wait: bool) {
             Chore::ReadOn(link) => link.read_on(),
             Chore::Drop(body) => drop(body),
             Chore::Part(pipe) => drop(pipe),
-            Chore::HangUp(_) => {} // The I/O thread was told with the lock held.
+            Chore::HangUp(_) | Chore::LookAgain(_) => {} // Done with the lock held.
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use pinnace_sys::families::Address;
 use pinnace_sys::net::{self, Local, Setup};
-use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, users};
+use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 use crate::endpoint::{Endpoint, TcpEndpoint};
 use crate::error::Error;
@@ -162,8 +162,7 @@ pub(crate) fn admits(fd: &OwnedFd, options: &Options) -> bool {
     if !filters.has_processes() {
         return true;
     }
-    net::peer_process(fd)
-        .is_some_and(|process| filters.admits_process(&process, &users::groups_of(process.uid)))
+    net::peer_process(fd).is_some_and(|process| filters.admits_process(&process, || net::peer_groups(fd)))
 }
 
 /// Where a connection's peer is, as ZAP (RFC 27) and messages say it: the address without the port, or of a local

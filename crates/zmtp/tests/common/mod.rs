@@ -19,6 +19,18 @@ pub fn cat(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
+/// Cuts `bytes` into pieces of the given lengths; what is left is the last piece.
+pub fn pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
+    let mut out = Vec::new();
+    for &len in lengths {
+        let (piece, rest) = bytes.split_at(len.min(bytes.len()));
+        out.push(piece);
+        bytes = rest;
+    }
+    out.push(bytes);
+    out
+}
+
 /// The signature of a peer without identity: `FF`, eight bytes that mean nothing, `7F`.
 pub const SIGNATURE: &[u8] = b"\xff\0\0\0\0\0\0\0\x01\x7f";
 
