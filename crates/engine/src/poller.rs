@@ -41,6 +41,8 @@ pub enum What {
 pub struct Event<T> {
     pub what: What,
     pub events: i16,
+    /// What was asked for.
+    pub asked: i16,
     pub data: T,
 }
 
@@ -186,6 +188,12 @@ impl<T> Entry<T> {
             }
             _ => {}
         }
+    }
+}
+
+impl<T: Clone> Entry<T> {
+    fn event(&self, events: i16) -> Event<T> {
+        Event { what: self.what, events, asked: self.events(), data: self.data.clone() }
     }
 }
 
@@ -381,8 +389,7 @@ impl<T: Clone> Poller<T> {
             match entry.look(&self.shared) {
                 Ok(0) => continue,
                 Ok(events) => {
-                    let event = Event { what: entry.what, events, data: entry.data.clone() };
-                    found.push((entry.token, event));
+                    found.push((entry.token, entry.event(events)));
                 }
                 Err(error) => outcome = Err(error),
             }
@@ -475,7 +482,7 @@ fn ask<T: Clone>(fds: &[Arc<Entry<T>>], found: &mut Vec<(u64, Event<T>)>) -> Res
     for (polled, entry) in asked.iter().zip(fds) {
         let events = from_system(polled.revents, entry.events());
         if events != 0 {
-            found.push((entry.token, Event { what: entry.what, events, data: entry.data.clone() }));
+            found.push((entry.token, entry.event(events)));
         }
     }
     Ok(())
