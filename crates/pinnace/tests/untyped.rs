@@ -146,3 +146,22 @@ fn a_descriptor_that_is_over_is_told_as_what_was_asked() {
     poller.add_fd(&near, Interest::BOTH, ()).unwrap();
     assert_eq!(poller.wait(LONG).unwrap(), [Ready { key: (), ready: Interest::WRITABLE, is_over: false }]);
 }
+
+/// What is monitored goes while nobody reads: the events that there is room for are kept, and behind them is the end.
+#[test]
+fn the_events_of_a_socket_end_though_nobody_read_them() {
+    const ROOM: usize = 2000;
+    let context = Context::new().unwrap();
+    let socket = Pair::new(&context).unwrap();
+    let mut events = socket.monitor().unwrap();
+    while socket.stats().unwrap().events_dropped == 0 {
+        let endpoint = socket.bind("tcp://127.0.0.1:*").unwrap();
+        socket.unbind(&endpoint).unwrap();
+    }
+    drop(socket);
+    let mut count = 0;
+    while events.recv_timeout(LONG).unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, ROOM);
+}
