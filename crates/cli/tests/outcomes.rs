@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{Folder, run, start};
 use rustix::process::Signal;
 
@@ -99,6 +101,22 @@ fn signals_end_whatever_waits() {
             assert_eq!(running.end().expect(code).err.lines().count(), 1, "{arguments:?}");
         }
     }
+}
+
+/// As nohup has it: what was ignored stays so.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=HUP,INT", common::PINNACE, "recv", "-v", "-b", "tcp://127.0.0.1:*"]);
+    let mut receiver = common::start_command(&mut command);
+    let endpoint = receiver.said_after("bound to");
+    for signal in [Signal::HUP, Signal::INT] {
+        receiver.signal(signal);
+        run(&["send", &endpoint, "-m", "still there", "--timeout", "20000"], b"").expect(0);
+        assert_eq!(receiver.line(), "still there");
+    }
+    receiver.signal(Signal::TERM);
+    receiver.end().expect(143);
 }
 
 #[test]
