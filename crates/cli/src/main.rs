@@ -7,6 +7,7 @@
 //! | `face` | the crate `pinnace` as the commands see it: waits that a signal ends, failures in words |
 //! | `settings` | flags that every socket takes, put into options |
 //! | `guests` | who is let in |
+//! | `secrets` | files with passwords, and what is not to be printed |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
 //!
@@ -29,6 +30,7 @@ mod output;
 mod pages;
 mod proxy;
 mod recv;
+mod secrets;
 mod send;
 mod settings;
 mod signals;

@@ -76,8 +76,9 @@ pub struct SocketArgs {
     /// A client's public certificate, or a folder of them: nobody else is let in. May be given again
     #[arg(long, value_name = "FILE", requires = "curve_server")]
     pub allow: Vec<PathBuf>,
-    /// Our name for PLAIN
-    #[arg(long, value_name = "NAME", requires = "password")]
+    /// Our name for PLAIN, which encrypts nothing: it does not go with CURVE
+    #[arg(long, value_name = "NAME", requires = "password",
+        conflicts_with_all = ["cert", "curve_server", "curve_server_key"])]
     pub plain_username: Option<String>,
     /// Our password for PLAIN; other users of the machine can see it
     #[arg(long, value_name = "PASSWORD", group = "password")]

@@ -41,6 +41,45 @@ fn secrets_are_not_repeated() {
     let somewhere = ["send", "tcp://127.0.0.1:9", "-m", "a", "--plain-username", "me", "--plain-password"];
     let done = run(&[&somewhere[..], &[&password]].concat(), b"").expect(2);
     assert!(!done.err.contains("ppp"), "{done:?}");
+    let short = "p".repeat(39);
+    for option in [
+        format!("CURVE_SECRETKEY={short}"),
+        format!("zmq_Curve_SecretKey={short}"),
+        format!("ZMQ_PLAIN_PASSWORD={password}"),
+        format!("Socks_Password={password}"),
+        format!("plain_password=hex:{short}"),
+    ] {
+        let done = run(&["send", "tcp://127.0.0.1:9", "-m", "a", "-o", &option], b"").expect(2);
+        assert!(!done.err.contains("ppp") && done.err.contains("its value"), "{done:?}");
+    }
+}
+
+#[test]
+fn curve_and_plain_are_not_both_asked_for() {
+    let folder = Folder::new();
+    run(&["keygen", &folder.text("server")], b"").expect(0);
+    let (key, secret) = (folder.text("server"), folder.text("server_secret"));
+    let plain = ["--timeout", "200", "--plain-username", "me", "--plain-password", "mine"];
+    for curve in
+        [&["--curve-server-key", &key][..], &["--cert", &secret], &["--cert", &secret, "--curve-server"]]
+    {
+        let done =
+            run(&[&["send", "tcp://127.0.0.1:9", "-m", "a"], &plain[..], curve].concat(), b"").expect(2);
+        assert!(done.err.contains("cannot be used with"), "{done:?}");
+    }
+}
+
+/// A password that has lost its end would let in whoever knows the beginning.
+#[test]
+fn a_file_with_secrets_is_read_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let users = "a".repeat((1 << 20) - "\nme:".len()) + "\nme:secret\n";
+    let large = folder.write("users", users.as_bytes());
+    fails(1, "too large", &["recv", "tcp://127.0.0.1:9", "--plain-users", &large], b"");
+    let long = folder.write("password", "p".repeat(1 << 20).as_bytes());
+    let send =
+        ["send", "tcp://127.0.0.1:9", "-m", "a", "--plain-username", "me", "--plain-password-file", &long];
+    fails(1, "too large", &send, b"");
 }
 
 #[test]
