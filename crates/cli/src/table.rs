@@ -264,7 +264,7 @@ pub struct Proxy {
     /// Socket type of the back [default: what goes with the front's]
     #[arg(long, value_name = "TYPE", value_parser = PROXIED)]
     pub back_type: Option<String>,
-    /// Publish a copy of every message there (PUB; bound, unless > stands in front)
+    /// Publish a copy of every message there (PUB, with the same options; bound, unless > stands in front)
     #[arg(long, value_name = "ENDPOINT")]
     pub capture: Option<String>,
     /// Statistics as JSON
