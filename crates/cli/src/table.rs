@@ -315,7 +315,8 @@ pub struct Monitor {
     /// What to connect to; @ in front binds
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type; one that goes with the other end's, else the handshake fails
+    /// Socket type; one that goes with the other end's, else the handshake fails. What is sent to it is thrown away;
+    /// rep answers with nothing
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "dealer",
         value_parser = ["push", "pull", "pub", "sub", "xpub", "xsub", "dealer", "router", "req", "rep", "pair",
             "client", "server", "radio", "dish", "scatter", "gather", "peer", "channel"])]
