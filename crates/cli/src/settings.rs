@@ -18,8 +18,13 @@ const PASSWORD_FILE_MAX: usize = 64 << 10;
 
 /// A context in which it is known who is let in.
 pub fn context(given: &SocketArgs) -> Outcome<Context> {
+    context_for(given, None)
+}
+
+/// The same, for so many sockets; None: as many as a context has room for unless told.
+pub fn context_for(given: &SocketArgs, sockets: Option<usize>) -> Outcome<Context> {
     let guests = Guests::load(given)?;
-    let context = Context::new()?;
+    let context = Context::new(sockets, guests.is_some())?;
     if let Some(guests) = guests {
         guests.watch(&context)?;
     }
@@ -29,22 +34,28 @@ pub fn context(given: &SocketArgs) -> Outcome<Context> {
 /// A socket with its options set.
 pub fn socket(context: &Context, socket_type: SocketType, given: &SocketArgs) -> Outcome<Socket> {
     let socket = Socket::new(context, socket_type)?;
+    prepare(&socket, given)?;
+    Ok(socket)
+}
+
+/// Sets a socket's options.
+pub fn prepare(socket: &Socket, given: &SocketArgs) -> Outcome {
     if given.ipv6 {
-        set(&socket, "ipv6", b"1")?;
+        set(socket, "ipv6", b"1")?;
     }
     if let Some(hwm) = given.hwm {
-        set(&socket, "sndhwm", hwm.to_string().as_bytes())?;
-        set(&socket, "rcvhwm", hwm.to_string().as_bytes())?;
+        set(socket, "sndhwm", hwm.to_string().as_bytes())?;
+        set(socket, "rcvhwm", hwm.to_string().as_bytes())?;
     }
-    secure(&socket, given)?;
+    secure(socket, given)?;
     for option in &given.option {
         let bytes = option.as_bytes();
         let at = bytes.iter().position(|&byte| byte == b'=');
         let at =
             at.ok_or_else(|| Failure::usage(format!("-o {}: NAME=VALUE is wanted", option.display())))?;
-        set(&socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
+        set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
     }
-    Ok(socket)
+    Ok(())
 }
 
 /// Subscribes to `topics`, or to everything where there are none.

@@ -18,9 +18,10 @@ pub struct Pinnace {
     pub command: Command,
 }
 
-pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed; 2 wrong arguments; \
-    3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor without --count and --until \
-    have no other end than a signal: theirs is 0.";
+pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
+    lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
+    without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
+    not delivered. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -144,7 +145,8 @@ pub struct Send {
     /// Where to send to (anything with "://"; @ in front binds, > connects), and files to read; - is standard input
     #[arg(value_name = "ENDPOINT|FILE", required = true)]
     pub targets: Vec<OsString>,
-    /// Socket type. req prints the reply to each message; of dgram the first frame is the address
+    /// Socket type. req prints the reply to each message; of dgram the first frame is the address, of router the name
+    /// of a peer, which is waited for
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "push",
         value_parser = ["push", "pub", "xpub", "dealer", "req", "pair", "router", "client", "radio", "scatter",
             "peer", "channel", "dgram"])]
