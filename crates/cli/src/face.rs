@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use pinnace::{AnySocket, Error, Interest, Message, PollItem, SocketType, Stats, Unsent, poll};
+use pinnace::{AnySocket, Drops, Error, Interest, Message, PollItem, SocketType, Stats, Unsent, poll};
 
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
@@ -12,8 +12,15 @@ use crate::signals::Signals;
 const DRAIN_MIN: Duration = Duration::from_millis(1);
 const DRAIN_MAX: Duration = Duration::from_millis(20);
 
+/// Sockets that a context has beside those that the command counts: who decides on guests, one to try the options.
+const OWN_SOCKETS: usize = 8;
+
 /// A context. Dropped before its orderly end (`end`) it gives up what is not sent.
-pub struct Context(pinnace::Context);
+pub struct Context {
+    inner: pinnace::Context,
+    /// Who comes in is asked about: the answers to that are among what the context loses.
+    guarded: bool,
+}
 
 /// A socket.
 pub struct Socket(pub AnySocket);
@@ -37,17 +44,24 @@ pub fn wait<'a>(
     deadline: Option<Instant>,
 ) -> Outcome<Option<Vec<PollItem<'a>>>> {
     signals.check()?;
-    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     items.push(signals.item());
-    let found = match poll(&mut items, timeout) {
-        Err(Error::Interrupted) => Ok(1),
-        found => found,
-    };
+    let found = wait_on(items, deadline);
     signals.check()?;
-    items.pop();
-    match found {
+    Ok(found?.map(|mut items| {
+        items.pop();
+        items
+    }))
+}
+
+/// The same, whatever signals came before: for what is left to be done after one. The next ends the process.
+pub fn wait_on<'a>(
+    mut items: Vec<PollItem<'a>>,
+    deadline: Option<Instant>,
+) -> Outcome<Option<Vec<PollItem<'a>>>> {
+    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    match poll(&mut items, timeout) {
         Ok(0) => Ok(None),
-        Ok(_) => Ok(Some(items)),
+        Ok(_) | Err(Error::Interrupted) => Ok(Some(items)),
         Err(error) => Err(Failure::Failed(error.to_string())),
     }
 }
@@ -65,18 +79,34 @@ pub fn readable(fd: BorrowedFd<'_>) -> PollItem<'_> {
 }
 
 impl Context {
-    pub fn new() -> Outcome<Context> {
-        pinnace::Context::new().map(Context).map_err(|error| Failure::Failed(error.to_string()))
+    /// For so many sockets of the command, where that is said; None: for as many as a context has unless told.
+    pub fn new(sockets: Option<usize>, guarded: bool) -> Outcome<Context> {
+        let builder = pinnace::Context::builder();
+        let builder = match sockets {
+            Some(sockets) => {
+                let all = sockets.saturating_add(OWN_SOCKETS);
+                builder.max_sockets(u32::try_from(all).unwrap_or(u32::MAX))
+            }
+            None => builder,
+        };
+        let inner = builder.build().map_err(|error| Failure::Failed(error.to_string()))?;
+        Ok(Context { inner, guarded })
     }
 
     /// The crate's.
     pub fn inner(&self) -> &pinnace::Context {
-        &self.0
+        &self.inner
+    }
+
+    /// What its one socket has lost, after the end; `counted` is what that had lost when it was closed. A loss of the
+    /// last moment is counted by the context alone.
+    pub fn lost(&self, counted: Drops) -> Drops {
+        if self.guarded { counted } else { self.inner.lost() }
     }
 
     /// Ends it, its sockets being closed: returns when they have sent what they had, or a signal came.
     pub fn end(&self, signals: &Signals) -> Outcome {
-        while let Err(error) = self.0.terminate() {
+        while let Err(error) = self.inner.terminate() {
             signals.check()?;
             if error != Error::Interrupted {
                 return Err(Failure::Failed(error.to_string()));
@@ -88,13 +118,13 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        while let Err(Error::Interrupted) = self.0.terminate_within(Duration::ZERO) {}
+        while let Err(Error::Interrupted) = self.inner.terminate_within(Duration::ZERO) {}
     }
 }
 
 impl Socket {
     pub fn new(context: &Context, socket_type: SocketType) -> Outcome<Socket> {
-        AnySocket::of_type(&context.0, socket_type)
+        AnySocket::of_type(&context.inner, socket_type)
             .map(Socket)
             .map_err(|error| Failure::of(socket_type.name(), error))
     }
@@ -135,17 +165,32 @@ impl Socket {
         }
     }
 
-    /// Sends a message as soon as there is room.
-    pub fn send(&self, message: Message, signals: &Signals, timeout: Option<Duration>) -> Outcome {
+    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names.
+    pub fn send(&self, mut message: Message, signals: &Signals, timeout: Option<Duration>) -> Outcome {
         let deadline = deadline(timeout);
-        let mut unsent = self.try_send(message)?;
-        while let Some(message) = unsent {
-            if wait(vec![self.0.poll_item(Interest::WRITABLE)], signals, deadline)?.is_none() {
-                return Err(self.timed_out("nobody took the message"));
+        let routes = self.0.socket_type() == SocketType::Router;
+        let mut pause = DRAIN_MIN;
+        loop {
+            let unsent = match self.0.try_send(message) {
+                Ok(()) => return Ok(()),
+                Err(unsent) => unsent,
+            };
+            match unsent.error {
+                // It is writable while any of its peers is.
+                Error::Unreachable | Error::WouldBlock if routes => {
+                    if !self.rest(&mut pause, signals, deadline)? {
+                        return Err(self.timed_out("nobody of that name took the message"));
+                    }
+                }
+                Error::WouldBlock => {
+                    if wait(vec![self.0.poll_item(Interest::WRITABLE)], signals, deadline)?.is_none() {
+                        return Err(self.timed_out("nobody took the message"));
+                    }
+                }
+                error => return Err(Failure::of("sending", error)),
             }
-            unsent = self.try_send(message)?;
+            message = unsent.message;
         }
-        Ok(())
     }
 
     /// Sends an answer. Who asked may be gone by now: then it is dropped.

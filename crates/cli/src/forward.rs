@@ -1,8 +1,9 @@
 //! `pinnace forward`: each TCP connection gets a socket; its lines become messages, and messages become its lines.
 //!
 //! A thread a connection, which waits for both at once and holds little: one line that has no room yet, one answer that
-//! the client does not take. Lines of a connection stay in order. A signal ends it: what was read is delivered, as long
-//! as `--linger` allows.
+//! the client does not take. Lines of a connection stay in order. A signal ends it: nothing more is read then, and the
+//! lines that were are delivered, as long as `--linger` allows. What is not, then or before, is counted, and the exit
+//! code tells; but not what a publisher drops by its pattern.
 
 mod connection;
 
@@ -10,13 +11,17 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
-use pinnace::{Interest, PollItem, SocketType};
+use pinnace::{Interest, PollItem, Reason, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::face::{self, Context, Socket, readable};
-use crate::outcome::{Failure, Outcome, say};
+use crate::losses;
+use crate::outcome::{Failure, Outcome, both, say};
 use crate::settings;
 use crate::signals::Signals;
 use crate::table::Forward;
@@ -33,7 +38,11 @@ struct Shared<'a> {
     live: AtomicUsize,
     lines_in: AtomicU64,
     lines_out: AtomicU64,
-    /// A connection that ends writes a byte here.
+    /// Lines that were read, and that no socket has taken.
+    lines_left: AtomicU64,
+    /// Until when lines are delivered once all is to end.
+    last_moment: OnceLock<Option<Instant>>,
+    /// A connection that ends writes a byte here. Where it is full, whoever reads it is told enough.
     ended: UnixStream,
 }
 
@@ -54,11 +63,24 @@ pub fn run(given: &Forward) -> Outcome {
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let (ended, told) = UnixStream::pair().map_err(failed)?;
-    told.set_nonblocking(true).map_err(failed)?;
-    let (live, lines_in, lines_out) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let context = settings::context(&given.socket)?;
-    let mut shared =
-        Shared { given, context, socket_type, bound: None, signals, live, lines_in, lines_out, ended };
+    for end in [&ended, &told] {
+        end.set_nonblocking(true).map_err(failed)?;
+    }
+    raise_descriptors();
+    let context = settings::context_for(&given.socket, Some(given.connections))?;
+    let mut shared = Shared {
+        given,
+        context,
+        socket_type,
+        bound: None,
+        signals,
+        live: AtomicUsize::new(0),
+        lines_in: AtomicU64::new(0),
+        lines_out: AtomicU64::new(0),
+        lines_left: AtomicU64::new(0),
+        last_moment: OnceLock::new(),
+        ended,
+    };
     // Wrong options and endpoints are told now, and not to the first who connects.
     let first = shared.socket()?;
     match given.bind {
@@ -71,13 +93,26 @@ pub fn run(given: &Forward) -> Outcome {
         settings::tell_stats(&given.socket, &[("forward", &socket)]);
         socket.close(true);
     }
-    while shared.context.inner().terminate() == Err(pinnace::Error::Interrupted) {}
+    let left = shared.end()?;
     let (lines_in, lines_out) = (shared.lines_in.into_inner(), shared.lines_out.into_inner());
     say(format!("{lines_in} lines forwarded, {lines_out} brought back"));
-    match outcome {
+    let outcome = match outcome {
         Err(Failure::Signal(_)) => Ok(()),
         outcome => outcome,
-    }
+    };
+    let delivered = match left {
+        0 => Ok(()),
+        left => Err(Failure::Failed(format!("lines not delivered: {left}"))),
+    };
+    both(outcome, delivered)
+}
+
+/// As many descriptors as the system lets us have: a connection takes several, and beyond the limit clients would be
+/// cut off before `--connections` are there.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised the limit stays as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 impl Shared<'_> {
@@ -93,6 +128,28 @@ impl Shared<'_> {
             settings::attach(&socket, endpoint, self.given.bind, told)?;
         }
         Ok(socket)
+    }
+
+    /// All is to end: until when lines are delivered.
+    fn last_moment(&self) -> Option<Instant> {
+        *self.last_moment.get_or_init(|| face::deadline(Some(self.given.linger)))
+    }
+
+    /// Waits until what the sockets have taken is sent, or the last moment. Returns how many lines were lost.
+    fn end(&self) -> Outcome<u64> {
+        let left = loop {
+            let time = self.last_moment().map(|until| until.saturating_duration_since(Instant::now()));
+            match self.context.inner().terminate_within(time) {
+                Err(pinnace::Error::Interrupted) => {}
+                left => break left.map_err(|error| Failure::Failed(error.to_string()))?,
+            }
+        };
+        let unsent = match losses::publishes(self.socket_type) {
+            // What a subscriber leaves behind that goes is not meant for anybody.
+            true => left.lost.of(Reason::Expired),
+            false => left.messages,
+        };
+        Ok(unsent + self.lines_left.load(Ordering::Relaxed))
     }
 
     /// Takes connections until a signal comes, and then waits for those that are open.
@@ -158,6 +215,7 @@ impl Shared<'_> {
         let outcome = connection.run();
         self.lines_in.fetch_add(connection.asked, Ordering::Relaxed);
         self.lines_out.fetch_add(connection.answered, Ordering::Relaxed);
+        self.lines_left.fetch_add(connection.left(), Ordering::Relaxed);
         outcome
     }
 }

@@ -3,8 +3,6 @@
 //!
 //! It ends with its context.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::thread;
 
@@ -14,12 +12,13 @@ use pinnace_crypto::{SecretBytes, equal};
 
 use crate::face::Context;
 use crate::outcome::{Failure, Outcome};
+use crate::secrets;
 use crate::table::SocketArgs;
 
 const HANDLER: &str = "inproc://zeromq.zap.01";
 const VERSION: &[u8] = b"1.0";
 /// The largest file of names, in bytes.
-const USERS_MAX: u64 = 1 << 20;
+const USERS_MAX: usize = 1 << 20;
 
 /// The list.
 pub enum Guests {
@@ -52,13 +51,7 @@ impl Guests {
     }
 
     fn names(file: &Path) -> Outcome<Guests> {
-        let failed = |why: &dyn std::fmt::Display| Failure::of(file.display(), why);
-        let mut text = SecretBytes::zeroed(0);
-        let opened = File::open(file).map_err(|error| failed(&error))?;
-        let mut bytes = Vec::new();
-        opened.take(USERS_MAX).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-        text.extend_from_slice(&bytes);
-        bytes.fill(0);
+        let text = secrets::read(file, USERS_MAX)?;
         let mut names = Vec::new();
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -66,10 +59,10 @@ impl Guests {
                 continue;
             }
             let at = line.iter().position(|&byte| byte == b':');
-            let at = at.ok_or_else(|| failed(&format!("line {}: NAME:PASSWORD is wanted", index + 1)))?;
-            let mut password = SecretBytes::zeroed(0);
-            password.extend_from_slice(&line[at + 1..]);
-            names.push((line[..at].to_vec(), password));
+            let wrong =
+                || Failure::of(file.display(), format!("line {}: NAME:PASSWORD is wanted", index + 1));
+            let at = at.ok_or_else(wrong)?;
+            names.push((line[..at].to_vec(), SecretBytes::from(&line[at + 1..])));
         }
         Ok(Guests::Names(names))
     }

@@ -74,6 +74,11 @@ impl Cutter {
         rest
     }
 
+    /// Pieces that wait, up to `end` each.
+    pub fn count(&self, end: u8) -> u64 {
+        self.held[self.start..].iter().filter(|&&byte| byte == end).count() as u64
+    }
+
     /// Bytes that wait.
     pub fn len(&self) -> usize {
         self.held.len() - self.start

@@ -7,8 +7,10 @@
 //! | `face` | the crate `pinnace` as the commands see it: waits that a signal ends, failures in words |
 //! | `settings` | flags that every socket takes, put into options |
 //! | `guests` | who is let in |
+//! | `secrets` | files with passwords, and what is not to be printed |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
+//! | `losses` | what a sender has lost, in words |
 //!
 //! One thread waits for everything at once (sockets, standard input, standard output's end, signals), so that
 //! nothing is ever stuck. What it guarantees: a bad argument, file or line gives one line on standard error; no
@@ -23,12 +25,14 @@ mod forward;
 mod guests;
 mod input;
 mod keygen;
+mod losses;
 mod monitor;
 mod outcome;
 mod output;
 mod pages;
 mod proxy;
 mod recv;
+mod secrets;
 mod send;
 mod settings;
 mod signals;

@@ -1,8 +1,9 @@
 //! `pinnace monitor`: connects or binds, and prints what happens to the connections (zmq_socket_monitor(3)).
 
 use std::io::{self, Write};
+use std::time::Instant;
 
-use pinnace::{Error, Event, EventKind, SocketType};
+use pinnace::{Error, Event, EventKind, Message, SocketType};
 use serde_json::json;
 
 use crate::face::{self, Socket};
@@ -11,6 +12,9 @@ use crate::output;
 use crate::settings;
 use crate::signals::Signals;
 use crate::table::Monitor;
+
+/// Messages that are taken before events have their turn.
+const BURST: usize = 1000;
 
 /// What is printed.
 const KINDS: [EventKind; 14] = [
@@ -83,20 +87,23 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
     let deadline = face::deadline(given.timeout);
     let mut count = 0;
     loop {
+        discard(socket);
         let event = match events.try_recv() {
             Ok(Some(event)) => event,
             Ok(None) => return Err(Failure::of("monitor", "there are no more events")),
             Err(Error::WouldBlock) => {
-                match face::wait(vec![events.poll_item(), output::end_item()], signals, deadline)? {
-                    None => return Err(socket.timed_out("the event did not come")),
+                let items = vec![events.poll_item(), output::end_item(), socket.readable()];
+                let found = face::wait(items, signals, deadline)?;
+                let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                match found {
                     Some(items) if items[1].is_over() => return Err(Failure::Unread),
-                    Some(_) => continue,
+                    // Messages may come without an end.
+                    Some(items) if !is_late || items[0].ready().readable => continue,
+                    Some(_) | None => return Err(socket.timed_out("the event did not come")),
                 }
             }
             Err(error) => return Err(Failure::of("monitor", error)),
         };
-        // What is sent to a monitored socket is nobody's: taken, so that it holds nobody up.
-        while let Ok(Some(_)) = socket.try_recv() {}
         let written = writeln!(out, "{}", if given.json { json(&event) } else { text(&event) });
         written.and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))?;
         count += 1;
@@ -104,6 +111,19 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
             || given.count.is_some_and(|wanted| count >= wanted)
         {
             return Ok(());
+        }
+    }
+}
+
+/// What is sent to a monitored socket is nobody's: taken, so that it holds nobody up, and the end of a connection,
+/// which lies behind it, is seen. A request is answered with nothing, as `recv` does: else no other would be taken.
+fn discard(socket: &Socket) {
+    for _ in 0..BURST {
+        if !matches!(socket.try_recv(), Ok(Some(_))) {
+            return;
+        }
+        if socket.0.socket_type() == SocketType::Rep {
+            let _ = socket.try_send(Message::from(""));
         }
     }
 }

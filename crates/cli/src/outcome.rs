@@ -3,7 +3,7 @@
 //! | code | meaning |
 //! | --- | --- |
 //! | 0 | done |
-//! | 1 | the network, the peer, a file or a line of input was at fault |
+//! | 1 | the network, the peer, a file or a line of input was at fault, or messages were lost |
 //! | 2 | the arguments were |
 //! | 3 | a time given by `--timeout` or `--linger` was over |
 //! | 130, 143 | ended by SIGINT, SIGTERM |
@@ -50,14 +50,31 @@ impl Failure {
 
 /// Says what went wrong, in one line on standard error; returns the exit code.
 pub fn report(outcome: Outcome) -> u8 {
-    let (text, code) = match outcome {
-        Ok(()) | Err(Failure::Unread) => return 0,
-        Err(Failure::Signal(number)) => return u8::try_from(128 + number).unwrap_or(1),
-        Err(Failure::Failed(text)) => (text, 1),
-        Err(Failure::Usage(text)) => (text, 2),
-        Err(Failure::TimedOut(text)) => (text, 3),
-    };
-    say(text);
+    match outcome {
+        Ok(()) | Err(Failure::Unread) => 0,
+        Err(Failure::Signal(number)) => u8::try_from(128 + number).unwrap_or(1),
+        Err(failure @ Failure::Failed(_)) => tell(failure, 1),
+        Err(failure @ Failure::Usage(_)) => tell(failure, 2),
+        Err(failure @ Failure::TimedOut(_)) => tell(failure, 3),
+    }
+}
+
+/// Both outcomes as one: of two failures the first stands, and the second is said now.
+pub fn both(first: Outcome, second: Outcome) -> Outcome {
+    match (first, second) {
+        (Err(first), Err(second)) => {
+            tell(second, 0);
+            Err(first)
+        }
+        (first, second) => first.and(second),
+    }
+}
+
+/// Says a failure that has words; returns the code.
+fn tell(failure: Failure, code: u8) -> u8 {
+    if let Failure::Failed(text) | Failure::Usage(text) | Failure::TimedOut(text) = failure {
+        say(text);
+    }
     code
 }
 

@@ -29,7 +29,9 @@ pub fn run(given: &Proxy) -> Outcome {
     let context = settings::context(&given.socket)?;
     let front = settings::socket(&context, front_type, &given.socket)?;
     let back = settings::socket(&context, back_type, &given.socket)?;
-    let capture = given.capture.as_ref().map(|_| Socket::new(&context, SocketType::Pub)).transpose()?;
+    // As the others are: what is kept from strangers there is not shown to them here.
+    let publisher = |_| settings::socket(&context, SocketType::Pub, &given.socket);
+    let capture = given.capture.as_ref().map(publisher).transpose()?;
     attach(&front, &given.front, true, true)?;
     attach(&back, &given.back, true, true)?;
     if let (Some(capture), Some(endpoint)) = (&capture, &given.capture) {
@@ -43,7 +45,9 @@ pub fn run(given: &Proxy) -> Outcome {
     };
     let outcome = proxy.pass_on(&signals);
     proxy.report();
-    settings::tell_stats(&given.socket, &[("front", &front), ("back", &back)]);
+    let named = [("front", Some(&front)), ("back", Some(&back)), ("capture", capture.as_ref())];
+    let named: Vec<_> = named.into_iter().filter_map(|(name, socket)| Some((name, socket?))).collect();
+    settings::tell_stats(&given.socket, &named);
     end(&context, [Some(front), Some(back), capture]);
     match outcome {
         Err(Failure::Signal(_)) => Ok(()),

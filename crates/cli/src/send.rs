@@ -1,5 +1,6 @@
 //! `pinnace send`: messages from the command line, files or standard input. Done means delivered: the peer's kernel has
-//! them, or, for req, the peer has replied.
+//! them, or, for req, the peer has replied. What was lost on the way is a failure, but with publishers, which drop by
+//! their pattern (`losses`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +9,8 @@ use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
 use crate::input::{Cut, Input, from_json, split};
-use crate::outcome::{Failure, Outcome};
+use crate::losses;
+use crate::outcome::{self, Failure, Outcome};
 use crate::output::Output;
 use crate::settings;
 use crate::signals::Signals;
@@ -20,7 +22,12 @@ pub fn run(given: &Send) -> Outcome {
     check(given, socket_type)?;
     let signals = Signals::new(false)?;
     let context = settings::context(&given.socket)?;
-    let socket = settings::socket(&context, socket_type, &given.socket)?;
+    let socket = Socket::new(&context, socket_type)?;
+    if socket_type == SocketType::Router {
+        // A message to who is not there yet waits, and is not dropped.
+        settings::set(&socket, "router_mandatory", b"1")?;
+    }
+    settings::prepare(&socket, &given.socket)?;
     let mut peers = Vec::new();
     for endpoint in &endpoints {
         peers.extend(settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?);
@@ -36,11 +43,17 @@ pub fn run(given: &Send) -> Outcome {
         // A bad line of input does not take back the good ones before it.
         _ => socket.drain(&signals, linger),
     };
-    let outcome = outcome.and(drained);
+    // What has not left by now is given up where the time is over, whatever else has failed.
+    let keeps =
+        ![&outcome, &drained].iter().any(|one| matches!(one, Err(Failure::Signal(_) | Failure::TimedOut(_))));
+    let outcome = outcome::both(outcome, drained);
     settings::tell_stats(&given.socket, &[("send", &socket)]);
-    socket.close(!matches!(outcome, Err(Failure::Signal(_) | Failure::TimedOut(_))));
+    let lost = socket.stats()?.drops;
+    socket.close(keeps);
     context.end(&signals)?;
-    outcome
+    // After a failure what was given up is no news.
+    let lost = if outcome.is_ok() { context.lost(lost) } else { lost };
+    outcome::both(outcome, losses::check(socket_type, &lost))
 }
 
 /// Flags that do not go with the socket type.

@@ -1,28 +1,30 @@
 //! Flags that every socket takes, put into options; and endpoints, bound or connected.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use pinnace::certificate::Certificate;
-use pinnace::{
-    Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, Value, find_option, prometheus, z85,
-};
+use pinnace::{Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, find_option, prometheus, z85};
+use pinnace_crypto::SecretBytes;
 
 use crate::face::{Context, Socket};
 use crate::guests::Guests;
 use crate::outcome::{Failure, Outcome, say};
+use crate::secrets;
 use crate::table::{SocketArgs, StatsFormat};
 
-/// The longest password file's line that is looked at, in bytes.
-const PASSWORD_MAX: u64 = 1024;
+/// The largest file with a password, in bytes.
+const PASSWORD_FILE_MAX: usize = 64 << 10;
 
 /// A context in which it is known who is let in.
 pub fn context(given: &SocketArgs) -> Outcome<Context> {
+    context_for(given, None)
+}
+
+/// The same, for so many sockets; None: as many as a context has room for unless told.
+pub fn context_for(given: &SocketArgs, sockets: Option<usize>) -> Outcome<Context> {
     let guests = Guests::load(given)?;
-    let context = Context::new()?;
+    let context = Context::new(sockets, guests.is_some())?;
     if let Some(guests) = guests {
         guests.watch(&context)?;
     }
@@ -32,22 +34,28 @@ pub fn context(given: &SocketArgs) -> Outcome<Context> {
 /// A socket with its options set.
 pub fn socket(context: &Context, socket_type: SocketType, given: &SocketArgs) -> Outcome<Socket> {
     let socket = Socket::new(context, socket_type)?;
+    prepare(&socket, given)?;
+    Ok(socket)
+}
+
+/// Sets a socket's options.
+pub fn prepare(socket: &Socket, given: &SocketArgs) -> Outcome {
     if given.ipv6 {
-        set(&socket, "ipv6", b"1")?;
+        set(socket, "ipv6", b"1")?;
     }
     if let Some(hwm) = given.hwm {
-        set(&socket, "sndhwm", hwm.to_string().as_bytes())?;
-        set(&socket, "rcvhwm", hwm.to_string().as_bytes())?;
+        set(socket, "sndhwm", hwm.to_string().as_bytes())?;
+        set(socket, "rcvhwm", hwm.to_string().as_bytes())?;
     }
-    secure(&socket, given)?;
+    secure(socket, given)?;
     for option in &given.option {
         let bytes = option.as_bytes();
         let at = bytes.iter().position(|&byte| byte == b'=');
         let at =
             at.ok_or_else(|| Failure::usage(format!("-o {}: NAME=VALUE is wanted", option.display())))?;
-        set(&socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
+        set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
     }
-    Ok(socket)
+    Ok(())
 }
 
 /// Subscribes to `topics`, or to everything where there are none.
@@ -85,7 +93,10 @@ fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
         set(socket, "plain_username", name.as_bytes())?;
         match (&given.plain_password, &given.plain_password_file) {
             (Some(password), _) => set(socket, "plain_password", password.as_bytes())?,
-            (None, Some(file)) => set(socket, "plain_password", password(file)?.as_bytes())?,
+            (None, Some(file)) => {
+                let text = secrets::read(file, PASSWORD_FILE_MAX)?;
+                set(socket, "plain_password", secrets::first_line(&text))?;
+            }
             (None, None) => {}
         }
     }
@@ -101,15 +112,6 @@ fn server_key(text: &str) -> Outcome<String> {
     Ok(z85::encode_key(certificate.public_key()))
 }
 
-fn password(file: &Path) -> Outcome<String> {
-    let failed = |error| Failure::of(file.display(), error);
-    let mut line = String::new();
-    BufReader::new(File::open(file).map_err(failed)?.take(PASSWORD_MAX))
-        .read_line(&mut line)
-        .map_err(failed)?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
-}
-
 fn find(name: &str) -> Outcome<&'static OptionSpec> {
     let found = find_option(name).map_err(|_| Failure::usage(format!("there is no socket option {name}")))?;
     match found.access {
@@ -121,36 +123,35 @@ fn find(name: &str) -> Outcome<&'static OptionSpec> {
 /// Sets an option from its text.
 pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     let spec = find(name)?;
-    let wrong = |why: &str| Failure::usage(format!("{name}={}: {why}", String::from_utf8_lossy(text)));
+    let shown = if secrets::is_secret(spec) { "its value".into() } else { String::from_utf8_lossy(text) };
+    let wrong = |why: &str| Failure::usage(format!("{name}={shown}: {why}"));
     let number = || -> Outcome<i128> {
         let digits = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
         digits.ok_or_else(|| wrong("a number is wanted"))
     };
     let beyond = |_| wrong("out of range");
-    let value = match spec.kind {
-        OptionKind::Int { .. } => Value::from(i32::try_from(number()?).map_err(beyond)?),
-        OptionKind::Int64 { .. } => Value::from(i64::try_from(number()?).map_err(beyond)?),
+    let set = |value: i64| socket.0.set_option(name, value);
+    let outcome = match spec.kind {
+        OptionKind::Int { .. } => set(i32::try_from(number()?).map_err(beyond)?.into()),
+        OptionKind::Int64 { .. } => set(i64::try_from(number()?).map_err(beyond)?),
         // A set of bits: the same bits.
-        OptionKind::Bits { .. } => Value::from(u64::try_from(number()?).map_err(beyond)?.cast_signed()),
+        OptionKind::Bits { .. } => set(u64::try_from(number()?).map_err(beyond)?.cast_signed()),
+        // Without a copy that would not be wiped: it may be a secret.
         OptionKind::Text { .. } | OptionKind::Bytes { .. } | OptionKind::Key => {
-            Value::from(match text.strip_prefix(b"hex:") {
+            match text.strip_prefix(b"hex:") {
                 Some(digits) => {
-                    from_hex(digits).ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?
+                    let bytes = from_hex(digits);
+                    let bytes =
+                        bytes.ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?;
+                    socket.0.engine().set_option(spec.number, &bytes)
                 }
-                None => text.to_vec(),
-            })
+                None => socket.0.engine().set_option(spec.number, text),
+            }
         }
     };
-    // What is secret is not repeated.
-    let shown = match name.contains("password") || name.contains("secret") {
-        true => "its value".into(),
-        false => String::from_utf8_lossy(text),
-    };
-    socket.0.set_option(name, value).map_err(|error| match error {
-        Error::Invalid => {
-            Failure::usage(format!("{name}={shown}: not a value of this option{}", range(spec.kind)))
-        }
-        error => Failure::usage(format!("{name}={shown}: {error}")),
+    outcome.map_err(|error| match error {
+        Error::Invalid => wrong(&format!("not a value of this option{}", range(spec.kind))),
+        error => wrong(&error.to_string()),
     })
 }
 
@@ -166,13 +167,17 @@ fn range(kind: OptionKind) -> String {
     }
 }
 
-fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+fn from_hex(digits: &[u8]) -> Option<SecretBytes> {
     let value = |digit: u8| (digit as char).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
         return None;
     }
-    pairs.iter().map(|&[high, low]| Some(value(high)? << 4 | value(low)?)).collect()
+    let mut bytes = SecretBytes::zeroed(pairs.len());
+    for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = value(high)? << 4 | value(low)?;
+    }
+    Some(bytes)
 }
 
 /// Binds or connects: as the sign in front of the endpoint says, else as `bind` does. The routing id of whom a PEER

@@ -1,4 +1,6 @@
 //! Signals as something to wait for: SIGINT, SIGTERM and SIGHUP end a command in order, a second one ends it at once.
+//!
+//! One that was ignored when the process began stays so: who started it wants that (nohup, a shell's background jobs).
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -32,14 +34,16 @@ impl Signals {
         news.set_nonblocking(true)?;
         let (ending, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let ignored = ignored();
+        let is_wanted = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_wanted) {
             // In this order: a second one finds the mark of the first, and who is woken finds the number.
             flag::register_conditional_default(signal, again.clone())?;
             flag::register(signal, again.clone())?;
             flag::register_usize(signal, ending.clone(), signal as usize)?;
             pipe::register(signal, told.try_clone()?)?;
         }
-        if reports {
+        if reports && is_wanted(&SIGUSR1) {
             flag::register(SIGUSR1, asked.clone())?;
             pipe::register(SIGUSR1, told)?;
         }
@@ -73,4 +77,12 @@ impl Signals {
         }
         asked
     }
+}
+
+/// The signals that are ignored, the first as the lowest bit; none where the system does not say.
+fn ignored() -> u64 {
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    digits.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -18,9 +18,10 @@ pub struct Pinnace {
     pub command: Command,
 }
 
-pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed; 2 wrong arguments; \
-    3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor without --count and --until \
-    have no other end than a signal: theirs is 0.";
+pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
+    lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
+    without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
+    not delivered. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -76,8 +77,9 @@ pub struct SocketArgs {
     /// A client's public certificate, or a folder of them: nobody else is let in. May be given again
     #[arg(long, value_name = "FILE", requires = "curve_server")]
     pub allow: Vec<PathBuf>,
-    /// Our name for PLAIN
-    #[arg(long, value_name = "NAME", requires = "password")]
+    /// Our name for PLAIN, which encrypts nothing: it does not go with CURVE
+    #[arg(long, value_name = "NAME", requires = "password",
+        conflicts_with_all = ["cert", "curve_server", "curve_server_key"])]
     pub plain_username: Option<String>,
     /// Our password for PLAIN; other users of the machine can see it
     #[arg(long, value_name = "PASSWORD", group = "password")]
@@ -143,7 +145,8 @@ pub struct Send {
     /// Where to send to (anything with "://"; @ in front binds, > connects), and files to read; - is standard input
     #[arg(value_name = "ENDPOINT|FILE", required = true)]
     pub targets: Vec<OsString>,
-    /// Socket type. req prints the reply to each message; of dgram the first frame is the address
+    /// Socket type. req prints the reply to each message; of dgram the first frame is the address, of router the name
+    /// of a peer, which is waited for
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "push",
         value_parser = ["push", "pub", "xpub", "dealer", "req", "pair", "router", "client", "radio", "scatter",
             "peer", "channel", "dgram"])]
@@ -263,7 +266,7 @@ pub struct Proxy {
     /// Socket type of the back [default: what goes with the front's]
     #[arg(long, value_name = "TYPE", value_parser = PROXIED)]
     pub back_type: Option<String>,
-    /// Publish a copy of every message there (PUB; bound, unless > stands in front)
+    /// Publish a copy of every message there (PUB, with the same options; bound, unless > stands in front)
     #[arg(long, value_name = "ENDPOINT")]
     pub capture: Option<String>,
     /// Statistics as JSON
@@ -314,7 +317,8 @@ pub struct Monitor {
     /// What to connect to; @ in front binds
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type; one that goes with the other end's, else the handshake fails
+    /// Socket type; one that goes with the other end's, else the handshake fails. What is sent to it is thrown away;
+    /// rep answers with nothing
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "dealer",
         value_parser = ["push", "pull", "pub", "sub", "xpub", "xsub", "dealer", "router", "req", "rep", "pair",
             "client", "server", "radio", "dish", "scatter", "gather", "peer", "channel"])]

@@ -165,7 +165,8 @@ fn what_nobody_takes_is_told() {
     let address = forwarder.said_after("listening on");
     conversation(&address, "lost\n");
     assert!(forwarder.said().contains("messages not delivered: 1"));
-    ended(forwarder);
+    forwarder.signal(Signal::TERM);
+    assert!(forwarder.end().expect(1).err.contains("lines not delivered: 1"));
 }
 
 #[test]

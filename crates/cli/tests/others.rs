@@ -3,6 +3,7 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use common::{Folder, repository, run, start};
 use rustix::process::Signal;
@@ -38,6 +39,30 @@ fn a_monitor_tells_a_script_whether_somebody_answers() {
     endless.said();
     endless.signal(Signal::TERM);
     endless.end().expect(0);
+}
+
+/// The end of a connection lies behind all that came before it, which is more than socket and kernel hold.
+#[test]
+fn a_monitor_of_a_busy_connection_sees_its_end() {
+    let context = pinnace::Context::new().unwrap();
+    let publisher = pinnace::Pub::builder(&context).send_high_water_mark(0).build().unwrap();
+    let endpoint = publisher.bind("tcp://127.0.0.1:*").unwrap();
+    let monitor = start(
+        &[
+            &["monitor", &endpoint, "-t", "sub", "--until", "disconnected", "--timeout", "20000"][..],
+            &["--hwm", "10", "-o", "reconnect_ivl=-1"],
+        ]
+        .concat(),
+    );
+    publisher.wait_subscribers("", 1, Duration::from_secs(20)).unwrap();
+    for _ in 0..2000 {
+        publisher.send(vec![0; 16 << 10]).unwrap();
+    }
+    drop(publisher);
+    let seen = monitor.end().expect(0).out;
+    assert!(seen.lines().last().unwrap().starts_with("disconnected "), "{seen}");
+    let left = context.terminate_within(Duration::from_secs(20)).unwrap();
+    assert_eq!(left.messages, 0);
 }
 
 /// The numbers that a measurement printed.

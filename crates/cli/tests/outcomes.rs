@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{Folder, run, start};
 use rustix::process::Signal;
 
@@ -39,6 +41,45 @@ fn secrets_are_not_repeated() {
     let somewhere = ["send", "tcp://127.0.0.1:9", "-m", "a", "--plain-username", "me", "--plain-password"];
     let done = run(&[&somewhere[..], &[&password]].concat(), b"").expect(2);
     assert!(!done.err.contains("ppp"), "{done:?}");
+    let short = "p".repeat(39);
+    for option in [
+        format!("CURVE_SECRETKEY={short}"),
+        format!("zmq_Curve_SecretKey={short}"),
+        format!("ZMQ_PLAIN_PASSWORD={password}"),
+        format!("Socks_Password={password}"),
+        format!("plain_password=hex:{short}"),
+    ] {
+        let done = run(&["send", "tcp://127.0.0.1:9", "-m", "a", "-o", &option], b"").expect(2);
+        assert!(!done.err.contains("ppp") && done.err.contains("its value"), "{done:?}");
+    }
+}
+
+#[test]
+fn curve_and_plain_are_not_both_asked_for() {
+    let folder = Folder::new();
+    run(&["keygen", &folder.text("server")], b"").expect(0);
+    let (key, secret) = (folder.text("server"), folder.text("server_secret"));
+    let plain = ["--timeout", "200", "--plain-username", "me", "--plain-password", "mine"];
+    for curve in
+        [&["--curve-server-key", &key][..], &["--cert", &secret], &["--cert", &secret, "--curve-server"]]
+    {
+        let done =
+            run(&[&["send", "tcp://127.0.0.1:9", "-m", "a"], &plain[..], curve].concat(), b"").expect(2);
+        assert!(done.err.contains("cannot be used with"), "{done:?}");
+    }
+}
+
+/// A password that has lost its end would let in whoever knows the beginning.
+#[test]
+fn a_file_with_secrets_is_read_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let users = "a".repeat((1 << 20) - "\nme:".len()) + "\nme:secret\n";
+    let large = folder.write("users", users.as_bytes());
+    fails(1, "too large", &["recv", "tcp://127.0.0.1:9", "--plain-users", &large], b"");
+    let long = folder.write("password", "p".repeat(1 << 20).as_bytes());
+    let send =
+        ["send", "tcp://127.0.0.1:9", "-m", "a", "--plain-username", "me", "--plain-password-file", &long];
+    fails(1, "too large", &send, b"");
 }
 
 #[test]
@@ -99,6 +140,22 @@ fn signals_end_whatever_waits() {
             assert_eq!(running.end().expect(code).err.lines().count(), 1, "{arguments:?}");
         }
     }
+}
+
+/// As nohup has it: what was ignored stays so.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=HUP,INT", common::PINNACE, "recv", "-v", "-b", "tcp://127.0.0.1:*"]);
+    let mut receiver = common::start_command(&mut command);
+    let endpoint = receiver.said_after("bound to");
+    for signal in [Signal::HUP, Signal::INT] {
+        receiver.signal(signal);
+        run(&["send", &endpoint, "-m", "still there", "--timeout", "20000"], b"").expect(0);
+        assert_eq!(receiver.line(), "still there");
+    }
+    receiver.signal(Signal::TERM);
+    receiver.end().expect(143);
 }
 
 #[test]

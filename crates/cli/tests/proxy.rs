@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Running, run, start};
+use common::{Folder, Running, run, start};
 use rustix::process::Signal;
 
 /// A proxy, its front and its back.
@@ -73,6 +73,20 @@ fn subscriptions_go_through_to_publishers() {
     // The publisher's wait ends when the subscription has come all the way.
     run(&["send", &front, "-t", "pub", "-w", "1", "-m", "b1"], b"").expect(0);
     assert_eq!(subscriber.end().expect(0).out, "b1\n");
+    ended(proxy, Signal::TERM);
+}
+
+/// The copies are as safe from strangers as what they are copies of.
+#[test]
+fn copies_are_published_with_the_same_security() {
+    let folder = Folder::new();
+    let server = folder.text("server");
+    run(&["keygen", &server], b"").expect(0);
+    let (any, secret) = ("tcp://127.0.0.1:*", folder.text("server_secret"));
+    let (mut proxy, ..) = proxy(&["--capture", any, "--curve-server", "--cert", &secret]);
+    let copies = proxy.said_after("bound to");
+    let seen = ["monitor", &copies, "-t", "sub", "--until", "handshake_succeeded", "--timeout", "20000"];
+    run(&[&seen[..], &["--curve-server-key", &server]].concat(), b"").expect(0);
     ended(proxy, Signal::TERM);
 }
 

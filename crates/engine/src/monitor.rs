@@ -1,13 +1,16 @@
 //! Events of a socket's connections, told to a PAIR socket that somebody reads (zmq_socket_monitor(3)).
 //!
-//! An event that does not fit is dropped and counted: nobody is ever held up by a monitor that is not read.
+//! An event that does not fit is dropped and counted: nobody is ever held up by a monitor that is not read. The last
+//! one, MONITOR_STOPPED, is told to every reader that is there, whatever it has not read yet: who waits for it does so
+//! in vain at no time.
 
 use std::sync::atomic::Ordering;
 
 use pinnace_sys::{AsFd, AsRawFd};
 
+use crate::error::Error;
 use crate::hub::Hub;
-use crate::pipe::Outgoing;
+use crate::pipe::{Outgoing, PipeId};
 use crate::socket::Socket;
 
 /// libzmq's numbers of the events.
@@ -114,8 +117,34 @@ pub(crate) fn emit_refusal(hub: &Hub, error: &pinnace_zmtp::Error, at: At<'_>) {
 
 fn tell(monitor: &Monitor, event: Event, values: &[u64], at: At<'_>) -> bool {
     let send = |bytes: &[u8], more| monitor.socket.send(Outgoing::Bytes(bytes), more, false).is_ok();
+    write(monitor.version, event, values, at, send)
+}
+
+/// Tells every reader, past the marks.
+fn tell_last(monitor: &Monitor, event: Event, at: At<'_>) -> Result<(), Error> {
+    monitor.socket.call(false, |core| {
+        let readers: Vec<PipeId> = core.pipes.ids().collect();
+        for id in readers {
+            let push = |bytes: &[u8], more| core.pipes.push(id, &Outgoing::Bytes(bytes), more).is_ok();
+            match write(monitor.version, event, &[0], at, push) {
+                true => core.pipes.commit(id),
+                false => core.pipes.rollback(id),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Writes the frames of an event's message, each with whether more follow, until one is not taken.
+fn write(
+    version: i32,
+    event: Event,
+    values: &[u64],
+    at: At<'_>,
+    mut send: impl FnMut(&[u8], bool) -> bool,
+) -> bool {
     let (local, remote, named) = at.ends();
-    if monitor.version == 2 {
+    if version == 2 {
         return send(&(event as u64).to_ne_bytes(), true)
             && send(&(values.len() as u64).to_ne_bytes(), true)
             && values.iter().all(|value| send(&value.to_ne_bytes(), true))
@@ -129,10 +158,14 @@ fn tell(monitor: &Monitor, event: Event, values: &[u64], at: At<'_>) -> bool {
     send(&first, true) && send(named.as_bytes(), false)
 }
 
-/// Ends the monitoring of a socket: its reader is told so.
+/// Ends the monitoring of a socket: its readers are told so.
 pub(crate) fn stop(hub: &Hub) {
-    emit(hub, Event::MonitorStopped, 0, At::Nothing);
     if let Some(monitor) = hub.set_monitor(None) {
+        if monitor.events & Event::MonitorStopped as u64 != 0 {
+            let _turn = hub.telling.lock();
+            // Where the context ends its readers hear of that.
+            let _ = tell_last(&monitor, Event::MonitorStopped, At::Nothing);
+        }
         // It was ours alone; nothing can be wrong with it but that the context ends.
         let _ = monitor.socket.close();
     }

@@ -45,6 +45,8 @@ pub enum What {
 pub struct Event<T> {
     pub what: What,
     pub events: i16,
+    /// What was asked for.
+    pub asked: i16,
     pub data: T,
 }
 
@@ -254,8 +256,7 @@ impl<T: Clone> Poller<T> {
             match entry.look(&self.shared) {
                 Ok(0) => continue,
                 Ok(events) => {
-                    let event = Event { what: entry.what, events, data: entry.data.clone() };
-                    found.push((entry.token, event));
+                    found.push((entry.token, entry.event(events)));
                 }
                 Err(error) => outcome = Err(error),
             }
@@ -356,7 +357,7 @@ fn ask<T: Clone>(fds: &[Arc<Entry<T>>], found: &mut Vec<(u64, Event<T>)>) -> Res
     for (polled, entry) in asked.iter().zip(fds) {
         let events = from_system(polled.revents, entry.events());
         if events != 0 {
-            found.push((entry.token, Event { what: entry.what, events, data: entry.data.clone() }));
+            found.push((entry.token, entry.event(events)));
         }
     }
     Ok(())

@@ -174,8 +174,9 @@ impl ContextBuilder {
     }
 
     /// How many sockets may be open at once; 1023 unless set.
-    pub fn max_sockets(self, count: u16) -> ContextBuilder {
-        self.set(MAX_SOCKETS, count.into())
+    pub fn max_sockets(self, count: u32) -> ContextBuilder {
+        // Beyond what the option can say there is no difference: memory ends before.
+        self.set(MAX_SOCKETS, i32::try_from(count).unwrap_or(i32::MAX))
     }
 
     /// New sockets speak IPv6 too.

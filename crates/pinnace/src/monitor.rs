@@ -116,8 +116,8 @@ impl Event {
 /// The events of one socket, as an iterator whose thread waits, and as a `Stream`; from
 /// [`Socket::monitor`](crate::Socket::monitor). Both end with the socket.
 ///
-/// Nobody waits for who reads it: what it has no room for, a thousand events unless they are received, is dropped and
-/// counted ([`Stats::events_dropped`](crate::Stats)).
+/// Nobody waits for who reads it: it holds two thousand events that were not received, a thousand at either end, and
+/// what comes then is dropped and counted ([`Stats::events_dropped`](crate::Stats)). The end is told whatever it holds.
 ///
 /// ```
 /// use pinnace::{Context, EventKind, Pull, Push};

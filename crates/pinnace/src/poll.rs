@@ -5,8 +5,9 @@ use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use pinnace_engine::{POLLERR, POLLIN, POLLOUT, Source};
+use pinnace_engine::Source;
 
+use crate::poller::is_over;
 use crate::{Error, Interest, Kind, Socket};
 
 /// Something to be waited for by [`poll`], and what was found.
@@ -36,14 +37,15 @@ impl<'a> PollItem<'a> {
         pinnace_engine::PollItem { source, events: self.interest.events(), revents: 0 }
     }
 
-    /// What it is ready for, of what was asked.
+    /// What it is ready for, of what was asked. Of a descriptor that is over that is all: reading or writing does not
+    /// wait, and says what has happened.
     pub fn ready(&self) -> Interest {
-        Interest { readable: self.found & POLLIN != 0, writable: self.found & POLLOUT != 0 }
+        Interest::found(self.found, self.interest.events())
     }
 
     /// A descriptor is in error, or what is at its other end has gone.
     pub fn is_over(&self) -> bool {
-        self.found & POLLERR != 0
+        is_over(self.found)
     }
 }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use pinnace_engine::{POLLIN, POLLOUT, What};
+use pinnace_engine::{POLLERR, POLLIN, POLLOUT, What};
 
 use crate::{Error, Kind, Socket};
 
@@ -34,6 +34,17 @@ impl Interest {
     pub(crate) fn events(self) -> i16 {
         (i16::from(self.readable) * POLLIN) | (i16::from(self.writable) * POLLOUT)
     }
+
+    /// What the engine has found, of what it was asked.
+    pub(crate) fn found(events: i16, asked: i16) -> Interest {
+        let events = if is_over(events) { asked } else { events };
+        Interest { readable: events & POLLIN != 0, writable: events & POLLOUT != 0 }
+    }
+}
+
+/// Whether the engine says of a descriptor that it is in error, or its other end gone.
+pub(crate) fn is_over(events: i16) -> bool {
+    events & POLLERR != 0
 }
 
 /// Something that is ready.
@@ -41,8 +52,12 @@ impl Interest {
 pub struct Ready<T> {
     /// What was given when it was added.
     pub key: T,
-    /// What it is ready for, of what was asked.
+    /// What it is ready for, of what was asked. Of a descriptor that is over that is all: reading or writing does not
+    /// wait, and says what has happened.
     pub ready: Interest,
+    /// A descriptor is in error, or what is at its other end has gone. It stays so, and every wait says it again, until
+    /// the descriptor is removed.
+    pub is_over: bool,
 }
 
 /// A set of sockets and descriptors, each with a key of yours. A wait costs what is ready, not what is registered.
@@ -64,6 +79,29 @@ pub struct Ready<T> {
 /// #   assert_eq!(event.key, "results");
 /// }
 /// # Ok::<(), pinnace::Error>(())
+/// ```
+///
+/// A descriptor whose other end has gone is ready from then on, and says so:
+/// ```
+/// use std::io::{Read, Write};
+/// use std::time::Duration;
+/// use pinnace::{Interest, Poller};
+/// let (reader, mut writer) = std::io::pipe()?;
+/// writer.write_all(b"all there is")?;
+/// drop(writer);
+/// let mut text = String::new();
+/// let poller = Poller::new()?;
+/// poller.add_fd(&reader, Interest::READABLE, ())?;
+/// for event in poller.wait(Duration::from_secs(10))? {
+///     if event.ready.readable {
+///         (&reader).read_to_string(&mut text)?;
+///     }
+///     if event.is_over {
+///         poller.remove_fd(&reader)?;
+///     }
+/// }
+/// assert_eq!(text, "all there is");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// What is registered must outlive it:
@@ -126,8 +164,9 @@ impl<'a, T: Clone> Poller<'a, T> {
             found => found?,
         };
         let ready = found.into_iter().map(|event| Ready {
+            ready: Interest::found(event.events, event.asked),
+            is_over: is_over(event.events),
             key: event.data,
-            ready: Interest { readable: event.events & POLLIN != 0, writable: event.events & POLLOUT != 0 },
         });
         Ok(ready.collect())
     }

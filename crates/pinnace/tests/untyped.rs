@@ -1,13 +1,14 @@
 //! Sockets whose type is known at run time alone, waiting for several things once, and frames that are read where they
 //! lie.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use pinnace::{
-    AnySocket, Context, Error, EventKind, Interest, Message, Pair, PollItem, SocketType, find_option, poll,
+    AnySocket, Context, Error, EventKind, Interest, Message, Pair, PollItem, Poller, Ready, SocketType,
+    find_option, poll,
 };
 
 const LONG: Duration = Duration::from_secs(30);
@@ -121,4 +122,46 @@ fn options_are_found_by_any_spelling_of_their_names() {
         assert_eq!(find_option(name).unwrap().number, 23);
     }
     assert!(matches!(find_option("no_such"), Err(Error::Invalid)));
+}
+
+/// Both kinds of waiting go on for ever, in vain, where the end of what they wait for is not told.
+#[test]
+fn a_descriptor_that_is_over_is_told_as_what_was_asked() {
+    for interest in [Interest::READABLE, Interest::WRITABLE, Interest::BOTH] {
+        // Of the pipe that is read the writer has gone, of the one that is written to the reader.
+        let ((mut reader, writer), (unread, kept)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        drop((writer, unread));
+        let fd = if interest == Interest::READABLE { reader.as_fd() } else { kept.as_fd() };
+        let poller = Poller::new().unwrap();
+        poller.add_fd(&fd, interest, "pipe").unwrap();
+        assert_eq!(poller.wait(LONG).unwrap(), [Ready { key: "pipe", ready: interest, is_over: true }]);
+        poller.remove_fd(&fd).unwrap();
+        let mut items = [PollItem::fd(fd, interest)];
+        assert_eq!(poll(&mut items, LONG), Ok(1));
+        assert_eq!((items[0].ready(), items[0].is_over()), (interest, true));
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+    let (near, _far) = UnixStream::pair().unwrap();
+    let poller = Poller::new().unwrap();
+    poller.add_fd(&near, Interest::BOTH, ()).unwrap();
+    assert_eq!(poller.wait(LONG).unwrap(), [Ready { key: (), ready: Interest::WRITABLE, is_over: false }]);
+}
+
+/// What is monitored goes while nobody reads: the events that there is room for are kept, and behind them is the end.
+#[test]
+fn the_events_of_a_socket_end_though_nobody_read_them() {
+    const ROOM: usize = 2000;
+    let context = Context::new().unwrap();
+    let socket = Pair::new(&context).unwrap();
+    let mut events = socket.monitor().unwrap();
+    while socket.stats().unwrap().events_dropped == 0 {
+        let endpoint = socket.bind("tcp://127.0.0.1:*").unwrap();
+        socket.unbind(&endpoint).unwrap();
+    }
+    drop(socket);
+    let mut count = 0;
+    while events.recv_timeout(LONG).unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, ROOM);
 }

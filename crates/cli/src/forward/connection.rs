@@ -42,8 +42,40 @@ impl<'a> Connection<'a> {
         Ok(Connection { stream, socket, shared, cutter, over, gone, held, out, asked: 0, answered: 0 })
     }
 
-    /// Until the client has ended, all that it sent was taken, and all that came back was written.
+    /// Until the client has ended, all that it sent was taken, and all that came back was written; or until a signal,
+    /// and the lines that were read are taken.
     pub fn run(&mut self) -> Outcome {
+        match self.converse() {
+            Err(Failure::Signal(number)) => self.finish().and(Err(Failure::Signal(number))),
+            outcome => outcome,
+        }
+    }
+
+    /// Lines that were read and not taken. What has no end yet is none.
+    pub fn left(&self) -> u64 {
+        u64::from(self.held.is_some()) + self.cutter.count(b'\n')
+    }
+
+    /// Passes on what was read, until the last moment. Nothing more is read.
+    fn finish(&mut self) -> Outcome {
+        let until = self.shared.last_moment();
+        loop {
+            self.pass_lines()?;
+            self.pass_answers()?;
+            if self.held.is_none() {
+                return Ok(());
+            }
+            let mut items = vec![self.socket.0.poll_item(self.wants())];
+            if !self.out.is_empty() {
+                items.push(PollItem::fd(self.stream.as_fd(), Interest::WRITABLE));
+            }
+            if face::wait_on(items, until)?.is_none() {
+                return Err(self.socket.timed_out("nobody took a line"));
+            }
+        }
+    }
+
+    fn converse(&mut self) -> Outcome {
         let mut chunk = vec![0; CHUNK];
         loop {
             self.pass_lines()?;

@@ -44,9 +44,11 @@ pub struct Running {
     _watch: Sender<()>,
 }
 
-/// The command with these arguments, all its streams piped.
+pub const PINNACE: &str = env!("CARGO_BIN_EXE_pinnace");
+
+/// The command with these arguments, all its streams piped. No signal is ignored, whoever runs the tests ignores some.
 pub fn start<S: AsRef<OsStr>>(arguments: &[S]) -> Running {
-    start_command(Command::new(env!("CARGO_BIN_EXE_pinnace")).args(arguments))
+    start_command(Command::new("env").args(["--default-signal=HUP,INT,TERM,USR1", PINNACE]).args(arguments))
 }
 
 pub fn start_command(command: &mut Command) -> Running {

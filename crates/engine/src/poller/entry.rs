@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pinnace_sys::poll::{Foreign, Interest};
 use pinnace_sys::wake::WakeFd;
 
-use super::What;
+use super::{Event, What};
 use crate::error::Error;
 use crate::hub::Hub;
 use crate::poll::POLLPRI;
@@ -148,6 +148,12 @@ impl<T> Entry<T> {
             }
             _ => {}
         }
+    }
+}
+
+impl<T: Clone> Entry<T> {
+    pub(super) fn event(&self, events: i16) -> Event<T> {
+        Event { what: self.what, events, asked: self.events(), data: self.data.clone() }
     }
 }
 
