@@ -6,13 +6,14 @@ use support::child::{self, Child, long};
 use support::filler::{Chance, body, number_of, numbered};
 use support::*;
 
-support::roles!(streamer, collector, service, victim);
+support::roles!(streamer, collector, staller, service, victim);
 
 over_wires!(
     survives_a_killed_sender,
     returns_what_the_killed_held,
     survives_a_killed_receiver,
     survives_a_killed_service,
+    counts_what_waited_for_the_killed,
 );
 
 fn runs() -> u64 {
@@ -199,5 +200,47 @@ fn survives_a_killed_service(transport: Transport) {
             answers >= enough
         });
         child.kill();
+    }
+}
+
+/// Receives one message and no more: as a PULL that binds, or as one of this kind that connects.
+fn staller(args: &[String]) {
+    let ctx = Context::new();
+    let kind = args.get(1).map_or(PULL, |kind| kind.parse().expect("a type"));
+    let socket = ctx.socket(kind).hwm(10);
+    match args.len() {
+        1 => until("the endpoint is free", || socket.bind(&args[0]).is_ok()),
+        _ => socket.connect(&args[0]).expect("connect"),
+    }
+    if kind == SUB {
+        socket.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+    }
+    assert_whole(&socket.rx());
+    child::say("reading");
+    child::hear();
+}
+
+/// More than a receiver that stalls and both kernels take.
+const MANY: u64 = 3_000;
+
+/// What was accepted for it was sent, or is lost.
+fn counts_what_waited_for_the_killed(transport: Transport) {
+    for (kind, theirs) in [(PUSH, PULL), (PUB, SUB)] {
+        let ctx = Context::new();
+        let sender = ctx.socket(kind).with(LINGER, 0).hwm(0);
+        let endpoint = transport.bind(&sender);
+        let mut child = Child::start("staller", &[&endpoint, &theirs.to_string()]);
+        match kind {
+            PUB => sender.wait_subscribers("", 1, PATIENCE_MS.into()).expect("a subscriber"),
+            _ => sender.wait_peers(1).expect("a peer"),
+        }
+        (0..MANY).for_each(|n| sender.tx(&parts_of(n)));
+        assert_eq!(child.line(), "reading");
+        child.kill();
+        until("it is gone", || sender.stats().peers == 0 && sender.peers().is_empty());
+        let stats = sender.stats();
+        let lost: u64 = stats.dropped.iter().sum();
+        assert_eq!((stats.sent.messages + lost, stats.sent.queued), (MANY, 0), "{stats:?}");
+        assert!(stats.sent.messages > 0 && lost > 0, "{stats:?}");
     }
 }

@@ -79,9 +79,9 @@ impl Tx {
     /// go to `done`.
     pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
         self.stream = None;
-        let mut queue = self.outgoing.take()?;
-        let given_up = queue.rewind(done);
-        Some((Sink { queue, inlet: self.inlet.take() }, given_up))
+        let mut outgoing = Sink { queue: self.outgoing.take()?, inlet: self.inlet.take() };
+        let given_up = outgoing.rewind(done);
+        Some((outgoing, given_up))
     }
 
     fn refill(&mut self) -> bool {

@@ -210,7 +210,7 @@ impl Reactor {
 /// The end of a pipe's far ends: what was not sent is lost for that `reason`; what came in and nobody received, if
 /// its socket is closed. What waits for one that `hears_wishes` are subscriptions, which nobody loses.
 pub(super) fn bury(hub: &Hub, hears_wishes: bool, mut ends: FarEnds, reason: Reason) {
-    hub.lost.give_up(reason, ends.outgoing.drain(&mut Vec::new()));
+    hub.lost.give_up(reason, ends.outgoing.give_up(&mut Vec::new()));
     if hub.is_closed() && !hears_wishes {
         hub.lost.add(Reason::Unread, ends.incoming.backlog());
     }
