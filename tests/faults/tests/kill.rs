@@ -4,6 +4,7 @@
 use faults::{Victim, victim};
 use support::child::{self, Child, long};
 use support::filler::{Chance, body, number_of, numbered};
+use support::pinnace::CUT;
 use support::*;
 
 support::roles!(streamer, collector, staller, service, victim);
@@ -13,6 +14,7 @@ over_wires!(
     returns_what_the_killed_held,
     survives_a_killed_receiver,
     survives_a_killed_service,
+    lingers_until_the_next_receiver,
     counts_what_waited_for_the_killed,
 );
 
@@ -222,6 +224,29 @@ fn staller(args: &[String]) {
 
 /// More than a receiver that stalls and both kernels take.
 const MANY: u64 = 3_000;
+
+/// Who is closed behind a receiver that does not read, and is killed, sends the rest to the next.
+fn lingers_until_the_next_receiver(transport: Transport) {
+    for _ in 0..runs().min(20) {
+        let ctx = Context::new();
+        let endpoint = transport.fresh();
+        let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10).with(LINGER, -1).hwm(0);
+        push.connect(&endpoint).expect("connect");
+        (0..MANY).for_each(|n| push.tx(&parts_of(n)));
+        push.put("end");
+        let mut first = Child::start("staller", &[&endpoint]);
+        assert_eq!(first.line(), "reading");
+        push.close().expect("close");
+        let ended = std::thread::spawn(move || ctx.term_within(-1).expect("an end"));
+        first.kill();
+        let mut second = Child::start("collector", &[&endpoint]);
+        assert_eq!((second.line(), second.line()), ("bound".into(), "reading".into()));
+        second.succeeds();
+        let left = ended.join().expect("an end");
+        let cut = left.lost[CUT];
+        assert!(cut <= 1 && left.lost.iter().sum::<u64>() == cut, "{left:?}");
+    }
+}
 
 /// What was accepted for it was sent, or is lost.
 fn counts_what_waited_for_the_killed(transport: Transport) {

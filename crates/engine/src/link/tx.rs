@@ -306,6 +306,11 @@ impl Link {
         self.tx.lock().has_work()
     }
 
+    /// Whether it can send no more, and had not sent all before.
+    pub(crate) fn is_lost(&self) -> bool {
+        (self.is_broken() || self.deaf.load(Ordering::Relaxed)) && !self.is_shut()
+    }
+
     /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True:
     /// it is done.
     pub(crate) fn closes(&self) -> bool {

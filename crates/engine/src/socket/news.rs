@@ -58,9 +58,11 @@ impl Core {
             Mail::Down(id) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
                 pipe.far = Far::Link(None);
-                pipe.up = false;
-                self.follow_marks(id);
-                self.pattern.down(&mut self.pipes, id);
+                if !pipe.ended {
+                    pipe.up = false;
+                    self.follow_marks(id);
+                    self.pattern.down(&mut self.pipes, id);
+                }
             }
             Mail::Bound(id, bound) => self.bound(id, *bound),
             Mail::Marks(id) => {
