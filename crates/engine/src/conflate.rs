@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Amount, Body, Consumer, Frame, Limits, MORE, NoMemory, Producer, queue};
+use pinnace_ring::{Amount, Body, Books, Consumer, Frame, Limits, MORE, NoMemory, Producer, queue};
 
 /// Bodies from here on are handed over, not copied, into the receiving side's queue.
 const SHARE_MIN: usize = 1024;
@@ -27,6 +27,8 @@ struct State {
     newest: Option<Message>,
     /// The receiving side has found nothing and is to be told.
     parked: bool,
+    /// What the receiving side has taken and given up.
+    given_up: Amount,
 }
 
 type Slot = Arc<Mutex<State>>;
@@ -75,11 +77,15 @@ impl Outlet {
         let mut passed = Passed::default();
         let mut newest: Option<Message> = None;
         while self.queue.has_frame() {
+            let (_, before) = self.queue.consumed();
             match take_message(&mut self.queue, left) {
                 Ok(message) => {
                     passed.replaced += self.give_up(newest.replace(message), left);
                 }
-                Err(NoMemory) => passed.no_memory += 1,
+                Err(NoMemory) => {
+                    passed.no_memory += 1;
+                    self.dropped += Amount { messages: 1, bytes: self.queue.consumed().1 - before };
+                }
             }
         }
         if newest.is_some() {
@@ -99,26 +105,43 @@ impl Outlet {
         1
     }
 
-    /// Those that a newer one has replaced.
-    pub(crate) fn dropped(&self) -> Amount {
-        self.dropped
-    }
-
-    /// What waits in the slot.
-    pub(crate) fn waiting(&self) -> Amount {
-        waiting(&self.slot)
+    /// What has become of all that was put into the queue. What was lost on the way to the slot is in none of it.
+    pub(crate) fn books(&self, queue: &Producer) -> Books {
+        let state = self.slot.lock();
+        let (waiting, lost) = (state.waiting(), [self.dropped, state.given_up]);
+        let sum = |of: fn(&Amount) -> u64| of(&waiting) + lost.iter().map(of).sum::<u64>();
+        let taken = Amount {
+            messages: queue.messages().saturating_sub(sum(|amount| amount.messages)),
+            bytes: queue.wire().saturating_sub(sum(|amount| amount.bytes)),
+        };
+        Books { taken, waiting }
     }
 
     /// Whether nobody has the receiving side any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.slot) == 1
     }
+
+    /// Gives up what waits in the slot, where nobody has the receiving side any more; returns how much that is. Bodies
+    /// go to `left`.
+    pub(crate) fn give_up_abandoned(&mut self, left: &mut Vec<Body>) -> Amount {
+        if self.is_abandoned() { self.slot.lock().give_up(left) } else { Amount::default() }
+    }
 }
 
-fn waiting(slot: &Slot) -> Amount {
-    let state = slot.lock();
-    let of = |message: &Message| Amount { messages: 1, bytes: wire_bytes(message) };
-    state.newest.as_ref().map(of).unwrap_or_default()
+impl State {
+    fn waiting(&self) -> Amount {
+        let of = |message: &Message| Amount { messages: 1, bytes: wire_bytes(message) };
+        self.newest.as_ref().map(of).unwrap_or_default()
+    }
+
+    /// Nobody gets what waits.
+    fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
+        let amount = self.waiting();
+        self.given_up += amount;
+        left.extend(self.newest.take().into_iter().flatten().map(|(_, body)| body));
+        amount
+    }
 }
 
 /// As frames of ZMTP 3.
@@ -198,6 +221,16 @@ impl Inlet {
         self.dropped
     }
 
+    /// What was taken out of the queue nobody gets.
+    pub(crate) fn gave_up(&self, amount: Amount) {
+        self.slot.lock().given_up += amount;
+    }
+
+    /// Nor what waits in the slot; returns how much that is. Bodies go to `left`.
+    pub(crate) fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
+        self.slot.lock().give_up(left)
+    }
+
     /// A frame was received.
     pub(crate) fn received(&mut self, more: bool) {
         self.inside = more;
@@ -205,7 +238,7 @@ impl Inlet {
 
     /// What waits in the slot.
     pub(crate) fn waiting(&self) -> Amount {
-        waiting(&self.slot)
+        self.slot.lock().waiting()
     }
 
     /// Whether a message waits in the slot.

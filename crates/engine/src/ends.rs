@@ -45,7 +45,9 @@ impl Source {
 
     /// Messages that were put in and not yet taken out.
     pub(crate) fn backlog(&self) -> u64 {
-        self.outlet.as_ref().map_or_else(|| self.queue.backlog(), |outlet| outlet.waiting().messages)
+        self.outlet
+            .as_ref()
+            .map_or_else(|| self.queue.backlog(), |outlet| outlet.books(&self.queue).waiting.messages)
     }
 }
 
@@ -54,12 +56,23 @@ impl Sink {
         self.queue.has_frame() || self.inlet.as_ref().is_some_and(Inlet::is_full)
     }
 
-    /// Takes out all that is left, from the beginning of a message on; returns how much that was, commands not
-    /// among it. Bodies go to `left`: when they end their owners' code may run.
-    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> Amount {
-        let mut amount = self.queue.drain(left);
-        if self.inlet.as_mut().is_some_and(Inlet::refill) {
-            amount += self.queue.drain(left);
+    /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`): returns how much, and
+    /// the other end knows.
+    pub(crate) fn rewind(&mut self, left: &mut Vec<Body>) -> Amount {
+        let amount = self.queue.rewind(left);
+        if let Some(inlet) = &self.inlet {
+            inlet.gave_up(amount);
+        }
+        amount
+    }
+
+    /// Takes out all that is left, from the beginning of a message on, and nobody gets it: returns how much that was,
+    /// commands not among it, and the other end knows. Bodies go to `left`: when they end their owners' code may run.
+    pub(crate) fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
+        let mut amount = self.queue.give_up(left);
+        if let Some(inlet) = &mut self.inlet {
+            inlet.gave_up(amount);
+            amount += inlet.give_up(left);
         }
         amount
     }

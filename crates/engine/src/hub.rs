@@ -335,9 +335,17 @@ impl Hub {
         link.register(token)
     }
 
-    /// Takes a link out. True: it was there, and its pipe has to be told.
-    pub(crate) fn remove_link(&self, link: &Link) -> bool {
-        link.token().is_some_and(|token| self.links.lock().by_token.remove(&token).is_some())
+    /// Takes a link out.
+    pub(crate) fn remove_link(&self, link: &Link) {
+        if let Some(token) = link.token() {
+            let taken = self.links.lock().by_token.remove(&token);
+            drop(taken); // Its end is nothing to do with the lock held.
+        }
+    }
+
+    /// Whether it has joined, and nobody has taken it out.
+    pub(crate) fn has_link(&self, link: &Link) -> bool {
+        link.token().is_some_and(|token| self.links.lock().by_token.contains_key(&token))
     }
 
     pub(crate) fn link_of(&self, pipe: PipeId) -> Option<Arc<Link>> {

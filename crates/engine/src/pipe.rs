@@ -170,7 +170,7 @@ impl Pipes {
 
     pub(crate) fn remove(&mut self, id: PipeId) {
         if let Some(pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
-            let (received, sent) = stats::traffic(&pipe);
+            let (received, sent) = stats::past(&pipe);
             self.past.0.add_past(received);
             self.past.1.add_past(sent);
             self.chores.push(Chore::Part(pipe));

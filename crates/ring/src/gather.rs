@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use crate::consumer::{Consumer, Frame, take_body};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, wire_len, write_header};
 use crate::segment::Segment;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, enter};
 use crate::{Amount, Body};
 
 /// Slices that one call gathers at most.
@@ -254,9 +254,19 @@ impl Consumer {
         amount
     }
 
+    /// As `drain`, where nobody gets it: the producer knows that it was given up (`Producer::books`).
+    pub fn give_up(&mut self, done: &mut Vec<Body>) -> Amount {
+        let shared = self.shared.clone();
+        let mut given_up = enter(&shared.given_up);
+        let before = self.wire;
+        let amount = self.drain(done);
+        *given_up += Amount { messages: amount.messages, bytes: self.wire - before };
+        amount
+    }
+
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
-    /// next one, and the bodies of the rest of it go to `done`. Returns what was given up: a message or none, and
-    /// its bytes that were not taken.
+    /// next one, and the bodies of the rest of it go to `done`. Returns what was given up, as the producer knows
+    /// then: a message or none, and its bytes that were not taken.
     pub fn rewind(&mut self, done: &mut Vec<Body>) -> Amount {
         if self.segment.is_null() {
             return Amount::default();
@@ -291,6 +301,8 @@ impl Consumer {
             self.partial = 0;
             return Amount::default();
         }
+        let shared = self.shared.clone();
+        let mut given_up = enter(&shared.given_up);
         // What was written of the first frame counts already.
         let written = std::mem::take(&mut self.partial) as u64;
         self.wire = self.wire.saturating_sub(written);
@@ -302,6 +314,8 @@ impl Consumer {
         while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
         self.account(0, 0);
-        Amount { messages: 1, bytes: rest.saturating_sub(written) }
+        let amount = Amount { messages: 1, bytes: rest.saturating_sub(written) };
+        *given_up += amount;
+        amount
     }
 }

@@ -55,7 +55,7 @@ pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};
 pub use gather::{Heads, SLICES};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
-pub use producer::Producer;
+pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};
 

@@ -2,10 +2,10 @@
 
 use crate::budget::Share;
 use crate::consumer::Consumer;
-use crate::queue::{Limits, Shared, take_bodies};
+use crate::queue::{Amount, Limits, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, Ordering, fence, light};
+use crate::sync::{Arc, Ordering, enter, fence, light};
 use crate::{Body, NoMemory};
 
 /// Messages in flight from which on the next segment is larger than the last.
@@ -39,6 +39,15 @@ pub struct Producer {
     pub(crate) next_bytes: usize,
     /// The last published state, to which `rollback` returns.
     mark: Mark,
+}
+
+/// What has become of that which a producer has put in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Books {
+    /// The consumer has it, or has passed it on.
+    pub taken: Amount,
+    /// It is in the queue.
+    pub waiting: Amount,
 }
 
 /// Up to which number of messages in flight nothing else has to be looked at.
@@ -154,6 +163,40 @@ impl Producer {
     /// Bytes on the wire that were pushed and that the link has not yet written.
     pub fn backlog_wire(&self) -> u64 {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
+    }
+
+    /// What was taken so far, and what waits. What was taken out and given up, or was left behind, is neither.
+    pub fn books(&self) -> Books {
+        let given_up = enter(&self.shared.given_up);
+        let line = &self.shared.consumer.0;
+        let messages = line.released.load(Ordering::Acquire);
+        let bytes = line.released_wire.load(Ordering::Relaxed);
+        let taken = Amount {
+            messages: messages.saturating_sub(given_up.messages),
+            bytes: bytes.saturating_sub(given_up.bytes),
+        };
+        let waiting = Amount {
+            messages: self.messages.saturating_sub(messages),
+            bytes: self.wire.saturating_sub(bytes),
+        };
+        Books { taken, waiting }
+    }
+
+    /// Gives up what is in a queue whose other end is gone; returns how much that is. Where it is not, nothing.
+    pub fn give_up_abandoned(&mut self) -> Amount {
+        if !self.is_abandoned() {
+            return Amount::default();
+        }
+        let mut given_up = enter(&self.shared.given_up);
+        let line = &self.shared.consumer.0;
+        let left = Amount {
+            messages: self.messages - line.released.load(Ordering::Acquire),
+            bytes: self.mark.wire.saturating_sub(line.released_wire.load(Ordering::Relaxed)),
+        };
+        line.released.store(self.messages, Ordering::Release);
+        line.released_wire.store(self.mark.wire, Ordering::Release);
+        *given_up += left;
+        left
     }
 
     /// All messages committed so far.

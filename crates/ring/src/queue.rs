@@ -19,7 +19,7 @@ use crate::consumer::Consumer;
 use crate::producer::Producer;
 use crate::record;
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, Padded};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, Padded};
 use crate::{Body, NoMemory};
 
 /// What a queue accepts before its producer has to wait.
@@ -85,6 +85,9 @@ pub(crate) struct Shared {
     pub(crate) left_at: AtomicU64,
     /// Where the last segment's records end, left by the producer.
     pub(crate) end_at: AtomicU64,
+    /// What was consumed without anybody's getting it. It is locked for as long as that is consumed, so that who looks
+    /// with it locked finds both or neither.
+    pub(crate) given_up: Mutex<Amount>,
     pub(crate) budget: Option<Arc<Budget>>,
 }
 
@@ -209,6 +212,7 @@ fn queue_of(limits: Limits, budget: Option<Arc<Budget>>) -> (Producer, Consumer)
         left: AtomicPtr::default(),
         left_at: AtomicU64::default(),
         end_at: AtomicU64::default(),
+        given_up: Mutex::new(Amount::default()),
         budget,
     });
     (Producer::new(shared.clone(), limits), Consumer::new(shared, limits))

@@ -81,6 +81,7 @@ struct Link {
     waiting: bool,
     serial: u64,
     given_up: u64,
+    given_up_bytes: u64,
 }
 
 impl Link {
@@ -98,6 +99,7 @@ impl Link {
             waiting: false,
             serial: 0,
             given_up: 0,
+            given_up_bytes: 0,
         }
     }
 
@@ -187,6 +189,7 @@ impl Link {
             1 => {
                 let one_segment = self.frames.last().is_some_and(|frame| frame.end() < 1900);
                 assert!(body_gone || !one_segment, "all of it was still there");
+                self.given_up_bytes += (end - self.at) as u64;
                 self.at = end;
                 self.given_up += 1;
             }
@@ -209,6 +212,10 @@ impl Link {
         if left == 0 {
             assert_eq!(backlog, 0, "all is written");
         }
+        let books = self.tx.books();
+        assert_eq!(books.taken.bytes, self.at as u64 - self.given_up_bytes);
+        assert_eq!((books.waiting.messages, books.waiting.bytes), (backlog, (left + open) as u64));
+        assert_eq!(books.taken.messages + self.given_up + backlog, self.tx.messages());
         // What belongs to no whole message yet does not stand in its own way.
         let wire = left as u64;
         let has_room =

@@ -4,15 +4,18 @@
 use faults::{Victim, victim};
 use support::child::{self, Child, long};
 use support::filler::{Chance, body, number_of, numbered};
+use support::pinnace::CUT;
 use support::*;
 
-support::roles!(streamer, collector, service, victim);
+support::roles!(streamer, collector, staller, service, victim);
 
 over_wires!(
     survives_a_killed_sender,
     returns_what_the_killed_held,
     survives_a_killed_receiver,
     survives_a_killed_service,
+    lingers_until_the_next_receiver,
+    counts_what_waited_for_the_killed,
 );
 
 fn runs() -> u64 {
@@ -199,5 +202,70 @@ fn survives_a_killed_service(transport: Transport) {
             answers >= enough
         });
         child.kill();
+    }
+}
+
+/// Receives one message and no more: as a PULL that binds, or as one of this kind that connects.
+fn staller(args: &[String]) {
+    let ctx = Context::new();
+    let kind = args.get(1).map_or(PULL, |kind| kind.parse().expect("a type"));
+    let socket = ctx.socket(kind).hwm(10);
+    match args.len() {
+        1 => until("the endpoint is free", || socket.bind(&args[0]).is_ok()),
+        _ => socket.connect(&args[0]).expect("connect"),
+    }
+    if kind == SUB {
+        socket.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+    }
+    assert_whole(&socket.rx());
+    child::say("reading");
+    child::hear();
+}
+
+/// More than a receiver that stalls and both kernels take.
+const MANY: u64 = 3_000;
+
+/// Who is closed behind a receiver that does not read, and is killed, sends the rest to the next.
+fn lingers_until_the_next_receiver(transport: Transport) {
+    for _ in 0..runs().min(20) {
+        let ctx = Context::new();
+        let endpoint = transport.fresh();
+        let push = ctx.socket(PUSH).with(RECONNECT_IVL, 10).with(LINGER, -1).hwm(0);
+        push.connect(&endpoint).expect("connect");
+        (0..MANY).for_each(|n| push.tx(&parts_of(n)));
+        push.put("end");
+        let mut first = Child::start("staller", &[&endpoint]);
+        assert_eq!(first.line(), "reading");
+        push.close().expect("close");
+        let ended = std::thread::spawn(move || ctx.term_within(-1).expect("an end"));
+        first.kill();
+        let mut second = Child::start("collector", &[&endpoint]);
+        assert_eq!((second.line(), second.line()), ("bound".into(), "reading".into()));
+        second.succeeds();
+        let left = ended.join().expect("an end");
+        let cut = left.lost[CUT];
+        assert!(cut <= 1 && left.lost.iter().sum::<u64>() == cut, "{left:?}");
+    }
+}
+
+/// What was accepted for it was sent, or is lost.
+fn counts_what_waited_for_the_killed(transport: Transport) {
+    for (kind, theirs) in [(PUSH, PULL), (PUB, SUB)] {
+        let ctx = Context::new();
+        let sender = ctx.socket(kind).with(LINGER, 0).hwm(0);
+        let endpoint = transport.bind(&sender);
+        let mut child = Child::start("staller", &[&endpoint, &theirs.to_string()]);
+        match kind {
+            PUB => sender.wait_subscribers("", 1, PATIENCE_MS.into()).expect("a subscriber"),
+            _ => sender.wait_peers(1).expect("a peer"),
+        }
+        (0..MANY).for_each(|n| sender.tx(&parts_of(n)));
+        assert_eq!(child.line(), "reading");
+        child.kill();
+        until("it is gone", || sender.stats().peers == 0 && sender.peers().is_empty());
+        let stats = sender.stats();
+        let lost: u64 = stats.dropped.iter().sum();
+        assert_eq!((stats.sent.messages + lost, stats.sent.queued), (MANY, 0), "{stats:?}");
+        assert!(stats.sent.messages > 0 && lost > 0, "{stats:?}");
     }
 }

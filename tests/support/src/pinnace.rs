@@ -23,6 +23,7 @@ pub struct Traffic {
 pub const FULL: usize = 0;
 pub const UNROUTABLE: usize = 1;
 pub const PEER_LOST: usize = 2;
+pub const CUT: usize = 3;
 pub const UNWANTED: usize = 4;
 pub const MALFORMED: usize = 5;
 pub const CONFLATED: usize = 7;

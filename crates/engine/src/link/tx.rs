@@ -79,9 +79,9 @@ impl Tx {
     /// go to `done`.
     pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
         self.stream = None;
-        let mut queue = self.outgoing.take()?;
-        let given_up = queue.rewind(done);
-        Some((Sink { queue, inlet: self.inlet.take() }, given_up))
+        let mut outgoing = Sink { queue: self.outgoing.take()?, inlet: self.inlet.take() };
+        let given_up = outgoing.rewind(done);
+        Some((outgoing, given_up))
     }
 
     fn refill(&mut self) -> bool {
@@ -311,6 +311,11 @@ impl Link {
     /// Whether senders have left something behind.
     fn has_unwritten(&self) -> bool {
         self.tx.lock().has_work()
+    }
+
+    /// Whether it can send no more, and had not sent all before.
+    pub(crate) fn is_lost(&self) -> bool {
+        (self.is_broken() || self.deaf.load(Ordering::Relaxed)) && !self.is_shut()
     }
 
     /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True:

@@ -44,11 +44,9 @@ impl Reactor {
     /// An endpoint was unbound or disconnected.
     pub(super) fn end(&mut self, hub: Arc<Hub>, token: u64, linger: Option<Duration>) {
         let links = hub.all_links().into_iter().filter(|link| link.config.origin == token).collect();
-        let mut connecters = self.drop_entries(|_, origin| origin == token);
-        let stops =
-            |entry: &Entry| matches!(entry, Entry::Connecter(one) if one.stops_after(Stop::AfterDisconnect));
-        if self.entries.get(&token).is_some_and(stops) {
-            connecters.drain(..).for_each(|token| self.give_up(token));
+        let connecters = self.drop_entries(|_, origin| origin == token);
+        if self.connecter(token).is_some_and(|one| one.stops_after(Stop::AfterDisconnect)) {
+            self.give_up(token); // Its connection, where it has one, is the last.
         }
         self.start_closing(hub, links, connecters, linger, None);
     }
@@ -58,8 +56,8 @@ impl Reactor {
         self.start_closing(link.hub.clone(), vec![link], Vec::new(), Some(Duration::ZERO), None);
     }
 
-    /// Drops listeners, handshakes and idle connecters that match; returns the connecters that still have
-    /// messages to send.
+    /// Drops listeners, handshakes and idle connecters that match. Those stay that have a connection, which may be lost
+    /// before all is sent, or have none and messages for it; returns the latter.
     fn drop_entries(&mut self, matches: impl Fn(&Arc<Hub>, u64) -> bool) -> Vec<u64> {
         let mut busy = Vec::new();
         let timers = &mut self.timers;
@@ -80,15 +78,16 @@ impl Reactor {
                 }
                 Entry::Accepted(accepted) => !matches(&accepted.owner.hub, accepted.listener),
                 Entry::Connecter(connecter) => {
-                    let ends = matches(&connecter.owner.hub, token);
-                    if ends && connecter.has_unsent() {
+                    if !matches(&connecter.owner.hub, token) {
+                        return true;
+                    }
+                    connecter.ending = true;
+                    if connecter.has_unsent() {
                         busy.push(token);
                         return true;
                     }
-                    if ends {
-                        connecter.end_pipe();
-                    }
-                    !ends
+                    connecter.end_pipe();
+                    connecter.may_dial_again()
                 }
             };
             if !keep {
@@ -133,33 +132,24 @@ impl Reactor {
     pub(super) fn closing_timer(&mut self, token: u64, now: Instant) {
         let Some(Entry::Closing(mut closing)) = self.entries.remove(&token) else { return };
         let late = closing.until.is_some_and(|until| until <= now);
+        self.leave_lost_links(&mut closing, late);
         self.adopt_links(&mut closing);
         let graceless = closing.grace.is_some_and(|grace| grace <= now);
-        let mut unsent = false;
+        let mut unsent = !closing.connecters.is_empty();
         closing.links.retain(|link| {
             let done = link.closes();
-            if !done && !link.is_shut() {
-                unsent = true;
-            }
-            if done || late || (graceless && link.is_shut()) {
-                if closing.hub.remove_link(link) {
-                    link.leave_poll_set();
-                    // A socket's own end is not an event of its connections.
-                    if closing.done.is_none() {
-                        let at = At::Between(&link.config.ends);
-                        monitor::emit(&closing.hub, Event::Disconnected, link.descriptor, at);
-                    }
-                    if let Some(ends) = link.dismantle() {
-                        bury(&closing.hub, link.config.hears_wishes, ends, Reason::Expired);
-                    }
-                    closing.hub.post(Mail::Ended(link.pipe));
-                }
+            let shut = link.is_shut();
+            unsent |= !shut;
+            if late || (shut && (done || graceless)) {
+                self.part(link, closing.done.is_none());
                 return false;
             }
             true
         });
-        if !unsent && closing.grace.is_none() {
-            closing.grace = Some(now + GRACE);
+        if unsent {
+            closing.grace = None;
+        } else {
+            closing.grace.get_or_insert(now + GRACE);
         }
         if late {
             for connecter in std::mem::take(&mut closing.connecters) {
@@ -176,26 +166,62 @@ impl Reactor {
         self.entries.insert(token, Entry::Closing(closing));
     }
 
-    /// Connecters that have become connections meanwhile are links to be closed now.
-    fn adopt_links(&mut self, closing: &mut Closing) {
-        closing.connecters.retain(|&token| {
-            let Some(Entry::Connecter(connecter)) = self.entries.get_mut(&token) else { return false };
-            if let State::Connected(pipe) = connecter.state {
-                closing.links.extend(closing.hub.link_of(pipe));
-            } else if connecter.has_unsent() {
-                return true;
-            } // Else all was sent, and the connection lost again.
-            self.give_up(token);
-            false
+    /// Connections that were lost before all was sent are no longer to be closed: their connecters, where they have
+    /// some that go on, make others. There is no time for that when it is too `late`.
+    fn leave_lost_links(&mut self, closing: &mut Closing, late: bool) {
+        let Closing { hub, links, connecters, .. } = closing;
+        links.retain(|link| {
+            if !late && hub.has_link(link) && link.is_lost() {
+                link.cut();
+                self.lose(link);
+            }
+            let there = hub.has_link(link);
+            if !there {
+                connecters.push(link.config.origin);
+            }
+            there
         });
     }
 
-    /// A connecter ends; if its pipe has no connection, the pipe does too.
-    pub(super) fn give_up(&mut self, token: u64) {
-        self.timers.clear(token);
-        if let Some(Entry::Connecter(mut connecter)) = self.entries.remove(&token) {
-            connecter.end_pipe();
+    /// Connecters that have become connections meanwhile are links to be closed now; those that have nothing to send
+    /// any more end.
+    fn adopt_links(&mut self, closing: &mut Closing) {
+        let Closing { hub, links, connecters, .. } = closing;
+        connecters.retain(|&token| {
+            let Some(connecter) = self.connecter(token) else { return false };
+            if let State::Connected(pipe) = connecter.state {
+                links.extend(hub.link_of(pipe));
+                return false;
+            }
+            let goes_on = connecter.has_unsent();
+            if !goes_on {
+                self.give_up(token); // All was sent, and the connection lost again.
+            }
+            goes_on
+        });
+    }
+
+    /// The end of a connection, and of the connecter that has made it. What is not sent is given up.
+    fn part(&mut self, link: &Link, tells: bool) {
+        link.hub.remove_link(link);
+        link.leave_poll_set();
+        // A socket's own end is not an event of its connections.
+        if tells {
+            monitor::emit(&link.hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
         }
+        if let Some(ends) = link.dismantle() {
+            bury(&link.hub, link.config.hears_wishes, ends, Reason::Expired);
+        }
+        link.hub.post(Mail::Ended(link.pipe));
+        self.give_up(link.config.origin);
+    }
+
+    /// A connecter ends, where there is one; if its pipe has no connection, the pipe does too.
+    pub(super) fn give_up(&mut self, token: u64) {
+        let Some(connecter) = self.connecter(token) else { return };
+        connecter.end_pipe();
+        self.timers.clear(token);
+        self.entries.remove(&token);
     }
 
     fn finish(&mut self, closing: Closing) {
@@ -210,7 +236,7 @@ impl Reactor {
 /// The end of a pipe's far ends: what was not sent is lost for that `reason`; what came in and nobody received, if
 /// its socket is closed. What waits for one that `hears_wishes` are subscriptions, which nobody loses.
 pub(super) fn bury(hub: &Hub, hears_wishes: bool, mut ends: FarEnds, reason: Reason) {
-    hub.lost.give_up(reason, ends.outgoing.drain(&mut Vec::new()));
+    hub.lost.give_up(reason, ends.outgoing.give_up(&mut Vec::new()));
     if hub.is_closed() && !hears_wishes {
         hub.lost.add(Reason::Unread, ends.incoming.backlog());
     }

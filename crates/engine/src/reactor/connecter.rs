@@ -44,6 +44,8 @@ pub(crate) struct Connecter {
     /// The pipe, while it has no connection; none where a pipe is made for each connection (ZMQ_IMMEDIATE).
     pub(super) ends: Option<Ends>,
     pub(super) state: State,
+    /// Its endpoint is closed: it goes on until all is sent, over as many connections as that takes.
+    pub(super) ending: bool,
     /// Attempts that failed in a row.
     failures: u32,
     /// What is still to be tried in this attempt.
@@ -92,6 +94,7 @@ impl Connecter {
             reached: false,
             ends,
             state,
+            ending: false,
             failures: 0,
             routes,
         }
@@ -115,6 +118,16 @@ impl Connecter {
     /// Whether messages wait that were never sent.
     pub(super) fn has_unsent(&mut self) -> bool {
         self.ends.as_mut().is_some_and(|ends| ends.far.outgoing.has_message())
+    }
+
+    /// Whether its pipe lasts over reconnects; else each connection has one of its own.
+    fn keeps_pipe(&self) -> bool {
+        !self.owner.options.immediate
+    }
+
+    /// Whether it gets back what its connection has not sent, if that is lost.
+    pub(super) fn may_dial_again(&self) -> bool {
+        matches!(self.state, State::Connected(_)) && self.keeps_pipe()
     }
 
     /// Its pipe ends, where that has no connection: what was not sent is lost.
@@ -151,7 +164,7 @@ impl Reactor {
         self.dial(token);
     }
 
-    fn connecter(&mut self, token: u64) -> Option<&mut Connecter> {
+    pub(super) fn connecter(&mut self, token: u64) -> Option<&mut Connecter> {
         match self.entries.get_mut(&token) {
             Some(Entry::Connecter(connecter)) => Some(connecter),
             _ => None,
@@ -404,27 +417,40 @@ impl Reactor {
     }
 
     /// A connection is lost.
-    pub(super) fn link_down(&mut self, hub: &Arc<Hub>, pipe: PipeId) {
-        let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) else { return };
-        hub.remove_link(&link);
-        let origin = link.config.origin;
+    pub(super) fn link_down(&mut self, hub: &Hub, pipe: PipeId) {
+        if let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) {
+            self.lose(&link);
+        }
+    }
+
+    /// Parts with a lost connection. What it has not sent goes back to the connecter that made it, which dials again;
+    /// with one that came in, or has a pipe of its own, it is lost.
+    pub(super) fn lose(&mut self, link: &Link) {
+        let (hub, pipe, origin) = (&link.hub, link.pipe, link.config.origin);
+        hub.remove_link(link);
         monitor::emit(hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
         let Some(mut ends) = link.dismantle() else { return };
-        for words in &link.config.last_words {
+        // Of a closed socket nobody would hear them.
+        let last_words: &[Vec<u8>] = if hub.is_closed() { &[] } else { &link.config.last_words };
+        for words in last_words {
             match ends.incoming.put(words) {
                 Ok(passed) => hub.lost.add(Reason::Conflated, passed.replaced),
                 Err(_) => hub.lost.add(Reason::NoMemory, 1),
             }
         }
-        let Some(connecter) = self.connecter(origin).filter(|one| !one.owner.options.immediate) else {
+        let Some(connecter) = self.connecter(origin).filter(|one| one.keeps_pipe()) else {
             bury(hub, link.config.hears_wishes, ends, Reason::PeerLost);
             hub.post(Mail::Ended(pipe));
             return self.rest_or_stop(origin);
         };
         let connections = link.config.connection + 1;
         connecter.ends = Some(Ends { id: pipe, far: ends, connections });
+        connecter.state = State::Resting;
+        if connecter.ending && !connecter.has_unsent() {
+            return self.give_up(origin);
+        }
         hub.post(Mail::Down(pipe));
-        if !link.config.last_words.is_empty() {
+        if !last_words.is_empty() {
             hub.post(Mail::Readable(pipe));
         }
         self.rest_or_stop(origin);

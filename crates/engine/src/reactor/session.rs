@@ -323,7 +323,7 @@ impl Reactor {
             // Who hears of it finds the pipe there at the socket's next call.
             monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, At::Between(&link.config.ends));
         }
-        if owner.notifies(NOTIFY_CONNECT) {
+        if owner.notifies(NOTIFY_CONNECT) && !owner.hub.is_closed() {
             link.bring(b"");
         }
         self.beat(link, &owner.options);

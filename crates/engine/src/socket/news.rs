@@ -1,7 +1,5 @@
 //! What others have told a socket, taken in by whoever uses it next.
 
-use pinnace_ring::Amount;
-
 use super::Core;
 use crate::drops::Reason;
 use crate::error::Error;
@@ -60,9 +58,11 @@ impl Core {
             Mail::Down(id) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
                 pipe.far = Far::Link(None);
-                pipe.up = false;
-                self.follow_marks(id);
-                self.pattern.down(&mut self.pipes, id);
+                if !pipe.ended {
+                    pipe.up = false;
+                    self.follow_marks(id);
+                    self.pattern.down(&mut self.pipes, id);
+                }
             }
             Mail::Bound(id, bound) => self.bound(id, *bound),
             Mail::Marks(id) => {
@@ -115,18 +115,15 @@ impl Core {
 
     /// Counts what was sent into a pipe after its other end was gone. What subscribers send are subscriptions.
     fn count_unheard(&mut self, id: PipeId) {
-        let Some(pipe) = self.pipes.get(id) else { return };
-        let unheard = match &pipe.outlet {
-            Some(outlet) => outlet.is_abandoned().then(|| outlet.waiting()),
-            None => pipe
-                .tx
-                .is_abandoned()
-                .then(|| Amount { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
+        let Some(pipe) = self.pipes.get(id).filter(|_| !self.kind.sends_subscriptions) else { return };
+        let mut left = Vec::new();
+        let unheard = match &mut pipe.outlet {
+            Some(outlet) => outlet.give_up_abandoned(&mut left),
+            None => pipe.tx.give_up_abandoned(),
         };
-        if let Some(unheard) = unheard.filter(|_| !self.kind.sends_subscriptions) {
-            self.hub.lost.note_unsent(unheard);
-            self.pipes.count_drop(Some(id), Reason::PeerLost, unheard.messages);
-        }
+        left.into_iter().for_each(|body| self.pipes.discard(body));
+        self.hub.lost.note_unsent(unheard);
+        self.pipes.count_drop(Some(id), Reason::PeerLost, unheard.messages);
     }
 
     /// Nothing can be sent into the pipe any more. It goes when `Mail::Ended` has said that nobody else holds

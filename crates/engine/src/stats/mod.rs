@@ -9,7 +9,7 @@ mod prometheus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pinnace_ring::Amount;
+use pinnace_ring::{Amount, Books};
 use pinnace_zmtp::{SocketType, Version};
 
 use crate::drops::Drops;
@@ -39,7 +39,7 @@ impl Traffic {
         self.queued += other.queued;
     }
 
-    /// Adds what a queue has moved that is gone, with what it still held.
+    /// Adds what a queue has moved that is gone.
     pub(crate) fn add_past(&mut self, other: Traffic) {
         self.messages += other.messages;
         self.bytes += other.bytes;
@@ -176,7 +176,7 @@ impl Core {
 }
 
 /// What a pipe has moved so far: in, out.
-pub(crate) fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
+fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
     let (consumed, bytes) = pipe.rx.consumed();
     let (dropped, waiting) =
         pipe.inlet.as_ref().map_or_else(Default::default, |inlet| (inlet.dropped(), inlet.waiting()));
@@ -185,17 +185,28 @@ pub(crate) fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
         bytes: bytes.saturating_sub(dropped.bytes),
         queued: pipe.rx.backlog() + waiting.messages,
     };
-    // A conflated way has its queue's other end here, and what waits for the peer in its slot.
-    let (dropped, waiting) = pipe.outlet.as_ref().map_or_else(
-        || (Amount::default(), Amount { messages: pipe.tx.backlog(), bytes: pipe.tx.backlog_wire() }),
-        |outlet| (outlet.dropped(), outlet.waiting()),
-    );
-    let sent = Traffic {
-        messages: pipe.tx.messages().saturating_sub(waiting.messages + pipe.commands_out + dropped.messages),
-        bytes: pipe.tx.wire().saturating_sub(waiting.bytes + dropped.bytes),
-        queued: waiting.messages,
-    };
-    (received, sent)
+    let Books { taken, waiting } = books(pipe);
+    (received, sent(pipe, taken, waiting.messages))
+}
+
+/// The same of one that goes. What waits in it is its peer's, where that is still there (inproc).
+pub(crate) fn past(pipe: &Pipe) -> (Traffic, Traffic) {
+    let Books { mut taken, waiting } = books(pipe);
+    let is_abandoned =
+        pipe.outlet.as_ref().map_or_else(|| pipe.tx.is_abandoned(), |outlet| outlet.is_abandoned());
+    if !is_abandoned {
+        taken += waiting;
+    }
+    (traffic(pipe).0, sent(pipe, taken, 0))
+}
+
+/// What has become of all that was sent into a pipe.
+fn books(pipe: &Pipe) -> Books {
+    pipe.outlet.as_ref().map_or_else(|| pipe.tx.books(), |outlet| outlet.books(&pipe.tx))
+}
+
+fn sent(pipe: &Pipe, taken: Amount, queued: u64) -> Traffic {
+    Traffic { messages: taken.messages.saturating_sub(pipe.commands_out), bytes: taken.bytes, queued }
 }
 
 fn peer(pipe: &Pipe, endpoint: String) -> PeerStats {

@@ -194,7 +194,7 @@ impl Registry {
         }
         drop(names);
         let mut amount = Amount::default();
-        dropped.iter_mut().for_each(|waiting| amount += waiting.ends.outgoing.drain(left));
+        dropped.iter_mut().for_each(|waiting| amount += waiting.ends.outgoing.give_up(left));
         amount
     }
 }
