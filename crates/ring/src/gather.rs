@@ -264,6 +264,11 @@ impl Consumer {
         amount
     }
 
+    /// What was consumed last nobody gets after all: the producer knows that it was given up.
+    pub fn gave_up(&mut self, amount: Amount) {
+        *enter(&self.shared.given_up) += amount;
+    }
+
     /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
     /// next one, and the bodies of the rest of it go to `done`. Returns what was given up, as the producer knows
     /// then: a message or none, and its bytes that were not taken.

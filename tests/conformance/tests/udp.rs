@@ -101,7 +101,10 @@ fn sends_nothing_too_large() {
         let (got, _) = peer.recv_from(&mut buffer).expect("received");
         assert_eq!(&buffer[..got], b"small", "{size} bytes");
     }
-    assert_eq!(dgram.stats().dropped[LIMIT], 4);
+    let stats = dgram.stats();
+    assert_eq!(stats.dropped[LIMIT], 4);
+    let small = 2 + ours.len() as u64 + 2 + 5;
+    assert_eq!((stats.sent.messages, stats.sent.bytes), (4, 4 * small), "what was refused was not sent");
 }
 
 /// MAXMSGSIZE holds for datagrams.

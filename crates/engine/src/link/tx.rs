@@ -30,6 +30,8 @@ pub(super) struct Tx {
     /// For what does not go out as it lies in the queue.
     anew: Anew,
     packets: Option<Outgoing>,
+    /// Bytes that packets were made of since the end of a message.
+    begun: u64,
     heads: Heads,
     /// What the peer is told before our end is shut is written, or under way.
     said_farewell: bool,
@@ -69,6 +71,7 @@ impl Tx {
             control,
             anew,
             packets,
+            begun: 0,
             heads: [[0; 9]; pinnace_ring::SLICES],
             said_farewell: false,
             shut: false,
@@ -259,8 +262,20 @@ impl Link {
     /// Sends a packet, or takes in what the next begins with.
     fn write_packet(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
-        let lost = |reason| self.hub.lost.add(reason, 1);
+        let (before, mut refused) = (queue.consumed(), 0);
+        let lost = |reason| {
+            self.hub.lost.add(reason, 1);
+            refused += 1;
+        };
         let sent = tx.packets.as_mut()?.send(stream, queue, done, lost)?;
+        let after = queue.consumed();
+        tx.begun += after.1 - before.1;
+        if refused > 0 {
+            queue.gave_up(Amount { messages: refused, bytes: tx.begun });
+        }
+        if after.0 > before.0 {
+            tx.begun = 0;
+        }
         Some(sent.map(|cost| (cost, true)))
     }
 
