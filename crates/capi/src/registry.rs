@@ -1,42 +1,39 @@
-//! Things that C knows by a handle and calls seldom: the handle is a number, never an address.
+//! Things that C knows by a handle and calls seldom: the handle is a number, never an address, and no two things have
+//! had the same, of whatever kind they are.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pinnace_engine::Error;
 
-pub(crate) struct Registry<T> {
-    held: Mutex<Held<T>>,
-}
+/// The next handle. Odd numbers: no object lies there.
+static NEXT: AtomicUsize = AtomicUsize::new(3);
 
-struct Held<T> {
-    last: usize,
-    things: BTreeMap<usize, Arc<T>>,
+pub(crate) struct Registry<T> {
+    things: Mutex<BTreeMap<usize, Arc<T>>>,
 }
 
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Registry<T> {
-        Registry { held: Mutex::new(Held { last: 1, things: BTreeMap::new() }) }
+        Registry { things: Mutex::new(BTreeMap::new()) }
     }
 
     pub(crate) fn insert(&self, thing: T) -> *mut c_void {
-        let mut held = self.held.lock();
-        // Odd numbers: no object lies there.
-        held.last += 2;
-        let handle = held.last;
-        held.things.insert(handle, Arc::new(thing));
+        let handle = NEXT.fetch_add(2, Ordering::Relaxed);
+        self.things.lock().insert(handle, Arc::new(thing));
         ptr::without_provenance_mut(handle)
     }
 
     pub(crate) fn get(&self, handle: *mut c_void) -> Result<Arc<T>, Error> {
-        self.held.lock().things.get(&handle.addr()).cloned().ok_or(Error::Fault)
+        self.things.lock().get(&handle.addr()).cloned().ok_or(Error::Fault)
     }
 
     pub(crate) fn remove(&self, handle: *mut c_void) -> Result<Arc<T>, Error> {
-        self.held.lock().things.remove(&handle.addr()).ok_or(Error::Fault)
+        self.things.lock().remove(&handle.addr()).ok_or(Error::Fault)
     }
 }
 
@@ -54,5 +51,8 @@ mod tests {
         assert_eq!(registry.remove(handle), Err(Error::Fault));
         assert_ne!(registry.insert(6), handle);
         assert_eq!(registry.get(ptr::null_mut()), Err(Error::Fault));
+        let others = Registry::new();
+        let other = others.insert("of another kind");
+        assert_eq!(registry.get(other), Err(Error::Fault));
     }
 }

@@ -11,73 +11,47 @@ use pinnace_engine::Error;
 use crate::guard::guard;
 use crate::registry::Registry;
 
-/// A counter of 0, or NULL. It is C's, until `zmq_atomic_counter_destroy`.
+static COUNTERS: Registry<AtomicI32> = Registry::new();
+
+/// A counter of 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_atomic_counter_new() -> *mut c_void {
-    Box::into_raw(Box::new(AtomicI32::new(0))).cast()
+    guard(|| Ok(COUNTERS.insert(AtomicI32::new(0))))
 }
 
-/// # Safety
-/// `counter` must be null or a counter that is not destroyed while the result is used.
-unsafe fn counter<'a>(counter: *mut c_void) -> Result<&'a AtomicI32, Error> {
-    // SAFETY: the caller's promise.
-    unsafe { counter.cast::<AtomicI32>().as_ref() }.ok_or(Error::Fault)
-}
-
-/// # Safety
-/// `handle` must be null or a counter.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_atomic_counter_set(handle: *mut c_void, value: c_int) {
-    // SAFETY: the caller's promise.
-    guard(|| unsafe { counter(handle) }.map(|counter| counter.store(value, Ordering::SeqCst)))
+pub extern "C" fn zmq_atomic_counter_set(counter: *mut c_void, value: c_int) {
+    guard(|| COUNTERS.get(counter).map(|counter| counter.store(value, Ordering::SeqCst)))
 }
 
 /// Adds one; returns what it was.
-///
-/// # Safety
-/// `handle` must be null or a counter.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_atomic_counter_inc(handle: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    guard(|| unsafe { counter(handle) }.map(|counter| counter.fetch_add(1, Ordering::SeqCst)))
+pub extern "C" fn zmq_atomic_counter_inc(counter: *mut c_void) -> c_int {
+    guard(|| COUNTERS.get(counter).map(|counter| counter.fetch_add(1, Ordering::SeqCst)))
 }
 
 /// Takes one away; returns 0 where that leaves none, 1 otherwise.
-///
-/// # Safety
-/// `handle` must be null or a counter.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_atomic_counter_dec(handle: *mut c_void) -> c_int {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let before = unsafe { counter(handle) }?.fetch_sub(1, Ordering::SeqCst);
-        Ok(c_int::from(before != 1))
-    })
+pub extern "C" fn zmq_atomic_counter_dec(counter: *mut c_void) -> c_int {
+    guard(|| COUNTERS.get(counter).map(|counter| c_int::from(counter.fetch_sub(1, Ordering::SeqCst) != 1)))
 }
 
-/// # Safety
-/// `handle` must be null or a counter.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_atomic_counter_value(handle: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    guard(|| unsafe { counter(handle) }.map(|counter| counter.load(Ordering::SeqCst)))
+pub extern "C" fn zmq_atomic_counter_value(counter: *mut c_void) -> c_int {
+    guard(|| COUNTERS.get(counter).map(|counter| counter.load(Ordering::SeqCst)))
 }
 
-/// Frees the counter and sets the caller's pointer to NULL.
+/// Ends the counter and sets the caller's pointer to NULL. One that is NULL already stays so.
 ///
 /// # Safety
-/// `handle` must be null or point to null or a counter that nobody else uses any more.
+/// `handle` must be null or point to a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_atomic_counter_destroy(handle: *mut *mut c_void) {
     guard(|| {
         // SAFETY: the caller's promise.
         let handle = unsafe { handle.as_mut() }.ok_or(Error::Fault)?;
         let counter = std::mem::replace(handle, std::ptr::null_mut());
-        if !counter.is_null() {
-            // SAFETY: made by zmq_atomic_counter_new, and freed once, since the pointer is null now.
-            drop(unsafe { Box::from_raw(counter.cast::<AtomicI32>()) });
-        }
-        Ok(())
+        if counter.is_null() { Ok(()) } else { COUNTERS.remove(counter).map(drop) }
     })
 }
 
@@ -168,21 +142,25 @@ mod tests {
     #[test]
     fn counters_count() {
         let mut handle = zmq_atomic_counter_new();
-        // SAFETY: a counter, until it is destroyed; then null.
+        assert_eq!(zmq_atomic_counter_inc(handle), 0);
+        assert_eq!(zmq_atomic_counter_inc(handle), 1);
+        assert_eq!(zmq_atomic_counter_value(handle), 2);
+        assert_eq!(zmq_atomic_counter_dec(handle), 1);
+        assert_eq!(zmq_atomic_counter_dec(handle), 0);
+        zmq_atomic_counter_set(handle, 40);
+        assert_eq!(zmq_atomic_counter_value(handle), 40);
+        let mut again = handle;
+        // SAFETY: pointers to pointers of ours, and null.
         unsafe {
-            assert_eq!(zmq_atomic_counter_inc(handle), 0);
-            assert_eq!(zmq_atomic_counter_inc(handle), 1);
-            assert_eq!(zmq_atomic_counter_value(handle), 2);
-            assert_eq!(zmq_atomic_counter_dec(handle), 1);
-            assert_eq!(zmq_atomic_counter_dec(handle), 0);
-            zmq_atomic_counter_set(handle, 40);
-            assert_eq!(zmq_atomic_counter_value(handle), 40);
             zmq_atomic_counter_destroy(&mut handle);
             assert!(handle.is_null());
             zmq_atomic_counter_destroy(&mut handle);
             zmq_atomic_counter_destroy(null_mut());
-            zmq_atomic_counter_set(null_mut(), 1);
-            assert_eq!(zmq_atomic_counter_inc(null_mut()), -1);
+            for gone in [again, null_mut()] {
+                zmq_atomic_counter_set(gone, 1);
+                assert_eq!((zmq_atomic_counter_inc(gone), errno()), (-1, libc::EFAULT));
+            }
+            zmq_atomic_counter_destroy(&mut again);
             assert_eq!(errno(), libc::EFAULT);
         }
     }
@@ -190,22 +168,19 @@ mod tests {
     #[test]
     fn counters_count_from_many_threads() {
         let mut handle = zmq_atomic_counter_new();
-        let address = handle.expose_provenance();
+        let address = handle.addr();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(move || {
                     for _ in 0..1000 {
-                        // SAFETY: the counter outlives the scope.
-                        unsafe { zmq_atomic_counter_inc(std::ptr::with_exposed_provenance_mut(address)) };
+                        zmq_atomic_counter_inc(std::ptr::without_provenance_mut(address));
                     }
                 });
             }
         });
-        // SAFETY: a counter.
-        unsafe {
-            assert_eq!(zmq_atomic_counter_value(handle), 4000);
-            zmq_atomic_counter_destroy(&mut handle);
-        }
+        assert_eq!(zmq_atomic_counter_value(handle), 4000);
+        // SAFETY: a pointer to a pointer of ours.
+        unsafe { zmq_atomic_counter_destroy(&mut handle) };
     }
 
     #[test]
@@ -222,8 +197,7 @@ mod tests {
     }
 
     unsafe extern "C" fn add(argument: *mut c_void) {
-        // SAFETY: the test passes a counter.
-        unsafe { zmq_atomic_counter_inc(argument) };
+        zmq_atomic_counter_inc(argument);
     }
 
     #[test]

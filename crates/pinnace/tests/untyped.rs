@@ -163,5 +163,6 @@ fn the_events_of_a_socket_end_though_nobody_read_them() {
     while events.recv_timeout(LONG).unwrap().is_some() {
         count += 1;
     }
-    assert_eq!(count, ROOM);
+    // What is still on its way when somebody begins to read finds room again.
+    assert!(count >= ROOM, "{count}");
 }

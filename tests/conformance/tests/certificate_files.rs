@@ -91,6 +91,10 @@ fn what_is_no_certificate_says_why() {
     for (name, value) in [("a name", "x"), ("name", "two\nlines"), ("name", "both \" and '")] {
         assert_eq!(own.set_meta(name, value), Err(EINVAL));
     }
+    // A failure of another kind has its own words, and not those of the one before.
+    assert_eq!(own.save(&nowhere.join("below")), Err(ENOENT));
+    assert_eq!(own.meta("nothing").err(), Some(ENOENT));
+    assert!(!last_error().is_empty() && !last_error().contains("nowhere"), "{}", last_error());
     std::thread::spawn(|| assert_eq!(last_error(), "")).join().expect("each thread has its own words");
 }
 

@@ -62,6 +62,7 @@ fn counters_count_from_many_threads() {
     // SAFETY: a live counter, used from several threads as it is meant to be.
     unsafe {
         let counter = zmq_atomic_counter_new();
+        assert_ne!(counter, zmq_timers_new(), "no two objects have one handle");
         assert_eq!(zmq_atomic_counter_value(counter), 0);
         assert_eq!(zmq_atomic_counter_inc(counter), 0, "the value before");
         assert_eq!(zmq_atomic_counter_dec(counter), 0, "0 when it has reached zero");

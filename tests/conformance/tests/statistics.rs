@@ -1,6 +1,6 @@
 //! Statistics: the counts add up, and each lost message has its reason.
 
-use support::pinnace::{EXPIRED, FULL, PEER_LOST, UNREAD, UNROUTABLE, UNWANTED, text};
+use support::pinnace::{EXPIRED, FULL, LIMIT, PEER_LOST, UNREAD, UNROUTABLE, UNWANTED, text};
 use support::*;
 
 over_transports!(
@@ -13,7 +13,7 @@ over_transports!(
     what_nobody_has_looked_at_is_counted,
     half_a_message_is_counted,
     groups_are_no_messages;
-    wires peers_are_known, reconnects_are_counted,
+    wires peers_are_known, reconnects_are_counted, what_is_too_large_is_counted,
 );
 
 fn counts_what_was_moved(transport: Transport) {
@@ -222,6 +222,22 @@ fn what_nobody_has_looked_at_is_counted(transport: Transport) {
     pull.close().expect("close");
     assert_eq!(ctx.lost()[UNREAD], 10);
     assert_eq!(ctx.lost().iter().sum::<u64>(), 10, "for no other reason");
+}
+
+/// What is over ZMQ_MAXMSGSIZE ends its connection, and is counted by who refused it.
+fn what_is_too_large_is_counted(transport: Transport) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    pull.set_bytes(MAXMSGSIZE, &1_000i64.to_ne_bytes()).expect("MAXMSGSIZE");
+    let push = ctx.socket(PUSH);
+    push.connect(&transport.bind(&pull)).expect("connect");
+    push.put("small");
+    push.put(vec![0; 1_001]);
+    assert_eq!(pull.take_text(), "small");
+    until("the message is counted", || pull.stats().dropped[LIMIT] == 1);
+    push.put("small again");
+    assert_eq!(pull.take_text(), "small again");
+    assert_eq!(pull.stats().dropped.iter().sum::<u64>(), 1);
 }
 
 /// The peer goes in the middle of a message.

@@ -5,10 +5,9 @@ use std::ffi::{c_char, c_int, c_void};
 use pinnace_cert::{PublicKey, Store};
 use pinnace_engine::{Error, z85};
 
-use super::certificates::{publish, with_file};
+use super::certificates::{attempt, publish, with_file};
 use super::put_text;
 use crate::arguments::bytes;
-use crate::guard::guard;
 use crate::registry::Registry;
 
 static STORES: Registry<Store> = Registry::new();
@@ -28,13 +27,13 @@ fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_certstore_load(directory: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store)))
+    attempt(|| unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store)))
 }
 
 /// How many are known: INT_MAX at most.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_size(handle: *mut c_void) -> c_int {
-    guard(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
+    attempt(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
 }
 
 /// A certificate of whoever has this key, which is 32 bytes or 40 characters of Z85; NULL where nobody is known by it.
@@ -47,7 +46,7 @@ pub unsafe extern "C" fn pinnace_certstore_find(
     key: *const c_void,
     size: usize,
 ) -> *mut c_void {
-    guard(|| {
+    attempt(|| {
         let store = STORES.get(handle)?;
         // SAFETY: the caller's promise.
         let key = key_of(unsafe { bytes(key, size) }?)?;
@@ -67,7 +66,7 @@ pub unsafe extern "C" fn pinnace_certstore_refused(
     buffer: *mut c_char,
     size: *mut usize,
 ) -> c_int {
-    guard(|| {
+    attempt(|| {
         let store = STORES.get(handle)?;
         let (path, error) = store.refused.get(index).ok_or(Error::System(libc::ENOENT))?;
         // SAFETY: the caller's promise.
@@ -78,5 +77,5 @@ pub unsafe extern "C" fn pinnace_certstore_refused(
 /// Lets a store go. What was found in it stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_destroy(handle: *mut c_void) -> c_int {
-    guard(|| STORES.remove(handle).map(|_| 0))
+    attempt(|| STORES.remove(handle).map(|_| 0))
 }

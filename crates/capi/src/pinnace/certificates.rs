@@ -15,7 +15,7 @@ use pinnace_engine::{Error, z85};
 use super::put_text;
 use crate::arguments::{path, text};
 use crate::curve::write_key;
-use crate::guard::guard;
+use crate::guard::{Returned, guard};
 use crate::handle::socket;
 use crate::registry::Registry;
 
@@ -43,6 +43,23 @@ fn failed(what: impl Display, error: &CertError) -> Error {
     })
 }
 
+/// Runs `body`, as `guard` does. A failure that has left no words of its own leaves those of its errno.
+pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    guard(|| {
+        // A thread that is ending has none.
+        let before = LAST_ERROR.try_with(RefCell::take).unwrap_or_default();
+        let outcome = body();
+        let _ = LAST_ERROR.try_with(|last| match &outcome {
+            Ok(_) => drop(last.replace(before)),
+            Err(error) if last.borrow().is_empty() => {
+                last.replace(CString::new(error.to_string()).unwrap_or_default());
+            }
+            Err(_) => {}
+        });
+        outcome
+    })
+}
+
 pub(super) fn publish(certificate: Certificate) -> *mut c_void {
     CERTIFICATES.insert(Mutex::new(certificate))
 }
@@ -67,7 +84,7 @@ pub(super) unsafe fn with_file<R>(
 /// Both must be null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const c_char) -> *mut c_void {
-    guard(|| {
+    attempt(|| {
         if public.is_null() && secret.is_null() {
             return Certificate::generate().map(publish).map_err(|error| failed("a new certificate", &error));
         }
@@ -94,7 +111,7 @@ pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
+    attempt(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
 }
 
 /// Reads the public key of one file, whatever else is in it; NULL on an error.
@@ -104,7 +121,7 @@ pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load_public(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { with_file(file, |path| Certificate::load_public(path)) }.map(publish))
+    attempt(|| unsafe { with_file(file, |path| Certificate::load_public(path)) }.map(publish))
 }
 
 /// Reads both keys of one file; NULL on an error.
@@ -114,7 +131,7 @@ pub unsafe extern "C" fn pinnace_cert_load_public(file: *const c_char) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load_secret(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { with_file(file, |path| Certificate::load_secret(path)) }.map(publish))
+    attempt(|| unsafe { with_file(file, |path| Certificate::load_secret(path)) }.map(publish))
 }
 
 /// Writes `FILE` and `FILE_secret`.
@@ -124,7 +141,7 @@ pub unsafe extern "C" fn pinnace_cert_load_secret(file: *const c_char) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save(path)) })
+    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save(path)) })
 }
 
 /// Writes the public certificate to one file.
@@ -134,7 +151,7 @@ pub unsafe extern "C" fn pinnace_cert_save(handle: *mut c_void, file: *const c_c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save_public(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save_public(path)) })
+    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save_public(path)) })
 }
 
 /// Writes the secret certificate to one file.
@@ -144,7 +161,7 @@ pub unsafe extern "C" fn pinnace_cert_save_public(handle: *mut c_void, file: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save_secret(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { save(handle, file, |certificate, path| certificate.save_secret(path)) })
+    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save_secret(path)) })
 }
 
 /// # Safety
@@ -172,7 +189,7 @@ pub unsafe extern "C" fn pinnace_cert_keys(
     public: *mut c_char,
     secret: *mut c_char,
 ) -> c_int {
-    guard(|| {
+    attempt(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         if !secret.is_null() {
@@ -191,7 +208,7 @@ pub unsafe extern "C" fn pinnace_cert_keys(
 /// Sets a socket's CURVE keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_apply(handle: *mut c_void, to: *mut c_void) -> c_int {
-    guard(|| {
+    attempt(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         let socket = socket(to)?;
@@ -213,7 +230,7 @@ pub unsafe extern "C" fn pinnace_cert_meta(
     buffer: *mut c_char,
     size: *mut usize,
 ) -> c_int {
-    guard(|| {
+    attempt(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         // SAFETY: the caller's promise.
@@ -234,7 +251,7 @@ pub unsafe extern "C" fn pinnace_cert_set_meta(
     name: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    guard(|| {
+    attempt(|| {
         let certificate = CERTIFICATES.get(handle)?;
         // SAFETY: the caller's promise.
         let (name, value) = unsafe { (text(name)?, text(value)?) };
@@ -246,7 +263,7 @@ pub unsafe extern "C" fn pinnace_cert_set_meta(
 /// Lets a certificate go; its secret key is wiped.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_destroy(handle: *mut c_void) -> c_int {
-    guard(|| CERTIFICATES.remove(handle).map(|_| 0))
+    attempt(|| CERTIFICATES.remove(handle).map(|_| 0))
 }
 
 /// What was wrong when a function of certificates failed last in this thread; empty before that. It is the thread's

@@ -272,6 +272,7 @@ impl Form {
             Form::Web(web) => match web.translate(bytes, out, replies) {
                 Ok(ws::Status::Open) => Ok(()),
                 Ok(ws::Status::Closed) => Err(Errno::PIPE),
+                Err(ws::Error::Violation(ws::Violation::TooLarge { .. })) => Err(Errno::MSGSIZE),
                 Err(_) => Err(Errno::PROTO),
             },
         }

@@ -123,8 +123,8 @@ impl Link {
             let (taken, room) = match self.read_once(&mut rx, left == 0, &mut done) {
                 Ok(found) => found,
                 Err(Errno::AGAIN) => break,
-                Err(_) => {
-                    self.fail();
+                Err(error) => {
+                    self.refuse(error);
                     return ReadOutcome::Stopped;
                 }
             };
@@ -244,9 +244,19 @@ impl Link {
         let outcome = work(&mut rx, &mut done);
         drop(rx);
         drop(done);
-        if outcome.is_err() {
-            self.fail();
+        if let Err(error) = outcome {
+            self.refuse(error);
         }
+    }
+
+    /// The connection ends: what came last is not taken. A message that is too large is lost, and counts.
+    fn refuse(&self, error: Errno) {
+        match error {
+            Errno::MSGSIZE => self.hub.lost.add(Reason::Limit, 1),
+            Errno::NOMEM => self.hub.lost.add(Reason::NoMemory, 1),
+            _ => {}
+        }
+        self.fail();
     }
 
     fn feed_frames(&self, rx: &mut Rx, bytes: &[u8], done: &mut Vec<Body>) -> Result<(), Errno> {
