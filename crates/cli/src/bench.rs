@@ -16,7 +16,8 @@ use crate::settings;
 use crate::table::{Bench, Measure};
 
 pub fn run(given: &Bench) -> Outcome {
-    let context = settings::context(&given.socket)?;
+    let endpoints: Vec<_> = [&given.bind, &given.connect, &given.both].into_iter().flatten().collect();
+    let context = settings::context(&given.socket, &endpoints)?;
     let outcome = match (&given.bind, &given.connect, &given.both) {
         (Some(endpoint), ..) => answering(given, &context, endpoint, &|_| ()),
         (_, Some(endpoint), _) => asking(given, &context, endpoint),

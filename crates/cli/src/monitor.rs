@@ -61,7 +61,7 @@ pub fn names() -> Vec<&'static str> {
 pub fn run(given: &Monitor) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &given.endpoints)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
     let events = socket.0.monitor().map_err(|error| Failure::of("monitor", error))?;
     if socket_type == SocketType::Sub {

@@ -16,7 +16,7 @@ pub fn run(given: &Recv) -> Outcome {
     let subscribes = matches!(socket_type, SocketType::Sub | SocketType::XSub);
     check(given, socket_type, subscribes)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &given.endpoints)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
     for group in &given.group {
         let joined = socket.0.join(group.as_bytes());

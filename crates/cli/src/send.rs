@@ -21,7 +21,7 @@ pub fn run(given: &Send) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     check(given, socket_type)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &endpoints)?;
     let socket = Socket::new(&context, socket_type)?;
     if socket_type == SocketType::Router {
         // A message to who is not there yet waits, and is not dropped.

@@ -65,30 +65,31 @@ pub struct SocketArgs {
     /// Use IPv6 too
     #[arg(long)]
     pub ipv6: bool,
-    /// Our own CURVE certificate, with the secret key
-    #[arg(long, value_name = "FILE")]
+    /// Our own CURVE certificate, with the secret key; needs --curve-server or --curve-server-key
+    #[arg(long, value_name = "FILE", requires = "curve")]
     pub cert: Option<PathBuf>,
     /// Be the server in CURVE; needs --cert. Without --allow, whoever has the public key is let in
-    #[arg(long, requires = "cert", conflicts_with = "curve_server_key")]
+    #[arg(long, requires = "cert", group = "curve")]
     pub curve_server: bool,
     /// The CURVE server's public key, as Z85 or as its certificate file; without --cert ours is made up
-    #[arg(long, value_name = "KEY|FILE")]
+    #[arg(long, value_name = "KEY|FILE", group = "curve")]
     pub curve_server_key: Option<String>,
     /// A client's public certificate, or a folder of them: nobody else is let in. May be given again
     #[arg(long, value_name = "FILE", requires = "curve_server")]
     pub allow: Vec<PathBuf>,
     /// Our name for PLAIN, which encrypts nothing: it does not go with CURVE
-    #[arg(long, value_name = "NAME", requires = "password",
-        conflicts_with_all = ["cert", "curve_server", "curve_server_key"])]
+    #[arg(long, value_name = "NAME", requires = "password", conflicts_with_all = ["cert", "curve"])]
     pub plain_username: Option<String>,
     /// Our password for PLAIN; other users of the machine can see it
-    #[arg(long, value_name = "PASSWORD", group = "password")]
+    #[arg(long, value_name = "PASSWORD", group = "password", requires = "plain_username",
+        conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password: Option<String>,
     /// A file with our password for PLAIN in its first line
-    #[arg(long, value_name = "FILE", group = "password")]
+    #[arg(long, value_name = "FILE", group = "password", requires = "plain_username",
+        conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password_file: Option<PathBuf>,
     /// Be the server in PLAIN; a file with NAME:PASSWORD in each line says who is let in
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plain_username", "cert", "curve_server_key"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plain_username", "cert", "curve"])]
     pub plain_users: Option<PathBuf>,
     /// Say on standard error which endpoints are used; bound ones with their ports
     #[arg(short, long)]

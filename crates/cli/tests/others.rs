@@ -162,7 +162,7 @@ fn curve_between_two_of_us() {
     sent(&["--curve-server-key", &server]).expect(0);
     sent(&["--curve-server-key", &server, "--cert", &client_secret]).expect(0);
     assert_eq!(receiver.end().expect(0).out, "sealed\nsealed\n");
-    run(&["send", &endpoint, "-m", "a", "--cert", &server], b"").expect(1);
+    run(&["send", &endpoint, "-m", "a", "--curve-server", "--cert", &server], b"").expect(1);
     run(&["send", &endpoint, "-m", "a", "--curve-server-key", "nokey"], b"").expect(1);
     run(&["recv", &endpoint, "--curve-server"], b"").expect(2);
 }

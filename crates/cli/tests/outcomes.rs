@@ -94,7 +94,12 @@ fn what_the_network_and_the_input_do() {
     fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10", "--raw"], b"this is long");
     fails(1, "\"frames\" is wanted", &["send", &taken, "--json"], b"{}\n");
     fails(1, "expected", &["send", &taken, "--json"], b"nonsense\n");
-    fails(1, "no public key", &["send", &endpoint, "--cert", &folder.write("empty", b"")], b"");
+    fails(
+        1,
+        "no public key",
+        &["send", &endpoint, "--curve-server", "--cert", &folder.write("empty", b"")],
+        b"",
+    );
     first.signal(Signal::TERM);
     assert_eq!(first.end().expect(143).out, "short\n");
 }
