@@ -166,6 +166,6 @@ impl Source<'_> {
                 message.to_vec()
             }
         };
-        if self.given.json { from_json(&bytes).map(Some) } else { Ok(Some(split(bytes, self.given.frames))) }
+        if self.given.json { from_json(&bytes) } else { split(bytes, self.given.frames) }.map(Some)
     }
 }

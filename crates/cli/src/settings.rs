@@ -253,8 +253,8 @@ pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
     }
 }
 
-/// A line on standard error, as it is.
+/// A line on standard error, as it is, written as one.
 pub fn eprintln_quietly(line: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -366,8 +366,8 @@ pub struct Bench {
     #[arg(long = "self", value_name = "ENDPOINT", group = "end", required = true, num_args = 0..=1,
         default_missing_value = "inproc://bench")]
     pub both: Option<String>,
-    /// Size of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    /// Size of a message, at most 1073741824
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub size: usize,
     /// How many messages, or round trips
     #[arg(long, value_name = "MESSAGES", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -393,6 +393,13 @@ pub struct Keygen {
     /// Replace files that are there
     #[arg(long, requires = "file")]
     pub force: bool,
+}
+
+/// The size of a message that is measured.
+fn size(text: &str) -> Result<usize, String> {
+    const MAX: usize = 1 << 30;
+    let size = text.parse().ok().filter(|&size| size <= MAX);
+    size.ok_or_else(|| format!("not a number of bytes up to {MAX}"))
 }
 
 /// A time in milliseconds.

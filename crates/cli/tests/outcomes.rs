@@ -183,3 +183,27 @@ fn who_stops_reading_ends_the_receiver_quietly() {
     assert_eq!(sender.end().expect(130).err, "");
     assert!(run(&["version"], b"").expect(0).out.starts_with("pinnace "));
 }
+
+/// The command with so much memory, in kilobytes.
+fn with_memory(kilobytes: u32, arguments: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {kilobytes}; exec {} {arguments}", common::PINNACE)]);
+    command
+}
+
+#[test]
+fn what_memory_does_not_hold_is_an_error_and_no_abort() {
+    let done = run(&["bench", "thr", "--self", "--size", "99999999999999"], b"").expect(2);
+    assert!(done.err.contains("--size"), "{done:?}");
+    let done = common::start_command(&mut with_memory(
+        500_000,
+        "bench lat --self --size 1000000000 --count 1 --timeout 500",
+    ));
+    assert!(done.end().expect(1).err.contains("no memory for 1000000000 bytes"));
+    for cut in ["--raw", ""] {
+        // Zeros without an end have no line's end either.
+        let send = format!("send tcp://127.0.0.1:9 {cut} --max 500000000 --timeout 500 /dev/zero");
+        let done = common::start_command(&mut with_memory(300_000, &send)).end().expect(1);
+        assert!(done.err.contains("larger than the memory"), "{done:?}");
+    }
+}

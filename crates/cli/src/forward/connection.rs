@@ -9,7 +9,7 @@ use pinnace::{Interest, Message, PollItem, SocketType};
 
 use super::Shared;
 use crate::face::{self, Socket};
-use crate::input::Cutter;
+use crate::input::{Cutter, Unfit};
 use crate::outcome::{Failure, Outcome};
 use crate::output::joined;
 
@@ -163,9 +163,7 @@ impl<'a> Connection<'a> {
     }
 
     fn next_line(&mut self) -> Outcome<Option<Message>> {
-        let max = self.cutter.max;
-        let long = |_| Failure::Failed(format!("cut off: a line is longer than {max} bytes (--max)"));
-        let line = match self.cutter.next(b'\n').map_err(long)? {
+        let line = match self.cutter.next(b'\n').map_err(cut_off)? {
             Some(line) => line,
             None if self.over.is_some() && self.cutter.len() > 0 => self.cutter.rest(),
             None => return Ok(None),
@@ -206,7 +204,7 @@ impl<'a> Connection<'a> {
     fn read(&mut self, chunk: &mut [u8]) -> Outcome {
         match self.stream.read(chunk) {
             Ok(0) => self.over = Some(Instant::now()),
-            Ok(len) if self.takes_lines() => self.cutter.push(&chunk[..len]),
+            Ok(len) if self.takes_lines() => self.cutter.push(&chunk[..len]).map_err(cut_off)?,
             Ok(_) => {}
             Err(error) if is_later(&error) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
@@ -221,6 +219,10 @@ impl<'a> Connection<'a> {
         self.over.get_or_insert_with(Instant::now);
         self.out.clear();
     }
+}
+
+fn cut_off(why: Unfit) -> Failure {
+    Failure::Failed(format!("cut off: a line is {why}"))
 }
 
 fn is_later(error: &io::Error) -> bool {
