@@ -7,7 +7,7 @@ use pinnace::{Error, Event, EventKind, Message, SocketType};
 use serde_json::json;
 
 use crate::face::{self, Socket};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::output;
 use crate::settings;
 use crate::signals::Signals;
@@ -78,7 +78,7 @@ pub fn run(given: &Monitor) -> Outcome {
     let endless = given.count.is_none() && given.until.is_none();
     match outcome {
         Err(Failure::Signal(_)) if endless => Ok(()),
-        outcome => outcome,
+        outcome => outcome::reached(outcome, !endless),
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Failure {
     TimedOut(String),
     /// A signal came.
     Signal(i32),
-    /// Nobody reads our output any more: that is an end, and no error.
+    /// Nobody reads our output any more: that is an end, and no error, where no other was asked for (`reached`).
     Unread,
 }
 
@@ -56,6 +56,14 @@ pub fn report(outcome: Outcome) -> u8 {
         Err(failure @ Failure::Failed(_)) => tell(failure, 1),
         Err(failure @ Failure::Usage(_)) => tell(failure, 2),
         Err(failure @ Failure::TimedOut(_)) => tell(failure, 3),
+    }
+}
+
+/// An end by an output that nobody reads is a failure where there is a `goal`, which was not reached.
+pub fn reached(outcome: Outcome, goal: bool) -> Outcome {
+    match outcome {
+        Err(Failure::Unread) if goal => Err(Failure::of("standard output", "closed before all was done")),
+        outcome => outcome,
     }
 }
 

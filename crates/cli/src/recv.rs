@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::output::{self, Output};
 use crate::settings;
 use crate::signals::Signals;
@@ -28,7 +28,7 @@ pub fn run(given: &Recv) -> Outcome {
     for endpoint in &given.endpoints {
         settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?;
     }
-    let outcome = receive_all(given, &socket, &signals);
+    let outcome = outcome::reached(receive_all(given, &socket, &signals), given.count.is_some());
     settings::tell_stats(&given.socket, &[("recv", &socket)]);
     socket.close(outcome.is_ok());
     context.end(&signals)?;

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use pinnace::{Message, SocketType};
 
@@ -37,9 +38,13 @@ pub fn run(given: &Send) -> Outcome {
     }
     let mut source = Source::new(given, files);
     let linger = given.linger.or(given.timeout);
-    let outcome = send_all(given, &socket, &peers, &mut source, &signals);
+    let outcome = outcome::reached(send_all(given, &socket, &peers, &mut source, &signals), true);
     let drained = match outcome {
-        Err(Failure::Signal(_) | Failure::TimedOut(_)) => Ok(()),
+        Err(Failure::Signal(_)) => Ok(()),
+        // That the one message was not answered says it all.
+        Err(Failure::TimedOut(_)) if awaits(given, socket_type) => Ok(()),
+        // What was accepted before is given up, and said.
+        Err(Failure::TimedOut(_)) => socket.drain(&signals, Some(Duration::ZERO)),
         // A bad line of input does not take back the good ones before it.
         _ => socket.drain(&signals, linger),
     };
@@ -95,7 +100,7 @@ fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
 
 fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, signals: &Signals) -> Outcome {
     let mut output = Output::for_replies(&given.replies);
-    let awaits = given.await_reply || socket.0.socket_type() == SocketType::Req;
+    let awaits = awaits(given, socket.0.socket_type());
     let (mut sent, mut turns) = (0_u64, peers.iter().cycle());
     while given.count.is_none_or(|count| sent < count) {
         let Some(mut message) = source.next(signals)? else { break };
@@ -121,7 +126,7 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         {
             face::pause(signals, interval)?;
         }
-        socket.send(message, signals, given.timeout)?;
+        socket.send(message, signals, given.timeout, format_args!("message {}", sent + 1))?;
         sent += 1;
         if awaits {
             output.write(&socket.recv(signals, given.timeout, "no reply came")?)?;
@@ -129,6 +134,11 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         }
     }
     Ok(())
+}
+
+/// Each message is answered before the next is sent.
+fn awaits(given: &Send, socket_type: SocketType) -> bool {
+    given.await_reply || socket_type == SocketType::Req
 }
 
 /// Where messages come from.

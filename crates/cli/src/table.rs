@@ -21,7 +21,9 @@ pub struct Pinnace {
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
     lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
     without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
-    not delivered. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
+    not delivered. A standard output that is closed ends recv and monitor with 0, but with 1 where --count or --until was \
+    not reached, and so send, whose replies go there. Delivered means taken by the peer's kernel, or, by req, answered; \
+    not that somebody has handled it. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {

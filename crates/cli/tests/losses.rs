@@ -25,6 +25,15 @@ fn a_bad_line_does_not_make_the_wait_endless() {
 }
 
 #[test]
+fn what_was_accepted_and_is_given_up_is_counted() {
+    let lines = "line\n".repeat(1500);
+    let done =
+        run(&["send", "--timeout", "100", "--hwm", "1000", "tcp://127.0.0.1:9"], lines.as_bytes()).expect(3);
+    assert!(done.err.contains("not delivered: 1000"), "{done:?}");
+    assert!(done.err.contains("nobody took message 1001"), "{done:?}");
+}
+
+#[test]
 fn a_router_waits_for_whom_it_names() {
     let context = Context::new().unwrap();
     let dealer = Dealer::builder(&context).routing_id("worker").build().unwrap();

@@ -112,7 +112,7 @@ fn time_runs_out() {
     fails(3, "no message came (no peer)", &["recv", "-b", &endpoint, "--timeout", "100"], b"");
     fails(3, "not delivered: 2", &["send", &endpoint, "-m", "a", "-m", "b", "--timeout", "100"], b"");
     fails(3, "not delivered: 1", &["send", &endpoint, "-m", "a", "--linger", "100"], b"");
-    fails(3, "nobody took", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
+    fails(3, "nobody took message 1", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
     fails(3, "fewer than 1", &["send", &endpoint, "-m", "a", "-w", "1", "--timeout", "100"], b"");
     fails(3, "no reply came", &["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "100"], b"");
 }
@@ -205,5 +205,52 @@ fn what_memory_does_not_hold_is_an_error_and_no_abort() {
         let send = format!("send tcp://127.0.0.1:9 {cut} --max 500000000 --timeout 500 /dev/zero");
         let done = common::start_command(&mut with_memory(300_000, &send)).end().expect(1);
         assert!(done.err.contains("larger than the memory"), "{done:?}");
+    }
+}
+
+/// An end that was asked for and not reached is no success because nobody reads.
+#[test]
+fn a_closed_output_is_a_failure_where_a_goal_is_left() {
+    let bound = ["-v", "-b", "tcp://127.0.0.1:*"];
+    for command in
+        [&["recv", "-n", "2"][..], &["monitor", "--until", "disconnected"], &["monitor", "-n", "9"]]
+    {
+        let mut waiting = start(&[command, &bound].concat());
+        waiting.said();
+        waiting.close_out();
+        assert!(waiting.end().expect(1).err.contains("closed before all was done"));
+    }
+    let mut answering = start(&[&["recv", "-t", "rep"], &bound[..]].concat());
+    let endpoint = answering.said_after("bound to");
+    let mut asking = start(&["send", "-t", "req", &endpoint, "-"]);
+    asking.close_out();
+    asking.write(b"first\n");
+    assert!(asking.end().expect(1).err.contains("closed before all was done"));
+}
+
+/// Who refuses is not told that it was refused.
+#[test]
+fn a_failed_handshake_is_told_by_the_part_that_was_played() {
+    let folder = Folder::new();
+    for name in ["server", "other"] {
+        run(&["keygen", &folder.text(name)], b"").expect(0);
+    }
+    let users = folder.write("users", b"me:mine\n");
+    let (secret, wrong) = (folder.text("server_secret"), folder.text("other"));
+    let plain = ["--plain-username", "me", "--plain-password", "other"];
+    for (server, client, said) in [
+        (&["--plain-users", &users][..], &plain[..], "we refused a peer"),
+        (
+            &["--curve-server", "--cert", &secret],
+            &["--curve-server-key", &wrong],
+            "it has another socket type, key",
+        ),
+    ] {
+        let bound = ["recv", "-v", "-b", "tcp://127.0.0.1:*", "--timeout", "2000"];
+        let mut receiver = start(&[&bound[..], server].concat());
+        let endpoint = receiver.said_after("bound to");
+        run(&[&["send", &endpoint, "-m", "a", "--timeout", "1000"], client].concat(), b"").expect(3);
+        let done = receiver.end().expect(3);
+        assert!(done.err.contains(said), "{said:?} is not in {done:?}");
     }
 }
