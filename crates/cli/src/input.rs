@@ -15,6 +15,8 @@ use std::os::fd::AsFd;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pinnace::{Frame, Message};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::face::{readable, wait};
@@ -24,6 +26,8 @@ use crate::table::Separator;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 << 10;
+/// The longest name of a group, in bytes; a radio drops what is sent to a longer one.
+pub const GROUP_MAX: usize = 255;
 
 /// Where one message ends and the next begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -195,27 +199,46 @@ fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, Unfit> {
     Ok(copy)
 }
 
-/// A message as `recv --json` prints it. A routing id in it was that of another socket's peer, and says nothing here.
+/// What stands in a line of JSON; nothing else may, and nothing twice.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    frames: Vec<Value>,
+    group: Option<Value>,
+    /// That of another socket's peer: it says nothing here.
+    #[serde(rename = "routing_id")]
+    _routing_id: Option<IgnoredAny>,
+}
+
+/// A message as `recv --json` prints it.
 pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let wrong = |why: &str| {
         let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
         Failure::of("input", format!("{why}: {shown}"))
     };
-    let value: Value = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
-    let frames = value.get("frames").and_then(Value::as_array).filter(|frames| !frames.is_empty());
-    let frames = frames.ok_or_else(|| wrong("an object with \"frames\" is wanted"))?;
-    let frame = |frame: &Value| match (frame.as_str(), frame.get("base64").and_then(Value::as_str)) {
+    let line: Line = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
+    if line.frames.is_empty() {
+        return Err(wrong("an object with \"frames\" is wanted"));
+    }
+    let encoded = |frame: &Value| match frame.as_object() {
+        Some(object) if object.len() == 1 => object.get("base64")?.as_str().map(str::to_owned),
+        _ => None,
+    };
+    let frame = |frame: &Value| match (frame.as_str(), encoded(frame)) {
         (Some(text), _) => Ok(Frame::from(text)),
         (None, Some(text)) => {
             BASE64_STANDARD.decode(text).map(Frame::from).map_err(|error| wrong(&error.to_string()))
         }
         (None, None) => Err(wrong("a frame or group is a text, or an object with \"base64\"")),
     };
-    let message = frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
-    match value.get("group") {
-        Some(group) => Ok(message.to_group(frame(group)?)),
-        None => Ok(message),
+    let message = line.frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
+    let Some(group) = line.group else { return Ok(message) };
+    let group = frame(&group)?;
+    if group.len() > GROUP_MAX {
+        return Err(wrong(&format!("a group has at most {GROUP_MAX} bytes")));
     }
+    Ok(message.to_group(group))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
-use crate::input::{Cut, Input, from_json, split};
+use crate::input::{Cut, GROUP_MAX, Input, from_json, split};
 use crate::losses;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::Output;
@@ -69,6 +69,9 @@ fn check(given: &Send, socket_type: SocketType) -> Outcome {
     }
     if is_radio && given.group.is_none() && !given.json {
         return Err(Failure::usage("radio wants a --group"));
+    }
+    if given.group.as_ref().is_some_and(|group| group.len() > GROUP_MAX) {
+        return Err(Failure::usage(format!("--group: a group has at most {GROUP_MAX} bytes")));
     }
     let receives = !matches!(
         socket_type,

@@ -138,6 +138,7 @@ fn certificates_are_written_for_us_alone_and_once() {
     run(&["keygen", &file, "--force"], b"").expect(0);
     assert_ne!(read("cert"), public);
     run(&["keygen", &file, "--force", "--meta", "no value"], b"").expect(2);
+    run(&["keygen", &file, "--force", "--meta", "a=1", "--meta", "a=2"], b"").expect(2);
     run(&["keygen", &folder.text("no/folder")], b"").expect(1);
 }
 
@@ -182,6 +183,10 @@ fn only_who_is_on_the_list_gets_in() {
         let guarded = ["--curve-server", "--cert", &secret, "--allow", &allowed];
         let mut receiver =
             start(&[&["recv", "-v", "-b", "tcp://127.0.0.1:*", "-n", "1"], &guarded[..]].concat());
+        if allowed.ends_with("friends") {
+            let said = receiver.said();
+            assert!(said.contains("friends/notes: lets nobody in: "), "{said}");
+        }
         let endpoint = receiver.said_after("bound to");
         let sent = |cert: &str, timeout| {
             let own = folder.text(cert);
@@ -192,8 +197,12 @@ fn only_who_is_on_the_list_gets_in() {
         sent("friend_secret", "20000").expect(0);
         assert_eq!(receiver.end().expect(0).out, "friend_secret\n");
     }
-    run(&["recv", "tcp://127.0.0.1:9", "--curve-server", "--cert", &secret, "--allow", "none"], b"")
-        .expect(1);
+    let guarded = ["recv", "--timeout", "1", "tcp://127.0.0.1:9", "--curve-server", "--cert", &secret];
+    run(&[&guarded[..], &["--allow", "none"]].concat(), b"").expect(1);
+    let empty = folder.text("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let done = run(&[&guarded[..], &["--allow", &empty]].concat(), b"").expect(3);
+    assert!(done.err.contains("empty: lets nobody in: there is no certificate in it"), "{done:?}");
 }
 
 #[test]

@@ -35,6 +35,27 @@ fn wrong_arguments() {
     }
 }
 
+/// A radio would drop what is sent to it.
+#[test]
+fn a_group_that_is_too_long_is_refused() {
+    let group = "g".repeat(256);
+    let radio = ["send", "tcp://127.0.0.1:9", "-t", "radio", "--timeout", "100"];
+    fails(2, "at most 255 bytes", &[&radio[..], &["-m", "a", "-g", &group]].concat(), b"");
+    let line = format!("{{\"frames\":[\"a\"],\"group\":\"{group}\"}}\n");
+    fails(1, "at most 255 bytes", &[&radio[..], &["--json"]].concat(), line.as_bytes());
+}
+
+#[test]
+fn what_json_has_beyond_a_message_is_refused() {
+    for (line, words) in [
+        ("{\"frames\":[\"a\"],\"frame\":1}\n", "unknown field"),
+        ("{\"frames\":[\"a\"],\"frames\":[\"b\"]}\n", "duplicate field"),
+        ("{\"frames\":[{\"base64\":\"YQ==\",\"text\":\"b\"}]}\n", "an object with \"base64\""),
+    ] {
+        fails(1, words, &["send", "tcp://127.0.0.1:9", "--json", "--linger", "100"], line.as_bytes());
+    }
+}
+
 #[test]
 fn secrets_are_not_repeated() {
     let password = "p".repeat(300);
