@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use pinnace::{AnySocket, Drops, Error, Interest, Message, PollItem, SocketType, Stats, Unsent, poll};
+use pinnace::{
+    AnySocket, Drops, Error, Interest, Message, PollItem, Reason, SocketType, Stats, Unsent, poll,
+};
 
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
@@ -105,6 +107,11 @@ impl Context {
         if self.guarded { counted } else { self.inner.lost() }
     }
 
+    /// How many messages came in for its one socket and were not received; `stats` are those of its last moment.
+    pub fn unread(&self, stats: &Stats) -> u64 {
+        if self.guarded { stats.received.queued } else { self.inner.lost().of(Reason::Unread) }
+    }
+
     /// Ends it, its sockets being closed: returns when they have sent what they had, or a signal came.
     pub fn end(&self, signals: &Signals) -> Outcome {
         while let Err(error) = self.inner.terminate() {
@@ -132,7 +139,13 @@ impl Socket {
 
     /// Binds, and returns where: wildcards are filled in.
     pub fn bind(&self, endpoint: &str) -> Outcome<String> {
-        self.0.bind(endpoint).map_err(|error| endpoint_failure(endpoint, error))
+        let is_tls = ["wss://", "tls+tcp://"].iter().any(|start| endpoint.starts_with(start));
+        self.0.bind(endpoint).map_err(|error| match error {
+            Error::Invalid if is_tls => Failure::usage(format!(
+                "{endpoint}: not an endpoint, or without a certificate: -o wss_cert_pem=... and -o wss_key_pem=..."
+            )),
+            error => endpoint_failure(endpoint, error),
+        })
     }
 
     /// Connects; a PEER learns the routing id of whom it connects to.
@@ -153,7 +166,7 @@ impl Socket {
         match self.0.try_send(message) {
             Ok(()) => Ok(None),
             Err(Unsent { error: Error::WouldBlock, message }) => Ok(Some(message)),
-            Err(Unsent { error, .. }) => Err(Failure::of("sending", error)),
+            Err(unsent) => Err(self.unsendable(unsent)),
         }
     }
 
@@ -195,9 +208,28 @@ impl Socket {
                         return Err(self.timed_out(&format!("nobody took {what}")));
                     }
                 }
-                error => return Err(Failure::of("sending", error)),
+                _ => return Err(self.unsendable(unsent)),
             }
             message = unsent.message;
+        }
+    }
+
+    /// Why a message cannot be sent, now or later.
+    fn unsendable(&self, unsent: Unsent) -> Failure {
+        let socket_type = self.0.socket_type();
+        let frames = unsent.message.len();
+        match (unsent.error, socket_type) {
+            (Error::Invalid, SocketType::Dgram) if frames != 2 => Failure::of(
+                "sending",
+                format!(
+                    "a message of DGRAM has two frames, and the first is the address; this one has {frames}"
+                ),
+            ),
+            (Error::Invalid, _) if frames > 1 => Failure::of(
+                "sending",
+                format!("a message of {} has one frame; this one has {frames}", socket_type.name()),
+            ),
+            (error, _) => Failure::of("sending", error),
         }
     }
 

@@ -1,11 +1,12 @@
-//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it.
+//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it. What had come in by its end
+//! and was not received is lost, which is said.
 
 use std::os::unix::ffi::OsStrExt;
 
 use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome, say};
 use crate::output::{self, Output};
 use crate::settings;
 use crate::signals::Signals;
@@ -30,8 +31,15 @@ pub fn run(given: &Recv) -> Outcome {
     }
     let outcome = outcome::reached(receive_all(given, &socket, &signals), given.count.is_some());
     settings::tell_stats(&given.socket, &[("recv", &socket)]);
+    let stats = socket.stats()?;
     socket.close(outcome.is_ok());
     context.end(&signals)?;
+    match context.unread(&stats) {
+        // Who reads no more misses nothing.
+        _ if matches!(outcome, Err(Failure::Unread)) => {}
+        0 => {}
+        unread => say(format!("messages lost: {unread} had come in and were not asked for")),
+    }
     outcome
 }
 

@@ -156,6 +156,10 @@ fn find(name: &str) -> Outcome<&'static OptionSpec> {
 /// Sets an option from its text.
 pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     let spec = find(name)?;
+    let socket_type = socket.0.socket_type();
+    if !spec.types.is_empty() && !spec.types.contains(&socket_type) {
+        return Err(Failure::usage(format!("{name}: not an option of {} sockets", socket_type.name())));
+    }
     let shown = if secrets::is_secret(spec) { "its value".into() } else { String::from_utf8_lossy(text) };
     let wrong = |why: &str| Failure::usage(format!("{name}={shown}: {why}"));
     let number = || -> Outcome<i128> {

@@ -237,7 +237,7 @@ pub struct Recv {
     /// The group that dish joins. May be given again; --json tells of which group each message is
     #[arg(short, long, value_name = "GROUP")]
     pub group: Vec<OsString>,
-    /// Stop after so many messages
+    /// Stop after so many messages; what had come in beside them is lost, and counted on standard error
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// The longest wait for a message [default: for ever]

@@ -27,6 +27,14 @@ fn wrong_arguments() {
     fails(2, "a number is wanted", &["recv", somewhere, "-o", "sndhwm=many"], b"");
     fails(2, "out of range", &["recv", somewhere, "-o", "sndhwm=99999999999"], b"");
     fails(2, "hexadecimal", &["recv", somewhere, "-o", "routing_id=hex:abc"], b"");
+    fails(2, "not an option of REP", &["recv", "-t", "rep", somewhere, "-o", "req_relaxed=1"], b"");
+    for endpoint in ["wss://127.0.0.1:*", "tls+tcp://127.0.0.1:*"] {
+        fails(2, "without a certificate: -o wss_cert_pem", &["recv", "-b", endpoint], b"");
+    }
+    let client = ["send", "-t", "client", somewhere, "--frames=tab", "-m", "a\tb", "--linger", "100"];
+    fails(1, "CLIENT has one frame", &client, b"");
+    let dgram = ["send", "-t", "dgram", "-b", "udp://127.0.0.1:*", "-m", "a"];
+    fails(1, "the first is the address", &dgram, b"");
     fails(2, "for sub and xsub", &["recv", somewhere, "-s", "a"], b"");
     fails(2, "are for rep", &["recv", somewhere, "--echo"], b"");
     fails(2, "either --message or a file", &["send", somewhere, "-", "-m", "a"], b"");
