@@ -179,8 +179,8 @@ impl Socket {
         }
     }
 
-    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names. `what` it is
-    /// is said where nobody takes it in time.
+    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names. `what` it
+    /// is, is said where nobody takes it in time.
     pub fn send(
         &self,
         mut message: Message,

@@ -131,7 +131,12 @@ fn discard(socket: &Socket) {
 fn text(event: &Event) -> String {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let (local, remote) = (or_dash(&event.local), or_dash(&event.remote));
-    format!("{} {}={} local={local} remote={remote}", event.kind.name(), meaning(event.kind), event.value())
+    let value = match event.kind {
+        // As zmq.h writes them.
+        EventKind::HandshakeFailedProtocol => format!("{:#x}", event.value()),
+        _ => event.value().to_string(),
+    };
+    format!("{} {}={value} local={local} remote={remote}", event.kind.name(), meaning(event.kind))
 }
 
 fn json(event: &Event) -> String {

@@ -86,7 +86,8 @@ fn tell(failure: Failure, code: u8) -> u8 {
     code
 }
 
-/// A line on standard error, written as one: those of several processes do not mix. That it cannot be written stops nothing.
+/// A line on standard error, written as one: those of several processes do not mix. That it cannot be
+/// written stops nothing.
 pub fn say(text: impl Display) {
     use std::io::Write;
     let _ = io::stderr().write_all(format!("pinnace: {text}\n").as_bytes());

@@ -1,5 +1,5 @@
-//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it. What had come in by its end
-//! and was not received is lost, which is said.
+//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it. What had come in by its
+//! end and was not received is lost, which is said.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -21,9 +21,10 @@ pub struct Pinnace {
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
     lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
     without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
-    not delivered. A standard output that is closed ends recv and monitor with 0, but with 1 where --count or --until was \
-    not reached, and so send, whose replies go there. Delivered means taken by the peer's kernel, or, by req, answered; \
-    not that somebody has handled it. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
+    not delivered. A standard output that is closed ends recv and monitor with 0, but with 1 where --count or --until \
+    was not reached, and so send, whose replies go there. Delivered means taken by the peer's kernel, or, by req, \
+    answered; not that somebody has handled it. What pub, xpub and radio drop for slow subscribers \
+    is said on standard error, and no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -220,7 +221,8 @@ pub struct ReplyArgs {
 
 #[derive(Args)]
 pub struct Recv {
-    /// Where to receive from; @ in front binds, > connects
+    /// Where to receive from; @ in front binds, > connects. What lies at the path of an ipc endpoint is replaced by who
+    /// binds
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
     /// Socket type. rep answers each message, server, peer, channel and dgram where --reply or --echo says what
@@ -355,6 +357,9 @@ pub enum Measure {
 }
 
 #[derive(Args)]
+#[command(
+    override_usage = "pinnace bench [OPTIONS] <--bind <ENDPOINT>|--connect <ENDPOINT>|--self [<ENDPOINT>]> <WHAT>"
+)]
 pub struct Bench {
     #[arg(value_name = "WHAT", value_enum)]
     pub measure: Measure,

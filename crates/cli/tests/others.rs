@@ -31,7 +31,8 @@ fn a_monitor_tells_a_script_whether_somebody_answers() {
     };
     let seen = until("handshake_succeeded", "push", "20000").expect(0).out;
     assert!(seen.lines().last().unwrap().starts_with("handshake_succeeded "), "{seen}");
-    until("handshake_failed_protocol", "pull", "20000").expect(0);
+    let seen = until("handshake_failed_protocol", "pull", "20000").expect(0).out;
+    assert!(seen.lines().last().unwrap().starts_with("handshake_failed_protocol code=0x"), "{seen}");
     until("handshake_succeeded", "pull", "300").expect(3);
     until("sunrise", "pull", "300").expect(2);
     let endless = start(&["monitor", "-v", "-b", "tcp://127.0.0.1:*"]);
@@ -250,5 +251,13 @@ fn the_table_makes_every_page() {
 fn the_reference_is_that_of_the_table() {
     let made = run(&["reference"], b"").expect(0).out;
     let kept = std::fs::read_to_string(repository("docs/cli.md")).unwrap();
+    for shown in [
+        "`--stats[=FORMAT]`",
+        "`--frames[=SEPARATOR]`",
+        "`--self [ENDPOINT]`",
+        "<--bind <ENDPOINT>|--connect",
+    ] {
+        assert!(made.contains(shown), "{shown}");
+    }
     assert!(made == kept, "docs/cli.md is old: pinnace reference > docs/cli.md");
 }
