@@ -16,7 +16,8 @@ use crate::settings;
 use crate::table::{Bench, Measure};
 
 pub fn run(given: &Bench) -> Outcome {
-    let context = settings::context(&given.socket)?;
+    let endpoints: Vec<_> = [&given.bind, &given.connect, &given.both].into_iter().flatten().collect();
+    let context = settings::context(&given.socket, &endpoints)?;
     let outcome = match (&given.bind, &given.connect, &given.both) {
         (Some(endpoint), ..) => answering(given, &context, endpoint, &|_| ()),
         (_, Some(endpoint), _) => asking(given, &context, endpoint),
@@ -79,13 +80,22 @@ fn asking(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     let socket = prepared(given, context, socket_type)?;
     let outcome = socket.connect(endpoint).and_then(|_| match given.measure {
         Measure::Thr => {
-            let body = vec![0; given.size];
+            let body = body(given)?;
             (0..given.count).try_for_each(|_| send(&socket, &body)).map(|()| None)
         }
         Measure::Lat => time_all(given, &socket),
     });
     socket.close(outcome.is_ok());
     outcome
+}
+
+/// A message of the size agreed on.
+fn body(given: &Bench) -> Outcome<Vec<u8>> {
+    let mut body = Vec::new();
+    body.try_reserve_exact(given.size)
+        .map_err(|_| Failure::of("--size", format!("there is no memory for {} bytes", given.size)))?;
+    body.resize(given.size, 0);
+    Ok(body)
 }
 
 fn send(socket: &Socket, body: &[u8]) -> Outcome {
@@ -132,7 +142,7 @@ fn receive_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
 }
 
 fn echo_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
-    let body = vec![0; given.size];
+    let body = body(given)?;
     for _ in 0..given.count {
         recv(given, socket)?;
         send(socket, &body)?;
@@ -141,7 +151,7 @@ fn echo_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
 }
 
 fn time_all(given: &Bench, socket: &Socket) -> Outcome<Found> {
-    let body = vec![0; given.size];
+    let body = body(given)?;
     let used = processor_time();
     let mut trips = Vec::new();
     for _ in 0..given.count {

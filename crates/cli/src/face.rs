@@ -1,9 +1,12 @@
 //! The crate `pinnace` as the commands see it: contexts that end, waits that a signal ends, failures in words.
 
+use std::fmt::Display;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use pinnace::{AnySocket, Drops, Error, Interest, Message, PollItem, SocketType, Stats, Unsent, poll};
+use pinnace::{
+    AnySocket, Drops, Error, Interest, Message, PollItem, Reason, SocketType, Stats, Unsent, poll,
+};
 
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
@@ -104,6 +107,11 @@ impl Context {
         if self.guarded { counted } else { self.inner.lost() }
     }
 
+    /// How many messages came in for its one socket and were not received; `stats` are those of its last moment.
+    pub fn unread(&self, stats: &Stats) -> u64 {
+        if self.guarded { stats.received.queued } else { self.inner.lost().of(Reason::Unread) }
+    }
+
     /// Ends it, its sockets being closed: returns when they have sent what they had, or a signal came.
     pub fn end(&self, signals: &Signals) -> Outcome {
         while let Err(error) = self.inner.terminate() {
@@ -131,7 +139,13 @@ impl Socket {
 
     /// Binds, and returns where: wildcards are filled in.
     pub fn bind(&self, endpoint: &str) -> Outcome<String> {
-        self.0.bind(endpoint).map_err(|error| endpoint_failure(endpoint, error))
+        let is_tls = ["wss://", "tls+tcp://"].iter().any(|start| endpoint.starts_with(start));
+        self.0.bind(endpoint).map_err(|error| match error {
+            Error::Invalid if is_tls => Failure::usage(format!(
+                "{endpoint}: not an endpoint, or without a certificate: -o wss_cert_pem=... and -o wss_key_pem=..."
+            )),
+            error => endpoint_failure(endpoint, error),
+        })
     }
 
     /// Connects; a PEER learns the routing id of whom it connects to.
@@ -152,7 +166,7 @@ impl Socket {
         match self.0.try_send(message) {
             Ok(()) => Ok(None),
             Err(Unsent { error: Error::WouldBlock, message }) => Ok(Some(message)),
-            Err(Unsent { error, .. }) => Err(Failure::of("sending", error)),
+            Err(unsent) => Err(self.unsendable(unsent)),
         }
     }
 
@@ -165,8 +179,15 @@ impl Socket {
         }
     }
 
-    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names.
-    pub fn send(&self, mut message: Message, signals: &Signals, timeout: Option<Duration>) -> Outcome {
+    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names. `what` it
+    /// is, is said where nobody takes it in time.
+    pub fn send(
+        &self,
+        mut message: Message,
+        signals: &Signals,
+        timeout: Option<Duration>,
+        what: impl Display,
+    ) -> Outcome {
         let deadline = deadline(timeout);
         let routes = self.0.socket_type() == SocketType::Router;
         let mut pause = DRAIN_MIN;
@@ -179,17 +200,36 @@ impl Socket {
                 // It is writable while any of its peers is.
                 Error::Unreachable | Error::WouldBlock if routes => {
                     if !self.rest(&mut pause, signals, deadline)? {
-                        return Err(self.timed_out("nobody of that name took the message"));
+                        return Err(self.timed_out(&format!("nobody of that name took {what}")));
                     }
                 }
                 Error::WouldBlock => {
                     if wait(vec![self.0.poll_item(Interest::WRITABLE)], signals, deadline)?.is_none() {
-                        return Err(self.timed_out("nobody took the message"));
+                        return Err(self.timed_out(&format!("nobody took {what}")));
                     }
                 }
-                error => return Err(Failure::of("sending", error)),
+                _ => return Err(self.unsendable(unsent)),
             }
             message = unsent.message;
+        }
+    }
+
+    /// Why a message cannot be sent, now or later.
+    fn unsendable(&self, unsent: Unsent) -> Failure {
+        let socket_type = self.0.socket_type();
+        let frames = unsent.message.len();
+        match (unsent.error, socket_type) {
+            (Error::Invalid, SocketType::Dgram) if frames != 2 => Failure::of(
+                "sending",
+                format!(
+                    "a message of DGRAM has two frames, and the first is the address; this one has {frames}"
+                ),
+            ),
+            (Error::Invalid, _) if frames > 1 => Failure::of(
+                "sending",
+                format!("a message of {} has one frame; this one has {frames}", socket_type.name()),
+            ),
+            (error, _) => Failure::of("sending", error),
         }
     }
 
@@ -197,7 +237,7 @@ impl Socket {
     pub fn answer(&self, message: Message, signals: &Signals, timeout: Option<Duration>) -> Outcome {
         match self.0.try_send(message) {
             Ok(()) | Err(Unsent { error: Error::Unreachable, .. }) => Ok(()),
-            Err(Unsent { message, .. }) => self.send(message, signals, timeout),
+            Err(Unsent { message, .. }) => self.send(message, signals, timeout, "the answer"),
         }
     }
 
@@ -294,13 +334,29 @@ fn reason(stats: &Stats) -> Option<String> {
         return None;
     }
     let reasons = [
-        ("handshake_failed_auth", "the peer refused us"),
-        ("handshake_failed_protocol", "the handshake failed: another socket type, mechanism or protocol"),
-        ("handshake_failed_no_detail", "the handshake failed"),
-        ("connect_retried", "no connection"),
+        ("handshake_failed_auth", ["we refused a peer", "the peer refused us", "a peer was refused"]),
+        (
+            "handshake_failed_protocol",
+            [
+                "a peer's handshake failed: it has another socket type, key, mechanism or protocol",
+                "the handshake failed: another socket type, key, mechanism or protocol",
+                "a handshake failed: another socket type, key, mechanism or protocol",
+            ],
+        ),
+        (
+            "handshake_failed_no_detail",
+            ["a peer's handshake failed", "the handshake failed", "a handshake failed"],
+        ),
+        ("connect_retried", ["no connection"; 3]),
     ];
+    // Who has come to us, whom we have come to, or either.
+    let role = match (stats.events.of("accepted"), stats.events.of("connected")) {
+        (1.., 0) => 0,
+        (0, _) => 1,
+        _ => 2,
+    };
     let found = reasons.iter().find(|(event, _)| stats.events.of(event) > 0);
-    found.map_or(Some("no peer"), |(_, text)| Some(*text)).map(str::to_owned)
+    Some(found.map_or("no peer", |(_, texts)| texts[role]).to_owned())
 }
 
 fn endpoint_failure(endpoint: &str, error: Error) -> Failure {

@@ -67,7 +67,7 @@ pub fn run(given: &Forward) -> Outcome {
         end.set_nonblocking(true).map_err(failed)?;
     }
     raise_descriptors();
-    let context = settings::context_for(&given.socket, Some(given.connections))?;
+    let context = settings::context_for(&given.socket, &given.endpoints, Some(given.connections))?;
     let mut shared = Shared {
         given,
         context,

@@ -11,7 +11,7 @@ use pinnace::{Error, Frame, Message, Rep, z85};
 use pinnace_crypto::{SecretBytes, equal};
 
 use crate::face::Context;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, say};
 use crate::secrets;
 use crate::table::SocketArgs;
 
@@ -42,10 +42,15 @@ impl Guests {
                 keys.push(*Certificate::load_public(place).map_err(failed)?.public_key());
                 continue;
             }
-            // What else lies in the folder lets nobody in.
-            keys.extend(
-                Store::load(place).map_err(failed)?.iter().map(|certificate| *certificate.public_key()),
-            );
+            // What else lies in the folder lets nobody in, which may not be what was meant.
+            let store = Store::load(place).map_err(failed)?;
+            for (file, error) in &store.refused {
+                say(format!("{}: lets nobody in: {error}", file.display()));
+            }
+            if store.is_empty() {
+                say(format!("{}: lets nobody in: there is no certificate in it", place.display()));
+            }
+            keys.extend(store.iter().map(|certificate| *certificate.public_key()));
         }
         Ok(Some(Guests::Keys(keys)))
     }

@@ -1,17 +1,22 @@
 //! Bytes to messages: lines, NUL-terminated texts, whole inputs, frames, JSON.
 //!
 //! An input is read as it comes, at most [`CHUNK`] bytes at a time, and a message may not be larger than the limit
-//! given: standard input may be endless, and so may a line.
+//! given: standard input may be endless, and so may a line. Memory that cannot be had for it is an error, and never the
+//! end of the process.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::io::Read;
+use std::mem;
 use std::os::fd::AsFd;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pinnace::{Frame, Message};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::face::{readable, wait};
@@ -21,6 +26,8 @@ use crate::table::Separator;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 << 10;
+/// The longest name of a group, in bytes; a radio drops what is sent to a longer one.
+pub const GROUP_MAX: usize = 255;
 
 /// Where one message ends and the next begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,12 +42,32 @@ pub struct Cutter {
     /// Of `held`: handed out; looked at, and no end found.
     start: usize,
     looked: usize,
-    pub max: usize,
+    max: usize,
 }
 
-/// A message is larger than it may be.
+/// Why there is no piece.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub enum Unfit {
+    /// It is larger than it may be.
+    TooLong { max: usize },
+    /// There is no memory for it.
+    NoMemory,
+}
+
+impl Display for Unfit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::TooLong { max } => write!(f, "longer than {max} bytes (--max)"),
+            Unfit::NoMemory => f.write_str("larger than the memory that can be had"),
+        }
+    }
+}
+
+impl From<TryReserveError> for Unfit {
+    fn from(_: TryReserveError) -> Unfit {
+        Unfit::NoMemory
+    }
+}
 
 impl Cutter {
     pub fn new(max: usize) -> Cutter {
@@ -48,29 +75,38 @@ impl Cutter {
     }
 
     /// More bytes have come.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         self.held.drain(..self.start);
         self.looked -= self.start;
         self.start = 0;
+        self.held.try_reserve(bytes.len())?;
         self.held.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// The next piece up to `end`, with it.
-    pub fn next(&mut self, end: u8) -> Result<Option<Vec<u8>>, TooLong> {
+    pub fn next(&mut self, end: u8) -> Result<Option<Vec<u8>>, Unfit> {
         let found = self.held[self.looked..].iter().position(|&byte| byte == end);
         let Some(found) = found else {
             self.looked = self.held.len();
-            return if self.len() > self.max { Err(TooLong) } else { Ok(None) };
+            return self.fits(self.len()).map(|()| None);
         };
         let (from, to) = (self.start, self.looked + found + 1);
         (self.start, self.looked) = (to, to);
-        if to - from - 1 > self.max { Err(TooLong) } else { Ok(Some(self.held[from..to].to_vec())) }
+        self.fits(to - from - 1)?;
+        copy_of(&self.held[from..to]).map(Some)
     }
 
-    /// What is left without an end.
+    /// That a piece may be so long.
+    pub fn fits(&self, len: usize) -> Result<(), Unfit> {
+        if len > self.max { Err(Unfit::TooLong { max: self.max }) } else { Ok(()) }
+    }
+
+    /// What is left without an end. It is not copied: it may be large.
     pub fn rest(&mut self) -> Vec<u8> {
-        let rest = self.held.split_off(self.start);
-        (self.held, self.start, self.looked) = (Vec::new(), 0, 0);
+        let mut rest = mem::take(&mut self.held);
+        rest.drain(..self.start);
+        (self.start, self.looked) = (0, 0);
         rest
     }
 
@@ -109,17 +145,15 @@ impl Input {
                 self.open = Some(open(&name)?);
                 continue;
             };
-            let max = self.cutter.max;
-            let long = |_| Failure::of(&name, format!("a message is longer than {max} bytes (--max)"));
+            let unfit = |why| Failure::of(&name, format!("a message is {why}"));
             match self.cut {
                 Cut::At(end) => {
-                    if let Some(mut piece) = self.cutter.next(end).map_err(long)? {
+                    if let Some(mut piece) = self.cutter.next(end).map_err(unfit)? {
                         piece.pop();
                         return Ok(Some(piece));
                     }
                 }
-                Cut::Whole if self.cutter.len() > self.cutter.max => return Err(long(TooLong)),
-                Cut::Whole => {}
+                Cut::Whole => self.cutter.fits(self.cutter.len()).map_err(unfit)?,
             }
             wait(vec![readable(file.as_fd())], signals, None)?;
             match file.read(&mut self.chunk) {
@@ -130,7 +164,7 @@ impl Input {
                         return Ok(Some(rest));
                     }
                 }
-                Ok(len) => self.cutter.push(&self.chunk[..len]),
+                Ok(len) => self.cutter.push(&self.chunk[..len]).map_err(unfit)?,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(Failure::of(&name, error)),
@@ -151,34 +185,60 @@ fn open(name: &OsString) -> Outcome<(String, File)> {
 }
 
 /// A message of one frame, or of several where they are separated.
-pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Message {
-    match separator {
-        None => Message::from(bytes),
-        Some(separator) => bytes.split(|&byte| byte == separator.byte()).collect(),
-    }
+pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Outcome<Message> {
+    let Some(separator) = separator else { return Ok(Message::from(bytes)) };
+    let frames: Result<Vec<Frame>, Unfit> =
+        bytes.split(|&byte| byte == separator.byte()).map(|frame| copy_of(frame).map(Frame::from)).collect();
+    frames.map(Message::from).map_err(|why| Failure::of("input", format!("a message is {why}")))
 }
 
-/// A message as `recv --json` prints it. A routing id in it was that of another socket's peer, and says nothing here.
+fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, Unfit> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// What stands in a line of JSON; nothing else may, and nothing twice.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    frames: Vec<Value>,
+    group: Option<Value>,
+    /// That of another socket's peer: it says nothing here.
+    #[serde(rename = "routing_id")]
+    _routing_id: Option<IgnoredAny>,
+}
+
+/// A message as `recv --json` prints it.
 pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let wrong = |why: &str| {
         let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
         Failure::of("input", format!("{why}: {shown}"))
     };
-    let value: Value = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
-    let frames = value.get("frames").and_then(Value::as_array).filter(|frames| !frames.is_empty());
-    let frames = frames.ok_or_else(|| wrong("an object with \"frames\" is wanted"))?;
-    let frame = |frame: &Value| match (frame.as_str(), frame.get("base64").and_then(Value::as_str)) {
+    let line: Line = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
+    if line.frames.is_empty() {
+        return Err(wrong("an object with \"frames\" is wanted"));
+    }
+    let encoded = |frame: &Value| match frame.as_object() {
+        Some(object) if object.len() == 1 => object.get("base64")?.as_str().map(str::to_owned),
+        _ => None,
+    };
+    let frame = |frame: &Value| match (frame.as_str(), encoded(frame)) {
         (Some(text), _) => Ok(Frame::from(text)),
         (None, Some(text)) => {
             BASE64_STANDARD.decode(text).map(Frame::from).map_err(|error| wrong(&error.to_string()))
         }
         (None, None) => Err(wrong("a frame or group is a text, or an object with \"base64\"")),
     };
-    let message = frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
-    match value.get("group") {
-        Some(group) => Ok(message.to_group(frame(group)?)),
-        None => Ok(message),
+    let message = line.frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
+    let Some(group) = line.group else { return Ok(message) };
+    let group = frame(&group)?;
+    if group.len() > GROUP_MAX {
+        return Err(wrong(&format!("a group has at most {GROUP_MAX} bytes")));
     }
+    Ok(message.to_group(group))
 }
 
 #[cfg(test)]
@@ -191,7 +251,7 @@ mod tests {
         for step in 1..=text.len() {
             let (mut cutter, mut pieces) = (Cutter::new(15), Vec::new());
             for bytes in text.chunks(step) {
-                cutter.push(bytes);
+                cutter.push(bytes).unwrap();
                 while let Some(piece) = cutter.next(b'\n').unwrap() {
                     pieces.push(piece);
                 }
@@ -204,11 +264,11 @@ mod tests {
     #[test]
     fn nothing_above_the_limit_is_kept_or_handed_out() {
         let mut cutter = Cutter::new(3);
-        cutter.push(b"abc\nabcd\n");
+        cutter.push(b"abc\nabcd\n").unwrap();
         assert_eq!(cutter.next(b'\n'), Ok(Some(b"abc\n".to_vec())));
-        assert_eq!(cutter.next(b'\n'), Err(TooLong));
+        assert_eq!(cutter.next(b'\n'), Err(Unfit::TooLong { max: 3 }));
         let mut cutter = Cutter::new(3);
-        cutter.push(b"abcd");
-        assert_eq!(cutter.next(b'\n'), Err(TooLong));
+        cutter.push(b"abcd").unwrap();
+        assert_eq!(cutter.next(b'\n'), Err(Unfit::TooLong { max: 3 }));
     }
 }

@@ -15,6 +15,9 @@ pub fn run(given: &Keygen) -> Outcome {
             .split_once('=')
             .ok_or_else(|| Failure::usage(format!("--meta {text}: NAME=VALUE is wanted")));
         let (name, value) = pair?;
+        if certificate.metadata(name).is_some() {
+            return Err(Failure::usage(format!("--meta {text}: {name} was given before")));
+        }
         let set = certificate.set_metadata(name, value);
         set.map_err(|error| Failure::usage(format!("--meta {text}: {error}")))?;
     }

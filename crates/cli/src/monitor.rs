@@ -7,7 +7,7 @@ use pinnace::{Error, Event, EventKind, Message, SocketType};
 use serde_json::json;
 
 use crate::face::{self, Socket};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::output;
 use crate::settings;
 use crate::signals::Signals;
@@ -61,7 +61,7 @@ pub fn names() -> Vec<&'static str> {
 pub fn run(given: &Monitor) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &given.endpoints)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
     let events = socket.0.monitor().map_err(|error| Failure::of("monitor", error))?;
     if socket_type == SocketType::Sub {
@@ -78,7 +78,7 @@ pub fn run(given: &Monitor) -> Outcome {
     let endless = given.count.is_none() && given.until.is_none();
     match outcome {
         Err(Failure::Signal(_)) if endless => Ok(()),
-        outcome => outcome,
+        outcome => outcome::reached(outcome, !endless),
     }
 }
 
@@ -131,7 +131,12 @@ fn discard(socket: &Socket) {
 fn text(event: &Event) -> String {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let (local, remote) = (or_dash(&event.local), or_dash(&event.remote));
-    format!("{} {}={} local={local} remote={remote}", event.kind.name(), meaning(event.kind), event.value())
+    let value = match event.kind {
+        // As zmq.h writes them.
+        EventKind::HandshakeFailedProtocol => format!("{:#x}", event.value()),
+        _ => event.value().to_string(),
+    };
+    format!("{} {}={value} local={local} remote={remote}", event.kind.name(), meaning(event.kind))
 }
 
 fn json(event: &Event) -> String {

@@ -25,7 +25,7 @@ pub enum Failure {
     TimedOut(String),
     /// A signal came.
     Signal(i32),
-    /// Nobody reads our output any more: that is an end, and no error.
+    /// Nobody reads our output any more: that is an end, and no error, where no other was asked for (`reached`).
     Unread,
 }
 
@@ -59,6 +59,14 @@ pub fn report(outcome: Outcome) -> u8 {
     }
 }
 
+/// An end by an output that nobody reads is a failure where there is a `goal`, which was not reached.
+pub fn reached(outcome: Outcome, goal: bool) -> Outcome {
+    match outcome {
+        Err(Failure::Unread) if goal => Err(Failure::of("standard output", "closed before all was done")),
+        outcome => outcome,
+    }
+}
+
 /// Both outcomes as one: of two failures the first stands, and the second is said now.
 pub fn both(first: Outcome, second: Outcome) -> Outcome {
     match (first, second) {
@@ -78,8 +86,9 @@ fn tell(failure: Failure, code: u8) -> u8 {
     code
 }
 
-/// A line on standard error. That it cannot be written stops nothing.
+/// A line on standard error, written as one: those of several processes do not mix. That it cannot be
+/// written stops nothing.
 pub fn say(text: impl Display) {
     use std::io::Write;
-    let _ = writeln!(io::stderr(), "pinnace: {text}");
+    let _ = io::stderr().write_all(format!("pinnace: {text}\n").as_bytes());
 }

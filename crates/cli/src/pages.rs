@@ -86,7 +86,13 @@ fn flag(argument: &Arg) -> String {
         (Some(short), None) => format!("-{short}"),
         (None, None) => return values,
     };
-    if argument.get_action().takes_values() { format!("{names} {values}") } else { names }
+    let may_be_alone = argument.get_num_args().is_some_and(|count| count.min_values() == 0);
+    match argument.get_action().takes_values() {
+        true if argument.is_require_equals_set() => format!("{names}[={values}]"),
+        true if may_be_alone => format!("{names} [{values}]"),
+        true => format!("{names} {values}"),
+        false => names,
+    }
 }
 
 fn explained(argument: &Arg) -> String {

@@ -26,7 +26,8 @@ pub fn run(given: &Proxy) -> Outcome {
         None => partner(front_type),
     };
     let signals = Signals::new(true)?;
-    let context = settings::context(&given.socket)?;
+    let endpoints: Vec<_> = [&given.front, &given.back].into_iter().chain(&given.capture).collect();
+    let context = settings::context(&given.socket, &endpoints)?;
     let front = settings::socket(&context, front_type, &given.socket)?;
     let back = settings::socket(&context, back_type, &given.socket)?;
     // As the others are: what is kept from strangers there is not shown to them here.

@@ -1,11 +1,12 @@
-//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it.
+//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it. What had come in by its
+//! end and was not received is lost, which is said.
 
 use std::os::unix::ffi::OsStrExt;
 
 use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome, say};
 use crate::output::{self, Output};
 use crate::settings;
 use crate::signals::Signals;
@@ -16,7 +17,7 @@ pub fn run(given: &Recv) -> Outcome {
     let subscribes = matches!(socket_type, SocketType::Sub | SocketType::XSub);
     check(given, socket_type, subscribes)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &given.endpoints)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
     for group in &given.group {
         let joined = socket.0.join(group.as_bytes());
@@ -28,10 +29,17 @@ pub fn run(given: &Recv) -> Outcome {
     for endpoint in &given.endpoints {
         settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?;
     }
-    let outcome = receive_all(given, &socket, &signals);
+    let outcome = outcome::reached(receive_all(given, &socket, &signals), given.count.is_some());
     settings::tell_stats(&given.socket, &[("recv", &socket)]);
+    let stats = socket.stats()?;
     socket.close(outcome.is_ok());
     context.end(&signals)?;
+    match context.unread(&stats) {
+        // Who reads no more misses nothing.
+        _ if matches!(outcome, Err(Failure::Unread)) => {}
+        0 => {}
+        unread => say(format!("messages lost: {unread} had come in and were not asked for")),
+    }
     outcome
 }
 

@@ -4,11 +4,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use pinnace::{Message, SocketType};
 
 use crate::face::{self, Socket};
-use crate::input::{Cut, Input, from_json, split};
+use crate::input::{Cut, GROUP_MAX, Input, from_json, split};
 use crate::losses;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::Output;
@@ -21,7 +22,7 @@ pub fn run(given: &Send) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     check(given, socket_type)?;
     let signals = Signals::new(false)?;
-    let context = settings::context(&given.socket)?;
+    let context = settings::context(&given.socket, &endpoints)?;
     let socket = Socket::new(&context, socket_type)?;
     if socket_type == SocketType::Router {
         // A message to who is not there yet waits, and is not dropped.
@@ -37,9 +38,13 @@ pub fn run(given: &Send) -> Outcome {
     }
     let mut source = Source::new(given, files);
     let linger = given.linger.or(given.timeout);
-    let outcome = send_all(given, &socket, &peers, &mut source, &signals);
+    let outcome = outcome::reached(send_all(given, &socket, &peers, &mut source, &signals), true);
     let drained = match outcome {
-        Err(Failure::Signal(_) | Failure::TimedOut(_)) => Ok(()),
+        Err(Failure::Signal(_)) => Ok(()),
+        // That the one message was not answered says it all.
+        Err(Failure::TimedOut(_)) if awaits(given, socket_type) => Ok(()),
+        // What was accepted before is given up, and said.
+        Err(Failure::TimedOut(_)) => socket.drain(&signals, Some(Duration::ZERO)),
         // A bad line of input does not take back the good ones before it.
         _ => socket.drain(&signals, linger),
     };
@@ -64,6 +69,9 @@ fn check(given: &Send, socket_type: SocketType) -> Outcome {
     }
     if is_radio && given.group.is_none() && !given.json {
         return Err(Failure::usage("radio wants a --group"));
+    }
+    if given.group.as_ref().is_some_and(|group| group.len() > GROUP_MAX) {
+        return Err(Failure::usage(format!("--group: a group has at most {GROUP_MAX} bytes")));
     }
     let receives = !matches!(
         socket_type,
@@ -95,7 +103,7 @@ fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
 
 fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, signals: &Signals) -> Outcome {
     let mut output = Output::for_replies(&given.replies);
-    let awaits = given.await_reply || socket.0.socket_type() == SocketType::Req;
+    let awaits = awaits(given, socket.0.socket_type());
     let (mut sent, mut turns) = (0_u64, peers.iter().cycle());
     while given.count.is_none_or(|count| sent < count) {
         let Some(mut message) = source.next(signals)? else { break };
@@ -121,7 +129,7 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         {
             face::pause(signals, interval)?;
         }
-        socket.send(message, signals, given.timeout)?;
+        socket.send(message, signals, given.timeout, format_args!("message {}", sent + 1))?;
         sent += 1;
         if awaits {
             output.write(&socket.recv(signals, given.timeout, "no reply came")?)?;
@@ -129,6 +137,11 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         }
     }
     Ok(())
+}
+
+/// Each message is answered before the next is sent.
+fn awaits(given: &Send, socket_type: SocketType) -> bool {
+    given.await_reply || socket_type == SocketType::Req
 }
 
 /// Where messages come from.
@@ -166,6 +179,6 @@ impl Source<'_> {
                 message.to_vec()
             }
         };
-        if self.given.json { from_json(&bytes).map(Some) } else { Ok(Some(split(bytes, self.given.frames))) }
+        if self.given.json { from_json(&bytes) } else { split(bytes, self.given.frames) }.map(Some)
     }
 }

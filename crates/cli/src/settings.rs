@@ -1,6 +1,6 @@
 //! Flags that every socket takes, put into options; and endpoints, bound or connected.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use pinnace::certificate::Certificate;
@@ -16,13 +16,23 @@ use crate::table::{SocketArgs, StatsFormat};
 /// The largest file with a password, in bytes.
 const PASSWORD_FILE_MAX: usize = 64 << 10;
 
-/// A context in which it is known who is let in.
-pub fn context(given: &SocketArgs) -> Outcome<Context> {
-    context_for(given, None)
+/// Transports on which no peer is asked for a key or a password, and nothing is encrypted.
+const UNGUARDED: [&str; 4] = ["inproc", "udp", "pgm", "epgm"];
+
+/// A context in which it is known who is let in. That holds at each of `endpoints`, or there is none.
+pub fn context(given: &SocketArgs, endpoints: &[impl AsRef<str>]) -> Outcome<Context> {
+    context_for(given, endpoints, None)
 }
 
 /// The same, for so many sockets; None: as many as a context has room for unless told.
-pub fn context_for(given: &SocketArgs, sockets: Option<usize>) -> Outcome<Context> {
+pub fn context_for(
+    given: &SocketArgs,
+    endpoints: &[impl AsRef<str>],
+    sockets: Option<usize>,
+) -> Outcome<Context> {
+    if asks_for_security(given) {
+        endpoints.iter().try_for_each(|endpoint| guardable(endpoint.as_ref()))?;
+    }
     let guests = Guests::load(given)?;
     let context = Context::new(sockets, guests.is_some())?;
     if let Some(guests) = guests {
@@ -56,6 +66,29 @@ pub fn prepare(socket: &Socket, given: &SocketArgs) -> Outcome {
         set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
     }
     Ok(())
+}
+
+/// Whether a flag or an option is about CURVE or PLAIN.
+fn asks_for_security(given: &SocketArgs) -> bool {
+    let is_about = |option: &OsString| {
+        let name = option.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+        let found = find_option(&String::from_utf8_lossy(name));
+        found.is_ok_and(|found| ["CURVE_", "PLAIN_"].iter().any(|start| found.name.starts_with(start)))
+    };
+    given.cert.is_some()
+        || given.curve_server_key.is_some()
+        || given.plain_username.is_some()
+        || given.plain_users.is_some()
+        || given.option.iter().any(is_about)
+}
+
+/// That keys and passwords have an effect at this endpoint.
+fn guardable(endpoint: &str) -> Outcome {
+    let transport = sign(endpoint).1.split("://").next().unwrap_or_default();
+    match UNGUARDED.contains(&transport) {
+        true => Err(Failure::usage(format!("{endpoint}: {transport} has neither CURVE nor PLAIN"))),
+        false => Ok(()),
+    }
 }
 
 /// Subscribes to `topics`, or to everything where there are none.
@@ -123,6 +156,10 @@ fn find(name: &str) -> Outcome<&'static OptionSpec> {
 /// Sets an option from its text.
 pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     let spec = find(name)?;
+    let socket_type = socket.0.socket_type();
+    if !spec.types.is_empty() && !spec.types.contains(&socket_type) {
+        return Err(Failure::usage(format!("{name}: not an option of {} sockets", socket_type.name())));
+    }
     let shown = if secrets::is_secret(spec) { "its value".into() } else { String::from_utf8_lossy(text) };
     let wrong = |why: &str| Failure::usage(format!("{name}={shown}: {why}"));
     let number = || -> Outcome<i128> {
@@ -183,12 +220,8 @@ fn from_hex(digits: &[u8]) -> Option<SecretBytes> {
 /// Binds or connects: as the sign in front of the endpoint says, else as `bind` does. The routing id of whom a PEER
 /// connects to.
 pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcome<Option<u32>> {
-    let (endpoint, bind) = match endpoint.as_bytes().first() {
-        Some(b'@') => (&endpoint[1..], true),
-        Some(b'>') => (&endpoint[1..], false),
-        _ => (endpoint, bind),
-    };
-    if bind {
+    let (signed, endpoint) = sign(endpoint);
+    if signed.unwrap_or(bind) {
         let actual = socket.bind(endpoint)?;
         if told {
             say(format!("bound to {actual}"));
@@ -200,6 +233,15 @@ pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcom
         say(format!("connecting to {endpoint}"));
     }
     Ok(peer)
+}
+
+/// Whether the sign in front of an endpoint binds, where there is one; and the endpoint without it.
+fn sign(endpoint: &str) -> (Option<bool>, &str) {
+    match endpoint.as_bytes().first() {
+        Some(b'@') => (Some(true), &endpoint[1..]),
+        Some(b'>') => (Some(false), &endpoint[1..]),
+        _ => (None, endpoint),
+    }
 }
 
 /// The statistics of sockets, each with its name, on standard error, where they were asked for.
@@ -215,8 +257,8 @@ pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
     }
 }
 
-/// A line on standard error, as it is.
+/// A line on standard error, as it is, written as one.
 pub fn eprintln_quietly(line: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -21,7 +21,10 @@ pub struct Pinnace {
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
     lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
     without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
-    not delivered. What pub, xpub and radio drop for slow subscribers is said on standard error, and no failure.";
+    not delivered. A standard output that is closed ends recv and monitor with 0, but with 1 where --count or --until \
+    was not reached, and so send, whose replies go there. Delivered means taken by the peer's kernel, or, by req, \
+    answered; not that somebody has handled it. What pub, xpub and radio drop for slow subscribers \
+    is said on standard error, and no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -65,30 +68,31 @@ pub struct SocketArgs {
     /// Use IPv6 too
     #[arg(long)]
     pub ipv6: bool,
-    /// Our own CURVE certificate, with the secret key
-    #[arg(long, value_name = "FILE")]
+    /// Our own CURVE certificate, with the secret key; needs --curve-server or --curve-server-key
+    #[arg(long, value_name = "FILE", requires = "curve")]
     pub cert: Option<PathBuf>,
     /// Be the server in CURVE; needs --cert. Without --allow, whoever has the public key is let in
-    #[arg(long, requires = "cert", conflicts_with = "curve_server_key")]
+    #[arg(long, requires = "cert", group = "curve")]
     pub curve_server: bool,
     /// The CURVE server's public key, as Z85 or as its certificate file; without --cert ours is made up
-    #[arg(long, value_name = "KEY|FILE")]
+    #[arg(long, value_name = "KEY|FILE", group = "curve")]
     pub curve_server_key: Option<String>,
     /// A client's public certificate, or a folder of them: nobody else is let in. May be given again
     #[arg(long, value_name = "FILE", requires = "curve_server")]
     pub allow: Vec<PathBuf>,
     /// Our name for PLAIN, which encrypts nothing: it does not go with CURVE
-    #[arg(long, value_name = "NAME", requires = "password",
-        conflicts_with_all = ["cert", "curve_server", "curve_server_key"])]
+    #[arg(long, value_name = "NAME", requires = "password", conflicts_with_all = ["cert", "curve"])]
     pub plain_username: Option<String>,
     /// Our password for PLAIN; other users of the machine can see it
-    #[arg(long, value_name = "PASSWORD", group = "password")]
+    #[arg(long, value_name = "PASSWORD", group = "password", requires = "plain_username",
+        conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password: Option<String>,
     /// A file with our password for PLAIN in its first line
-    #[arg(long, value_name = "FILE", group = "password")]
+    #[arg(long, value_name = "FILE", group = "password", requires = "plain_username",
+        conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password_file: Option<PathBuf>,
     /// Be the server in PLAIN; a file with NAME:PASSWORD in each line says who is let in
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plain_username", "cert", "curve_server_key"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plain_username", "cert", "curve"])]
     pub plain_users: Option<PathBuf>,
     /// Say on standard error which endpoints are used; bound ones with their ports
     #[arg(short, long)]
@@ -217,7 +221,8 @@ pub struct ReplyArgs {
 
 #[derive(Args)]
 pub struct Recv {
-    /// Where to receive from; @ in front binds, > connects
+    /// Where to receive from; @ in front binds, > connects. What lies at the path of an ipc endpoint is replaced by who
+    /// binds
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
     /// Socket type. rep answers each message, server, peer, channel and dgram where --reply or --echo says what
@@ -234,7 +239,7 @@ pub struct Recv {
     /// The group that dish joins. May be given again; --json tells of which group each message is
     #[arg(short, long, value_name = "GROUP")]
     pub group: Vec<OsString>,
-    /// Stop after so many messages
+    /// Stop after so many messages; what had come in beside them is lost, and counted on standard error
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// The longest wait for a message [default: for ever]
@@ -352,6 +357,9 @@ pub enum Measure {
 }
 
 #[derive(Args)]
+#[command(
+    override_usage = "pinnace bench [OPTIONS] <--bind <ENDPOINT>|--connect <ENDPOINT>|--self [<ENDPOINT>]> <WHAT>"
+)]
 pub struct Bench {
     #[arg(value_name = "WHAT", value_enum)]
     pub measure: Measure,
@@ -365,8 +373,8 @@ pub struct Bench {
     #[arg(long = "self", value_name = "ENDPOINT", group = "end", required = true, num_args = 0..=1,
         default_missing_value = "inproc://bench")]
     pub both: Option<String>,
-    /// Size of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    /// Size of a message, at most 1073741824
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub size: usize,
     /// How many messages, or round trips
     #[arg(long, value_name = "MESSAGES", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -392,6 +400,13 @@ pub struct Keygen {
     /// Replace files that are there
     #[arg(long, requires = "file")]
     pub force: bool,
+}
+
+/// The size of a message that is measured.
+fn size(text: &str) -> Result<usize, String> {
+    const MAX: usize = 1 << 30;
+    let size = text.parse().ok().filter(|&size| size <= MAX);
+    size.ok_or_else(|| format!("not a number of bytes up to {MAX}"))
 }
 
 /// A time in milliseconds.

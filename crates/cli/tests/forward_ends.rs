@@ -127,3 +127,22 @@ fn as_many_connections_as_are_asked_for() {
     forwarder.signal(Signal::TERM);
     forwarder.end().expect(0);
 }
+
+/// It counts whatever stands behind it, and whether it has come to its end.
+#[test]
+fn a_line_that_is_too_long_is_not_delivered() {
+    let context = Context::new().unwrap();
+    let pull = Pull::new(&context).unwrap();
+    let endpoint = pull.bind("tcp://127.0.0.1:*").unwrap();
+    for (rest, left) in
+        [("a line that is too long", 1), ("a line that is too long\n", 1), ("much too long\nmore\n", 2)]
+    {
+        let (mut forwarder, address) = forwarder(&endpoint, &["--max", "10"]);
+        let _client = client(&address, &format!("short\n{rest}"));
+        assert_eq!(pull.recv_timeout(LONG).unwrap(), "short");
+        assert!(forwarder.said().contains("cut off: a line is longer than 10 bytes"));
+        forwarder.signal(Signal::TERM);
+        let said = forwarder.end().expect(1).err;
+        assert!(said.contains(&format!("lines not delivered: {left}\n")), "{said}");
+    }
+}

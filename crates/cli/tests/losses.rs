@@ -1,11 +1,12 @@
-//! What `send` cannot deliver: it is lost in nobody's silence, and nothing is waited for beyond the time given.
+//! What `send` cannot deliver and `recv` does not take: it is lost in nobody's silence, and nothing is
+//! waited for beyond the time given.
 
 mod common;
 
 use std::time::Duration;
 
 use common::{Running, run, start};
-use pinnace::{Context, Dealer, Pull, Sub};
+use pinnace::{Context, Dealer, Pull, Push, Sub};
 
 const LONG: Duration = Duration::from_secs(20);
 /// More of these than a few hundred are more than the kernel takes for a connection.
@@ -22,6 +23,29 @@ fn a_bad_line_does_not_make_the_wait_endless() {
     let lines = b"{\"frames\":[\"fine\"]}\nbad\n";
     let done = run(&["send", "--json", "--linger", "100", "tcp://127.0.0.1:9"], lines).expect(1);
     assert!(done.err.contains("expected value") && done.err.contains("not delivered: 1"), "{done:?}");
+}
+
+#[test]
+fn what_was_accepted_and_is_given_up_is_counted() {
+    let lines = "line\n".repeat(1500);
+    let done =
+        run(&["send", "--timeout", "100", "--hwm", "1000", "tcp://127.0.0.1:9"], lines.as_bytes()).expect(3);
+    assert!(done.err.contains("not delivered: 1000"), "{done:?}");
+    assert!(done.err.contains("nobody took message 1001"), "{done:?}");
+}
+
+#[test]
+fn what_comes_in_beside_the_messages_asked_for_is_counted() {
+    let context = Context::new().unwrap();
+    let push = Push::builder(&context).send_high_water_mark(1).build().unwrap();
+    let endpoint = push.bind("tcp://127.0.0.1:*").unwrap();
+    let receiver = start(&["recv", "-n", "1", &endpoint]);
+    // The first is more than a pipe holds: it waits for us to read it. All are more than kernel and sender hold.
+    let text = "x".repeat(4 * LARGE);
+    (0..200).for_each(|_| push.send_timeout(text.as_str(), LONG).unwrap());
+    let done = receiver.end().expect(0);
+    assert_eq!(done.out, text + "\n");
+    assert!(done.err.contains("messages lost: "), "{done:?}");
 }
 
 #[test]

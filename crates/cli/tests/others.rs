@@ -31,7 +31,8 @@ fn a_monitor_tells_a_script_whether_somebody_answers() {
     };
     let seen = until("handshake_succeeded", "push", "20000").expect(0).out;
     assert!(seen.lines().last().unwrap().starts_with("handshake_succeeded "), "{seen}");
-    until("handshake_failed_protocol", "pull", "20000").expect(0);
+    let seen = until("handshake_failed_protocol", "pull", "20000").expect(0).out;
+    assert!(seen.lines().last().unwrap().starts_with("handshake_failed_protocol code=0x"), "{seen}");
     until("handshake_succeeded", "pull", "300").expect(3);
     until("sunrise", "pull", "300").expect(2);
     let endless = start(&["monitor", "-v", "-b", "tcp://127.0.0.1:*"]);
@@ -138,6 +139,7 @@ fn certificates_are_written_for_us_alone_and_once() {
     run(&["keygen", &file, "--force"], b"").expect(0);
     assert_ne!(read("cert"), public);
     run(&["keygen", &file, "--force", "--meta", "no value"], b"").expect(2);
+    run(&["keygen", &file, "--force", "--meta", "a=1", "--meta", "a=2"], b"").expect(2);
     run(&["keygen", &folder.text("no/folder")], b"").expect(1);
 }
 
@@ -162,7 +164,7 @@ fn curve_between_two_of_us() {
     sent(&["--curve-server-key", &server]).expect(0);
     sent(&["--curve-server-key", &server, "--cert", &client_secret]).expect(0);
     assert_eq!(receiver.end().expect(0).out, "sealed\nsealed\n");
-    run(&["send", &endpoint, "-m", "a", "--cert", &server], b"").expect(1);
+    run(&["send", &endpoint, "-m", "a", "--curve-server", "--cert", &server], b"").expect(1);
     run(&["send", &endpoint, "-m", "a", "--curve-server-key", "nokey"], b"").expect(1);
     run(&["recv", &endpoint, "--curve-server"], b"").expect(2);
 }
@@ -182,6 +184,10 @@ fn only_who_is_on_the_list_gets_in() {
         let guarded = ["--curve-server", "--cert", &secret, "--allow", &allowed];
         let mut receiver =
             start(&[&["recv", "-v", "-b", "tcp://127.0.0.1:*", "-n", "1"], &guarded[..]].concat());
+        if allowed.ends_with("friends") {
+            let said = receiver.said();
+            assert!(said.contains("friends/notes: lets nobody in: "), "{said}");
+        }
         let endpoint = receiver.said_after("bound to");
         let sent = |cert: &str, timeout| {
             let own = folder.text(cert);
@@ -192,8 +198,12 @@ fn only_who_is_on_the_list_gets_in() {
         sent("friend_secret", "20000").expect(0);
         assert_eq!(receiver.end().expect(0).out, "friend_secret\n");
     }
-    run(&["recv", "tcp://127.0.0.1:9", "--curve-server", "--cert", &secret, "--allow", "none"], b"")
-        .expect(1);
+    let guarded = ["recv", "--timeout", "1", "tcp://127.0.0.1:9", "--curve-server", "--cert", &secret];
+    run(&[&guarded[..], &["--allow", "none"]].concat(), b"").expect(1);
+    let empty = folder.text("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let done = run(&[&guarded[..], &["--allow", &empty]].concat(), b"").expect(3);
+    assert!(done.err.contains("empty: lets nobody in: there is no certificate in it"), "{done:?}");
 }
 
 #[test]
@@ -241,5 +251,13 @@ fn the_table_makes_every_page() {
 fn the_reference_is_that_of_the_table() {
     let made = run(&["reference"], b"").expect(0).out;
     let kept = std::fs::read_to_string(repository("docs/cli.md")).unwrap();
+    for shown in [
+        "`--stats[=FORMAT]`",
+        "`--frames[=SEPARATOR]`",
+        "`--self [ENDPOINT]`",
+        "<--bind <ENDPOINT>|--connect",
+    ] {
+        assert!(made.contains(shown), "{shown}");
+    }
     assert!(made == kept, "docs/cli.md is old: pinnace reference > docs/cli.md");
 }

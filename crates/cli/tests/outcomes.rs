@@ -27,11 +27,40 @@ fn wrong_arguments() {
     fails(2, "a number is wanted", &["recv", somewhere, "-o", "sndhwm=many"], b"");
     fails(2, "out of range", &["recv", somewhere, "-o", "sndhwm=99999999999"], b"");
     fails(2, "hexadecimal", &["recv", somewhere, "-o", "routing_id=hex:abc"], b"");
+    fails(2, "not an option of REP", &["recv", "-t", "rep", somewhere, "-o", "req_relaxed=1"], b"");
+    for endpoint in ["wss://127.0.0.1:*", "tls+tcp://127.0.0.1:*"] {
+        fails(2, "without a certificate: -o wss_cert_pem", &["recv", "-b", endpoint], b"");
+    }
+    let client = ["send", "-t", "client", somewhere, "--frames=tab", "-m", "a\tb", "--linger", "100"];
+    fails(1, "CLIENT has one frame", &client, b"");
+    let dgram = ["send", "-t", "dgram", "-b", "udp://127.0.0.1:*", "-m", "a"];
+    fails(1, "the first is the address", &dgram, b"");
     fails(2, "for sub and xsub", &["recv", somewhere, "-s", "a"], b"");
     fails(2, "are for rep", &["recv", somewhere, "--echo"], b"");
     fails(2, "either --message or a file", &["send", somewhere, "-", "-m", "a"], b"");
     for arguments in [&["recv"][..], &["fly"], &["recv", somewhere, "-t", "bird"], &["bench", "thr"]] {
         run(arguments, b"").expect(2);
+    }
+}
+
+/// A radio would drop what is sent to it.
+#[test]
+fn a_group_that_is_too_long_is_refused() {
+    let group = "g".repeat(256);
+    let radio = ["send", "tcp://127.0.0.1:9", "-t", "radio", "--timeout", "100"];
+    fails(2, "at most 255 bytes", &[&radio[..], &["-m", "a", "-g", &group]].concat(), b"");
+    let line = format!("{{\"frames\":[\"a\"],\"group\":\"{group}\"}}\n");
+    fails(1, "at most 255 bytes", &[&radio[..], &["--json"]].concat(), line.as_bytes());
+}
+
+#[test]
+fn what_json_has_beyond_a_message_is_refused() {
+    for (line, words) in [
+        ("{\"frames\":[\"a\"],\"frame\":1}\n", "unknown field"),
+        ("{\"frames\":[\"a\"],\"frames\":[\"b\"]}\n", "duplicate field"),
+        ("{\"frames\":[{\"base64\":\"YQ==\",\"text\":\"b\"}]}\n", "an object with \"base64\""),
+    ] {
+        fails(1, words, &["send", "tcp://127.0.0.1:9", "--json", "--linger", "100"], line.as_bytes());
     }
 }
 
@@ -94,7 +123,12 @@ fn what_the_network_and_the_input_do() {
     fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10", "--raw"], b"this is long");
     fails(1, "\"frames\" is wanted", &["send", &taken, "--json"], b"{}\n");
     fails(1, "expected", &["send", &taken, "--json"], b"nonsense\n");
-    fails(1, "no public key", &["send", &endpoint, "--cert", &folder.write("empty", b"")], b"");
+    fails(
+        1,
+        "no public key",
+        &["send", &endpoint, "--curve-server", "--cert", &folder.write("empty", b"")],
+        b"",
+    );
     first.signal(Signal::TERM);
     assert_eq!(first.end().expect(143).out, "short\n");
 }
@@ -107,7 +141,7 @@ fn time_runs_out() {
     fails(3, "no message came (no peer)", &["recv", "-b", &endpoint, "--timeout", "100"], b"");
     fails(3, "not delivered: 2", &["send", &endpoint, "-m", "a", "-m", "b", "--timeout", "100"], b"");
     fails(3, "not delivered: 1", &["send", &endpoint, "-m", "a", "--linger", "100"], b"");
-    fails(3, "nobody took", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
+    fails(3, "nobody took message 1", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
     fails(3, "fewer than 1", &["send", &endpoint, "-m", "a", "-w", "1", "--timeout", "100"], b"");
     fails(3, "no reply came", &["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "100"], b"");
 }
@@ -177,4 +211,75 @@ fn who_stops_reading_ends_the_receiver_quietly() {
     sender.signal(Signal::INT);
     assert_eq!(sender.end().expect(130).err, "");
     assert!(run(&["version"], b"").expect(0).out.starts_with("pinnace "));
+}
+
+/// The command with so much memory, in kilobytes.
+fn with_memory(kilobytes: u32, arguments: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {kilobytes}; exec {} {arguments}", common::PINNACE)]);
+    command
+}
+
+#[test]
+fn what_memory_does_not_hold_is_an_error_and_no_abort() {
+    let done = run(&["bench", "thr", "--self", "--size", "99999999999999"], b"").expect(2);
+    assert!(done.err.contains("--size"), "{done:?}");
+    let done = common::start_command(&mut with_memory(
+        500_000,
+        "bench lat --self --size 1000000000 --count 1 --timeout 500",
+    ));
+    assert!(done.end().expect(1).err.contains("no memory for 1000000000 bytes"));
+    for cut in ["--raw", ""] {
+        // Zeros without an end have no line's end either.
+        let send = format!("send tcp://127.0.0.1:9 {cut} --max 500000000 --timeout 500 /dev/zero");
+        let done = common::start_command(&mut with_memory(300_000, &send)).end().expect(1);
+        assert!(done.err.contains("larger than the memory"), "{done:?}");
+    }
+}
+
+/// An end that was asked for and not reached is no success because nobody reads.
+#[test]
+fn a_closed_output_is_a_failure_where_a_goal_is_left() {
+    let bound = ["-v", "-b", "tcp://127.0.0.1:*"];
+    for command in
+        [&["recv", "-n", "2"][..], &["monitor", "--until", "disconnected"], &["monitor", "-n", "9"]]
+    {
+        let mut waiting = start(&[command, &bound].concat());
+        waiting.said();
+        waiting.close_out();
+        assert!(waiting.end().expect(1).err.contains("closed before all was done"));
+    }
+    let mut answering = start(&[&["recv", "-t", "rep"], &bound[..]].concat());
+    let endpoint = answering.said_after("bound to");
+    let mut asking = start(&["send", "-t", "req", &endpoint, "-"]);
+    asking.close_out();
+    asking.write(b"first\n");
+    assert!(asking.end().expect(1).err.contains("closed before all was done"));
+}
+
+/// Who refuses is not told that it was refused.
+#[test]
+fn a_failed_handshake_is_told_by_the_part_that_was_played() {
+    let folder = Folder::new();
+    for name in ["server", "other"] {
+        run(&["keygen", &folder.text(name)], b"").expect(0);
+    }
+    let users = folder.write("users", b"me:mine\n");
+    let (secret, wrong) = (folder.text("server_secret"), folder.text("other"));
+    let plain = ["--plain-username", "me", "--plain-password", "other"];
+    for (server, client, said) in [
+        (&["--plain-users", &users][..], &plain[..], "we refused a peer"),
+        (
+            &["--curve-server", "--cert", &secret],
+            &["--curve-server-key", &wrong],
+            "it has another socket type, key",
+        ),
+    ] {
+        let bound = ["recv", "-v", "-b", "tcp://127.0.0.1:*", "--timeout", "2000"];
+        let mut receiver = start(&[&bound[..], server].concat());
+        let endpoint = receiver.said_after("bound to");
+        run(&[&["send", &endpoint, "-m", "a", "--timeout", "1000"], client].concat(), b"").expect(3);
+        let done = receiver.end().expect(3);
+        assert!(done.err.contains(said), "{said:?} is not in {done:?}");
+    }
 }

@@ -9,7 +9,7 @@ use pinnace::{Interest, Message, PollItem, SocketType};
 
 use super::Shared;
 use crate::face::{self, Socket};
-use crate::input::Cutter;
+use crate::input::{Cutter, Unfit};
 use crate::outcome::{Failure, Outcome};
 use crate::output::joined;
 
@@ -25,6 +25,8 @@ pub struct Connection<'a> {
     over: Option<Instant>,
     /// It takes no more either.
     gone: bool,
+    /// A line did not fit, and ended it.
+    cut_off: bool,
     /// A line that the socket has no room for yet.
     held: Option<Message>,
     /// Of an answer, what the client has not taken yet.
@@ -38,8 +40,19 @@ impl<'a> Connection<'a> {
     pub fn new(stream: TcpStream, socket: &'a Socket, shared: &'a Shared<'a>) -> Outcome<Connection<'a>> {
         stream.set_nonblocking(true).map_err(|error| Failure::of("a connection", error))?;
         let cutter = Cutter::new(shared.given.max);
-        let (over, gone, held, out) = (None, false, None, Vec::new());
-        Ok(Connection { stream, socket, shared, cutter, over, gone, held, out, asked: 0, answered: 0 })
+        Ok(Connection {
+            stream,
+            socket,
+            shared,
+            cutter,
+            over: None,
+            gone: false,
+            cut_off: false,
+            held: None,
+            out: Vec::new(),
+            asked: 0,
+            answered: 0,
+        })
     }
 
     /// Until the client has ended, all that it sent was taken, and all that came back was written; or until a signal,
@@ -51,9 +64,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Lines that were read and not taken. What has no end yet is none.
+    /// Lines that were read and not taken. What has no end yet is none, unless it was too long.
     pub fn left(&self) -> u64 {
-        u64::from(self.held.is_some()) + self.cutter.count(b'\n')
+        u64::from(self.held.is_some()) + u64::from(self.cut_off) + self.cutter.count(b'\n')
     }
 
     /// Passes on what was read, until the last moment. Nothing more is read.
@@ -163,9 +176,7 @@ impl<'a> Connection<'a> {
     }
 
     fn next_line(&mut self) -> Outcome<Option<Message>> {
-        let max = self.cutter.max;
-        let long = |_| Failure::Failed(format!("cut off: a line is longer than {max} bytes (--max)"));
-        let line = match self.cutter.next(b'\n').map_err(long)? {
+        let line = match self.cutter.next(b'\n').map_err(|why| self.cut_off(why))? {
             Some(line) => line,
             None if self.over.is_some() && self.cutter.len() > 0 => self.cutter.rest(),
             None => return Ok(None),
@@ -203,10 +214,17 @@ impl<'a> Connection<'a> {
         }
     }
 
+    fn cut_off(&mut self, why: Unfit) -> Failure {
+        self.cut_off = true;
+        Failure::Failed(format!("cut off: a line is {why}"))
+    }
+
     fn read(&mut self, chunk: &mut [u8]) -> Outcome {
         match self.stream.read(chunk) {
             Ok(0) => self.over = Some(Instant::now()),
-            Ok(len) if self.takes_lines() => self.cutter.push(&chunk[..len]),
+            Ok(len) if self.takes_lines() => {
+                self.cutter.push(&chunk[..len]).map_err(|why| self.cut_off(why))?;
+            }
             Ok(_) => {}
             Err(error) if is_later(&error) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
