@@ -275,7 +275,7 @@ fn a_failed_handshake_is_told_by_the_part_that_was_played() {
             "it has another socket type, key",
         ),
     ] {
-        let bound = ["recv", "-v", "-b", "tcp://127.0.0.1:*", "--timeout", "2000"];
+        let bound = ["recv", "-v", "-b", "tcp://127.0.0.1:*", "--timeout", "4000"];
         let mut receiver = start(&[&bound[..], server].concat());
         let endpoint = receiver.said_after("bound to");
         run(&[&["send", &endpoint, "-m", "a", "--timeout", "1000"], client].concat(), b"").expect(3);
