@@ -144,6 +144,8 @@ pub(crate) struct Hub {
     /// Peers that came and went between two calls, and brought nothing.
     vanished: AtomicU64,
     links: Mutex<Links>,
+    /// How many they are.
+    link_count: AtomicU32,
     pub(crate) marks: Marks,
     socket: OnceLock<Socket>,
     pub(crate) lease: Lease,
@@ -330,6 +332,7 @@ impl Hub {
             links.next += 1;
             let token = links.next;
             links.by_token.insert(token, link.clone());
+            self.link_count.store(links.by_token.len() as u32, Ordering::Relaxed);
             token
         };
         link.register(token)
@@ -338,7 +341,10 @@ impl Hub {
     /// Takes a link out.
     pub(crate) fn remove_link(&self, link: &Link) {
         if let Some(token) = link.token() {
-            let taken = self.links.lock().by_token.remove(&token);
+            let mut links = self.links.lock();
+            let taken = links.by_token.remove(&token);
+            self.link_count.store(links.by_token.len() as u32, Ordering::Relaxed);
+            drop(links);
             drop(taken); // Its end is nothing to do with the lock held.
         }
     }
@@ -350,6 +356,11 @@ impl Hub {
 
     pub(crate) fn link_of(&self, pipe: PipeId) -> Option<Arc<Link>> {
         self.links.lock().by_token.values().find(|link| link.pipe == pipe).cloned()
+    }
+
+    /// How many links there are.
+    pub(crate) fn links(&self) -> u32 {
+        self.link_count.load(Ordering::Relaxed)
     }
 
     /// All links that are there.

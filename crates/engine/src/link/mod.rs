@@ -6,9 +6,9 @@
 //! while anybody waits.
 //!
 //! When a sender writes (`after_commit`), in a few words: at once if the message is alone or answers one;
-//! otherwise when [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`]. What a sender leaves
-//! behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages
-//! keep coming.
+//! otherwise when [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`] for each connection of the
+//! socket. What a sender leaves behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as
+//! long as messages keep coming.
 
 mod anew;
 mod codec;
@@ -55,8 +55,10 @@ use tx::Tx;
 /// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
 /// more than to move some ten KiB.
 const BATCH_BYTES: u64 = 384 * 1024;
-/// How long a sender lets messages gather while more keep coming, in nanoseconds.
+/// How long a sender lets messages gather while more keep coming, in nanoseconds: for each connection of its socket,
+/// since it writes to one after the other and would come to nothing else, and at most.
 const FLUSH_AGE: u64 = 100_000;
+const FLUSH_AGE_MAX: u64 = 2_000_000;
 /// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
 /// once.
 const LONE_GAP: u64 = 3_000;
@@ -290,12 +292,16 @@ impl Link {
         let now = clock();
         let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
         let gap = now.saturating_sub(self.hub.last_write.load(Ordering::Relaxed));
-        if if first { gap >= LONE_GAP } else { age >= FLUSH_AGE } {
+        if if first { gap >= LONE_GAP } else { age >= self.flush_age() } {
             return true;
         }
         self.gathering.store(true, Ordering::Relaxed);
         self.be_watched();
         false
+    }
+
+    fn flush_age(&self) -> u64 {
+        (FLUSH_AGE * u64::from(self.hub.links())).clamp(FLUSH_AGE, FLUSH_AGE_MAX)
     }
 
     /// Has the I/O thread look after what is left behind, for a while.
