@@ -218,10 +218,7 @@ pub unsafe extern "C" fn zmq_recv(handle: *mut c_void, data: *mut c_void, len: u
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
         socket.recv(flags.wait, &mut |frame| {
-            let data = frame.data();
-            size = data.len();
-            let fits = size.min(room.len());
-            room[..fits].copy_from_slice(&data[..fits]);
+            size = frame.copy_to(room);
             // Not dropped here: it may call a free function, and the socket is locked.
             if let Frame::Body { body: whole, .. } = frame {
                 body = whole.take();

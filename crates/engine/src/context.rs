@@ -22,7 +22,9 @@ use crate::table::{Dead, Table};
 use crate::transports::inproc::Registry;
 pub use end::Leftover;
 
-static CONTEXTS: Table<Context> = Table::new(0xc);
+type Contexts = Table<Context, 0xc>;
+
+static CONTEXTS: Contexts = Table::new();
 
 /// A context. Clones are the same context.
 #[derive(Clone)]
@@ -86,13 +88,13 @@ impl Context {
 
     /// A handle for C; the context lives until `terminate`.
     pub fn into_raw(self) -> usize {
-        CONTEXTS.insert(self).map_or(0, |handle| CONTEXTS.to_raw(handle))
+        CONTEXTS.insert(self).map_or(0, Contexts::to_raw)
     }
 
     /// The context behind a handle; Fault where there is none, and `None` where it is a forked parent's.
     pub fn from_raw(raw: usize) -> Result<Option<Context>, Error> {
         let handle = CONTEXTS.handle(raw).ok_or(Error::Fault)?;
-        match CONTEXTS.lock(handle) {
+        match Contexts::lock(handle) {
             Ok(context) => Ok(Some(context.clone())),
             Err(Dead::Inherited) => Ok(None),
             Err(Dead::Gone | Dead::Entered) => Err(Error::Fault),

@@ -75,6 +75,6 @@ pub use pinnace_zmtp::{SocketType, z85};
 pub use pipe::Outgoing;
 pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
 pub use poller::{Event as PollerEvent, Poller, What};
-pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, Wait};
+pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, SocketSlot, Wait};
 pub use stats::{Events, PeerStats, Stats, Traffic, prometheus};
 pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};

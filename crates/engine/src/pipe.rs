@@ -7,7 +7,7 @@
 //!
 //! Rules that patterns keep:
 //! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or
-//!   `rollback`);
+//!   `rollback`); `begin` is all three for a message of one frame;
 //! - before a pipe is left out of the list of writable pipes, `want_room` must have said that there is none;
 //! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing;
 //! - a body is taken out of its frame to be handed on or kept, never to be dropped: what is left in the frame
@@ -96,6 +96,52 @@ impl Pipe {
     /// Whether anything came in that nobody has received.
     pub(crate) fn has_come_in(&mut self) -> bool {
         self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
+    }
+
+    #[inline(always)]
+    fn push(&mut self, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
+        let flags = if more { MORE } else { 0 };
+        match frame {
+            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => self.tx.push(flags, data),
+            Outgoing::Bytes(data) => self.tx.push_body(flags, Body::copy_of(data)?),
+            Outgoing::Body(body) if goes_by_reference(body) => self.tx.push_body(flags, body.clone()),
+            Outgoing::Body(body) => self.tx.push(flags, body),
+        }
+    }
+
+    /// As `push`, for the last frame of a message.
+    #[inline(always)]
+    fn push_last(&mut self, frame: &Outgoing<'_>) -> Result<(), NoMemory> {
+        let data = match frame {
+            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => data,
+            _ => {
+                self.push(frame, false)?;
+                self.tx.close();
+                return Ok(());
+            }
+        };
+        self.tx.push_last(data)
+    }
+
+    /// The messages that were closed can be taken, and the other end is told.
+    #[inline(always)]
+    fn show(&mut self, turned: bool, chores: &mut Vec<Chore>) {
+        match &self.far {
+            Far::Link(Some(link)) => {
+                self.tx.show_quietly();
+                match link.after_commit(&self.tx, turned) {
+                    Next::Nothing => {}
+                    Next::Flush => chores.push(Chore::Flush(link.clone())),
+                    Next::Pace => chores.push(Chore::Pace(link.clone())),
+                }
+            }
+            Far::Link(None) => self.tx.show_quietly(),
+            Far::Socket { hub, pipe: far } => {
+                if self.tx.show() {
+                    hub.post(Mail::Readable(*far));
+                }
+            }
+        }
     }
 
     /// Takes out all that came in and nobody received; returns how many messages that were.
@@ -215,14 +261,27 @@ impl Pipes {
     /// Puts a frame in; it is seen after `commit`. Pipes that are not there take it and drop it.
     #[inline(always)]
     pub fn push(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
-        let flags = if more { MORE } else { 0 };
-        let Some(pipe) = self.get(id) else { return Ok(()) };
-        match frame {
-            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => pipe.tx.push(flags, data),
-            Outgoing::Bytes(data) => pipe.tx.push_body(flags, Body::copy_of(data)?),
-            Outgoing::Body(body) if goes_by_reference(body) => pipe.tx.push_body(flags, body.clone()),
-            Outgoing::Body(body) => pipe.tx.push(flags, body),
+        self.get(id).map_or(Ok(()), |pipe| pipe.push(frame, more))
+    }
+
+    /// Puts the first frame of a message in, and commits it unless there are more. False: the pipe has no room for it.
+    #[inline(always)]
+    pub fn begin(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<bool, NoMemory> {
+        let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return Ok(false) };
+        if pipe.ended || !pipe.tx.has_room() {
+            return Ok(false);
         }
+        if more {
+            return pipe.push(frame, true).map(|()| true);
+        }
+        pipe.push_last(frame)?;
+        let turned = std::mem::take(&mut self.turned);
+        if pipe.outlet.is_some() {
+            self.show_newest(id);
+        } else {
+            pipe.show(turned, &mut self.chores);
+        }
+        Ok(true)
     }
 
     /// Puts a command in (its body, as it goes on the wire to a 3.1 peer) as a message of its own, and sends
@@ -261,33 +320,19 @@ impl Pipes {
     pub fn commit(&mut self, id: PipeId) {
         let turned = std::mem::take(&mut self.turned);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
+        pipe.tx.close();
         if pipe.outlet.is_some() {
-            return self.commit_newest(id);
+            return self.show_newest(id);
         }
-        match &pipe.far {
-            Far::Link(Some(link)) => {
-                pipe.tx.commit_quietly();
-                match link.after_commit(&pipe.tx, turned) {
-                    Next::Nothing => {}
-                    Next::Flush => self.chores.push(Chore::Flush(link.clone())),
-                    Next::Pace => self.chores.push(Chore::Pace(link.clone())),
-                }
-            }
-            Far::Link(None) => pipe.tx.commit_quietly(),
-            Far::Socket { hub, pipe: far } => {
-                if pipe.tx.commit() {
-                    hub.post(Mail::Readable(*far));
-                }
-            }
-        }
+        pipe.show(turned, &mut self.chores);
     }
 
-    /// As `commit`, where a message takes the place of the one before.
+    /// As `Pipe::show`, where a message takes the place of the one before.
     #[cold]
-    fn commit_newest(&mut self, id: PipeId) {
+    fn show_newest(&mut self, id: PipeId) {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
         let Some(outlet) = &mut pipe.outlet else { return };
-        pipe.tx.commit_quietly();
+        pipe.tx.show_quietly();
         let mut left = Vec::new();
         let passed = outlet.pass_on(&mut left);
         left.into_iter().for_each(|body| put_off(&mut self.chores, body));
@@ -339,17 +384,17 @@ impl Pipes {
     /// Hands the next frame that came in to `reader`. A body that it leaves is let go when the lock is open.
     #[inline(always)]
     pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
-        self.turned = true;
-        self.origin = Origin::Pipe(id);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
         if pipe.inlet.is_some() {
             return self.pop_newest(id, reader);
         }
-        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.chores, body), reader);
+        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.chores, body), reader)?;
         if pipe.rx.take_room_wanted() {
             self.tell_of_room(id);
         }
-        result
+        self.turned = true;
+        self.origin = Origin::Pipe(id);
+        Some(result)
     }
 
     /// As `pop`, where only the newest message is kept.
@@ -370,6 +415,10 @@ impl Pipes {
         inlet.received(more);
         left.into_iter().for_each(|body| put_off(&mut self.chores, body));
         self.count_drop(Some(id), Reason::Conflated, dropped);
+        if result.is_some() {
+            self.turned = true;
+            self.origin = Origin::Pipe(id);
+        }
         result
     }
 

@@ -9,7 +9,8 @@
 //!
 //! Synchronisation, by name:
 //! - ENTER: the owner sets its `inside`, then looks at `owner`; whoever ends the ownership clears `owner`, then looks
-//!   at `inside`. A light and a heavy barrier lie in between, so that at least one of them sees the other.
+//!   at `inside`. A weightless barrier and one that settles it lie in between, so that at least one of them sees the
+//!   other; nobody owns a lock where the kernel has none such.
 //! - LEAVE: the owner clears `inside` with release, then looks at `awaited`; whoever waits for it sets `awaited`, then
 //!   looks at `inside`, with acquire. Barriers as above.
 //! - RETURN: a visitor ends the ownership like anybody else, and gives it back before it opens the mutex, with release;
@@ -35,7 +36,9 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, heavy, is_lopsided, light};
+use crate::sync::{
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, is_lopsided, settle, weightless,
+};
 use crate::word::Word;
 
 /// Owners, past ones that may still be about to go in included; a power of two.
@@ -93,19 +96,29 @@ impl std::fmt::Display for Reentered {
 impl std::error::Error for Reentered {}
 
 /// The lock is held; it is opened when this is dropped.
-pub struct BiasedGuard<'a, T> {
+pub struct BiasedGuard<'a, T>(Way<'a, T>);
+
+/// How a guard came in.
+enum Way<'a, T> {
+    Short(OwnerGuard<'a, T>),
+    Long(VisitorGuard<'a, T>),
+}
+
+/// The lock is held by who owns it, by the short way; it is opened when this is dropped.
+pub struct OwnerGuard<'a, T> {
     lock: &'a BiasedLock<T>,
-    way: Way<'a>,
+    inside: &'a Word,
     /// It is dropped on the thread that came in.
     _stays: PhantomData<*const ()>,
 }
 
-/// How a guard came in.
-enum Way<'a> {
-    /// By the seat.
-    Short(usize),
-    /// `owner` is who owns the lock afterwards: a visitor gives it back.
-    Long { _mutex: MutexGuard<'a, Visits>, owner: usize },
+/// The lock is held, by the long way.
+struct VisitorGuard<'a, T> {
+    lock: &'a BiasedLock<T>,
+    _mutex: MutexGuard<'a, Visits>,
+    /// Who owns the lock afterwards: a visitor gives it back.
+    owner: usize,
+    _stays: PhantomData<*const ()>,
 }
 
 impl<T> BiasedLock<T> {
@@ -131,21 +144,39 @@ impl<T> BiasedLock<T> {
     /// As `lock`, for the thread `me`.
     #[inline(always)]
     pub(crate) fn lock_as(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
-        let seat = self.owner.load(Ordering::Relaxed) ^ me;
-        if seat >= SEATS {
-            return self.lock_long(me);
+        match self.lock_short(me) {
+            Some(guard) => Ok(BiasedGuard(Way::Short(guard))),
+            None => self.lock_long(me),
         }
-        let inside = &self.inside[seat];
+    }
+
+    /// The lock, for who owns it; None: `lock` is the way in, or would say why there is none.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn lock_owned(&self) -> Option<OwnerGuard<'_, T>> {
+        self.lock_short(pinnace_sys::thread_id())
+    }
+
+    #[inline(always)]
+    fn lock_short(&self, me: usize) -> Option<OwnerGuard<'_, T>> {
+        let owner = self.owner.load(Ordering::Relaxed);
+        let inside = self.inside.get(owner ^ me)?;
         if inside.load_relaxed() != 0 {
-            return Err(Reentered);
+            return None;
         }
         inside.store(1, Ordering::Relaxed);
-        light(); // ENTER
-        if self.owner.load(Ordering::Acquire) != me ^ seat {
-            self.leave(seat);
-            return self.lock_long(me);
+        weightless(); // ENTER
+        if self.owner.load(Ordering::Acquire) != owner {
+            self.leave_again(inside);
+            return None;
         }
-        Ok(self.guard(Way::Short(seat)))
+        Some(OwnerGuard { lock: self, inside, _stays: PhantomData })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_again(&self, inside: &Word) {
+        self.leave(inside);
     }
 
     #[cfg(loom)]
@@ -172,8 +203,7 @@ impl<T> BiasedLock<T> {
         if owner != NOBODY {
             self.end_ownership(owner % SEATS);
         }
-        self.holder.store(me, Ordering::Relaxed);
-        Ok(self.guard(Way::Long { _mutex: mutex, owner }))
+        Ok(self.visitor_guard(me, mutex, owner))
     }
 
     /// What the lock guards is going to be another's: this thread, which must not be inside, owns it no more, and
@@ -192,56 +222,75 @@ impl<T> BiasedLock<T> {
         visits.earn = EARN_FIRST;
     }
 
-    #[inline(always)]
-    fn guard<'a>(&'a self, way: Way<'a>) -> BiasedGuard<'a, T> {
-        BiasedGuard { lock: self, way, _stays: PhantomData }
+    /// Whoever has this seat owns the lock, and is inside from here on.
+    fn owner_guard(&self, seat: usize) -> BiasedGuard<'_, T> {
+        let inside = &self.inside[seat];
+        inside.store(1, Ordering::Relaxed); // GRANT
+        BiasedGuard(Way::Short(OwnerGuard { lock: self, inside, _stays: PhantomData }))
+    }
+
+    fn visitor_guard<'a>(
+        &'a self,
+        me: usize,
+        mutex: MutexGuard<'a, Visits>,
+        owner: usize,
+    ) -> BiasedGuard<'a, T> {
+        self.holder.store(me, Ordering::Relaxed);
+        BiasedGuard(Way::Long(VisitorGuard { lock: self, _mutex: mutex, owner, _stays: PhantomData }))
     }
 
     #[inline(always)]
-    fn leave(&self, seat: usize) {
-        self.inside[seat].store(0, Ordering::Release);
-        light(); // LEAVE
+    fn leave(&self, inside: &Word) {
+        inside.store(0, Ordering::Release);
+        weightless(); // LEAVE
         if self.awaited.load(Ordering::Relaxed) {
-            self.inside[seat].wake_all();
+            self.let_in(inside);
         }
+    }
+
+    /// Wakes who waits for the owner to leave.
+    #[cold]
+    #[inline(never)]
+    fn let_in(&self, inside: &Word) {
+        inside.wake_all();
     }
 
     #[cold]
     #[inline(never)]
     fn lock_long(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
-        if self.holder.load(Ordering::Relaxed) == me {
+        let seat = self.owner.load(Ordering::Relaxed) ^ me;
+        let is_inside = seat < SEATS && self.inside[seat].load_relaxed() != 0;
+        if is_inside || self.holder.load(Ordering::Relaxed) == me {
             return Err(Reentered);
         }
         let mut visits = enter(&self.visits);
         let owner = self.owner.load(Ordering::Relaxed);
         if owner ^ me < SEATS {
             // A visitor was here, and has given it back.
-            self.inside[owner ^ me].store(1, Ordering::Relaxed); // GRANT
-            return Ok(self.guard(Way::Short(owner ^ me)));
+            return Ok(self.owner_guard(owner ^ me));
         }
         if owner != NOBODY {
             self.end_ownership(owner % SEATS);
             visits.earn = visits.earn.saturating_mul(EARN_GROWS).min(EARN_MAX);
         }
         if let Some(seat) = visits.count(me).filter(|_| is_lopsided()) {
-            self.inside[seat].store(1, Ordering::Relaxed); // GRANT
+            let guard = self.owner_guard(seat);
             self.owner.store(me ^ seat, Ordering::Relaxed);
-            return Ok(self.guard(Way::Short(seat)));
+            return Ok(guard);
         }
-        self.holder.store(me, Ordering::Relaxed);
-        Ok(self.guard(Way::Long { _mutex: visits, owner: NOBODY }))
+        Ok(self.visitor_guard(me, visits, NOBODY))
     }
 
     /// From here on the owner comes the long way; waits until it has left. The mutex is held.
     fn end_ownership(&self, seat: usize) {
         let inside = &self.inside[seat];
         self.owner.store(NOBODY, Ordering::Relaxed);
-        heavy(); // ENTER
+        settle(); // ENTER
         if inside.load_acquire() == 0 {
             return;
         }
         self.awaited.store(true, Ordering::Relaxed);
-        heavy(); // LEAVE
+        settle(); // LEAVE
         while inside.load_acquire() != 0 {
             let _ = inside.wait(1, None);
         }
@@ -273,7 +322,35 @@ impl Visits {
     }
 }
 
+impl<T> BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn lock(&self) -> &BiasedLock<T> {
+        match &self.0 {
+            Way::Short(guard) => guard.lock,
+            Way::Long(guard) => guard.lock,
+        }
+    }
+}
+
 impl<T> Deref for BiasedGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held.
+        unsafe { &*self.lock().content.get() }
+    }
+}
+
+impl<T> DerefMut for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and there is one guard at a time.
+        unsafe { &mut *self.lock().content.get() }
+    }
+}
+
+impl<T> Deref for OwnerGuard<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -283,7 +360,7 @@ impl<T> Deref for BiasedGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for BiasedGuard<'_, T> {
+impl<T> DerefMut for OwnerGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and there is one guard at a time.
@@ -291,15 +368,16 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
     }
 }
 
-impl<T> Drop for BiasedGuard<'_, T> {
+impl<T> Drop for OwnerGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match &self.way {
-            Way::Short(seat) => self.lock.leave(*seat),
-            Way::Long { owner, .. } => {
-                self.lock.holder.store(NOBODY, Ordering::Relaxed);
-                self.lock.owner.store(*owner, Ordering::Release); // RETURN
-            }
-        }
+        self.lock.leave(self.inside);
+    }
+}
+
+impl<T> Drop for VisitorGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.holder.store(NOBODY, Ordering::Relaxed);
+        self.lock.owner.store(self.owner, Ordering::Release); // RETURN
     }
 }

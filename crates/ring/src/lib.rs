@@ -48,7 +48,7 @@ mod loom_lock_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-pub use biased::{BiasedGuard, BiasedLock, Reentered};
+pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};
 pub use body::Body;
 pub use budget::Budget;
 pub use consumer::{Consumer, Frame};

@@ -2,7 +2,7 @@
 
 use crate::budget::Share;
 use crate::consumer::Consumer;
-use crate::queue::{Amount, Limits, Shared, take_bodies};
+use crate::queue::{Amount, EVEN, Limits, PARKED, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, enter, fence, light};
@@ -219,21 +219,41 @@ impl Producer {
     /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.
     #[inline(always)]
     pub fn push(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
-        let most = HEADER_MAX + data.len();
+        let to = self.make_room(data.len())?;
+        self.add(wire_len(data.len()));
+        // SAFETY: there is room for a header and so many bytes.
+        unsafe { record::write(to, flags & (MORE | COMMAND), data) };
+        Ok(())
+    }
+
+    /// `push` and `close` of the last frame of a message.
+    #[inline(always)]
+    pub fn push_last(&mut self, data: &[u8]) -> Result<(), NoMemory> {
+        let to = self.make_room(data.len())?;
+        self.add(wire_len(data.len()));
+        self.close();
+        // SAFETY: there is room for a header and so many bytes.
+        unsafe { record::write(to, 0, data) };
+        Ok(())
+    }
+
+    /// Where the next record goes, with room for a body of `len` bytes.
+    #[inline(always)]
+    fn make_room(&mut self, len: usize) -> Result<*mut u8, NoMemory> {
+        let most = HEADER_MAX + len;
         if self.room - self.at < most {
             self.advance(most)?;
         }
         // SAFETY: `room - at` bytes are free behind `at`, which is at least `most`.
-        unsafe {
-            let to = Segment::data(self.segment).add(self.at);
-            let header = record::write_header(to, flags & (MORE | COMMAND), data.len());
-            std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(header), data.len());
-            let bytes = header + data.len();
-            self.at += bytes;
-            self.written += bytes as u64;
-            self.wire += bytes as u64;
-        }
-        Ok(())
+        Ok(unsafe { Segment::data(self.segment).add(self.at) })
+    }
+
+    /// A record of so many bytes was added, or is just being.
+    #[inline(always)]
+    fn add(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.written += bytes as u64;
+        self.wire += bytes as u64;
     }
 
     /// Puts one frame in by reference.
@@ -264,22 +284,54 @@ impl Producer {
     /// Makes what was pushed visible as one message. True: the consumer is parked and has to be told.
     #[inline(always)]
     pub fn commit(&mut self) -> bool {
-        self.set_mark();
-        self.publish(1)
+        self.close();
+        self.show()
     }
 
     /// As `commit`, for a consumer that is looked after otherwise: it tells nothing.
     #[inline(always)]
     pub fn commit_quietly(&mut self) {
+        self.close();
+        self.show_quietly();
+    }
+
+    /// What was pushed is one message, to be shown with the next.
+    #[inline(always)]
+    pub fn close(&mut self) {
         self.messages += 1;
         self.set_mark();
         if self.share.is_some() {
             self.charge();
         }
+    }
+
+    /// Makes the messages that were closed visible. True: the consumer is parked and has to be told.
+    #[inline(always)]
+    pub fn show(&mut self) -> bool {
+        self.show_quietly();
+        light(); // PARK
+        self.shared.parking.0.load(Ordering::Relaxed) != 0 && self.was_parked()
+    }
+
+    /// Whether the consumer is parked, and has to be told; it is not from here on.
+    #[cold]
+    #[inline(never)]
+    fn was_parked(&self) -> bool {
+        let parking = &self.shared.parking.0;
+        if parking.load(Ordering::Relaxed) & EVEN != 0 {
+            fence(Ordering::SeqCst); // PARK
+        }
+        parking.load(Ordering::Relaxed) & PARKED != 0
+            && parking.fetch_and(!PARKED, Ordering::AcqRel) & PARKED != 0
+    }
+
+    /// As `show`, for a consumer that is looked after otherwise: it tells nothing.
+    #[inline(always)]
+    pub fn show_quietly(&mut self) {
         let line = &self.shared.producer.0;
-        line.messages_reach.store(self.written, Ordering::Relaxed);
+        line.messages_reach.store(self.mark.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
-        line.published.store(self.written, Ordering::Release); // PUBLISH
+        line.published.store(self.mark.written, Ordering::Release); // PUBLISH
     }
 
     /// Publishes up to the mark.
@@ -289,13 +341,7 @@ impl Producer {
         if self.share.is_some() {
             self.charge();
         }
-        let line = &self.shared.producer.0;
-        line.messages_reach.store(self.mark.written, Ordering::Relaxed);
-        line.messages.store(self.messages, Ordering::Release); // COUNT
-        line.published.store(self.mark.written, Ordering::Release); // PUBLISH
-        light(); // PARK
-        let parked = &self.shared.parked.0;
-        parked.load(Ordering::Relaxed) && parked.swap(false, Ordering::AcqRel)
+        self.show()
     }
 
     /// Charges the budget with what is about to be visible.

@@ -3,8 +3,9 @@
 //! Synchronisation, by name:
 //! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer
 //!   loads it with acquire before it reads any of them.
-//! - PARK: the consumer sets `parked`, then looks at `published` again; the producer stores `published`, then
-//!   looks at `parked`. A heavy and a light barrier lie in between, so that at least one of them sees the other.
+//! - PARK: the consumer sets PARKED in `parking`, then looks at `published` again; the producer stores `published`, then
+//!   looks at `parking`. A heavy and a light barrier lie in between, so that at least one of them sees the other. A
+//!   consumer that parks often sets EVEN with a heavy barrier, once, and from then on both sides have a full one.
 //! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`,
 //!   then, each time it has consumed half the mark, fences and looks at `wants_room`.
 //! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer
@@ -19,7 +20,7 @@ use crate::consumer::Consumer;
 use crate::producer::Producer;
 use crate::record;
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, Padded};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
 use crate::{Body, NoMemory};
 
 /// What a queue accepts before its producer has to wait.
@@ -44,6 +45,11 @@ impl std::ops::AddAssign for Amount {
         self.bytes += more.bytes;
     }
 }
+
+/// The consumer has seen the queue empty and waits to be told.
+pub(crate) const PARKED: u8 = 1;
+/// It does so often: a full barrier of the producer's for each message costs less than a heavy one each time.
+pub(crate) const EVEN: u8 = 2;
 
 /// Consumed segments that wait for their next use.
 const SPARES: usize = 4;
@@ -75,10 +81,9 @@ pub(crate) struct ByConsumer {
 pub(crate) struct Shared {
     pub(crate) producer: Padded<ByProducer>,
     pub(crate) consumer: Padded<ByConsumer>,
-    /// The consumer has seen the queue empty and waits to be told. The producer reads it for each message,
-    /// and it changes seldom: on a line that the consumer writes for each message it would cost most of the
-    /// way.
-    pub(crate) parked: Padded<AtomicBool>,
+    /// PARKED, EVEN. The producer reads it for each message, and it changes seldom: on a line that the consumer
+    /// writes for each message it would cost most of the way.
+    pub(crate) parking: Padded<AtomicU8>,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
     /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.
     pub(crate) left: AtomicPtr<Segment>,
@@ -207,7 +212,7 @@ fn queue_of(limits: Limits, budget: Option<Arc<Budget>>) -> (Producer, Consumer)
     let shared = Arc::new(Shared {
         producer: Padded::default(),
         consumer: Padded::default(),
-        parked: Padded::default(),
+        parking: Padded::default(),
         spares: Default::default(),
         left: AtomicPtr::default(),
         left_at: AtomicU64::default(),

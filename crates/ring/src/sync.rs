@@ -4,18 +4,18 @@
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub(crate) use pinnace_sys::barrier::{heavy, is_lopsided, light};
+pub(crate) use pinnace_sys::barrier::{heavy, is_lopsided, light, settle, weightless};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// Opens a mutex and goes in.
@@ -34,6 +34,16 @@ pub(crate) fn light() {
 
 #[cfg(loom)]
 pub(crate) fn heavy() {
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn weightless() {
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn settle() {
     fence(Ordering::SeqCst);
 }
 

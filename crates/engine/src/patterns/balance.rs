@@ -50,20 +50,19 @@ impl Balance {
         }
     }
 
-    /// The pipe whose turn it is and that has room.
-    #[inline(always)]
-    fn choose(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+    /// Goes on to a pipe that has room. False: there is none.
+    fn choose(&mut self, pipes: &mut Pipes) -> bool {
         while let Some(&id) = self.writable.get(self.next) {
             if pipes.has_room(id) || pipes.want_room(id) {
-                return Some(id);
+                return true;
             }
             self.drop_at(self.next);
         }
-        None
+        false
     }
 
     pub(crate) fn can_send(&mut self, pipes: &mut Pipes) -> bool {
-        self.current.is_some() || self.choose(pipes).is_some()
+        self.current.is_some() || self.choose(pipes)
     }
 
     /// Sends one frame; returns the pipe it went into.
@@ -75,19 +74,48 @@ impl Balance {
         more: bool,
     ) -> Result<Option<PipeId>, Error> {
         let pipe = match self.current {
-            Some(pipe) => pipe,
-            None => Some(self.choose(pipes).ok_or(Error::WouldBlock)?),
-        };
-        if let Some(id) = pipe {
-            pipes.push(id, frame, more)?;
-            if !more {
-                pipes.commit(id);
+            Some(pipe) => {
+                if let Some(id) = pipe {
+                    pipes.push(id, frame, more)?;
+                    if !more {
+                        pipes.commit(id);
+                    }
+                }
+                pipe
             }
-        }
+            None => Some(self.begin(pipes, frame, more)?),
+        };
         self.current = more.then_some(pipe);
         if !more && self.writable.len() > 1 {
             self.next = (self.next + 1) % self.writable.len();
         }
         Ok(pipe)
+    }
+
+    /// Sends the first frame of a message to the pipe whose turn it is.
+    #[inline(always)]
+    fn begin(&mut self, pipes: &mut Pipes, frame: &Outgoing<'_>, more: bool) -> Result<PipeId, Error> {
+        match self.writable.get(self.next) {
+            Some(&id) if pipes.begin(id, frame, more)? => Ok(id),
+            _ => self.begin_elsewhere(pipes, frame, more),
+        }
+    }
+
+    /// The same where the pipe whose turn it was had no room.
+    #[cold]
+    #[inline(never)]
+    fn begin_elsewhere(
+        &mut self,
+        pipes: &mut Pipes,
+        frame: &Outgoing<'_>,
+        more: bool,
+    ) -> Result<PipeId, Error> {
+        while self.choose(pipes) {
+            let id = self.writable[self.next];
+            if pipes.begin(id, frame, more)? {
+                return Ok(id);
+            }
+        }
+        Err(Error::WouldBlock)
     }
 }

@@ -63,17 +63,28 @@ impl Fair {
         pipes: &mut Pipes,
         sink: &mut dyn FnMut(Frame<'_>),
     ) -> Result<(PipeId, bool), Error> {
-        let id = self.choose(pipes).ok_or(Error::WouldBlock)?;
-        let more = pipes.pop(id, |frame| {
-            let more = frame.flags() & MORE != 0;
-            sink(frame);
-            more
-        });
-        self.inside = more == Some(true);
+        let first = self.readable.get(self.next).copied();
+        let (id, more) = match first.and_then(|id| Some((id, pop(pipes, id, sink)?))) {
+            Some(popped) => popped,
+            None => self.pop_elsewhere(pipes, sink).ok_or(Error::WouldBlock)?,
+        };
+        self.inside = more;
         if !self.inside && self.readable.len() > 1 {
             self.next = (self.next + 1) % self.readable.len();
         }
         Ok((id, self.inside))
+    }
+
+    /// Pops a frame where the pipe whose turn it was has none.
+    #[cold]
+    #[inline(never)]
+    fn pop_elsewhere(
+        &mut self,
+        pipes: &mut Pipes,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Option<(PipeId, bool)> {
+        let id = self.choose(pipes)?;
+        Some((id, pop(pipes, id, sink)?))
     }
 
     /// As `choose`, where a message has one frame: what has more, or is none (a command), is dropped and counted.
@@ -108,6 +119,16 @@ impl Fair {
             self.next = (self.next + 1) % self.readable.len();
         }
     }
+}
+
+/// Pops a frame; whether more of its message follows.
+#[inline(always)]
+fn pop(pipes: &mut Pipes, id: PipeId, sink: &mut dyn FnMut(Frame<'_>)) -> Option<bool> {
+    pipes.pop(id, |frame| {
+        let more = frame.flags() & MORE != 0;
+        sink(frame);
+        more
+    })
 }
 
 /// Whether the next message in a pipe has one frame; one that has not is dropped and counted.

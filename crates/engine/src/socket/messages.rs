@@ -49,24 +49,18 @@ impl Socket {
     pub fn send_message(self, frames: &mut [Outgoing<'_>], wait: impl Into<Wait>) -> Result<(), Error> {
         let wait = wait.into();
         let Some(last) = frames.len().checked_sub(1) else { return Err(Error::Invalid) };
-        let mut attempt = || {
-            self.call(wait.waits(), |core| {
-                if core.sending {
-                    return Err(Error::State);
-                }
-                let mut each = frames.iter_mut().enumerate();
-                let sent = each.try_for_each(|(index, frame)| core.send(frame, index < last));
-                if sent.is_err() {
-                    core.pattern.abort(&mut core.pipes);
-                    core.sending = false;
-                }
-                sent
-            })
-        };
-        match attempt() {
-            Err(Error::WouldBlock) => self.send_patiently(wait, &mut attempt),
-            outcome => outcome,
-        }
+        self.sending(wait, |core| {
+            if core.sending {
+                return Err(Error::State);
+            }
+            let mut each = frames.iter_mut().enumerate();
+            let sent = each.try_for_each(|(index, frame)| core.send(frame, index < last));
+            if sent.is_err() {
+                core.pattern.abort(&mut core.pipes);
+                core.sending = false;
+            }
+            sent
+        })
     }
 
     /// Receives a whole message into `sink`, which is called for each frame, with the socket's lock held. What is
@@ -76,26 +70,16 @@ impl Socket {
         wait: impl Into<Wait>,
         sink: &mut dyn FnMut(Frame<'_>),
     ) -> Result<Received, Error> {
-        let mut attempt = || self.call(false, |core| core.recv_message(sink));
-        match attempt() {
-            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
-            outcome => outcome,
-        }
+        self.receiving(wait.into(), |core| core.recv_message(sink))
     }
 
     /// As `recv_message`, and nothing is said of where it came from.
     #[inline]
     pub fn recv_frames(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<(), Error> {
-        let mut attempt = || {
-            self.call(false, |core| {
-                while core.recv(sink)? {}
-                Ok(())
-            })
-        };
-        match attempt() {
-            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
-            outcome => outcome,
-        }
+        self.receiving(wait.into(), |core| {
+            while core.recv(sink)? {}
+            Ok(())
+        })
     }
 }
 

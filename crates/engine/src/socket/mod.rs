@@ -2,7 +2,9 @@
 //!
 //! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that
 //! were left: writing to the kernel, reading on, letting bodies go (`Socket::call`). Nothing waits with the
-//! lock held, and no code of the application runs.
+//! lock held, and no code of the application runs. What most calls come down to, by the thread that owns the lock
+//! and with nothing to see to, is `Socket::call_at_once`: it is laid out in line, and gives way to the other where
+//! anything is out of the ordinary.
 
 mod close;
 mod datagrams;
@@ -18,6 +20,7 @@ mod tasks;
 mod transfer;
 mod wait;
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use pinnace_zmtp::SocketType;
@@ -31,7 +34,7 @@ use crate::patterns::Pattern;
 use crate::pipe::{Chore, Far, PipeId, Pipes};
 use crate::reactor::{Command, Io};
 use crate::socket_kind::Kind;
-use crate::table::{Handle, Locked, Table};
+use crate::table::{self, Handle, Locked, Slot, Table};
 use endpoints::Attached;
 
 pub use level::LevelFd;
@@ -43,11 +46,18 @@ pub(crate) use tasks::Wakers;
 pub use transfer::Received;
 pub(crate) use wait::Waiter;
 
-static SOCKETS: Table<Box<Core>> = Table::new(0xa);
+type Sockets = Table<Box<Core>, 0xa>;
+
+static SOCKETS: Sockets = Table::new();
 
 /// A handle of a socket. Any thread may use it; after `close` its calls return NotSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Socket(Handle);
+pub struct Socket(Handle<Box<Core>>);
+
+/// Where a socket is kept: a reference to what stays when the socket is closed, and is another's then.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct SocketSlot(&'static Slot<Box<Core>>);
 
 /// What the lock guards.
 pub(crate) struct Core {
@@ -116,21 +126,20 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A number that stands for the socket, for C.
-    pub fn into_raw(self) -> usize {
-        SOCKETS.to_raw(self.0)
+    /// Where it is kept, and which it is of those that are kept there one after the other: from 1 to 2^24 - 1.
+    pub fn into_parts(self) -> (SocketSlot, u32) {
+        (SocketSlot(self.0.slot()), self.0.generation())
     }
 
-    /// The socket that a number stands for; None where it cannot be one. Whether it is still open, each call
-    /// tells.
+    /// The socket of these parts. Whether it is still open, each call tells, and whether there ever was one.
     #[inline(always)]
-    pub fn from_raw(raw: usize) -> Option<Socket> {
-        SOCKETS.handle(raw).map(Socket)
+    pub fn from_parts(slot: SocketSlot, number: u32) -> Socket {
+        Socket(Handle::new(slot.0, number))
     }
 
     #[inline(always)]
     pub(crate) fn lock(self) -> Result<Locked<Box<Core>>, Error> {
-        SOCKETS.lock(self.0).map_err(Error::from)
+        Sockets::lock(self.0).map_err(Error::from)
     }
 
     /// Makes the queues of an idle link small again. False: there is something in them, or the socket does not
@@ -163,6 +172,26 @@ impl Socket {
         })
     }
 
+    /// As `call`, where this thread owns the lock and there is nothing to see to before the work. None: it was not
+    /// done, and `call` is the way.
+    #[inline(always)]
+    fn call_at_once<R>(
+        self,
+        wait: bool,
+        work: impl FnOnce(&mut Core) -> Result<R, Error>,
+    ) -> Option<Result<R, Error>> {
+        let mut owned = Sockets::lock_owned(self.0)?;
+        let core = &mut **owned;
+        if core.hub.has_mail() || core.stopped || core.watched || !core.levels.is_empty() {
+            return table::leave(owned);
+        }
+        let outcome = work(core);
+        if !core.pipes.chores.is_empty() {
+            finish(owned, wait);
+        }
+        Some(outcome)
+    }
+
     /// As `call`, for work that changes nothing but by the news it finds, of which pollers know.
     #[inline(always)]
     fn call_quietly<R>(
@@ -176,7 +205,7 @@ impl Socket {
     /// As `call_quietly`, for those who have a look now and then: the thread that uses the socket most goes on to own
     /// its lock.
     pub(crate) fn look<R>(self, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
-        within(SOCKETS.visit(self.0)?, false, work)
+        within(Sockets::visit(self.0)?, false, work)
     }
 }
 
@@ -194,15 +223,22 @@ fn within<R>(
     if !core.levels.is_empty() {
         core.settle_levels();
     }
-    if core.pipes.chores.is_empty() {
-        return outcome;
+    if !core.pipes.chores.is_empty() {
+        finish(locked, wait);
     }
+    outcome
+}
+
+/// Opens the lock and does what was left to be done once it is open.
+#[cold]
+#[inline(never)]
+fn finish(mut locked: impl DerefMut<Target = Box<Core>>, wait: bool) {
+    let core = &mut **locked;
     let mut chores = std::mem::take(&mut core.pipes.chores);
     core.do_within(&chores);
     chores.append(&mut core.pipes.chores);
     drop(locked);
     run(chores, wait);
-    outcome
 }
 
 impl Core {
@@ -222,8 +258,6 @@ impl Core {
 }
 
 /// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
-#[cold]
-#[inline(never)]
 fn run(chores: Vec<Chore>, wait: bool) {
     for chore in chores {
         match chore {

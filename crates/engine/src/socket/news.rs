@@ -140,6 +140,8 @@ impl Core {
     }
 
     /// Lets ended pipes go that hold nothing any more.
+    #[cold]
+    #[inline(never)]
     pub(super) fn sweep(&mut self) {
         let (pipes, pattern, hub) = (&mut self.pipes, &mut self.pattern, &self.hub);
         let ended_peers = &mut self.ended_peers;

@@ -23,13 +23,14 @@ pub struct Received {
 impl Socket {
     /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long
     /// as ZMQ_SNDTIMEO says.
-    #[inline]
+    #[inline(always)]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        let mut attempt = || self.call(wait, |core| core.send(&mut frame, more));
-        match attempt() {
-            Err(Error::WouldBlock) => self.send_patiently(wait.into(), &mut attempt),
-            outcome => outcome,
+        // As `sending`, with what the work is about in registers as long as it is done at once.
+        match self.call_at_once(wait, |core| core.send(&mut frame, more)) {
+            None | Some(Err(Error::WouldBlock)) => {}
+            Some(outcome) => return outcome,
         }
+        self.send_at_length(wait.into(), &mut move |core| core.send(&mut frame, more))
     }
 
     /// As `send`, with a label, for the socket types that look at one.
@@ -40,27 +41,38 @@ impl Socket {
         more: bool,
         wait: impl Into<Wait>,
     ) -> Result<(), Error> {
-        let wait = wait.into();
-        let mut attempt = || {
-            self.call(wait.waits(), |core| {
-                core.pipes.sending.assign(label);
-                let sent = core.send(&mut frame, more);
-                core.pipes.sending.clear();
-                sent
-            })
-        };
-        match attempt() {
-            Err(Error::WouldBlock) => self.send_patiently(wait, &mut attempt),
-            outcome => outcome,
+        self.sending(wait.into(), |core| {
+            core.pipes.sending.assign(label);
+            let sent = core.send(&mut frame, more);
+            core.pipes.sending.clear();
+            sent
+        })
+    }
+
+    /// Does `work`, which sends; with `wait` again and again until there is room.
+    #[inline(always)]
+    pub(super) fn sending(
+        self,
+        wait: Wait,
+        mut work: impl FnMut(&mut Core) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self.call_at_once(wait.waits(), |core| work(core)) {
+            None | Some(Err(Error::WouldBlock)) => self.send_at_length(wait, &mut work),
+            Some(outcome) => outcome,
         }
     }
 
     #[cold]
-    pub(super) fn send_patiently(
+    #[inline(never)]
+    fn send_at_length(
         self,
         wait: Wait,
-        attempt: &mut dyn FnMut() -> Result<(), Error>,
+        work: &mut dyn FnMut(&mut Core) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        match self.call(wait.waits(), &mut *work) {
+            Err(Error::WouldBlock) => {}
+            outcome => return outcome,
+        }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
             (Waiter::new(&core), core.options.sndtimeo)
@@ -73,7 +85,7 @@ impl Socket {
                 waiter.serve_if_ours()?;
             }
             waiter.observe();
-            match attempt() {
+            match self.call(wait.waits(), &mut *work) {
                 Err(Error::WouldBlock) if wait.waits() => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
@@ -82,51 +94,59 @@ impl Socket {
 
     /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the
     /// message follows. With `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
-    #[inline]
+    #[inline(always)]
     pub fn recv(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        let mut attempt = || self.call(false, |core| core.recv(sink));
-        match attempt() {
-            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
-            outcome => outcome,
-        }
+        self.receiving(wait.into(), |core| core.recv(sink))
     }
 
     /// As `recv`, with all that is known of the frame.
     #[inline]
     pub fn recv_labelled(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<Received, Error> {
-        let mut attempt = || {
-            self.call(false, |core| {
-                core.pipes.received.clear();
-                let more = core.recv(sink)?;
-                Ok(Received { more, label: core.pipes.received.take(), about: core.pipes.about() })
-            })
-        };
-        match attempt() {
-            Err(Error::WouldBlock) => self.recv_patiently(wait.into(), &mut attempt),
-            outcome => outcome,
+        self.receiving(wait.into(), |core| {
+            core.pipes.received.clear();
+            let more = core.recv(sink)?;
+            Ok(Received { more, label: core.pipes.received.take(), about: core.pipes.about() })
+        })
+    }
+
+    /// Does `work`, which receives; with `wait` again and again until there is a message.
+    #[inline(always)]
+    pub(super) fn receiving<R>(
+        self,
+        wait: Wait,
+        mut work: impl FnMut(&mut Core) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        match self.call_at_once(false, |core| work(core)) {
+            None | Some(Err(Error::WouldBlock)) => self.recv_at_length(wait, &mut work),
+            Some(outcome) => outcome,
         }
     }
 
     #[cold]
-    pub(super) fn recv_patiently<R>(
+    #[inline(never)]
+    fn recv_at_length<R>(
         self,
         wait: Wait,
-        attempt: &mut dyn FnMut() -> Result<R, Error>,
+        work: &mut dyn FnMut(&mut Core) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        match self.call(false, &mut *work) {
+            Err(Error::WouldBlock) => {}
+            outcome => return outcome,
+        }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
             (Waiter::new(&core), core.options.rcvtimeo)
         };
         if !wait.waits() {
             waiter.serve_if_ours()?;
-            return attempt();
+            return self.call(false, &mut *work);
         }
         let deadline = wait.deadline(timeout);
         waiter.flush();
         waiter.observe();
         waiter.read_eagerly();
         loop {
-            match attempt() {
+            match self.call(false, &mut *work) {
                 Err(Error::WouldBlock) => waiter.wait(deadline)?,
                 outcome => return outcome,
             }
