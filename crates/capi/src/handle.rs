@@ -85,7 +85,8 @@ pub(crate) fn retire(pointer: *mut c_void, socket: Socket) -> bool {
     let Some(cell) = cell(pointer) else { return false };
     debug_assert_eq!(cell.blank.load(Ordering::Relaxed), 0);
     let (_, number) = socket.into_parts();
-    cell.number.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    // A free cell's number leads to a socket that never was.
+    number != 0 && cell.number.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 #[cfg(test)]

@@ -49,6 +49,9 @@ const EARN_FIRST: u32 = if cfg!(loom) { 1 } else { 16 };
 const EARN_GROWS: u32 = if cfg!(loom) { 1 } else { 4 };
 const EARN_MAX: u32 = 1 << 20;
 
+/// How often it is looked whether an owner leaves, until whoever waits for that sleeps: some microseconds.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
+
 /// No thread.
 const NOBODY: usize = 0;
 
@@ -286,8 +289,12 @@ impl<T> BiasedLock<T> {
         let inside = &self.inside[seat];
         self.owner.store(NOBODY, Ordering::Relaxed);
         settle(); // ENTER
-        if inside.load_acquire() == 0 {
-            return;
+        // Mostly it is about to leave: that is waited for here before anybody has to be woken.
+        for _ in 0..PATIENCE {
+            if inside.load_acquire() == 0 {
+                return;
+            }
+            std::hint::spin_loop();
         }
         self.awaited.store(true, Ordering::Relaxed);
         settle(); // LEAVE

@@ -122,10 +122,7 @@ fn a_peer_that_is_lost(transport: Transport) {
         } else {
             drop(peer);
         }
-        until("it is gone", || push.stats().peers == 0 && push.peers().is_empty());
-        let stats = push.stats();
-        adds_up_to_the_byte(&stats, COUNT);
-        assert_eq!(stats.dropped[PEER_LOST], COUNT - stats.sent.messages, "for no other reason");
+        the_rest_is_lost_with_the_peer(&push);
     }
 }
 
@@ -139,8 +136,13 @@ fn a_subscriber_that_is_lost(transport: Transport) {
     fill(&publisher);
     peer.read_message();
     drop(peer);
-    until("it is gone", || publisher.stats().peers == 0 && publisher.peers().is_empty());
-    let stats = publisher.stats();
+    the_rest_is_lost_with_the_peer(&publisher);
+}
+
+#[track_caller]
+fn the_rest_is_lost_with_the_peer(socket: &Socket) {
+    until("it is gone", || socket.stats().peers == 0 && socket.peers().is_empty());
+    let stats = socket.stats();
     adds_up_to_the_byte(&stats, COUNT);
     assert_eq!(stats.dropped[PEER_LOST], COUNT - stats.sent.messages, "for no other reason");
 }

@@ -61,13 +61,19 @@ fn end(ctx: Context) -> JoinHandle<Leftover> {
     std::thread::spawn(move || ctx.term_within(-1).expect("an end"))
 }
 
-fn a_close_goes_on_with_the_next_connection(transport: Transport) {
+/// A sender closes, its context ends, and then its connection is lost.
+fn closed_and_cut_off(transport: Transport) -> (RawListener, JoinHandle<Leftover>) {
     let ctx = Context::new();
     let (push, listener) = (sender(&ctx, -1), RawListener::bind(transport));
     let peer = behind_a_slow_peer(&push, &listener);
     push.close().expect("close");
     let ended = end(ctx);
     drop(peer);
+    (listener, ended)
+}
+
+fn a_close_goes_on_with_the_next_connection(transport: Transport) {
+    let (listener, ended) = closed_and_cut_off(transport);
     // What the kernels held is lost with the connection, and not more.
     assert!((1..COUNT).contains(&read_to_the_last(&mut receiver(&listener))));
     let left = ended.join().expect("an end");
@@ -140,12 +146,7 @@ fn message_of_a_live_peer(peer: &mut RawPeer) -> Vec<u8> {
 }
 
 fn connections_are_lost_again_and_again(transport: Transport) {
-    let ctx = Context::new();
-    let (push, listener) = (sender(&ctx, -1), RawListener::bind(transport));
-    let peer = behind_a_slow_peer(&push, &listener);
-    push.close().expect("close");
-    let ended = end(ctx);
-    drop(peer);
+    let (listener, ended) = closed_and_cut_off(transport);
     let mut before = 0;
     for _ in 0..5 {
         let mut peer = receiver(&listener);
