@@ -19,13 +19,13 @@ const CELLS: usize = 1 << 18;
 struct Cell {
     /// What others may read.
     blank: AtomicUsize,
-    /// The parts of the engine's handle: the slot, null before there was a socket, ...
+    /// The parts of the engine's handle: the slot, null where there is no socket, ...
     slot: AtomicPtr<()>,
     /// ... and the number; 0: free.
     number: AtomicU32,
 }
 
-/// The number of a cell whose parts are just being put in. No socket has it.
+/// The number of a cell whose parts are just being put in or taken out. No socket has it.
 const TAKEN: u32 = u32::MAX;
 
 /// Zeros, which take no memory until they are used.
@@ -84,9 +84,17 @@ pub(crate) fn socket(pointer: *mut c_void) -> Result<Socket, Error> {
 pub(crate) fn retire(pointer: *mut c_void, socket: Socket) -> bool {
     let Some(cell) = cell(pointer) else { return false };
     debug_assert_eq!(cell.blank.load(Ordering::Relaxed), 0);
-    let (_, number) = socket.into_parts();
-    // A free cell's number leads to a socket that never was.
-    number != 0 && cell.number.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    let (slot, number) = socket.into_parts();
+    if cell.number.compare_exchange(number, TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    // Sockets in other slots have the same numbers.
+    let is_its = cell.slot.load(Ordering::Relaxed) == address(slot);
+    if is_its {
+        cell.slot.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+    cell.number.store(if is_its { 0 } else { number }, Ordering::Release);
+    is_its
 }
 
 #[cfg(test)]

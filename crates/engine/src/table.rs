@@ -20,7 +20,7 @@ use crate::error::Error;
 /// Slots in a chunk, and chunks: 2^20 slots in all.
 const CHUNK: usize = 256;
 const CHUNKS: usize = 4096;
-/// Generations that a handle can tell apart.
+/// Generations that a handle can tell apart; the first is no content's.
 const GENERATIONS: u32 = 1 << 24;
 
 /// A handle: which slot, and which of its contents.
@@ -111,11 +111,9 @@ pub(crate) struct Held<T> {
     content: Option<T>,
 }
 
-type Chunk<T> = Box<[Slot<T>; CHUNK]>;
-
 /// All things of one kind that callers hold handles of; `TAG`, below 16, tells its handles from another's.
 pub(crate) struct Table<T: 'static, const TAG: usize> {
-    chunks: [OnceLock<Chunk<T>>; CHUNKS],
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
     free: Mutex<Vec<&'static Slot<T>>>,
     never_used: AtomicU32,
 }
@@ -147,10 +145,8 @@ impl<T, const TAG: usize> Table<T, TAG> {
     fn fresh(&'static self) -> Option<&'static Slot<T>> {
         let index = self.never_used.fetch_add(1, Ordering::Relaxed) as usize;
         let first = (index - index % CHUNK) as u32;
-        let chunk = self
-            .chunks
-            .get(index / CHUNK)?
-            .get_or_init(|| Box::new(std::array::from_fn(|offset| Slot::empty(first + offset as u32))));
+        let chunk = self.chunks.get(index / CHUNK)?;
+        let chunk = chunk.get_or_init(|| (first..first + CHUNK as u32).map(Slot::empty).collect());
         Some(&chunk[index % CHUNK])
     }
 

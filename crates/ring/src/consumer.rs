@@ -50,8 +50,8 @@ const LITTLE_BYTES: usize = 1024;
 const PATIENCE: u32 = 4;
 /// Who parks after fewer messages than this parks often, and then seldom only after more than that. A heavy barrier
 /// interrupts another processor, which takes a virtual one a hundred microseconds, and a full one some nanoseconds.
-const OFTEN: u64 = 256;
-const SELDOM: u64 = 1024;
+const OFTEN: u64 = if cfg!(loom) { 1 } else { 256 };
+const SELDOM: u64 = if cfg!(loom) { 2 } else { 1024 };
 
 /// The reading end. It belongs to one thread at a time.
 pub struct Consumer {
@@ -285,6 +285,10 @@ impl Consumer {
     fn at_low_mark(&mut self) {
         self.until_low = self.low;
         self.look_after_room();
+        if self.is_even && self.messages.saturating_sub(self.parked_at) > SELDOM {
+            self.is_even = false;
+            self.shared.parking.0.fetch_and(!EVEN, Ordering::Relaxed); // PARK
+        }
     }
 
     /// Finds out whether the producer waits for room.

@@ -37,7 +37,7 @@ pub struct Producer {
     max_bytes: u64,
     share: Option<Share>,
     pub(crate) next_bytes: usize,
-    /// The last published state, to which `rollback` returns.
+    /// The last closed state, to which `rollback` returns.
     mark: Mark,
 }
 

@@ -3,9 +3,9 @@
 //! Synchronisation, by name:
 //! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer
 //!   loads it with acquire before it reads any of them.
-//! - PARK: the consumer sets PARKED in `parking`, then looks at `published` again; the producer stores `published`, then
-//!   looks at `parking`. A heavy and a light barrier lie in between, so that at least one of them sees the other. A
-//!   consumer that parks often sets EVEN with a heavy barrier, once, and from then on both sides have a full one.
+//! - PARK: the consumer sets PARKED in `parking`, then looks at `published` again; the producer stores `published`,
+//!   then looks at `parking`. A heavy and a light barrier lie in between, so that at least one of them sees the other.
+//!   A consumer that parks often sets EVEN with a heavy barrier, once, and from then on both sides have a full one.
 //! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`,
 //!   then, each time it has consumed half the mark, fences and looks at `wants_room`.
 //! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer

@@ -1,4 +1,4 @@
-//! Two memory barriers that belong together: one that costs nothing, and one that pays for both (membarrier(2)).
+//! Memory barriers in pairs: one that costs nothing, and one that pays for both (membarrier(2)).
 //!
 //! Where two threads each write one thing and then read the other's, both need a full barrier in between, or both
 //! may read what was there before. If one of them does this for every message and the other seldom, the first calls

@@ -24,6 +24,20 @@ fn proxied(ctx: &Context, front: Socket, back: Socket, capture: Option<Socket>, 
     });
 }
 
+/// It is told at once, also where another socket has its place by now, and nothing is taken from the front for it.
+#[test]
+fn a_capture_that_was_closed_is_none() {
+    let ctx = Context::new();
+    let (front, back) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
+    let tap = ctx.bare_socket(PUSH);
+    let closed = tap.raw();
+    tap.close().expect("close");
+    let _next = ctx.bare_socket(PUSH);
+    // SAFETY: handles; the last is one no more.
+    let ended = errno::check(unsafe { zmq_proxy(front.raw(), back.raw(), closed) });
+    assert_eq!(ended, Err(Errno(libc::ENOTSOCK)));
+}
+
 /// Clients and services around a ROUTER and a DEALER, with questions of several parts.
 fn queues(transport: Transport) {
     let ctx = Context::new();

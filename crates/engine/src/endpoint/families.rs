@@ -65,9 +65,11 @@ fn service(text: &str) -> Option<Address> {
     Some(Address::TipcService { service, instance, domain })
 }
 
+/// No socket has the reference 0.
 fn socket(text: &str) -> Option<Address> {
     let (at, reference) = within(text, '<', '>')?.split_once(':')?;
-    Some(Address::TipcSocket { node: node(at)?, reference: number(reference)? })
+    let reference = number(reference).filter(|&reference| reference > 0)?;
+    Some(Address::TipcSocket { node: node(at)?, reference })
 }
 
 /// "zone.cluster.node", of 8, 12 and 12 bits.
@@ -133,6 +135,7 @@ mod tests {
             "tipc://{1,2@1.2.3}@1.2.3",
             "tipc://<1.2.3>",
             "tipc://<256.0.0:1>",
+            "tipc://<0.0.0:0>",
             "tipc://<*>",
             "tipc://{1,2",
         ] {

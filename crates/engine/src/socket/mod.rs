@@ -156,7 +156,7 @@ impl Socket {
     }
 
     /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
-    /// left. `wait`: the caller may be held up for a moment. Whatever reads mail or frames goes this way.
+    /// left. `wait`: the caller may be held up for a moment. Whatever reads mail goes this way.
     #[inline(always)]
     pub(crate) fn call<R>(
         self,

@@ -26,11 +26,12 @@ impl Socket {
     #[inline(always)]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
         // As `sending`, with what the work is about in registers as long as it is done at once.
-        match self.call_at_once(wait, |core| core.send(&mut frame, more)) {
-            None | Some(Err(Error::WouldBlock)) => {}
+        let tried = match self.call_at_once(wait, |core| core.send(&mut frame, more)) {
+            None => false,
+            Some(Err(Error::WouldBlock)) => true,
             Some(outcome) => return outcome,
-        }
-        self.send_at_length(wait.into(), &mut move |core| core.send(&mut frame, more))
+        };
+        self.send_at_length(wait.into(), tried, &mut move |core| core.send(&mut frame, more))
     }
 
     /// As `send`, with a label, for the socket types that look at one.
@@ -57,21 +58,26 @@ impl Socket {
         mut work: impl FnMut(&mut Core) -> Result<(), Error>,
     ) -> Result<(), Error> {
         match self.call_at_once(wait.waits(), |core| work(core)) {
-            None | Some(Err(Error::WouldBlock)) => self.send_at_length(wait, &mut work),
+            None => self.send_at_length(wait, false, &mut work),
+            Some(Err(Error::WouldBlock)) => self.send_at_length(wait, true, &mut work),
             Some(outcome) => outcome,
         }
     }
 
+    /// `tried`: there was no room a moment ago.
     #[cold]
     #[inline(never)]
     fn send_at_length(
         self,
         wait: Wait,
+        tried: bool,
         work: &mut dyn FnMut(&mut Core) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        match self.call(wait.waits(), &mut *work) {
-            Err(Error::WouldBlock) => {}
-            outcome => return outcome,
+        if !tried {
+            match self.call(wait.waits(), &mut *work) {
+                Err(Error::WouldBlock) => {}
+                outcome => return outcome,
+            }
         }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
@@ -117,21 +123,26 @@ impl Socket {
         mut work: impl FnMut(&mut Core) -> Result<R, Error>,
     ) -> Result<R, Error> {
         match self.call_at_once(false, |core| work(core)) {
-            None | Some(Err(Error::WouldBlock)) => self.recv_at_length(wait, &mut work),
+            None => self.recv_at_length(wait, false, &mut work),
+            Some(Err(Error::WouldBlock)) => self.recv_at_length(wait, true, &mut work),
             Some(outcome) => outcome,
         }
     }
 
+    /// `tried`: there was no message a moment ago.
     #[cold]
     #[inline(never)]
     fn recv_at_length<R>(
         self,
         wait: Wait,
+        tried: bool,
         work: &mut dyn FnMut(&mut Core) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        match self.call(false, &mut *work) {
-            Err(Error::WouldBlock) => {}
-            outcome => return outcome,
+        if !tried {
+            match self.call(false, &mut *work) {
+                Err(Error::WouldBlock) => {}
+                outcome => return outcome,
+            }
         }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
