@@ -26,26 +26,14 @@ pub(crate) fn enter<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     return mutex.lock().unwrap();
 }
 
-/// What a light and a heavy barrier promise together, two fences do.
+/// What a light and a heavy barrier promise together, two fences do; and so for the other pair.
 #[cfg(loom)]
-pub(crate) fn light() {
+pub(crate) fn full() {
     fence(Ordering::SeqCst);
 }
 
 #[cfg(loom)]
-pub(crate) fn heavy() {
-    fence(Ordering::SeqCst);
-}
-
-#[cfg(loom)]
-pub(crate) fn weightless() {
-    fence(Ordering::SeqCst);
-}
-
-#[cfg(loom)]
-pub(crate) fn settle() {
-    fence(Ordering::SeqCst);
-}
+pub(crate) use self::{full as heavy, full as light, full as settle, full as weightless};
 
 #[cfg(loom)]
 pub(crate) fn is_lopsided() -> bool {
