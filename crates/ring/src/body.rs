@@ -42,18 +42,18 @@ impl Drop for Storage {
 impl Body {
     /// A copy of `data` in a buffer of the pool.
     pub fn copy_of(data: &[u8]) -> Result<Body, NoMemory> {
-        let mut body = Body::with_len(data.len())?;
-        if let Some(bytes) = body.as_mut() {
-            bytes.copy_from_slice(data);
-        }
-        Ok(body)
+        Ok(Body::of_buffer(pool::take_filled(data)?, data.len()))
     }
 
     /// A body of `len` bytes whose content is arbitrary (zeros, or what the buffer held before).
     pub fn with_len(len: usize) -> Result<Body, NoMemory> {
-        let mut buffer = pool::take(len)?;
+        Ok(Body::of_buffer(pool::take(len)?, len))
+    }
+
+    /// The first `len` bytes of `buffer`, which are set.
+    fn of_buffer(mut buffer: Vec<u8>, len: usize) -> Body {
         let ptr = buffer.as_mut_ptr();
-        Ok(Body(Arc::new(Storage { ptr, len, owner: Owner::Buffer(buffer) })))
+        Body(Arc::new(Storage { ptr, len, owner: Owner::Buffer(buffer) }))
     }
 
     /// A body in memory of somebody else's, which `owner` frees when the last holder drops it.
@@ -110,9 +110,9 @@ impl Body {
 }
 
 impl From<Vec<u8>> for Body {
-    fn from(mut buffer: Vec<u8>) -> Body {
-        let (ptr, len) = (buffer.as_mut_ptr(), buffer.len());
-        Body(Arc::new(Storage { ptr, len, owner: Owner::Buffer(buffer) }))
+    fn from(buffer: Vec<u8>) -> Body {
+        let len = buffer.len();
+        Body::of_buffer(buffer, len)
     }
 }
 

@@ -31,23 +31,59 @@ fn shelf(class: u32) -> &'static Mutex<Vec<Vec<u8>>> {
     &FREE[(class - MIN_CLASS) as usize]
 }
 
-/// A buffer of at least `size` bytes, all of them set: zeros in a fresh one, whatever it held before in a
-/// kept one.
+/// A buffer of `size` bytes at least, all of them set: zeros in a fresh one, whatever it held before in a kept one.
 pub(crate) fn take(size: usize) -> Result<Vec<u8>, NoMemory> {
-    let mut wanted = size;
-    if size >= POOLED_MIN
-        && let Some(class) = class_of(size)
-    {
-        wanted = 1 << class;
-        // A fork may leave the lock held in the child for ever: never wait for it.
-        if let Ok(mut free) = shelf(class).try_lock()
-            && let Some(buffer) = free.pop()
-        {
-            KEPT.fetch_sub(buffer.capacity(), Ordering::Relaxed);
-            return Ok(buffer);
+    match kept(size) {
+        Some(mut buffer) => {
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            Ok(buffer)
+        }
+        None => zeroed(room_for(size)),
+    }
+}
+
+/// A buffer that begins with `data`, into which nothing else was written.
+pub(crate) fn take_filled(data: &[u8]) -> Result<Vec<u8>, NoMemory> {
+    let mut buffer = match kept(data.len()) {
+        Some(buffer) => buffer,
+        None => unset(room_for(data.len()))?,
+    };
+    match buffer.get_mut(..data.len()) {
+        Some(start) => start.copy_from_slice(data),
+        None => {
+            buffer.clear();
+            buffer.extend_from_slice(data);
         }
     }
-    zeroed(wanted)
+    Ok(buffer)
+}
+
+/// What is allocated for `size` bytes: all of its class, so that it can be kept.
+fn room_for(size: usize) -> usize {
+    match class_of(size) {
+        Some(class) if size >= POOLED_MIN => 1 << class,
+        _ => size,
+    }
+}
+
+/// A buffer that was handed back, with room for `size` bytes; as many of them are set as its length says.
+fn kept(size: usize) -> Option<Vec<u8>> {
+    if size < POOLED_MIN {
+        return None;
+    }
+    // A fork may leave the lock held in the child for ever: never wait for it.
+    let buffer = shelf(class_of(size)?).try_lock().ok()?.pop()?;
+    KEPT.fetch_sub(buffer.capacity(), Ordering::Relaxed);
+    Some(buffer)
+}
+
+/// Fresh memory of which nothing is set.
+fn unset(size: usize) -> Result<Vec<u8>, NoMemory> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(size).map_err(|_| NoMemory)?;
+    Ok(buffer)
 }
 
 /// Fresh zeros. The kernel gives large ones lazily: what a peer claims but never sends is never touched.
@@ -68,14 +104,8 @@ fn zeroed(size: usize) -> Result<Vec<u8>, NoMemory> {
 /// Hands a buffer back.
 pub(crate) fn give(buffer: Vec<u8>) {
     let capacity = buffer.capacity();
-    if !capacity.is_power_of_two()
-        || buffer.len() != capacity
-        || KEPT.load(Ordering::Relaxed) + capacity > KEPT_BYTES
-    {
-        return;
-    }
     let Some(class) = class_of(capacity) else { return };
-    if (1 << class) != capacity {
+    if capacity != 1 << class || KEPT.load(Ordering::Relaxed) + capacity > KEPT_BYTES {
         return;
     }
     if let Ok(mut free) = shelf(class).try_lock() {
