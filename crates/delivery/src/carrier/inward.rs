@@ -1,0 +1,194 @@
+//! The way in: from the connections of those who send to one of our clients to its inbox, and what they are told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pinnace_engine::{Label, Outgoing, Socket};
+
+use crate::inbox::{self, Inbox, Origin, Outcome};
+use crate::ranges::Done;
+use crate::store::{Incoming, Store, records};
+use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION};
+
+/// Bytes of bodies that a connection may have under way and not handled.
+const WINDOW: u64 = 8 << 20;
+
+/// A connection from another client.
+struct Session {
+    id: Id,
+    name: String,
+    epoch: u64,
+    /// By the sender's number.
+    streams: HashMap<u64, Arc<Origin>>,
+    /// Bytes that were handled, and up to which it may send.
+    taken: u64,
+    granted: u64,
+}
+
+/// What comes in for one client.
+pub struct Inward {
+    pub client: records::Client,
+    pub socket: Socket,
+    pub inbox: Arc<Inbox>,
+    sessions: HashMap<u32, Session>,
+    /// What was noted in the log, by batch, and is to be said when it is there.
+    noted: Vec<(u64, Incoming, Done)>,
+}
+
+impl Inward {
+    pub fn new(client: records::Client, socket: Socket, inbox: Arc<Inbox>) -> Inward {
+        Inward { client, socket, inbox, sessions: HashMap::new(), noted: Vec::new() }
+    }
+
+    /// Takes what has come. False: nothing had.
+    pub fn receive(&mut self, store: &Store, most: usize) -> bool {
+        let mut any = false;
+        for _ in 0..most {
+            let mut bytes = Vec::new();
+            let received =
+                self.socket.recv_labelled(false, &mut |frame| bytes.extend_from_slice(frame.data()));
+            let Ok(received) = received else { break };
+            any = true;
+            self.on_frame(store, received.label.routing_id, bytes);
+        }
+        any
+    }
+
+    fn on_frame(&mut self, store: &Store, from: u32, bytes: Vec<u8>) {
+        if bytes == super::LOST {
+            self.sessions.remove(&from);
+            return;
+        }
+        match FromSender::read(&bytes) {
+            Some(FromSender::Hello { version, name, id, epoch, receiver }) => {
+                self.on_hello(from, version, name, id, epoch, receiver);
+            }
+            _ if !self.sessions.contains_key(&from) => {}
+            Some(FromSender::Open { stream, topic, base }) => self.on_open(store, from, stream, topic, base),
+            Some(FromSender::Data(data)) => {
+                let stream = data.stream;
+                self.on_data(from, stream, bytes);
+            }
+            Some(FromSender::Skip { stream, prev, end }) => {
+                let of = self.sessions.get(&from).and_then(|session| session.streams.get(&stream));
+                if let Some(Err(received)) = of.map(|origin| self.inbox.skip(origin.of, prev, end)) {
+                    self.say(from, &FromReceiver::Again { stream, received });
+                }
+            }
+            None => self.refuse(from, Refusal::Protocol, "not understood"),
+        }
+    }
+
+    fn on_hello(&mut self, from: u32, version: u64, name: &str, id: Id, epoch: u64, receiver: &str) {
+        if version != VERSION {
+            return self.refuse(from, Refusal::Version, "version 1 is spoken here");
+        }
+        if receiver != self.client.name {
+            return self.refuse(from, Refusal::NotMe, &self.client.name.clone());
+        }
+        let other = self.sessions.values().find(|session| session.name == name);
+        if other.is_some_and(|other| other.id != id) {
+            return self.refuse(from, Refusal::NameTaken, name);
+        }
+        if other.is_some_and(|other| other.epoch > epoch) {
+            return self.refuse(from, Refusal::OldEpoch, name);
+        }
+        // A connection that is lost is replaced by a new one before it is known to be.
+        self.sessions.retain(|_, session| session.id != id);
+        let name = name.to_owned();
+        let session = Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW };
+        self.sessions.insert(from, session);
+        let (name, id) = (self.client.name.clone(), self.client.id);
+        self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id });
+        self.say(from, &FromReceiver::Credit { bytes: WINDOW });
+    }
+
+    fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, base: u64) {
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        let of = (self.client.number, session.id, stream);
+        let origin = Origin { of, from: session.name.clone(), topic: topic.to_owned() };
+        session.streams.insert(stream, Arc::new(origin));
+        let mut store = store.lock();
+        let cursor = store.cursors.entry(of).or_insert_with(|| records::Cursor {
+            client: of.0,
+            sender: of.1,
+            stream,
+            epoch: session.epoch,
+            name: session.name.clone(),
+            topic: topic.to_owned(),
+            done: Done::default(),
+        });
+        cursor.epoch = session.epoch;
+        let noted = cursor.done.clone();
+        drop(store);
+        let (received, done) = self.inbox.open(of, &noted, base);
+        self.say(from, &FromReceiver::Cursor { stream, received, done });
+    }
+
+    fn on_data(&mut self, from: u32, stream: u64, bytes: Vec<u8>) {
+        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
+        let Some(origin) = origin else {
+            return self.refuse(from, Refusal::Protocol, "that stream was not opened");
+        };
+        match self.inbox.take(inbox::Frame { bytes, session: from, origin }) {
+            Outcome::Taken => {}
+            Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
+            Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "messages that make no sense"),
+        }
+    }
+
+    /// Notes what was handled; with a log, what was noted is said once it is on the disk.
+    pub fn settle(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
+        let news = self.inbox.take_news();
+        for of in news.dirty {
+            let Some(done) = self.inbox.lock().take_done(&of) else { continue };
+            let mut state = store.lock();
+            if let Some(cursor) = state.cursors.get_mut(&of) {
+                cursor.done = done.clone();
+            }
+            let batch = store.note(&mut state, &of)?;
+            drop(state);
+            self.noted.push((batch, of, done));
+        }
+        for (from, bytes) in news.taken {
+            self.grant(from, bytes);
+        }
+        Ok(())
+    }
+
+    /// Says what is on the disk up to this batch.
+    pub fn acknowledge(&mut self, durable: u64) {
+        let noted = std::mem::take(&mut self.noted);
+        let (ready, waiting) = noted.into_iter().partition(|(batch, ..)| *batch <= durable);
+        self.noted = waiting;
+        let ready: Vec<(u64, Incoming, Done)> = ready;
+        for (_, of, done) in ready {
+            let session = self.sessions.iter().find(|(_, session)| session.id == of.1).map(|(from, _)| *from);
+            if let Some(from) = session {
+                self.say(from, &FromReceiver::Ack { stream: of.2, done });
+            }
+        }
+    }
+
+    /// Lets a connection send more, once that is worth a word.
+    fn grant(&mut self, from: u32, bytes: u64) {
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        session.taken += bytes;
+        if session.taken + WINDOW - session.granted >= WINDOW / 4 {
+            session.granted = session.taken + WINDOW;
+            let bytes = session.granted;
+            self.say(from, &FromReceiver::Credit { bytes });
+        }
+    }
+
+    fn refuse(&mut self, from: u32, refusal: Refusal, text: &str) {
+        self.sessions.remove(&from);
+        self.say(from, &FromReceiver::Refused { refusal, text });
+    }
+
+    /// What cannot be said is said again when the sender connects anew.
+    fn say(&self, to: u32, said: &FromReceiver<'_>) {
+        let label = Label { routing_id: to, ..Label::default() };
+        let _ = self.socket.send_labelled(Outgoing::Bytes(&said.write()), &label, false, false);
+    }
+}

@@ -1,0 +1,385 @@
+//! The thread that moves messages: from the log to others, and from others to the inboxes.
+//!
+//! It alone touches the sockets. Everybody else leaves it a [`Command`], or rings its bell; what it reads of the store
+//! it reads under the store's lock, for moments.
+
+mod inward;
+mod outward;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pinnace_engine::{Context, Error, POLLIN, Poller, Socket, What};
+use pinnace_sys::wake::WakeFd;
+
+use crate::clock::now_ms;
+use crate::inbox::Inbox;
+use crate::log::LogError;
+use crate::ranges::Done;
+use crate::registry::Members;
+use crate::store::Store;
+use crate::store::records::{self, Receiver as To};
+use crate::wire::{FromReceiver, FromSender, VERSION};
+use inward::Inward;
+use outward::Outward;
+
+/// libzmq's numbers of socket types and options.
+const CLIENT: i32 = 13;
+const SERVER: i32 = 12;
+const LINGER: i32 = 17;
+const RECONNECT_IVL: i32 = 18;
+const SNDHWM: i32 = 23;
+const RECONNECT_IVL_MAX: i32 = 21;
+const RCVHWM: i32 = 24;
+const HEARTBEAT_IVL: i32 = 75;
+const HELLO_MSG: i32 = 110;
+const DISCONNECT_MSG: i32 = 111;
+const HICCUP_MSG: i32 = 114;
+
+/// What a socket of ours receives when a connection is lost: nothing that is said begins so.
+const LOST: [u8; 1] = [0];
+
+/// Frames that are taken from one socket before others have their turn.
+const TURN: usize = 64;
+
+/// What the carrier is asked to do.
+pub enum Command {
+    /// A client listens.
+    Add { client: records::Client, socket: Socket, inbox: Arc<Inbox> },
+    /// It does not any more. It is told when that is so.
+    Remove { client: u32, done: Sender<()> },
+    /// Who is where, as far as a client knows.
+    Members { client: u32, members: Arc<Members> },
+    /// There is something in a stream that may be new.
+    Stream(u32),
+}
+
+/// Rings until it is heard.
+pub struct Bell {
+    wake: WakeFd,
+    rung: AtomicBool,
+    /// Clients whose inboxes have news.
+    news: Mutex<Vec<u32>>,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            self.wake.signal();
+        }
+    }
+
+    pub fn ring_for(&self, client: u32) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        self.ring();
+    }
+
+    pub fn new() -> Result<Bell, Error> {
+        let wake = WakeFd::new().map_err(Error::from)?;
+        Ok(Bell { wake, rung: AtomicBool::new(false), news: Mutex::default() })
+    }
+}
+
+/// How to reach the carrier, which ends with this.
+pub struct Handle {
+    commands: Mutex<Option<Sender<Command>>>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    pub fn tell(&self, command: Command) {
+        if let Some(commands) = &*self.commands.lock().unwrap_or_else(PoisonError::into_inner) {
+            // A carrier that has ended has nothing to do any more.
+            let _ = commands.send(command);
+        }
+        self.bell.ring();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Bell,
+    In(u32),
+    Out(usize),
+}
+
+struct Carrier {
+    store: Arc<Store>,
+    context: Context,
+    bell: Arc<Bell>,
+    commands: Receiver<Command>,
+    poller: Poller<Token>,
+    inward: Vec<Inward>,
+    outward: Outward,
+    members: Vec<(u32, Arc<Members>)>,
+}
+
+/// Begins to carry, on a thread of its own, until every handle is gone.
+pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Handle, Error> {
+    let (sender, commands) = channel();
+    let poller = Poller::new()?;
+    poller.add(What::Fd(bell.wake.raw()), POLLIN, Token::Bell)?;
+    let outward = Outward::new(store.log());
+    let ring = bell.clone();
+    let carrier =
+        Carrier { store, context, bell, commands, poller, inward: Vec::new(), outward, members: Vec::new() };
+    let thread = std::thread::Builder::new()
+        .name("pinnace-carry".to_owned())
+        .spawn(move || carrier.run())
+        .map_err(|_| Error::NoMemory)?;
+    Ok(Handle { commands: Mutex::new(Some(sender)), bell: ring, thread: Some(thread) })
+}
+
+impl Carrier {
+    fn run(mut self) {
+        let mut busy = true;
+        loop {
+            let timeout = if busy { Some(Duration::ZERO) } else { None };
+            let events = match self.poller.wait(64, timeout) {
+                Ok(events) => events,
+                Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
+                Err(_) => return,
+            };
+            busy = false;
+            for event in events {
+                match event.data {
+                    Token::Bell => {
+                        self.bell.wake.clear();
+                        self.bell.rung.store(false, Ordering::SeqCst);
+                    }
+                    Token::In(client) => busy |= self.receive(client),
+                    Token::Out(peer) => self.hear(peer),
+                }
+            }
+            if !self.obey() {
+                return;
+            }
+            // A log that has failed says so to all who use it.
+            busy |= self.settle().and_then(|()| self.pump()).unwrap_or(false);
+        }
+    }
+
+    /// Does what was asked for. False: nobody can ask for anything any more.
+    fn obey(&mut self) -> bool {
+        use std::sync::mpsc::TryRecvError;
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Add { client, socket, inbox }) => self.add(client, socket, inbox),
+                Ok(Command::Remove { client, done }) => {
+                    self.remove(client);
+                    let _ = done.send(());
+                }
+                Ok(Command::Members { client, members }) => {
+                    self.members.retain(|(other, _)| *other != client);
+                    self.members.push((client, members));
+                    self.find_all(client);
+                }
+                Ok(Command::Stream(stream)) => self.find(stream),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn add(&mut self, client: records::Client, socket: Socket, inbox: Arc<Inbox>) {
+        if self.poller.add(What::Socket(socket), POLLIN, Token::In(client.number)).is_ok() {
+            self.inward.push(Inward::new(client, socket, inbox));
+        }
+    }
+
+    fn remove(&mut self, client: u32) {
+        // What was handled is noted, and said.
+        let _ = self.settle();
+        self.members.retain(|(other, _)| *other != client);
+        for inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
+            let _ = self.poller.remove(What::Socket(inward.socket));
+            let _ = inward.socket.close();
+        }
+        for socket in self.outward.remove_client(client) {
+            let _ = self.poller.remove(What::Socket(socket));
+            let _ = socket.close();
+        }
+    }
+
+    /// Finds whom the streams of a client go to.
+    fn find_all(&mut self, client: u32) {
+        let streams: Vec<u32> = {
+            let state = self.store.lock();
+            let of_client = state.outbox.iter().filter(|stream| stream.record.client == client);
+            of_client.map(|stream| stream.record.number).collect()
+        };
+        for stream in streams {
+            self.find(stream);
+        }
+    }
+
+    fn find(&mut self, number: u32) {
+        let mut state = self.store.lock();
+        let Some(stream) = state.outbox.get(number) else { return };
+        let client = stream.record.client;
+        let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else { return };
+        let name = match &stream.record.receiver {
+            To::OneOf(name) | To::Only(name) => name.clone(),
+            To::Anyone => {
+                let own = &state.clients[client as usize].name;
+                let first = members.of_topic(&stream.record.topic).find(|member| member.name != *own);
+                let Some(first) = first.map(|member| member.name.clone()) else { return };
+                if self.store.hand_over(&mut state, number, To::OneOf(first.clone())).is_err() {
+                    return;
+                }
+                first
+            }
+        };
+        let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else { return };
+        let Some(stream) = state.outbox.get(number) else { return };
+        let (topic, sender) = (stream.record.topic.clone(), state.clients[client as usize].clone());
+        drop(state);
+        if let Some(peer) = self.connect(&sender, &name, &endpoint) {
+            self.outward.add_lane(&self.store, number, peer, &topic);
+        }
+    }
+
+    /// The connection to another client, where it is now.
+    fn connect(&mut self, sender: &records::Client, name: &str, endpoint: &str) -> Option<usize> {
+        if let Some(index) = self.outward.find(sender.number, name) {
+            self.outward.move_peer(index, endpoint);
+            return Some(index);
+        }
+        let socket = self.context.socket(CLIENT).ok()?;
+        let hello = FromSender::Hello {
+            version: VERSION,
+            name: &sender.name,
+            id: sender.id,
+            epoch: sender.epoch,
+            receiver: name,
+        };
+        let prepared = prepare(socket)
+            .and_then(|()| socket.set_option(HELLO_MSG, &hello.write()))
+            .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
+            .and_then(|()| socket.connect(endpoint));
+        let index = self.outward.peers.len();
+        if prepared.and_then(|()| self.poller.add(What::Socket(socket), POLLIN, Token::Out(index))).is_err() {
+            let _ = socket.close();
+            return None;
+        }
+        Some(self.outward.add_peer(sender.number, name, endpoint, socket))
+    }
+
+    /// Takes what has come for a client.
+    fn receive(&mut self, client: u32) -> bool {
+        let inward = self.inward.iter_mut().find(|inward| inward.client.number == client);
+        inward.is_some_and(|inward| inward.receive(&self.store, TURN))
+    }
+
+    /// Takes what a peer says.
+    fn hear(&mut self, index: usize) {
+        let mut frame = Vec::new();
+        for _ in 0..TURN {
+            let Some(socket) = self.outward.peer(index).map(|peer| peer.socket) else { return };
+            frame.clear();
+            if socket.recv(false, &mut |from| frame.extend_from_slice(from.data())).is_err() {
+                return;
+            }
+            match FromReceiver::read(&frame) {
+                _ if frame == LOST => self.outward.lost(index),
+                Some(FromReceiver::Welcome { id, .. }) => self.outward.welcome(&self.store, index, id),
+                Some(FromReceiver::Credit { bytes }) => self.outward.credit(index, bytes),
+                Some(FromReceiver::Cursor { stream, received, done }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.settled(stream, &done);
+                        self.outward.resume(&self.store, stream, received, done);
+                    }
+                }
+                Some(FromReceiver::Ack { stream, done }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.settled(stream, &done);
+                    }
+                }
+                Some(FromReceiver::Again { stream, received }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        let done = self.outward.done_of(stream);
+                        self.outward.resume(&self.store, stream, received, done);
+                    }
+                }
+                Some(FromReceiver::Refused { .. }) | None => {
+                    self.outward.lost(index);
+                }
+            }
+        }
+    }
+
+    fn settled(&mut self, stream: u32, done: &Done) {
+        let mut state = self.store.lock();
+        // A log that has failed is noticed elsewhere.
+        let _ = self.store.settle(&mut state, stream, done);
+    }
+
+    /// Notes what was handled, and says what is noted.
+    fn settle(&mut self) -> Result<(), LogError> {
+        let news = std::mem::take(&mut *self.bell.news.lock().unwrap_or_else(PoisonError::into_inner));
+        let (_, durable) = self.store.log().progress()?;
+        for inward in &mut self.inward {
+            if news.contains(&inward.client.number) {
+                inward.settle(&self.store)?;
+            }
+            inward.acknowledge(durable);
+        }
+        Ok(())
+    }
+
+    fn pump(&mut self) -> Result<bool, LogError> {
+        let (moved, expired) = self.outward.pump(self.store.log(), now_ms())?;
+        for (stream, seq) in expired {
+            let mut done = Done::default();
+            done.add(seq, seq);
+            self.settled(stream, &done);
+        }
+        Ok(moved)
+    }
+}
+
+/// Sets what all sockets have in common: no marks, because credit limits what is under way, and signs of life.
+pub fn prepare(socket: Socket) -> Result<(), Error> {
+    for (option, value) in [
+        (LINGER, 0_i32),
+        (SNDHWM, 0),
+        (RCVHWM, 0),
+        (RECONNECT_IVL, 10),
+        (RECONNECT_IVL_MAX, 1000),
+        (HEARTBEAT_IVL, 1000),
+    ] {
+        socket.set_option(option, &value.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// A socket on which a client listens, and its endpoint.
+pub fn listen(context: &Context, endpoint: &str) -> Result<(Socket, String), Error> {
+    const LAST_ENDPOINT: i32 = 32;
+    let socket = context.socket(SERVER)?;
+    let bound = prepare(socket)
+        .and_then(|()| socket.set_option(DISCONNECT_MSG, &LOST))
+        .and_then(|()| socket.bind(endpoint))
+        .and_then(|()| {
+            let mut text = [0; 1024];
+            let len = socket.get_option(LAST_ENDPOINT, &mut text)?;
+            Ok(String::from_utf8_lossy(&text[..len]).trim_end_matches('\0').to_owned())
+        });
+    bound.map(|endpoint| (socket, endpoint)).inspect_err(|_| {
+        let _ = socket.close();
+    })
+}

@@ -1,0 +1,383 @@
+//! The way out: from the log to those who are to have it.
+//!
+//! Each stream has a lane. A lane that has sent all that the log held up to the carrier's tail is current, and is
+//! served as the log is read on; one that has not (its peer was away, or gave no more credit) is behind, and is served
+//! from where it left off, together with all others that are in that part of the log.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pinnace_engine::{Outgoing, Socket};
+
+use crate::log::{Log, LogError, Place};
+use crate::ranges::Done;
+use crate::store::Store;
+use crate::store::records::{self, Message};
+use crate::wire::{Data, Entry, FromSender, Id};
+
+/// Bytes of a frame of messages from which on it is sent.
+const FRAME_BYTES: usize = 64 << 10;
+/// Bytes of the log that are read at once.
+const READ_BYTES: usize = 512 << 10;
+
+/// A client that one of ours sends to.
+pub struct Peer {
+    pub client: u32,
+    pub name: String,
+    pub endpoint: String,
+    pub socket: Socket,
+    pub id: Option<Id>,
+    /// It has said that it takes our streams, since the connection was last lost.
+    pub live: bool,
+    /// Bytes of bodies that it takes since then, and that were sent.
+    pub credit: u64,
+    pub sent: u64,
+    pub lanes: Vec<u32>,
+    /// Lanes that wait for credit.
+    stalled: Vec<u32>,
+}
+
+/// How far a stream is.
+pub struct Lane {
+    pub peer: usize,
+    topic: String,
+    /// The peer has said from where to go on.
+    ready: bool,
+    /// What the peer said is done already.
+    done: Done,
+    /// The last number that was sent, and of what lies in the log nothing before it is to be.
+    sent: u64,
+    at: At,
+    frame: Vec<u8>,
+    time: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Everything behind the tail, and nothing before it.
+    Current,
+    /// Everything from here on.
+    Behind(Place),
+    /// The same, once the peer takes more.
+    Stalled(Place),
+}
+
+/// All lanes of a store.
+#[derive(Default)]
+pub struct Outward {
+    pub peers: Vec<Option<Peer>>,
+    lanes: HashMap<u32, Lane>,
+    /// Lanes that are behind and can be served, by where they are.
+    behind: BTreeMap<Place, Vec<u32>>,
+    /// Up to where the log was read for those that are current.
+    tail: Option<Place>,
+    buffer: Vec<u8>,
+    touched: Vec<u32>,
+}
+
+impl Lane {
+    fn new(peer: usize, topic: &str) -> Lane {
+        Lane {
+            peer,
+            topic: topic.to_owned(),
+            ready: false,
+            done: Done::default(),
+            sent: 0,
+            at: At::Current,
+            frame: Vec::new(),
+            time: 0,
+        }
+    }
+}
+
+/// One reading of a part of the log.
+struct Pass<'a> {
+    outward: &'a mut Outward,
+    /// It is for those that are current, or for those that were behind and are at its beginning.
+    tail: bool,
+    now_ms: u64,
+    /// Messages whose time is over.
+    expired: Vec<(u32, u64)>,
+}
+
+impl Outward {
+    /// Begins behind everything that was in the log when it was opened.
+    pub fn new(log: &Log) -> Outward {
+        let tail = log.segments().last().map(|segment| Log::start_of(*segment));
+        Outward { tail, ..Outward::default() }
+    }
+
+    pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
+        self.peers.get_mut(index)?.as_mut()
+    }
+
+    pub fn find(&self, client: u32, name: &str) -> Option<usize> {
+        self.peers
+            .iter()
+            .position(|peer| peer.as_ref().is_some_and(|peer| peer.client == client && peer.name == name))
+    }
+
+    pub fn add_peer(&mut self, client: u32, name: &str, endpoint: &str, socket: Socket) -> usize {
+        let peer = Peer {
+            client,
+            name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+            socket,
+            id: None,
+            live: false,
+            credit: 0,
+            sent: 0,
+            lanes: Vec::new(),
+            stalled: Vec::new(),
+        };
+        self.peers.push(Some(peer));
+        self.peers.len() - 1
+    }
+
+    /// A peer may be elsewhere than it was.
+    pub fn move_peer(&mut self, index: usize, endpoint: &str) {
+        let Some(peer) = self.peer(index) else { return };
+        if peer.endpoint != endpoint {
+            let _ = peer.socket.disconnect(&peer.endpoint);
+            // An address that cannot be connected to is not a better one than the last.
+            if peer.socket.connect(endpoint).is_ok() {
+                peer.endpoint = endpoint.to_owned();
+            }
+            self.lost(index);
+        }
+    }
+
+    /// Forgets whom a client sends to. Returns the sockets.
+    pub fn remove_client(&mut self, client: u32) -> Vec<Socket> {
+        let mut sockets = Vec::new();
+        for index in 0..self.peers.len() {
+            if self.peers[index].as_ref().is_some_and(|peer| peer.client == client) {
+                self.lost(index);
+                let Some(peer) = self.peers[index].take() else { continue };
+                peer.lanes.iter().for_each(|stream| drop(self.lanes.remove(stream)));
+                sockets.push(peer.socket);
+            }
+        }
+        sockets
+    }
+
+    /// The stream of which a peer speaks, where it is one that goes to it.
+    pub fn stream_of(&self, index: usize, stream: u64) -> Option<u32> {
+        let stream = u32::try_from(stream).ok()?;
+        self.lanes.get(&stream).filter(|lane| lane.peer == index).map(|_| stream)
+    }
+
+    /// What a peer said is done of a stream.
+    pub fn done_of(&self, stream: u32) -> Done {
+        self.lanes.get(&stream).map(|lane| lane.done.clone()).unwrap_or_default()
+    }
+
+    /// A stream goes to a peer. It is opened at once where the peer is there.
+    pub fn add_lane(&mut self, store: &Store, stream: u32, peer: usize, topic: &str) {
+        if self.lanes.contains_key(&stream) {
+            return;
+        }
+        self.lanes.insert(stream, Lane::new(peer, topic));
+        let Some(of) = self.peers[peer].as_mut() else { return };
+        of.lanes.push(stream);
+        if of.live {
+            self.open(store, stream);
+        }
+    }
+
+    fn open(&mut self, store: &Store, stream: u32) {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        let base = store.lock().outbox.get(stream).map_or(0, |stream| stream.record.done.all_upto());
+        let open = FromSender::Open { stream: u64::from(stream), topic: &lane.topic, base };
+        if let Some(peer) = self.peers[lane.peer].as_ref() {
+            // What cannot be said now is said when the peer is there again.
+            let _ = peer.socket.send(Outgoing::Bytes(&open.write()), false, false);
+        }
+    }
+
+    /// The peer takes our streams.
+    pub fn welcome(&mut self, store: &Store, index: usize, id: Id) {
+        let Some(peer) = self.peer(index) else { return };
+        (peer.live, peer.id, peer.credit, peer.sent) = (true, Some(id), 0, 0);
+        peer.stalled.clear();
+        for stream in peer.lanes.clone() {
+            self.open(store, stream);
+        }
+    }
+
+    /// The connection to the peer is lost: what was sent may be, too.
+    pub fn lost(&mut self, index: usize) {
+        let Some(peer) = self.peer(index) else { return };
+        peer.live = false;
+        peer.stalled.clear();
+        for stream in peer.lanes.clone() {
+            self.stop(stream);
+        }
+    }
+
+    fn stop(&mut self, stream: u32) {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        lane.ready = false;
+        lane.frame.clear();
+        if let At::Behind(place) = lane.at
+            && let Some(group) = self.behind.get_mut(&place)
+        {
+            group.retain(|other| *other != stream);
+            if group.is_empty() {
+                self.behind.remove(&place);
+            }
+        }
+    }
+
+    /// The peer has a stream up to a number, and what is done of it.
+    pub fn resume(&mut self, store: &Store, stream: u32, received: u64, done: Done) {
+        self.stop(stream);
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        let place = store.lock().outbox.get(stream).and_then(|stream| stream.place_behind(received));
+        (lane.ready, lane.sent, lane.done) = (true, received, done);
+        match place.filter(|place| Some(*place) < self.tail) {
+            Some(place) => self.fall_behind(stream, place),
+            None => lane.at = At::Current,
+        }
+    }
+
+    fn fall_behind(&mut self, stream: u32, place: Place) {
+        if let Some(lane) = self.lanes.get_mut(&stream) {
+            lane.at = At::Behind(place);
+            self.behind.entry(place).or_default().push(stream);
+        }
+    }
+
+    /// The peer takes so many bytes in all.
+    pub fn credit(&mut self, index: usize, bytes: u64) {
+        let Some(peer) = self.peer(index) else { return };
+        peer.credit = peer.credit.max(bytes);
+        for stream in std::mem::take(&mut peer.stalled) {
+            if let Some(Lane { at: At::Stalled(place), ready: true, .. }) = self.lanes.get(&stream) {
+                let place = *place;
+                self.fall_behind(stream, place);
+            }
+        }
+    }
+
+    /// Sends what there is to send, for a while. False: there is nothing more now.
+    pub fn pump(&mut self, log: &Log, now_ms: u64) -> Result<(bool, Vec<(u32, u64)>), LogError> {
+        let mut expired = Vec::new();
+        let mut moved = false;
+        if let Some((place, group)) = self.behind.pop_first() {
+            let next = self.pass(log, place, false, now_ms, &mut expired)?;
+            for stream in group {
+                self.move_on(stream, place, next);
+            }
+            moved = true;
+        }
+        if let Some(tail) = self.tail {
+            let next = self.pass(log, tail, true, now_ms, &mut expired)?;
+            moved |= next != tail;
+            self.tail = Some(next);
+        }
+        Ok((moved, expired))
+    }
+
+    /// A lane that was behind has been served up to `next`, where it has not stalled on the way.
+    fn move_on(&mut self, stream: u32, from: Place, next: Place) {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        if lane.at != At::Behind(from) || !lane.ready {
+            return;
+        }
+        match Some(next) < self.tail {
+            true => self.fall_behind(stream, next),
+            false => lane.at = At::Current,
+        }
+    }
+
+    fn pass(
+        &mut self,
+        log: &Log,
+        from: Place,
+        tail: bool,
+        now_ms: u64,
+        expired: &mut Vec<(u32, u64)>,
+    ) -> Result<Place, LogError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut pass = Pass { outward: self, tail, now_ms, expired: Vec::new() };
+        let next = log.read_on(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
+            if kind == records::MESSAGE
+                && let Some(message) = Message::read(payload)
+            {
+                pass.offer_all(place, &message);
+            }
+            true
+        });
+        expired.append(&mut pass.expired);
+        self.buffer = buffer;
+        for stream in std::mem::take(&mut self.touched) {
+            self.flush(stream);
+        }
+        next
+    }
+
+    /// Sends what has gathered for a lane.
+    fn flush(&mut self, stream: u32) {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        if lane.frame.is_empty() {
+            return;
+        }
+        let frame = std::mem::take(&mut lane.frame);
+        if let Some(peer) = self.peers[lane.peer].as_ref() {
+            // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
+            let _ = peer.socket.send(Outgoing::Body(frame.into()), false, false);
+        }
+    }
+}
+
+impl Pass<'_> {
+    fn offer_all(&mut self, place: Place, message: &Message<'_>) {
+        for (stream, seq) in message.destinations() {
+            self.offer(stream, seq, place, message);
+        }
+    }
+
+    fn offer(&mut self, stream: u32, seq: u64, place: Place, message: &Message<'_>) {
+        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
+        let is_its_turn = match lane.at {
+            At::Current => self.tail,
+            At::Behind(from) => !self.tail && from <= place,
+            At::Stalled(_) => false,
+        };
+        if !is_its_turn || !lane.ready || seq <= lane.sent || lane.done.contains(seq) {
+            return;
+        }
+        let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
+        if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
+            self.expired.push((stream, seq));
+            return;
+        }
+        let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
+        if peer.sent >= peer.credit {
+            lane.at = At::Stalled(place);
+            peer.stalled.push(stream);
+            return;
+        }
+        peer.sent += message.body.len() as u64;
+        if lane.frame.is_empty() {
+            lane.time = message.accepted_ms;
+            Data::begin(&mut lane.frame, u64::from(stream), lane.sent, lane.time);
+            self.outward.touched.push(stream);
+        }
+        let has = |flag| message.flags & flag != 0;
+        let entry = Entry {
+            seq,
+            accepted_ms: message.accepted_ms,
+            ttl_ms,
+            compressed: has(records::COMPRESSED),
+            begins: has(records::BEGINS),
+            ends: has(records::ENDS),
+            body: message.body,
+        };
+        entry.put(&mut lane.frame, lane.sent, lane.time);
+        lane.sent = seq;
+        if lane.frame.len() >= FRAME_BYTES {
+            self.outward.flush(stream);
+        }
+    }
+}

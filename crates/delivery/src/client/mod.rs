@@ -1,0 +1,165 @@
+//! A client: it sends to topics, and receives what others send to those that it listens on.
+
+mod receive;
+mod send;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::Error;
+use crate::carrier::{self, Command};
+use crate::depot::{self, Depot};
+use crate::inbox::Inbox;
+use crate::log::{Damage, Settings};
+use crate::registry::{Member, Members};
+use crate::store::records;
+use crate::wire::NAME_MAX;
+pub use receive::Delivery;
+use send::Routes;
+pub use send::{Durability, Options, Ticket};
+
+/// A client that is to be.
+pub struct Builder {
+    name: String,
+    topic: String,
+    endpoint: String,
+    data_dir: Option<PathBuf>,
+    peers: Vec<Member>,
+    interval: Duration,
+    skip_damage: bool,
+}
+
+/// A client. Its calls may come from any thread.
+pub struct Client {
+    record: records::Client,
+    endpoint: String,
+    depot: Arc<Depot>,
+    inbox: Arc<Inbox>,
+    routes: Mutex<Routes>,
+    /// Taken from the inbox by `recv`, and not handed out yet.
+    ahead: Mutex<VecDeque<crate::inbox::Arrived>>,
+}
+
+impl Builder {
+    /// Where others reach it: an endpoint of ZeroMQ's; by default a free port of the loopback interface.
+    pub fn listen(mut self, endpoint: &str) -> Builder {
+        self.endpoint = endpoint.to_owned();
+        self
+    }
+
+    /// The directory of its store. Clients of one process with the same directory share a store.
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// Another client that is known beforehand.
+    pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
+        let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
+        self.peers.push(Member { name: name.to_owned(), endpoint: endpoint.to_owned(), topics });
+        self
+    }
+
+    /// How long what was sent with [`Durability::Interval`] may be away from the disk; 100 ms by default.
+    pub fn interval(mut self, interval: Duration) -> Builder {
+        self.interval = interval;
+        self
+    }
+
+    /// Opens a damaged store, without what is damaged.
+    pub fn skip_damage(mut self) -> Builder {
+        self.skip_damage = true;
+        self
+    }
+
+    pub fn start(self) -> Result<Client, Error> {
+        if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
+            return Err(Error::Name);
+        }
+        let path = self.data_dir.clone().unwrap_or_else(|| default_dir(&self.name));
+        let settings = Settings { interval: self.interval, skip_damage: self.skip_damage };
+        let depot = Depot::open(&path, settings)?;
+        depot.take_name(&self.name)?;
+        let started = self.start_in(&depot);
+        if started.is_err() {
+            depot.give_name_back(&self.name);
+        }
+        started
+    }
+
+    fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
+        let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
+        let record = depot.store.claim(&self.name, id)?;
+        let (socket, endpoint) =
+            carrier::listen(&depot::context()?, &self.endpoint).map_err(Error::Endpoint)?;
+        let (bell, number) = (depot.bell.clone(), record.number);
+        let inbox = Arc::new(Inbox::new(Box::new(move || bell.ring_for(number))));
+        depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
+        let members: Arc<Members> = Arc::new(self.peers.iter().cloned().collect());
+        depot.carrier.tell(Command::Members { client: number, members: members.clone() });
+        Ok(Client {
+            record,
+            endpoint,
+            depot: depot.clone(),
+            inbox,
+            routes: Mutex::new(Routes::new(members)),
+            ahead: Mutex::default(),
+        })
+    }
+}
+
+/// Where the store of a client is that nobody gave a place.
+fn default_dir(name: &str) -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let file: String = name
+        .bytes()
+        .map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
+        .collect();
+    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace/delivery").join(file)
+}
+
+impl Client {
+    /// A client of this name, which no other has, that listens on a topic of its own.
+    pub fn builder(name: &str, topic: &str) -> Builder {
+        Builder {
+            name: name.to_owned(),
+            topic: topic.to_owned(),
+            endpoint: "tcp://127.0.0.1:*".to_owned(),
+            data_dir: None,
+            peers: Vec::new(),
+            interval: Duration::from_millis(100),
+            skip_damage: false,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// What was damaged in its store when that was opened, and left out ([`Builder::skip_damage`]).
+    pub fn damage(&self) -> &[Damage] {
+        &self.depot.store.damage
+    }
+
+    /// Where others reach it.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+}
+
+impl Drop for Client {
+    /// What was handled is noted; what was accepted stays where it is.
+    fn drop(&mut self) {
+        self.inbox.close();
+        let (done, removed) = channel();
+        self.depot.carrier.tell(Command::Remove { client: self.record.number, done });
+        // An error: the carrier has ended, and with it all there was to remove.
+        let _ = removed.recv();
+        self.depot.give_name_back(&self.record.name);
+    }
+}

@@ -1,0 +1,190 @@
+//! Sending.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Client;
+use crate::Error;
+use crate::carrier::Command;
+use crate::clock::now_ms;
+use crate::log::{LogError, Urgency};
+use crate::registry::Members;
+use crate::store::records::{BEGINS, ENDS, Receiver};
+use crate::store::{Sending, State};
+use crate::wire::{NAME_MAX, PART_MAX};
+
+/// When a message is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Before Ok.
+    #[default]
+    Sync,
+    /// Some time after Ok, see [`Builder::interval`](super::Builder::interval).
+    Interval,
+}
+
+/// How a message is sent; the default is as [`Client::send_to`] does it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// To each of those that listen on the topic, and not to one in turn.
+    pub all: bool,
+    pub durability: Durability,
+    /// How long it may live. It is not handled after that.
+    pub ttl: Option<Duration>,
+    /// Until when to wait, for room and for the disk; None: as long as it takes.
+    pub deadline: Option<Instant>,
+}
+
+/// A message that is on its way to the disk.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "whether it is on the disk is known when it was waited for"]
+pub struct Ticket {
+    batch: u64,
+}
+
+/// Which streams a topic's messages go by.
+pub(super) struct Routes {
+    members: Arc<Members>,
+    one: HashMap<String, Turns>,
+    all: HashMap<String, Vec<u32>>,
+}
+
+struct Turns {
+    streams: Vec<u32>,
+    next: usize,
+}
+
+impl Routes {
+    pub(super) fn new(members: Arc<Members>) -> Routes {
+        Routes { members, one: HashMap::new(), all: HashMap::new() }
+    }
+}
+
+impl Client {
+    /// Sends to one of those that listen on a topic, in turn; where nobody does, to the first that will. Ok: it is on
+    /// this machine's disk, and will be delivered.
+    pub fn send_to(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
+        self.send(topic, body, &Options::default())
+    }
+
+    /// Sends to each of those that listen on a topic; where nobody does, to the first that will.
+    pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
+        self.send(topic, body, &Options { all: true, ..Options::default() })
+    }
+
+    /// Sends as the options say. Errors: NoRoom, or TimedOut, at the deadline. After TimedOut the message may be on the
+    /// disk, or come to be.
+    pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
+        let ticket = self.send_async(topic, body, options)?;
+        match options.durability {
+            Durability::Sync => self.wait(ticket, options.deadline),
+            Durability::Interval => Ok(()),
+        }
+    }
+
+    /// Waits until a message is on the disk.
+    pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        Ok(self.depot.store.log().wait(ticket.batch, deadline)?)
+    }
+
+    /// How many messages, and parts of such, nobody has yet said to have.
+    pub fn pending(&self) -> u64 {
+        self.depot.store.lock().pending(self.record.number)
+    }
+
+    /// Waits until [`pending`](Self::pending) says `most` or less. Error: TimedOut.
+    pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
+        match self.depot.store.wait_settled(self.record.number, most, deadline) {
+            true => Ok(()),
+            false => Err(Error::TimedOut),
+        }
+    }
+
+    /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
+    pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+        if topic.len() > NAME_MAX {
+            return Err(Error::Name);
+        }
+        let Options { all, deadline, .. } = *options;
+        let store = &self.depot.store;
+        let accepted_ms = now_ms();
+        let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
+        let urgency = match options.durability {
+            Durability::Sync => Urgency::Sync,
+            Durability::Interval => Urgency::Interval,
+        };
+        let mut opened = Vec::new();
+        let parts = body.len().div_ceil(PART_MAX).max(1);
+        let mut batch = 0;
+        let (mut part, mut streams) = (0, Vec::new());
+        while part < parts {
+            store.log().wait_until_calm(deadline)?;
+            let mut state = store.lock();
+            if streams.is_empty() {
+                streams = self.route(&mut state, topic, all, &mut opened)?;
+            }
+            let chunk = &body[part * PART_MAX..body.len().min((part + 1) * PART_MAX)];
+            let flags = if part == 0 { BEGINS } else { 0 } | if part + 1 == parts { ENDS } else { 0 };
+            let client = self.record.number;
+            let sending =
+                Sending { client, streams: &streams, flags, accepted_ms, ttl_ms, body: chunk, urgency };
+            match store.accept(&mut state, &sending) {
+                Ok(accepted) => {
+                    batch = accepted.batch;
+                    part += 1;
+                }
+                Err(LogError::NoRoom(_)) => {
+                    drop(state);
+                    store.log().wait_for_room(deadline)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for stream in opened {
+            self.depot.carrier.tell(Command::Stream(stream));
+        }
+        Ok(Ticket { batch })
+    }
+
+    /// The streams by which a message goes.
+    fn route(
+        &self,
+        state: &mut State,
+        topic: &str,
+        all: bool,
+        opened: &mut Vec<u32>,
+    ) -> Result<Vec<u32>, Error> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Routes { members, one, all: every } = &mut *routes;
+        let mut streams_of = |receiver: &dyn Fn(String) -> Receiver| {
+            let listening = members.of_topic(topic).filter(|member| member.name != self.record.name);
+            let mut receivers: Vec<Receiver> =
+                listening.map(|member| receiver(member.name.clone())).collect();
+            if receivers.is_empty() {
+                receivers.push(Receiver::Anyone);
+            }
+            let mut streams = Vec::new();
+            for receiver in receivers {
+                let stream = self.depot.store.stream(state, self.record.number, &receiver, topic)?;
+                opened.push(stream);
+                streams.push(stream);
+            }
+            Ok::<Vec<u32>, Error>(streams)
+        };
+        if all {
+            if !every.contains_key(topic) {
+                every.insert(topic.to_owned(), streams_of(&Receiver::Only)?);
+            }
+            return Ok(every[topic].clone());
+        }
+        if !one.contains_key(topic) {
+            let streams = streams_of(&Receiver::OneOf)?;
+            one.insert(topic.to_owned(), Turns { streams, next: 0 });
+        }
+        let Some(turns) = one.get_mut(topic) else { return Ok(Vec::new()) };
+        let stream = turns.streams[turns.next % turns.streams.len()];
+        turns.next = (turns.next + 1) % turns.streams.len();
+        Ok(vec![stream])
+    }
+}

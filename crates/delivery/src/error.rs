@@ -1,0 +1,66 @@
+//! What can go wrong, by whose doing.
+
+use std::fmt;
+use std::io;
+
+use crate::log::{Damage, Failure, LogError};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A name or a topic of more than 255 bytes, or an empty name.
+    Name,
+    /// An address that cannot be used, with the engine's word on it.
+    Endpoint(pinnace_engine::Error),
+    /// The client of this name is one already, in this process or another.
+    NameTaken,
+    /// The store's directory belongs to a process that runs.
+    InUse,
+    /// The operating system refuses.
+    Io(io::ErrorKind),
+    /// The store's log is damaged: these are the places. Nothing was changed.
+    Damaged(Vec<Damage>),
+    /// A write to the disk failed; the store takes nothing more until it is opened anew.
+    Failed(Failure),
+    /// The disk is full, or a limit is reached, and it was so for as long as there was time.
+    NoRoom,
+    TimedOut,
+    TooLarge,
+    /// The client was closed.
+    Closed,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Name => f.write_str("a name of 1 to 255 bytes is wanted, and a topic of at most 255"),
+            Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
+            Error::NameTaken => f.write_str("another client has this name"),
+            Error::InUse => f.write_str("another process has the store open"),
+            Error::Io(kind) => write!(f, "the system refuses: {kind}"),
+            Error::Damaged(places) => {
+                write!(f, "the store is damaged in {} places: {places:?}", places.len())
+            }
+            Error::Failed(failure) => write!(f, "the store failed: {}", failure.text),
+            Error::NoRoom => f.write_str("there is no room for more"),
+            Error::TimedOut => f.write_str("the time is over"),
+            Error::TooLarge => f.write_str("larger than is taken"),
+            Error::Closed => f.write_str("the client is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Error {
+        match error {
+            LogError::Io(io::ErrorKind::WouldBlock) => Error::InUse,
+            LogError::Io(kind) => Error::Io(kind),
+            LogError::Failed(failure) => Error::Failed(failure),
+            LogError::Damaged(places) => Error::Damaged(places),
+            LogError::NoRoom(_) => Error::NoRoom,
+            LogError::TooLarge => Error::TooLarge,
+            LogError::TimedOut => Error::TimedOut,
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! A log on the disk: records go in, and are there after a crash; what nobody needs any more makes room.
+//!
+//! What it is: segments of batches of records (`format`), written by one thread (`committer`) into files that were made
+//! whole before (`spares`). What the records mean is their [`Keeper`]'s business; the log hands them back when it is
+//! opened ([`Replay`]).
+//!
+//! What it guarantees:
+//! - a record whose batch is [`Log::wait`]ed for successfully is found when the log is opened, whatever happened since
+//!   to the process, the machine or its power, in the order of appending;
+//! - what is found is what was written (CRC32C), and anything that was on the disk and is not found is said
+//!   ([`Damage`]); what was never said to be on the disk may be missing without a word;
+//! - a write or a sync that fails is the end of the log, and all who wait hear of it.
+
+mod committer;
+mod format;
+mod queue;
+mod reading;
+mod recovery;
+mod scan;
+mod segment;
+mod spares;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub use format::MAX_PAYLOAD;
+use queue::{GATHERED_MAX, Queue};
+use reading::Window;
+pub use segment::{MAX_BYTES, MIN_BYTES};
+pub use storage::{Directory, File, Storage};
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub segment: u64,
+    /// From the segment's beginning, in bytes.
+    pub at: u32,
+}
+
+/// What became of a record that was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    pub place: Place,
+    /// The batch to wait for.
+    pub batch: u64,
+}
+
+/// When a record is to be on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// As soon as may be: somebody waits.
+    Sync,
+    /// Within `Settings::interval`.
+    Interval,
+    /// The same, and it goes where there is room for nothing else: it makes room, or keeps others from waiting.
+    Control,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How long what nobody waits for may be away from the disk.
+    pub interval: Duration,
+    /// Opens a damaged log, without what is damaged.
+    pub skip_damage: bool,
+}
+
+/// Knows what the records mean.
+pub trait Keeper {
+    /// Adds what has to be known when all older segments are gone.
+    fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]]));
+    /// What has to be known of the records in a segment that is full, so that nobody needs to read it; may be nothing.
+    fn summary(&self, segment: u64) -> Vec<u8>;
+}
+
+/// Is told what a log holds, older segments first.
+pub trait Replay {
+    /// A segment whose records are not read. False: read them, then.
+    fn summary(&mut self, segment: u64, summary: &[u8]) -> bool;
+    fn record(&mut self, place: Place, kind: u8, payload: &[u8]);
+}
+
+/// Something was on the disk, and is not there any more or not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Damage {
+    /// A file with something in it, but not as a segment begins.
+    Header { file: String },
+    /// A second file that says it is this segment.
+    Twice { segment: u64, file: String },
+    /// A segment that should be there.
+    Missing { segment: u64 },
+    /// From this offset on.
+    Batches { segment: u64, at: u64 },
+}
+
+/// How a log came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: io::ErrorKind,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogError {
+    Io(io::ErrorKind),
+    /// A write failed earlier; the log takes nothing more until it is opened anew.
+    Failed(Failure),
+    Damaged(Vec<Damage>),
+    /// There is no file to go on in: one is being made, or cannot be made for the reason that is given.
+    NoRoom(Option<io::ErrorKind>),
+    /// More than MAX_PAYLOAD, or than any segment holds.
+    TooLarge,
+    TimedOut,
+}
+
+/// A log that takes records. Calls may come from any thread.
+pub struct Log {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    storage: Arc<dyn Storage>,
+    settings: Settings,
+    queue: Mutex<Queue>,
+    /// For the committer.
+    work: Condvar,
+    /// For those who wait for the disk, or for room.
+    settled: Condvar,
+    wants_spare: Condvar,
+    tell: Box<dyn Fn() + Send + Sync>,
+}
+
+/// A log that was read and does not take anything yet.
+pub struct Opened {
+    storage: Arc<dyn Storage>,
+    settings: Settings,
+    found: recovery::Recovered,
+}
+
+fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads what a storage holds.
+pub fn open(
+    storage: Arc<dyn Storage>,
+    settings: Settings,
+    replay: &mut dyn Replay,
+) -> Result<Opened, LogError> {
+    let found = recovery::recover(&*storage, settings.skip_damage, replay)?;
+    Ok(Opened { storage, settings, found })
+}
+
+impl Opened {
+    /// What was damaged and left out.
+    pub fn damage(&self) -> &[Damage] {
+        &self.found.damage
+    }
+
+    /// Goes on in a new segment. `tell` is called, on a thread of the log's, when more is written or on the disk, and
+    /// when the log has failed.
+    pub fn start(self, keeper: &dyn Keeper, tell: Box<dyn Fn() + Send + Sync>) -> Result<Log, LogError> {
+        let Opened { storage, settings, found } = self;
+        for (segment, end) in &found.unsealed {
+            segment.seal(0, *end, &keeper.summary(segment.header.number))?;
+            segment.sync()?;
+        }
+        let (mut spares, mut spare) = (found.spares, None);
+        let first = loop {
+            let room = match spare.take().or_else(|| spares.pop()) {
+                Some(spare) => spare,
+                None => spares::create(&*storage, MIN_BYTES)?,
+            };
+            let number = found.last_segment + 1;
+            match queue::first_batch(room, queue::generation()?, number, &found.ends, keeper) {
+                Ok(first) => break first,
+                Err((small, bytes)) => {
+                    spares.insert(0, small);
+                    let bytes = spares::bytes_to_begin_with(bytes as u64);
+                    if spares.iter().any(|spare| spare.bytes >= bytes) {
+                        return Err(LogError::TooLarge);
+                    }
+                    spare = Some(spares::create(&*storage, bytes)?);
+                }
+            }
+        };
+        let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
+        queue.ends.extend(found.ends);
+        let (work, settled, wants_spare) = Default::default();
+        let queue = Mutex::new(queue);
+        let shared = Arc::new(Shared { storage, settings, queue, work, settled, wants_spare, tell });
+        let mut log = Log { shared, threads: Vec::new() };
+        log.spawn("pinnace-log", committer::run)?;
+        log.spawn("pinnace-spares", spares::run)?;
+        Ok(log)
+    }
+}
+
+impl Log {
+    fn spawn(&mut self, name: &str, work: fn(&Shared)) -> Result<(), LogError> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Adds a record of one of the keeper's kinds (from 2 on); `parts`, one behind the other, are its payload.
+    pub fn append(
+        &self,
+        urgency: Urgency,
+        kind: u8,
+        parts: &[&[u8]],
+        keeper: &dyn Keeper,
+    ) -> Result<Appended, LogError> {
+        let mut queue = locked(&self.shared.queue);
+        let (stir, segment) = (queue.stir(), queue.next_segment);
+        let appended = queue.append(urgency, kind, parts, keeper);
+        let is_news = queue.stir() > stir;
+        if queue.next_segment != segment || matches!(appended, Err(LogError::NoRoom(_))) {
+            self.shared.wants_spare.notify_one();
+        }
+        drop(queue);
+        if is_news {
+            self.shared.work.notify_one();
+        }
+        appended
+    }
+
+    /// Nothing in the segment is needed any more: its file is used again.
+    pub fn free(&self, segment: u64, keeper: &dyn Keeper) -> Result<(), LogError> {
+        locked(&self.shared.queue).free(segment, keeper)
+    }
+
+    /// The last batch that is written, and the last that is on the disk, with all before them.
+    pub fn progress(&self) -> Result<(u64, u64), LogError> {
+        let queue = locked(&self.shared.queue);
+        match &queue.failed {
+            None => Ok((queue.written, queue.durable)),
+            Some(failure) => Err(LogError::Failed(failure.clone())),
+        }
+    }
+
+    /// Waits until a batch is on the disk.
+    pub fn wait(&self, batch: u64, deadline: Option<Instant>) -> Result<(), LogError> {
+        self.wait_until(deadline, |queue| match &queue.failed {
+            _ if queue.durable >= batch => Some(Ok(())),
+            None => None,
+            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
+        })
+    }
+
+    /// Waits until not too much is on its way to the disk.
+    pub fn wait_until_calm(&self, deadline: Option<Instant>) -> Result<(), LogError> {
+        self.wait_until(deadline, |queue| match &queue.failed {
+            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
+            None => (queue.gathered <= GATHERED_MAX).then_some(Ok(())),
+        })
+    }
+
+    /// Waits until there is a file to go on in, where `append` said that there is none. NoRoom: there was none until
+    /// the deadline, for the reason that is given.
+    pub fn wait_for_room(&self, deadline: Option<Instant>) -> Result<(), LogError> {
+        let waited = self.wait_until(deadline, |queue| match &queue.failed {
+            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
+            None => (!spares::is_wanted(queue)).then_some(Ok(())),
+        });
+        match (waited, locked(&self.shared.queue).no_spare) {
+            (Err(LogError::TimedOut), Some(reason)) => Err(LogError::NoRoom(Some(reason))),
+            (waited, _) => waited,
+        }
+    }
+
+    fn wait_until<R>(
+        &self,
+        deadline: Option<Instant>,
+        mut outcome: impl FnMut(&Queue) -> Option<Result<R, LogError>>,
+    ) -> Result<R, LogError> {
+        let mut queue = locked(&self.shared.queue);
+        loop {
+            if let Some(outcome) = outcome(&queue) {
+                return outcome;
+            }
+            queue = match deadline {
+                None => self.shared.settled.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let time = deadline.saturating_duration_since(Instant::now());
+                    if time.is_zero() {
+                        return Err(LogError::TimedOut);
+                    }
+                    self.shared.settled.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Reads what is written from a place on, about `most` bytes, within one segment: visits each whole record, until
+    /// the visitor returns false. Returns where to go on; the same place: nothing more is written there.
+    pub fn read(
+        &self,
+        from: Place,
+        most: usize,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
+    ) -> Result<Place, LogError> {
+        let (segment, written) = {
+            let queue = locked(&self.shared.queue);
+            (queue.segments.get(&from.segment).cloned(), queue.written)
+        };
+        let Some(segment) = segment else {
+            return Err(LogError::Damaged(vec![Damage::Missing { segment: from.segment }]));
+        };
+        let at = Window::read(&segment, from.at, most, written, buffer)?.visit(visit)?;
+        Ok(Place { at, ..from })
+    }
+
+    /// As `read`, and goes on in the next segment where all of this one was read.
+    pub fn read_on(
+        &self,
+        from: Place,
+        most: usize,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
+    ) -> Result<Place, LogError> {
+        let (next, end, is_there) = {
+            let queue = locked(&self.shared.queue);
+            let is_there = queue.segments.contains_key(&from.segment);
+            (queue.next_segment_of(from.segment), queue.ends.get(&from.segment).copied(), is_there)
+        };
+        let place = if is_there { self.read(from, most, buffer, visit)? } else { from };
+        match (next, end) {
+            (Some(_), Some(end)) if is_there && place == from && u64::from(from.at) < end => {
+                self.step_over_damage(from, end)
+            }
+            (Some(next), _) if place == from => Ok(Log::start_of(next)),
+            _ => Ok(place),
+        }
+    }
+
+    /// Behind what makes no sense, the next batch, or the end.
+    fn step_over_damage(&self, from: Place, end: u64) -> Result<Place, LogError> {
+        let segment = locked(&self.shared.queue).segments.get(&from.segment).cloned();
+        let Some(segment) = segment else { return Ok(from) };
+        let batch = scan::look_behind(&segment, u64::from(from.at) + 8, end, None)?;
+        Ok(Place { at: batch.map_or(end, |(at, _)| at) as u32, ..from })
+    }
+
+    /// The segments in use, oldest first.
+    pub fn segments(&self) -> Vec<u64> {
+        locked(&self.shared.queue).segments.keys().copied().collect()
+    }
+
+    /// Where the records of a segment begin.
+    pub fn start_of(segment: u64) -> Place {
+        Place { segment, at: format::PAGE as u32 }
+    }
+
+    /// Bytes of files in use, and of those with nothing in them.
+    pub fn bytes(&self) -> (u64, u64) {
+        let queue = locked(&self.shared.queue);
+        (queue.bytes_in_use(), queue.spares.iter().map(|spare| spare.bytes).sum())
+    }
+}
+
+impl Drop for Log {
+    /// Writes what has gathered; with everything on the disk, says where the log ends.
+    fn drop(&mut self) {
+        locked(&self.shared.queue).stop = true;
+        self.shared.work.notify_all();
+        self.shared.wants_spare.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl From<io::Error> for LogError {
+    fn from(error: io::Error) -> LogError {
+        LogError::Io(error.kind())
+    }
+}
+
+impl Failure {
+    fn of(error: &io::Error) -> Failure {
+        Failure { kind: error.kind(), text: error.to_string() }
+    }
+}

@@ -1,0 +1,94 @@
+//! Reads records back while the log is written to.
+
+use super::format::{BATCH_HEADER, Batch, RECORD_HEADER, read_record, record_bytes};
+use super::segment::Segment;
+use super::{LogError, MAX_PAYLOAD, Place};
+
+/// A part of a segment, read at once.
+pub struct Window<'a> {
+    segment: &'a Segment,
+    /// The last batch that is written.
+    written: u64,
+    from: u32,
+    bytes: &'a mut Vec<u8>,
+    /// Behind the last byte that is read.
+    at: usize,
+}
+
+/// What lies next.
+enum Next<'a> {
+    Record(u32, u8, &'a [u8]),
+    /// Nothing that is written, or nothing whole in the window.
+    Nothing,
+}
+
+impl<'a> Window<'a> {
+    /// Up to `most` bytes from an offset on, at which a record or a batch begins.
+    pub fn read(
+        segment: &'a Segment,
+        from: u32,
+        most: usize,
+        written: u64,
+        bytes: &'a mut Vec<u8>,
+    ) -> Result<Window<'a>, LogError> {
+        let len = (most as u64).min(segment.limit().saturating_sub(u64::from(from)));
+        bytes.resize(len as usize, 0);
+        segment.read(bytes, u64::from(from))?;
+        Ok(Window { segment, written, from, bytes, at: 0 })
+    }
+
+    /// Visits the whole records of the window, and returns the offset of what follows them. A visitor that returns
+    /// false wants no more.
+    pub fn visit(mut self, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> Result<u32, LogError> {
+        self.fit_first()?;
+        let number = self.segment.header.number;
+        let mut wanted = true;
+        while wanted && let Next::Record(at, kind, payload) = self.next() {
+            wanted = visit(Place { segment: number, at }, kind, payload);
+        }
+        Ok(self.from + self.at as u32)
+    }
+
+    /// Makes the window large enough for its first record. Behind the last there may be anything.
+    fn fit_first(&mut self) -> Result<(), LogError> {
+        self.step_over_header();
+        let Some(head) = self.bytes.get(self.at..self.at + RECORD_HEADER) else { return Ok(()) };
+        let word = u32::from_le_bytes(std::array::from_fn(|i| head[4 + i]));
+        let need = self.at + record_bytes(word as usize & MAX_PAYLOAD);
+        if need > self.bytes.len() && u64::from(self.from) + need as u64 <= self.segment.limit() {
+            self.bytes.resize(need, 0);
+            self.segment.read(self.bytes, u64::from(self.from))?;
+        }
+        Ok(())
+    }
+
+    /// At a batch's end the header of the next follows, or what is not written yet. False: the latter.
+    fn step_over_header(&mut self) -> bool {
+        let Some(Ok(header)) = self.bytes.get(self.at..self.at + BATCH_HEADER).map(TryInto::try_into) else {
+            return true;
+        };
+        match Batch::read(header, self.segment.header.generation) {
+            Some(batch) if batch.number > self.written => false,
+            Some(_) => {
+                self.at += BATCH_HEADER;
+                true
+            }
+            None => true,
+        }
+    }
+
+    fn next(&mut self) -> Next<'_> {
+        if !self.step_over_header() {
+            return Next::Nothing;
+        }
+        let generation = self.segment.header.generation;
+        match self.bytes.get(self.at..).and_then(|bytes| read_record(bytes, generation)) {
+            Some((kind, payload, len)) => {
+                let at = self.at;
+                self.at += len;
+                Next::Record(self.from + at as u32, kind, payload)
+            }
+            None => Next::Nothing,
+        }
+    }
+}

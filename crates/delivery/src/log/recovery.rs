@@ -1,0 +1,206 @@
+//! What is found when a log is opened: which batches count, and whether anything that was on the disk is missing.
+//!
+//! Every batch says up to which batch all was on the disk when it was written. So where the bytes stop making sense
+//! before a batch, and a later batch says that it was on the disk, the log is damaged; where none does, nobody was told
+//! that what is missing is safe, and the log ends there. The log also knows by name the segments that have to be
+//! there: the newest begins with a list of them, and the seal of a full one names the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::queue::{FREED, IN_USE};
+use super::scan::{Scan, scan};
+use super::segment::{Found, Segment, Spare};
+use super::storage::Storage;
+use super::{Damage, LogError, Place, Replay};
+
+/// What a storage held.
+pub struct Recovered {
+    pub segments: BTreeMap<u64, Arc<Segment>>,
+    pub spares: Vec<Spare>,
+    pub last_batch: u64,
+    pub last_segment: u64,
+    /// Segments that were not sealed, and where their batches end.
+    pub unsealed: Vec<(Arc<Segment>, u64)>,
+    /// Where the batches of each end.
+    pub ends: BTreeMap<u64, u64>,
+    pub damage: Vec<Damage>,
+}
+
+/// Reads everything, older segments first. Damage is left out where `skip` is set, and else an error.
+pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Result<Recovered, LogError> {
+    let mut found = look(storage)?;
+    found.leave_out_unbegun()?;
+    found.leave_out_torn()?;
+    found.leave_out_unused()?;
+    if !found.damage.is_empty() && !skip {
+        return Err(LogError::Damaged(found.damage));
+    }
+    found.read(skip, replay)?;
+    match found.damage.is_empty() || skip {
+        true => Ok(found),
+        false => Err(LogError::Damaged(found.damage)),
+    }
+}
+
+/// Looks at all files.
+fn look(storage: &dyn Storage) -> Result<Recovered, LogError> {
+    let (mut segments, mut spares, mut damage) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for name in storage.list()?.into_iter().filter(|name| name.ends_with(".log")) {
+        match Segment::find(storage, name.clone())? {
+            Found::Segment(segment) => {
+                let number = segment.header.number;
+                if let Some(other) = segments.insert(number, Arc::new(segment)) {
+                    damage.push(Damage::Twice { segment: number, file: other.name.clone() });
+                }
+            }
+            Found::Spare(spare) => spares.push(spare),
+            Found::Unfinished => storage.remove(&name)?,
+            Found::Damaged => damage.push(Damage::Header { file: name }),
+        }
+    }
+    let last_segment = segments.keys().next_back().copied().unwrap_or(0);
+    Ok(Recovered {
+        segments,
+        spares,
+        last_batch: 0,
+        last_segment,
+        unsealed: Vec::new(),
+        ends: BTreeMap::new(),
+        damage,
+    })
+}
+
+impl Recovered {
+    /// The newest segment that has a batch is where the log goes on; what is newer was about to begin.
+    fn leave_out_unbegun(&mut self) -> Result<(), LogError> {
+        while let Some((&number, segment)) = self.segments.last_key_value() {
+            let batches = scan(segment, segment.limit(), false, &mut |_, _, _| {})?;
+            if batches.first.is_some() || batches.is_damaged() {
+                return Ok(());
+            }
+            // Never to be used again, though nobody heard of them.
+            self.note(batches.later.iter().map(|batch| batch.number).max());
+            self.set_aside(number);
+        }
+        Ok(())
+    }
+
+    /// Where the end of a segment is missing and nobody was told that it was safe, what follows does not count either.
+    fn leave_out_torn(&mut self) -> Result<(), LogError> {
+        let mut scans: Vec<(u64, Scan)> = Vec::new();
+        for (number, segment) in self.segments.iter().rev() {
+            if segment.sealed()?.is_some() {
+                break;
+            }
+            scans.push((*number, scan(segment, segment.limit(), false, &mut |_, _, _| {})?));
+        }
+        scans.reverse();
+        for at in 1..scans.len() {
+            let (before, here) = (&scans[at - 1], &scans[at..]);
+            let missing = before.1.last.map_or(0, |last| last + 1);
+            if here[0].1.first == Some(missing) {
+                continue;
+            }
+            if here.iter().any(|(_, scan)| scan.durable >= missing) {
+                self.damage.push(Damage::Batches { segment: before.0, at: before.1.end });
+                continue;
+            }
+            for (number, scan) in here {
+                self.note(scan.last);
+                self.note(scan.later.iter().map(|batch| batch.number).max());
+                self.set_aside(*number);
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Segments that the newest does not list are not used any more; those that it lists have to be there.
+    fn leave_out_unused(&mut self) -> Result<(), LogError> {
+        let Some((&newest, segment)) = self.segments.last_key_value() else { return Ok(()) };
+        let (mut in_use, mut freed, mut listed) = (BTreeMap::new(), BTreeSet::new(), false);
+        scan(segment, segment.limit(), false, &mut |_, kind, payload| match kind {
+            IN_USE => {
+                listed = true;
+                let numbers: Vec<u64> = numbers(payload).collect();
+                in_use.extend(numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])));
+            }
+            FREED => freed.extend(numbers(payload)),
+            _ => {}
+        })?;
+        if let Some((seal, _)) = segment.sealed()?
+            && seal.next != 0
+        {
+            self.damage.push(Damage::Missing { segment: seal.next });
+        }
+        if !listed {
+            // Its beginning is damaged, of which more is said when it is read.
+            return Ok(());
+        }
+        for number in self.segments.keys().copied().collect::<Vec<u64>>() {
+            if number != newest && (!in_use.contains_key(&number) || freed.contains(&number)) {
+                self.set_aside(number);
+            }
+        }
+        for (number, end) in in_use {
+            if self.segments.contains_key(&number) {
+                self.ends.insert(number, end);
+            } else if !freed.contains(&number) {
+                self.damage.push(Damage::Missing { segment: number });
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over what the segments hold, older ones first.
+    fn read(&mut self, skip: bool, replay: &mut dyn Replay) -> Result<(), LogError> {
+        let newest = self.segments.keys().next_back().copied();
+        for (number, segment) in self.segments.clone() {
+            let sealed = segment.sealed()?;
+            if Some(number) != newest
+                && let Some((seal, Some(summary))) = &sealed
+                && replay.summary(number, summary)
+            {
+                self.ends.entry(number).or_insert(seal.end);
+                continue;
+            }
+            // The newest's end is known by its seal alone, where it was closed.
+            let end = self.ends.get(&number).copied().or(sealed.as_ref().map(|(seal, _)| seal.end));
+            let until = end.map_or(segment.limit(), |end| end.min(segment.limit()));
+            let mut record = |at: u32, kind: u8, payload: &[u8]| {
+                if !matches!(kind, IN_USE | FREED) {
+                    replay.record(Place { segment: number, at }, kind, payload);
+                }
+            };
+            let batches = scan(&segment, until, skip, &mut record)?;
+            let damage = Damage::Batches { segment: number, at: batches.end };
+            let is_short = end.is_some() && batches.end < until;
+            if (is_short || batches.is_damaged()) && !self.damage.contains(&damage) {
+                self.damage.push(damage);
+            }
+            self.note(batches.last);
+            self.note(batches.later.iter().map(|batch| batch.number).max());
+            self.ends.insert(number, end.unwrap_or(batches.end));
+            if sealed.is_none() {
+                self.unsealed.push((segment, batches.end));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, batch: Option<u64>) {
+        self.last_batch = self.last_batch.max(batch.unwrap_or(0));
+    }
+
+    /// A segment that holds nothing that counts: its file can be used again.
+    fn set_aside(&mut self, number: u64) {
+        if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
+            self.spares.push(segment.into_spare());
+        }
+    }
+}
+
+fn numbers(payload: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    payload.chunks_exact(8).map(|bytes| u64::from_le_bytes(std::array::from_fn(|i| bytes[i])))
+}

@@ -1,0 +1,124 @@
+//! Reads the batches of one segment, and looks behind what makes no sense for what does again.
+
+use std::io;
+
+use super::format::{BATCH_HEADER, Batch, PAGE, read_record};
+use super::segment::Segment;
+
+/// What is done with each record: where it lies, its kind, its payload.
+pub type Visit<'a> = &'a mut dyn FnMut(u32, u8, &[u8]);
+
+/// What the batches of one segment come to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Scan {
+    /// The first and the last good batch, up to where batches are good.
+    pub first: Option<u64>,
+    pub last: Option<u64>,
+    /// Where that is.
+    pub end: u64,
+    /// The last batch that was on the disk when one of these was written, the later ones among them.
+    pub durable: u64,
+    /// The batches that make sense again behind it.
+    pub later: Vec<Batch>,
+}
+
+impl Scan {
+    /// Whether a batch behind the good ones says that one was on the disk that is not good.
+    pub fn is_damaged(&self) -> bool {
+        let Some(next) = self.later.first() else { return false };
+        let missing = self.last.map_or(next.number.saturating_sub(1), |last| last + 1);
+        self.later.iter().any(|batch| batch.durable >= missing)
+    }
+}
+
+/// Visits the records of good batches, one behind the other; with `salvage` also what is good behind others.
+pub fn scan(segment: &Segment, until: u64, salvage: bool, visit: Visit<'_>) -> io::Result<Scan> {
+    let mut scan = Scan { end: PAGE, ..Scan::default() };
+    let mut bytes = Vec::new();
+    while let Some(batch) = next_batch(segment, scan.end, until, scan.last)? {
+        read(segment, scan.end, &batch, &mut bytes)?;
+        if !is_good(&bytes, &batch, segment.header.generation) {
+            break;
+        }
+        visit_records(&bytes, scan.end, segment.header.generation, visit);
+        scan.first.get_or_insert(batch.number);
+        scan.last = Some(batch.number);
+        scan.durable = scan.durable.max(batch.durable);
+        scan.end += (BATCH_HEADER + batch.bytes as usize) as u64;
+    }
+    let mut at = scan.end;
+    while let Some((found, batch)) = look_behind(segment, at, until, scan.last)? {
+        if salvage {
+            read(segment, found, &batch, &mut bytes)?;
+            visit_records(&bytes, found, segment.header.generation, visit);
+        }
+        scan.durable = scan.durable.max(batch.durable);
+        scan.later.push(batch);
+        at = found + BATCH_HEADER as u64;
+    }
+    Ok(scan)
+}
+
+fn next_batch(segment: &Segment, at: u64, until: u64, last: Option<u64>) -> io::Result<Option<Batch>> {
+    let batch = segment.batch_at(at)?;
+    Ok(batch.filter(|batch| {
+        let end = at + BATCH_HEADER as u64 + u64::from(batch.bytes);
+        end <= until && last.is_none_or(|last| batch.number == last + 1)
+    }))
+}
+
+/// The next batch header from an offset on, of a batch behind the last good one.
+pub fn look_behind(
+    segment: &Segment,
+    from: u64,
+    until: u64,
+    last: Option<u64>,
+) -> io::Result<Option<(u64, Batch)>> {
+    const WINDOW: u64 = 256 << 10;
+    let mut bytes = Vec::new();
+    let mut at = from;
+    while at + BATCH_HEADER as u64 <= until {
+        let end = (at + WINDOW).min(until);
+        bytes.resize((end - at) as usize, 0);
+        segment.read(&mut bytes, at)?;
+        let places = (0..=bytes.len() - BATCH_HEADER).step_by(8);
+        for place in places {
+            let Ok(header) = bytes[place..place + BATCH_HEADER].try_into() else { continue };
+            if let Some(batch) = Batch::read(header, segment.header.generation)
+                && last.is_none_or(|last| batch.number > last)
+            {
+                return Ok(Some((at + place as u64, batch)));
+            }
+        }
+        if end == until {
+            break;
+        }
+        at = end - BATCH_HEADER as u64;
+    }
+    Ok(None)
+}
+
+/// Reads a batch's records, or as many of them as the segment holds.
+fn read(segment: &Segment, at: u64, batch: &Batch, into: &mut Vec<u8>) -> io::Result<()> {
+    let start = at + BATCH_HEADER as u64;
+    let len = u64::from(batch.bytes).min(segment.limit().saturating_sub(start));
+    into.resize(len as usize, 0);
+    segment.read(into, start)
+}
+
+fn is_good(bytes: &[u8], batch: &Batch, generation: u32) -> bool {
+    let (mut at, mut records) = (0, 0);
+    while let Some((_, _, len)) = read_record(&bytes[at..], generation) {
+        at += len;
+        records += 1;
+    }
+    at == bytes.len() && records == batch.records
+}
+
+fn visit_records(bytes: &[u8], batch_at: u64, generation: u32, visit: Visit<'_>) {
+    let mut at = 0;
+    while let Some((kind, payload, len)) = read_record(&bytes[at..], generation) {
+        visit((batch_at as usize + BATCH_HEADER + at) as u32, kind, payload);
+        at += len;
+    }
+}

@@ -1,0 +1,93 @@
+//! Files with room, made ahead of their use.
+//!
+//! One is kept for the next segment, and one more for what frees space where the disk is full. A file is made whole,
+//! its zeros on the disk, before it is one: to write there later takes no new room and changes nothing of the file
+//! system's own. Files of segments that nobody needs any more are used again.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Duration;
+
+use super::format::PAGE;
+use super::queue::Queue;
+use super::segment::{MAX_BYTES, MIN_BYTES, Spare};
+use super::storage::Storage;
+use super::{Shared, locked};
+
+/// How many there should be: for the next segment, and for what frees space.
+pub const WANTED: usize = 2;
+/// And at most; more are removed.
+const MOST: usize = 4;
+/// How long to wait before a file is tried again for which there was no room.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Makes spares as they are wanted, until the log stops.
+pub fn run(shared: &Shared) {
+    let mut queue = locked(&shared.queue);
+    while !queue.stop && queue.failed.is_none() {
+        if let Some(spare) = superfluous(&mut queue) {
+            drop(queue);
+            // A file that stays is found and used when the log is opened.
+            let _ = shared.storage.remove(&spare.name);
+            queue = locked(&shared.queue);
+            continue;
+        }
+        let bytes = wanted_bytes(&queue);
+        if is_wanted(&queue) {
+            drop(queue);
+            let made = create(&*shared.storage, bytes);
+            queue = locked(&shared.queue);
+            match made {
+                Ok(spare) => {
+                    queue.no_spare = None;
+                    queue.spares.push(spare);
+                }
+                Err(error) => {
+                    queue.no_spare = Some(error.kind());
+                    shared.settled.notify_all();
+                    let waited = shared.wants_spare.wait_timeout(queue, AGAIN_AFTER);
+                    queue = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                }
+            }
+            shared.settled.notify_all();
+            continue;
+        }
+        queue = shared.wants_spare.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
+    }
+}
+
+/// Whether another is to be made: there are too few, or none that is large enough for what a segment begins with.
+pub fn is_wanted(queue: &Queue) -> bool {
+    let least = least_bytes(queue);
+    queue.spares.len() < WANTED || !queue.spares.iter().any(|spare| spare.bytes >= least)
+}
+
+/// The size of the next file: small for who has little waiting, and such that there are never very many.
+pub fn wanted_bytes(queue: &Queue) -> u64 {
+    let by_use = (queue.bytes_in_use() / 2).next_power_of_two();
+    by_use.max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
+}
+
+fn least_bytes(queue: &Queue) -> u64 {
+    bytes_to_begin_with(queue.checkpoint_bytes as u64 + queue.largest_record)
+}
+
+/// The size of a file for a segment that begins with so many bytes.
+pub fn bytes_to_begin_with(bytes: u64) -> u64 {
+    (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
+}
+
+fn superfluous(queue: &mut Queue) -> Option<Spare> {
+    if queue.spares.len() <= MOST {
+        return None;
+    }
+    let (at, _) = queue.spares.iter().enumerate().min_by_key(|(_, spare)| spare.bytes)?;
+    Some(queue.spares.swap_remove(at))
+}
+
+/// A new file, by a name that none has.
+pub fn create(storage: &dyn Storage, bytes: u64) -> io::Result<Spare> {
+    let taken: HashSet<String> = storage.list()?.into_iter().collect();
+    let name = (0..u32::MAX).map(|n| format!("{n:08x}.log")).find(|name| !taken.contains(name));
+    Spare::create(storage, name.unwrap_or_default(), bytes)
+}

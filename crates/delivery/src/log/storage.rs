@@ -1,0 +1,120 @@
+//! Where a log's files are: a directory, or whatever a test puts in its place.
+//!
+//! The log asks of it: a file that [`Storage::create`] returned is there after a power cut, with as many zeros as
+//! were asked for; what was written before a [`File::sync`] that succeeded is there after a power cut; and after one
+//! that failed nothing is known. Files are known by name, and no two logs share a storage.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A directory of files, for one log at a time.
+pub trait Storage: Send + Sync {
+    /// The names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
+    /// A new file of `bytes` zeros, with all its room taken on the disk.
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// One file. Calls may come from several threads.
+pub trait File: Send + Sync {
+    fn bytes(&self) -> io::Result<u64>;
+    /// Fills `into` from the offset `at`; UnexpectedEof where the file ends before.
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Everything written is on the disk (fdatasync(2)).
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A directory of the file system, locked (flock(2)) for as long as this lives.
+pub struct Directory {
+    path: PathBuf,
+    _lock: fs::File,
+}
+
+const LOCK: &str = "lock";
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+impl Directory {
+    /// Makes the directory where it is missing. WouldBlock: another process has it open.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        fs::create_dir_all(path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Directory { path: path.to_owned(), _lock: lock }),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(io::Error::new(ErrorKind::WouldBlock, format!("{} is in use", path.display())))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Names that were made or removed are so after a power cut, too.
+    fn sync_names(&self) -> io::Result<()> {
+        fs::File::open(&self.path)?.sync_all()
+    }
+}
+
+impl Storage for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            match entry?.file_name().into_string() {
+                Ok(name) if name != LOCK => names.push(name),
+                _ => {}
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
+        let path = self.path.join(name);
+        let file = OpenOptions::new().create_new(true).read(true).write(true).open(&path)?;
+        let made = fill(&file, bytes).and_then(|()| file.sync_all()).and_then(|()| self.sync_names());
+        if let Err(error) = made {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Box::new(file))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))?;
+        self.sync_names()
+    }
+}
+
+fn fill(file: &fs::File, bytes: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < bytes {
+        let run = (bytes - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..run as usize], at)?;
+        at += run;
+    }
+    Ok(())
+}
+
+impl File for fs::File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(into, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

@@ -1,0 +1,130 @@
+//! Which numbers of a stream are done: all up to one, and some behind it.
+
+/// Numbers from 1 on. Those up to `upto` are in it, and those of `later`: ranges with gaps between them, in order, all
+/// behind `upto`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    upto: u64,
+    later: Vec<(u64, u64)>,
+}
+
+impl Done {
+    /// All of these; None: `later` is not as it should be.
+    pub fn new(upto: u64, later: Vec<(u64, u64)>) -> Option<Done> {
+        let mut end = upto;
+        for &(first, last) in &later {
+            if first <= end.checked_add(1)? || last < first {
+                return None;
+            }
+            end = last;
+        }
+        Some(Done { upto, later })
+    }
+
+    /// The number up to which all are in it.
+    pub fn all_upto(&self) -> u64 {
+        self.upto
+    }
+
+    pub fn later(&self) -> &[(u64, u64)] {
+        &self.later
+    }
+
+    /// The largest number in it.
+    pub fn last(&self) -> u64 {
+        self.later.last().map_or(self.upto, |range| range.1)
+    }
+
+    pub fn contains(&self, number: u64) -> bool {
+        number <= self.upto || self.later[..self.after(number)].last().is_some_and(|range| number <= range.1)
+    }
+
+    /// Ranges that begin at `number` or before.
+    fn after(&self, number: u64) -> usize {
+        self.later.partition_point(|range| range.0 <= number)
+    }
+
+    /// Adds the numbers from `first` to `last`.
+    pub fn add(&mut self, first: u64, last: u64) {
+        if last < first || last <= self.upto {
+            return;
+        }
+        if first <= self.upto + 1 {
+            return self.add_upto(last);
+        }
+        // Those that it meets or touches become one with it.
+        let from = self.later.partition_point(|range| range.1 + 1 < first);
+        let to = self.later.partition_point(|range| range.0 <= last + 1);
+        let met = &self.later[from..to];
+        let first = met.first().map_or(first, |range| range.0.min(first));
+        let last = met.last().map_or(last, |range| range.1.max(last));
+        self.later.splice(from..to, [(first, last)]);
+    }
+
+    /// Adds all numbers up to one.
+    pub fn add_upto(&mut self, number: u64) {
+        if number > self.upto {
+            self.upto = number;
+            let gone = self.later.partition_point(|range| range.1 <= number);
+            self.later.drain(..gone);
+            if let Some(first) = self.later.first_mut() {
+                first.0 = first.0.max(number + 1);
+            }
+            self.settle();
+        }
+    }
+
+    /// Adds all that another has, up to the number `most`.
+    pub fn add_all(&mut self, other: &Done, most: u64) {
+        self.add_upto(other.upto.min(most));
+        for (first, last) in &other.later {
+            self.add(*first, (*last).min(most));
+        }
+    }
+
+    fn settle(&mut self) {
+        while self.later.first().is_some_and(|range| range.0 == self.upto + 1) {
+            self.upto = self.later.remove(0).1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn as_a_set_of_numbers(steps in prop::collection::vec((1_u64..60, any::<bool>()), 0..80)) {
+            let (mut done, mut set) = (Done::default(), BTreeSet::new());
+            for (number, upto) in steps {
+                match upto && number % 5 == 0 {
+                    true => {
+                        done.add_upto(number);
+                        set.extend(1..=number);
+                    }
+                    false => {
+                        done.add(number, number + number % 4);
+                        set.extend(number..=number + number % 4);
+                    }
+                }
+                assert!((1..70).all(|number| done.contains(number) == set.contains(&number)));
+                assert_eq!(Done::new(done.all_upto(), done.later().to_vec()).as_ref(), Some(&done));
+                assert_eq!(done.last(), set.last().copied().unwrap_or(0));
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(Done::new(5, vec![(6, 7)]), None);
+        assert_eq!(Done::new(5, vec![(8, 7)]), None);
+        assert_eq!(Done::new(5, vec![(8, 9), (10, 11)]), None);
+        assert_eq!(Done::new(u64::MAX, vec![(8, 9)]), None);
+        assert!(Done::new(5, vec![(8, 9), (11, 11)]).is_some());
+    }
+}

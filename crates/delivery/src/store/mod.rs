@@ -1,0 +1,293 @@
+//! What has to be remembered: who the clients are, what they have sent, and how far they are with what others sent.
+//!
+//! All of it is behind one lock and in one log. Every change is made in both under the
+//! lock, so that the log's order is the order of events.
+
+mod outbox;
+pub mod records;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STREAM};
+
+use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
+use crate::ranges::Done;
+use crate::wire::Id;
+pub use outbox::Outbox;
+
+/// Who has sent a stream to one of the clients, and its number there.
+pub type Incoming = (u32, Id, u64);
+
+#[derive(Default)]
+pub struct State {
+    pub clients: Vec<records::Client>,
+    pub outbox: Outbox,
+    pub cursors: HashMap<Incoming, records::Cursor>,
+    /// The segment that was written to last.
+    tail: u64,
+    scratch: Vec<u8>,
+}
+
+pub struct Store {
+    state: Mutex<State>,
+    /// More of a stream to others is done.
+    settled: Condvar,
+    log: Log,
+    /// Damage that was left out when it was opened.
+    pub damage: Vec<Damage>,
+}
+
+/// A message that is to be accepted.
+pub struct Sending<'a> {
+    pub client: u32,
+    pub streams: &'a [u32],
+    pub flags: u8,
+    pub accepted_ms: u64,
+    pub ttl_ms: u32,
+    pub body: &'a [u8],
+    pub urgency: Urgency,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// The batch of the log that holds it; 0: none does.
+    pub batch: u64,
+}
+
+impl Store {
+    /// A store in a log. `tell` is called when more of it is on the disk, and when it has failed.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        settings: Settings,
+        tell: Box<dyn Fn() + Send + Sync>,
+    ) -> Result<Store, LogError> {
+        let mut state = State::default();
+        let opened = log::open(storage, settings, &mut state)?;
+        state.outbox.found_all();
+        let damage = opened.damage().to_vec();
+        let log = opened.start(&state, tell)?;
+        for segment in log.segments() {
+            if !state.outbox.is_used(segment) {
+                log.free(segment, &state)?;
+            }
+        }
+        Ok(Store { state: Mutex::new(state), settled: Condvar::new(), log, damage })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Makes the client of this name one of the store's, or finds it there, in a new epoch.
+    pub fn claim(&self, name: &str, id: Id) -> Result<records::Client, LogError> {
+        let mut state = self.lock();
+        let found = state.clients.iter().position(|client| client.name == name);
+        let number = found.unwrap_or(state.clients.len());
+        if found.is_none() {
+            state.clients.push(records::Client {
+                number: number as u32,
+                name: name.to_owned(),
+                id,
+                epoch: 0,
+            });
+        }
+        state.clients[number].epoch += 1;
+        let client = state.clients[number].clone();
+        let batch = self.append(&mut state, Urgency::Sync, CLIENT, &[&client.write()])?;
+        drop(state);
+        self.log.wait(batch, None)?;
+        Ok(client)
+    }
+
+    /// The stream to a receiver.
+    pub fn stream(
+        &self,
+        state: &mut State,
+        client: u32,
+        receiver: &Receiver,
+        topic: &str,
+    ) -> Result<u32, LogError> {
+        if let Some(stream) = state.outbox.find(client, receiver, topic) {
+            return Ok(stream);
+        }
+        let record = state.outbox.open(client, receiver.clone(), topic).record.clone();
+        match self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
+            Ok(_) => Ok(record.number),
+            Err(error) => {
+                state.outbox.remove(record.number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Somebody else receives a stream from here on.
+    pub fn hand_over(&self, state: &mut State, stream: u32, receiver: Receiver) -> Result<(), LogError> {
+        let Some(record) = state.outbox.hand_over(stream, receiver).map(|stream| stream.record.write())
+        else {
+            return Ok(());
+        };
+        self.append(state, Urgency::Sync, STREAM, &[&record]).map(drop)
+    }
+
+    /// Accepts a message: it has a number in each of its streams, and lies in the log.
+    pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
+        let epoch = state.clients[sending.client as usize].epoch;
+        let mut header = std::mem::take(&mut state.scratch);
+        let next = |stream: &u32| state.outbox.next(*stream, epoch).map(|seq| (*stream, seq));
+        let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
+        records::write_message(
+            &mut header,
+            sending.flags,
+            sending.accepted_ms,
+            sending.ttl_ms,
+            &destinations,
+        );
+        let appended = self.log.append(sending.urgency, MESSAGE, &[&header, sending.body], state);
+        state.scratch = header;
+        let appended = appended?;
+        for (stream, _) in &destinations {
+            state.outbox.add(*stream, epoch, appended.place);
+        }
+        state.follow(appended.place);
+        Ok(Accepted { batch: appended.batch })
+    }
+
+    /// More of a stream to others is done. False: it makes no sense, or is not new.
+    pub fn settle(&self, state: &mut State, stream: u32, done: &Done) -> Result<bool, LogError> {
+        let Some(of) = state.outbox.get(stream) else { return Ok(false) };
+        let epoch = state.clients[of.record.client as usize].epoch;
+        if !state.outbox.settle(stream, epoch, done) {
+            return Ok(false);
+        }
+        let settled = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
+        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &settled)])?;
+        self.settled.notify_all();
+        self.free(state)?;
+        Ok(true)
+    }
+
+    /// Waits until no more than `most` of what a client has sent is not done. False: the time is over.
+    pub fn wait_settled(&self, client: u32, most: u64, deadline: Option<Instant>) -> bool {
+        let mut state = self.lock();
+        while state.pending(client) > most {
+            state = match deadline {
+                None => self.settled.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let time = deadline.saturating_duration_since(Instant::now());
+                    if time.is_zero() {
+                        return false;
+                    }
+                    self.settled.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        true
+    }
+
+    fn free(&self, state: &mut State) -> Result<(), LogError> {
+        state.outbox.take_free().into_iter().try_for_each(|segment| self.log.free(segment, state))
+    }
+
+    /// How far a client is with a stream from another, in the log. Returns the batch.
+    pub fn note(&self, state: &mut State, of: &Incoming) -> Result<u64, LogError> {
+        match state.cursors.get(of).map(records::Cursor::write) {
+            Some(cursor) => self.append(state, Urgency::Sync, CURSOR, &[&cursor]),
+            None => Ok(0),
+        }
+    }
+
+    fn append(
+        &self,
+        state: &mut State,
+        urgency: Urgency,
+        kind: u8,
+        parts: &[&[u8]],
+    ) -> Result<u64, LogError> {
+        let appended = self.log.append(urgency, kind, parts, state)?;
+        state.follow(appended.place);
+        Ok(appended.batch)
+    }
+}
+
+impl Keeper for State {
+    fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]])) {
+        for client in &self.clients {
+            add(CLIENT, &[&client.write()]);
+        }
+        for stream in self.outbox.iter() {
+            add(STREAM, &[&stream.record.write()]);
+        }
+        for cursor in self.cursors.values() {
+            add(CURSOR, &[&cursor.write()]);
+        }
+    }
+
+    fn summary(&self, segment: u64) -> Vec<u8> {
+        self.outbox.summary(segment)
+    }
+}
+
+impl Replay for State {
+    fn summary(&mut self, segment: u64, summary: &[u8]) -> bool {
+        self.outbox.find_summary(segment, summary)
+    }
+
+    fn record(&mut self, place: Place, kind: u8, payload: &[u8]) {
+        // What cannot be read was written by a later version: it is not for this one.
+        let _ = self.find(place, kind, payload);
+    }
+}
+
+impl State {
+    /// How many messages of a client, and parts of such, are not done.
+    pub fn pending(&self, client: u32) -> u64 {
+        let own = self.outbox.iter().filter(|stream| stream.record.client == client);
+        own.map(|stream| stream.pending()).sum()
+    }
+
+    /// Something was written there. A segment that is full and in which nobody has anything is free.
+    fn follow(&mut self, place: Place) {
+        let full = std::mem::replace(&mut self.tail, place.segment);
+        if full != place.segment {
+            self.outbox.free_if_unused(full);
+        }
+    }
+
+    fn find(&mut self, place: Place, kind: u8, payload: &[u8]) -> Option<()> {
+        match kind {
+            CLIENT => self.find_client(records::Client::read(payload)?),
+            STREAM => self.outbox.find_stream(records::Stream::read(payload)?),
+            MESSAGE => {
+                for (stream, seq) in Message::read(payload)?.destinations() {
+                    self.outbox.find_message(stream, seq, place);
+                }
+            }
+            DONE => {
+                let (stream, done) = records::read_done(payload)?;
+                self.outbox.find_done(stream, &done);
+            }
+            CURSOR => {
+                let cursor = records::Cursor::read(payload)?;
+                self.cursors.insert((cursor.client, cursor.sender, cursor.stream), cursor);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn find_client(&mut self, client: records::Client) {
+        let at = client.number as usize;
+        if at == self.clients.len() {
+            self.clients.push(client);
+        } else if let Some(known) = self.clients.get_mut(at) {
+            *known = client;
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What this store's clients have sent and nobody has yet said to have: by stream, which numbers, and in which segments
+//! of the log they lie.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::records::{self, Receiver};
+use crate::log::Place;
+use crate::ranges::Done;
+use crate::wire::{Bytes, put_number};
+
+/// Numbers of an epoch are above it, times this.
+const EPOCH_SHIFT: u32 = 40;
+
+#[derive(Default)]
+pub struct Outbox {
+    streams: BTreeMap<u32, Stream>,
+    by_receiver: HashMap<(u32, Receiver, String), u32>,
+    last_stream: u32,
+    /// How many streams have something in a segment.
+    segments: HashMap<u64, u32>,
+    /// Segments in which nobody has anything any more, since `take_free` was called.
+    free: Vec<u64>,
+    /// What was found of streams, until it is known which there are.
+    found: HashMap<u32, VecDeque<Run>>,
+}
+
+/// A stream to others.
+pub struct Stream {
+    pub record: records::Stream,
+    runs: VecDeque<Run>,
+}
+
+/// What a stream has in one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    segment: u64,
+    /// Where its first is.
+    at: u32,
+    first: u64,
+    last: u64,
+}
+
+impl Stream {
+    /// The number of its next message in an epoch.
+    pub fn next(&self, epoch: u64) -> u64 {
+        (self.record.last + 1).max((epoch << EPOCH_SHIFT) + 1)
+    }
+
+    /// How many messages, and parts of such, are not done.
+    pub fn pending(&self) -> u64 {
+        let (upto, last) = (self.record.done.all_upto(), self.record.last);
+        let later: u64 = self.record.done.later().iter().map(|(first, last)| last - first + 1).sum();
+        let jumped: u64 =
+            self.record.jumps.iter().map(|(from, to)| to.saturating_sub((*from).max(upto))).sum();
+        last.saturating_sub(upto).saturating_sub(later).saturating_sub(jumped)
+    }
+
+    /// Where to begin to look for what is behind a number. None: the log has nothing of it.
+    pub fn place_behind(&self, seq: u64) -> Option<Place> {
+        let at = self.runs.partition_point(|run| run.last <= seq);
+        self.runs.get(at).map(|run| Place { segment: run.segment, at: run.at })
+    }
+
+    /// Gives the next number.
+    fn give(&mut self, epoch: u64) -> u64 {
+        let seq = self.next(epoch);
+        if seq > self.record.last + 1 {
+            self.record.jumps.push((self.record.last, seq - 1));
+        }
+        self.record.last = seq;
+        seq
+    }
+}
+
+impl Outbox {
+    pub fn get(&self, stream: u32) -> Option<&Stream> {
+        self.streams.get(&stream)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.values()
+    }
+
+    pub fn find(&self, client: u32, receiver: &Receiver, topic: &str) -> Option<u32> {
+        self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
+    }
+
+    /// A new stream. Its record is still to be written.
+    pub fn open(&mut self, client: u32, receiver: Receiver, topic: &str) -> &Stream {
+        self.last_stream += 1;
+        let record = records::Stream {
+            number: self.last_stream,
+            client,
+            receiver,
+            topic: topic.to_owned(),
+            last: 0,
+            done: Done::default(),
+            jumps: Vec::new(),
+        };
+        self.insert(record)
+    }
+
+    fn insert(&mut self, record: records::Stream) -> &Stream {
+        let (number, key) = (record.number, (record.client, record.receiver.clone(), record.topic.clone()));
+        self.by_receiver.insert(key, number);
+        self.last_stream = self.last_stream.max(number);
+        self.streams.entry(number).insert_entry(Stream { record, runs: VecDeque::new() }).into_mut()
+    }
+
+    /// Somebody else receives the stream from here on.
+    pub fn hand_over(&mut self, stream: u32, receiver: Receiver) -> Option<&Stream> {
+        let record = &mut self.streams.get_mut(&stream)?.record;
+        let old = std::mem::replace(&mut record.receiver, receiver);
+        let key = (record.client, record.receiver.clone(), record.topic.clone());
+        // Where that has a stream of this topic already, what is sent from here on goes by that one.
+        self.by_receiver.entry(key).or_insert(stream);
+        let old = (record.client, old, record.topic.clone());
+        if self.by_receiver.get(&old) == Some(&stream) {
+            self.by_receiver.remove(&old);
+        }
+        self.streams.get(&stream)
+    }
+
+    /// Nothing more of a stream.
+    pub fn remove(&mut self, stream: u32) {
+        let Some(gone) = self.streams.remove(&stream) else { return };
+        self.by_receiver.retain(|_, number| *number != stream);
+        for run in gone.runs {
+            self.release(run.segment);
+        }
+    }
+
+    /// The number that the next message of a stream gets.
+    pub fn next(&self, stream: u32, epoch: u64) -> Option<u64> {
+        self.streams.get(&stream).map(|stream| stream.next(epoch))
+    }
+
+    /// A message lies in the log, with the number that was next.
+    pub fn add(&mut self, stream: u32, epoch: u64, place: Place) {
+        let Some(to) = self.streams.get_mut(&stream) else { return };
+        let seq = to.give(epoch);
+        if to.runs.back().is_none_or(|run| run.segment != place.segment) {
+            *self.segments.entry(place.segment).or_default() += 1;
+        }
+        extend(&mut to.runs, place, seq);
+    }
+
+    /// More of a stream is done. False: it was known already, or was never sent. What an earlier epoch sent and the log
+    /// lost is passed over.
+    pub fn settle(&mut self, stream: u32, epoch: u64, done: &Done) -> bool {
+        let Some(of) = self.streams.get_mut(&stream) else { return false };
+        let last = of.record.last;
+        if done.last() > last.max(epoch << EPOCH_SHIFT) {
+            return false;
+        }
+        let before = of.record.done.clone();
+        of.record.done.add_all(done, last);
+        if of.record.done == before {
+            return false;
+        }
+        let upto = of.record.done.all_upto();
+        of.record.jumps.retain(|(_, to)| *to > upto);
+        let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
+        let gone: Vec<Run> = of.runs.drain(..gone).collect();
+        for run in gone {
+            self.release(run.segment);
+        }
+        true
+    }
+
+    fn release(&mut self, segment: u64) {
+        if let Some(count) = self.segments.get_mut(&segment) {
+            *count -= 1;
+            if *count == 0 {
+                self.segments.remove(&segment);
+                self.free.push(segment);
+            }
+        }
+    }
+
+    /// Segments that have become free.
+    pub fn take_free(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.free)
+    }
+
+    /// A segment is full: it is free where nobody has anything there.
+    pub fn free_if_unused(&mut self, segment: u64) {
+        if !self.is_used(segment) && !self.free.contains(&segment) {
+            self.free.push(segment);
+        }
+    }
+
+    pub fn is_used(&self, segment: u64) -> bool {
+        self.segments.contains_key(&segment)
+    }
+
+    /// What lies in one segment: stream, first and last number, and where the first is.
+    pub fn summary(&self, segment: u64) -> Vec<u8> {
+        let mut to = Vec::new();
+        for (number, stream) in &self.streams {
+            let at = stream.runs.partition_point(|run| run.segment < segment);
+            if let Some(run) = stream.runs.get(at).filter(|run| run.segment == segment) {
+                for value in [u64::from(*number), run.first, run.last - run.first, u64::from(run.at)] {
+                    put_number(&mut to, value);
+                }
+            }
+        }
+        to
+    }
+
+    /// What a summary says is in a segment.
+    pub fn find_summary(&mut self, segment: u64, summary: &[u8]) -> bool {
+        let mut from = Bytes::new(summary);
+        let mut runs = Vec::new();
+        while !from.is_empty() {
+            let mut next = || from.number();
+            let (Some(number), Some(first), Some(more), Some(at)) = (next(), next(), next(), next()) else {
+                return false;
+            };
+            let (Ok(number), Ok(at)) = (u32::try_from(number), u32::try_from(at)) else { return false };
+            runs.push((number, Run { segment, at, first, last: first.saturating_add(more) }));
+        }
+        for (number, run) in runs {
+            self.found.entry(number).or_default().push_back(run);
+        }
+        true
+    }
+
+    /// A message was found.
+    pub fn find_message(&mut self, stream: u32, seq: u64, place: Place) {
+        extend(self.found.entry(stream).or_default(), place, seq);
+    }
+
+    /// How far a stream is was found.
+    pub fn find_done(&mut self, stream: u32, done: &Done) {
+        if let Some(of) = self.streams.get_mut(&stream) {
+            of.record.done.add_all(done, u64::MAX);
+        }
+    }
+
+    /// How a stream stands was found. What was found of it later says more.
+    pub fn find_stream(&mut self, mut record: records::Stream) {
+        if let Some(known) = self.streams.get(&record.number) {
+            record.done.add_all(&known.record.done, u64::MAX);
+            record.last = record.last.max(known.record.last);
+            let key = (known.record.client, known.record.receiver.clone(), known.record.topic.clone());
+            if self.by_receiver.get(&key) == Some(&record.number) {
+                self.by_receiver.remove(&key);
+            }
+        }
+        self.insert(record);
+    }
+
+    /// Puts together what was found.
+    pub fn found_all(&mut self) {
+        for (number, runs) in std::mem::take(&mut self.found) {
+            let Some(stream) = self.streams.get_mut(&number) else { continue };
+            if let Some(run) = runs.back()
+                && run.last > stream.record.last
+            {
+                let first = runs.iter().map(|run| run.first).find(|first| *first > stream.record.last);
+                if let Some(first) = first.filter(|first| *first > stream.record.last + 1) {
+                    stream.record.jumps.push((stream.record.last, first - 1));
+                }
+                stream.record.last = run.last;
+            }
+            let upto = stream.record.done.all_upto();
+            stream.runs = runs.into_iter().filter(|run| run.last > upto).collect();
+            for run in &stream.runs {
+                *self.segments.entry(run.segment).or_default() += 1;
+            }
+        }
+    }
+}
+
+fn extend(runs: &mut VecDeque<Run>, place: Place, seq: u64) {
+    match runs.back_mut() {
+        Some(run) if run.segment == place.segment => run.last = seq,
+        _ => runs.push_back(Run { segment: place.segment, at: place.at, first: seq, last: seq }),
+    }
+}

@@ -1,0 +1,366 @@
+//! Frames, as bytes and back.
+
+use super::{Bytes, Id, NAME_MAX, PART_MAX, RANGES_MAX, put_counted, put_number};
+use crate::ranges::Done;
+
+const HELLO: u8 = 0x01;
+const OPEN: u8 = 0x02;
+const DATA: u8 = 0x03;
+const SKIP: u8 = 0x04;
+const WELCOME: u8 = 0x10;
+const CURSOR: u8 = 0x11;
+const ACK: u8 = 0x12;
+const CREDIT: u8 = 0x13;
+const AGAIN: u8 = 0x14;
+const REFUSED: u8 = 0x15;
+
+/// Flags of an entry.
+const HAS_TTL: u8 = 1;
+const COMPRESSED: u8 = 2;
+const BEGINS: u8 = 4;
+const ENDS: u8 = 8;
+
+/// What a sender says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromSender<'a> {
+    Hello { version: u64, name: &'a str, id: Id, epoch: u64, receiver: &'a str },
+    Open { stream: u64, topic: &'a str, base: u64 },
+    Data(Data<'a>),
+    Skip { stream: u64, prev: u64, end: u64 },
+}
+
+/// What a receiver says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromReceiver<'a> {
+    Welcome { version: u64, name: &'a str, id: Id },
+    Cursor { stream: u64, received: u64, done: Done },
+    Ack { stream: u64, done: Done },
+    Credit { bytes: u64 },
+    Again { stream: u64, received: u64 },
+    Refused { refusal: Refusal, text: &'a str },
+}
+
+/// Why nothing more is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    Version,
+    /// Another client has the name.
+    NameTaken,
+    /// The client of that name was here with a later epoch: this is an old copy of it.
+    OldEpoch,
+    /// This is not whom it meant to reach.
+    NotMe,
+    /// It said what makes no sense, or too much.
+    Protocol,
+}
+
+/// Messages of a stream, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data<'a> {
+    pub stream: u64,
+    pub prev: u64,
+    time: u64,
+    entries: Bytes<'a>,
+}
+
+/// A message, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub seq: u64,
+    /// When it was accepted, in milliseconds since 1970.
+    pub accepted_ms: u64,
+    /// How long it may live from then on, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    pub compressed: bool,
+    /// It is the first, or the last, part of a message.
+    pub begins: bool,
+    pub ends: bool,
+    pub body: &'a [u8],
+}
+
+impl<'a> FromSender<'a> {
+    pub fn read(frame: &'a [u8]) -> Option<FromSender<'a>> {
+        let mut from = Bytes::new(frame);
+        let said = match from.byte()? {
+            HELLO => FromSender::Hello {
+                version: from.number()?,
+                name: name(&mut from)?,
+                id: from.array()?,
+                epoch: from.number()?,
+                receiver: name(&mut from)?,
+            },
+            OPEN => {
+                FromSender::Open { stream: from.number()?, topic: name(&mut from)?, base: from.number()? }
+            }
+            DATA => return Some(FromSender::Data(Data::read(from)?)),
+            SKIP => FromSender::Skip { stream: from.number()?, prev: from.number()?, end: from.number()? },
+            _ => return None,
+        };
+        from.is_empty().then_some(said)
+    }
+
+    /// Everything but data, which `Data::begin` and `Entry::put` write.
+    pub fn write(&self) -> Vec<u8> {
+        let mut to = Vec::new();
+        match self {
+            FromSender::Hello { version, name, id, epoch, receiver } => {
+                to.push(HELLO);
+                put_number(&mut to, *version);
+                put_counted(&mut to, name.as_bytes());
+                to.extend_from_slice(id);
+                put_number(&mut to, *epoch);
+                put_counted(&mut to, receiver.as_bytes());
+            }
+            FromSender::Open { stream, topic, base } => {
+                to.push(OPEN);
+                put_number(&mut to, *stream);
+                put_counted(&mut to, topic.as_bytes());
+                put_number(&mut to, *base);
+            }
+            FromSender::Data(data) => {
+                Data::begin(&mut to, data.stream, data.prev, data.time);
+                to.extend_from_slice(data.entries.rest());
+            }
+            FromSender::Skip { stream, prev, end } => put_numbers(&mut to, SKIP, &[*stream, *prev, *end]),
+        }
+        to
+    }
+}
+
+impl<'a> FromReceiver<'a> {
+    pub fn read(frame: &'a [u8]) -> Option<FromReceiver<'a>> {
+        let mut from = Bytes::new(frame);
+        let said = match from.byte()? {
+            WELCOME => {
+                FromReceiver::Welcome { version: from.number()?, name: name(&mut from)?, id: from.array()? }
+            }
+            CURSOR => FromReceiver::Cursor {
+                stream: from.number()?,
+                received: from.number()?,
+                done: take_done(&mut from)?,
+            },
+            ACK => FromReceiver::Ack { stream: from.number()?, done: take_done(&mut from)? },
+            CREDIT => FromReceiver::Credit { bytes: from.number()? },
+            AGAIN => FromReceiver::Again { stream: from.number()?, received: from.number()? },
+            REFUSED => {
+                FromReceiver::Refused { refusal: Refusal::read(from.byte()?)?, text: name(&mut from)? }
+            }
+            _ => return None,
+        };
+        from.is_empty().then_some(said)
+    }
+
+    pub fn write(&self) -> Vec<u8> {
+        let mut to = Vec::new();
+        match self {
+            FromReceiver::Welcome { version, name, id } => {
+                to.push(WELCOME);
+                put_number(&mut to, *version);
+                put_counted(&mut to, name.as_bytes());
+                to.extend_from_slice(id);
+            }
+            FromReceiver::Cursor { stream, received, done } => {
+                put_numbers(&mut to, CURSOR, &[*stream, *received]);
+                put_done(&mut to, done);
+            }
+            FromReceiver::Ack { stream, done } => {
+                put_numbers(&mut to, ACK, &[*stream]);
+                put_done(&mut to, done);
+            }
+            FromReceiver::Credit { bytes } => put_numbers(&mut to, CREDIT, &[*bytes]),
+            FromReceiver::Again { stream, received } => put_numbers(&mut to, AGAIN, &[*stream, *received]),
+            FromReceiver::Refused { refusal, text } => {
+                to.extend_from_slice(&[REFUSED, *refusal as u8]);
+                put_counted(&mut to, text.as_bytes());
+            }
+        }
+        to
+    }
+}
+
+impl<'a> Data<'a> {
+    fn read(mut from: Bytes<'a>) -> Option<Data<'a>> {
+        let (stream, prev, time) = (from.number()?, from.number()?, from.number()?);
+        Some(Data { stream, prev, time, entries: from })
+    }
+
+    /// Writes all but the entries.
+    pub fn begin(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64) {
+        put_numbers(to, DATA, &[stream, prev, time]);
+    }
+
+    /// The entries in order; None for one that makes no sense, which is the last.
+    pub fn entries(&self) -> impl Iterator<Item = Option<Entry<'a>>> + use<'a> {
+        let Data { mut prev, time, mut entries, .. } = *self;
+        std::iter::from_fn(move || {
+            if entries.is_empty() {
+                return None;
+            }
+            let entry = Entry::take(&mut entries, prev, time);
+            match &entry {
+                Some(entry) => prev = entry.seq,
+                None => entries = Bytes::new(&[]),
+            }
+            Some(entry)
+        })
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
+        let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev)?;
+        let flags = from.byte().filter(|flags| *flags < 16)?;
+        let accepted_ms = time.checked_add(from.number()?)?;
+        let ttl_ms = if flags & HAS_TTL != 0 { Some(from.number()?) } else { None };
+        let body = from.counted().filter(|body| body.len() <= PART_MAX)?;
+        let has = |flag| flags & flag != 0;
+        let (compressed, begins, ends) = (has(COMPRESSED), has(BEGINS), has(ENDS));
+        Some(Entry { seq, accepted_ms, ttl_ms, compressed, begins, ends, body })
+    }
+
+    /// Writes it behind the entry with the number `prev`, in data that begin at `time`.
+    pub fn put(&self, to: &mut Vec<u8>, prev: u64, time: u64) {
+        let flag = |flag, on| if on { flag } else { 0 };
+        put_number(to, self.seq - prev);
+        to.push(
+            flag(HAS_TTL, self.ttl_ms.is_some())
+                | flag(COMPRESSED, self.compressed)
+                | flag(BEGINS, self.begins)
+                | flag(ENDS, self.ends),
+        );
+        put_number(to, self.accepted_ms.saturating_sub(time));
+        if let Some(ttl_ms) = self.ttl_ms {
+            put_number(to, ttl_ms);
+        }
+        put_counted(to, self.body);
+    }
+}
+
+impl Refusal {
+    fn read(byte: u8) -> Option<Refusal> {
+        [Refusal::Version, Refusal::NameTaken, Refusal::OldEpoch, Refusal::NotMe, Refusal::Protocol]
+            .get(usize::from(byte))
+            .copied()
+    }
+}
+
+fn name<'a>(from: &mut Bytes<'a>) -> Option<&'a str> {
+    from.text(NAME_MAX)
+}
+
+fn put_numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
+    to.push(kind);
+    for number in numbers {
+        put_number(to, *number);
+    }
+}
+
+pub fn put_done(to: &mut Vec<u8>, done: &Done) {
+    let later = &done.later()[..done.later().len().min(RANGES_MAX)];
+    put_number(to, done.all_upto());
+    put_number(to, later.len() as u64);
+    let mut end = done.all_upto();
+    for (first, last) in later {
+        put_number(to, first - end);
+        put_number(to, last - first);
+        end = *last;
+    }
+}
+
+pub fn take_done(from: &mut Bytes<'_>) -> Option<Done> {
+    let upto = from.number()?;
+    let count = from.number().filter(|count| *count <= RANGES_MAX as u64)?;
+    let (mut later, mut end) = (Vec::new(), upto);
+    for _ in 0..count {
+        let first = end.checked_add(from.number()?)?;
+        end = first.checked_add(from.number()?)?;
+        later.push((first, end));
+    }
+    Done::new(upto, later)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_sender_says_comes_back() {
+        let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], epoch: 300, receiver: "ü" };
+        let open = FromSender::Open { stream: 9, topic: "", base: 1 << 50 };
+        let skip = FromSender::Skip { stream: 9, prev: 3, end: 1 << 42 };
+        for said in [hello, open, skip] {
+            let frame = said.write();
+            assert_eq!(FromSender::read(&frame).as_ref(), Some(&said));
+            for len in 0..frame.len() {
+                assert_eq!(FromSender::read(&frame[..len]), None);
+            }
+            assert_eq!(FromSender::read(&[&frame[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn what_a_receiver_says_comes_back() {
+        let done = Done::new(4, vec![(6, 6), (9, 1 << 41)]).unwrap();
+        let said = [
+            FromReceiver::Welcome { version: 1, name: "b", id: [1; 16] },
+            FromReceiver::Cursor { stream: 3, received: 1 << 41, done: done.clone() },
+            FromReceiver::Ack { stream: 3, done },
+            FromReceiver::Credit { bytes: 8 << 20 },
+            FromReceiver::Again { stream: 1, received: 0 },
+            FromReceiver::Refused { refusal: Refusal::Protocol, text: "no" },
+        ];
+        for said in said {
+            let frame = said.write();
+            assert_eq!(FromReceiver::read(&frame).as_ref(), Some(&said));
+            for len in 0..frame.len() {
+                assert_eq!(FromReceiver::read(&frame[..len]), None);
+            }
+            assert_eq!(FromReceiver::read(&[&frame[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn entries_come_back() {
+        let entry = Entry {
+            seq: 11,
+            accepted_ms: 1003,
+            ttl_ms: None,
+            compressed: false,
+            begins: true,
+            ends: true,
+            body: b"one",
+        };
+        let other =
+            Entry { seq: 1 << 41, ttl_ms: Some(5), compressed: true, ends: false, body: b"", ..entry };
+        let mut frame = Vec::new();
+        Data::begin(&mut frame, 2, 10, 1000);
+        entry.put(&mut frame, 10, 1000);
+        other.put(&mut frame, 11, 1000);
+        let Some(FromSender::Data(data)) = FromSender::read(&frame) else { panic!() };
+        assert_eq!((data.stream, data.prev), (2, 10));
+        assert_eq!(data.entries().collect::<Vec<_>>(), [Some(entry), Some(other)]);
+        frame.pop();
+        let Some(FromSender::Data(data)) = FromSender::read(&frame) else { panic!() };
+        assert_eq!(data.entries().collect::<Vec<_>>(), [Some(entry), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_much(frame in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Some(said) = FromReceiver::read(&frame) {
+                prop_assert_eq!(&said.write(), &frame);
+            }
+            match FromSender::read(&frame) {
+                Some(FromSender::Data(data)) => {
+                    let numbers: Vec<u64> = data.entries().flatten().map(|entry| entry.seq).collect();
+                    prop_assert!(numbers.is_sorted_by(|a, b| a < b));
+                    prop_assert!(numbers.iter().all(|number| data.prev < *number));
+                }
+                Some(said) => prop_assert_eq!(&said.write(), &frame),
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Clients of one process with stores of their own.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Builder, Client, Durability, Error, Options};
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(20))
+}
+
+fn client(name: &str, dir: &Path) -> Builder {
+    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name))
+}
+
+/// A sender that knows the receiver.
+fn pair(dir: &Path) -> (Client, Client) {
+    let receiver = client("receiver", dir).start().unwrap();
+    let sender = client("sender", dir).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
+    (sender, receiver)
+}
+
+#[test]
+fn messages_arrive_in_order_and_are_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    let options = Options { durability: Durability::Interval, deadline: soon(), ..Options::default() };
+    for number in 0..1000_u32 {
+        sender.send("news", &number.to_le_bytes(), &options).unwrap();
+    }
+    for number in 0..1000_u32 {
+        let delivery = receiver.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), number.to_le_bytes());
+        assert_eq!((delivery.from(), delivery.topic()), ("sender", "news"));
+        delivery.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn bodies_of_any_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    for len in [0, 1, 1000, 65_536, 1 << 20, (1 << 20) + 1, 20_000_000] {
+        let body: Vec<u8> = (0..len).map(|at: usize| (at / 7) as u8).collect();
+        sender.send_to("news", &body).unwrap();
+        let delivery = receiver.recv(soon()).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
+        assert!(delivery.body() == body, "{len} bytes");
+        delivery.ack();
+    }
+}
+
+#[test]
+fn what_was_accepted_outlives_both_sides() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let sender = client("sender", dir.path()).start().unwrap();
+        for number in 0..100_u32 {
+            sender.send_to("news", &number.to_le_bytes()).unwrap();
+        }
+        assert_eq!(sender.pending(), 100);
+    }
+    for part in 0..4_u32 {
+        let (sender, receiver) = pair(dir.path());
+        assert_eq!(sender.pending(), u64::from(100 - part * 25));
+        for number in part * 25..(part + 1) * 25 {
+            let delivery = receiver.recv(soon()).unwrap();
+            assert_eq!(delivery.body(), number.to_le_bytes());
+            delivery.ack();
+        }
+        let left = u64::from(100 - (part + 1) * 25);
+        sender.wait_pending(left, soon()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_not_acknowledged_is_delivered_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    sender.send_to("news", b"one").unwrap();
+    drop(receiver.recv(soon()).unwrap());
+    assert_eq!(receiver.recv(soon()).unwrap().body(), b"one");
+    drop(receiver);
+    let receiver = client("receiver", dir.path()).start().unwrap();
+    drop(sender);
+    let sender =
+        client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
+    let delivery = receiver.recv(soon()).unwrap();
+    assert_eq!(delivery.body(), b"one");
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(receiver.recv(Some(Instant::now())).err(), Some(Error::TimedOut));
+}
+
+#[test]
+fn a_name_is_one_client_s() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = client("one", dir.path()).start().unwrap();
+    assert_eq!(client("one", dir.path()).start().err(), Some(Error::NameTaken));
+}
+
+#[test]
+fn what_is_too_old_is_not_handled() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let sender = client("sender", dir.path()).start().unwrap();
+        let brief = Options { ttl: Some(Duration::from_millis(1)), ..Options::default() };
+        sender.send("news", b"old", &brief).unwrap();
+        sender.send("news", b"news", &Options { ttl: Some(Duration::from_secs(3600)), ..brief }).unwrap();
+    }
+    let over = Instant::now() + Duration::from_millis(2);
+    while Instant::now() < over {
+        std::thread::yield_now();
+    }
+    let (sender, receiver) = pair(dir.path());
+    let delivery = receiver.recv(soon()).unwrap();
+    assert_eq!(delivery.body(), b"news");
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn one_of_several_in_turn_or_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let receivers: Vec<Client> =
+        ["a", "b", "c"].into_iter().map(|name| client(name, dir.path()).start().unwrap()).collect();
+    let mut sender = client("sender", dir.path());
+    for receiver in &receivers {
+        sender = sender.peer(receiver.name(), receiver.endpoint(), &["work"]);
+    }
+    let sender = sender.start().unwrap();
+    for number in 0..9_u8 {
+        sender.send_to("work", &[number]).unwrap();
+    }
+    sender.send_all("work", b"all").unwrap();
+    for (at, receiver) in receivers.iter().enumerate() {
+        for round in 0..3 {
+            let delivery = receiver.recv(soon()).unwrap();
+            assert_eq!(delivery.body(), [(round * 3 + at) as u8]);
+            delivery.ack();
+        }
+        let delivery = receiver.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), b"all");
+        delivery.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}
