@@ -126,10 +126,10 @@ impl Inward {
     }
 
     fn on_data(&mut self, from: u32, stream: u64, bytes: Vec<u8>) {
+        // What was on its way when a connection was lost comes by the next, before its stream is opened there. It is
+        // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
-        let Some(origin) = origin else {
-            return self.refuse(from, Refusal::Protocol, "that stream was not opened");
-        };
+        let Some(origin) = origin else { return };
         match self.inbox.take(inbox::Frame { bytes, session: from, origin }) {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),

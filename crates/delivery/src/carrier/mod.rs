@@ -148,7 +148,7 @@ impl Carrier {
     fn run(mut self) {
         let mut busy = true;
         loop {
-            let timeout = if busy { Some(Duration::ZERO) } else { None };
+            let timeout = if busy { Some(Duration::ZERO) } else { self.outward.ask_again() };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
                 Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
@@ -315,9 +315,7 @@ impl Carrier {
                         self.outward.resume(&self.store, stream, received, done);
                     }
                 }
-                Some(FromReceiver::Refused { .. }) | None => {
-                    self.outward.lost(index);
-                }
+                Some(FromReceiver::Refused { .. }) | None => self.outward.refused(index),
             }
         }
     }

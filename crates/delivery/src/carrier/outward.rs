@@ -5,6 +5,7 @@
 //! from where it left off, together with all others that are in that part of the log.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Outgoing, Socket};
 
@@ -16,6 +17,8 @@ use crate::wire::{Data, Entry, FromSender, Id};
 
 /// Bytes of a frame of messages from which on it is sent.
 const FRAME_BYTES: usize = 64 << 10;
+/// How long to leave a peer alone that has refused us.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of the log that are read at once.
 const READ_BYTES: usize = 512 << 10;
 
@@ -34,6 +37,8 @@ pub struct Peer {
     pub lanes: Vec<u32>,
     /// Lanes that wait for credit.
     stalled: Vec<u32>,
+    /// It was refused: when to ask again.
+    again_at: Option<Instant>,
 }
 
 /// How far a stream is.
@@ -128,6 +133,7 @@ impl Outward {
             sent: 0,
             lanes: Vec::new(),
             stalled: Vec::new(),
+            again_at: None,
         };
         self.peers.push(Some(peer));
         self.peers.len() - 1
@@ -212,6 +218,32 @@ impl Outward {
         for stream in peer.lanes.clone() {
             self.stop(stream);
         }
+    }
+
+    /// The peer does not take our streams now; it is asked again later, by a new connection.
+    pub fn refused(&mut self, index: usize) {
+        self.lost(index);
+        if let Some(peer) = self.peer(index) {
+            peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
+        }
+    }
+
+    /// Asks those again whose time has come. Returns the time until the next, where there is one.
+    pub fn ask_again(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let mut next = None;
+        for peer in self.peers.iter_mut().flatten() {
+            match peer.again_at {
+                Some(at) if at <= now => {
+                    peer.again_at = None;
+                    let _ = peer.socket.disconnect(&peer.endpoint);
+                    let _ = peer.socket.connect(&peer.endpoint);
+                }
+                Some(at) => next = Some(next.map_or(at - now, |next: Duration| next.min(at - now))),
+                None => {}
+            }
+        }
+        next
     }
 
     fn stop(&mut self, stream: u32) {

@@ -1,0 +1,195 @@
+//! `kill -9` of either side, or both, at any moment: what was accepted is handled, in order, and twice only where the
+//! receiver was killed between the two.
+//!
+//! Each side is a process that writes down what it knows of: the sender what Ok was said of, the receiver what it has
+//! handled, before it acknowledges. A line that was written outlives its writer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Client, Durability, Options};
+
+const ROLE: &str = "PINNACE_DELIVERY_ROLE";
+const DIR: &str = "PINNACE_DELIVERY_DIR";
+const RUN: &str = "PINNACE_DELIVERY_RUN";
+
+/// Messages that a sender has under way before it waits for the disk.
+const AT_ONCE: u32 = 40;
+
+/// What this process is when another run of this test started it.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
+    let run = std::env::var(RUN).unwrap();
+    match role.as_str() {
+        "sender" => send(&dir, &run),
+        "receiver" => receive(&dir, &run),
+        role => panic!("there is no role {role}"),
+    }
+}
+
+fn endpoint(dir: &Path) -> String {
+    format!("ipc://{}/receiver.ipc", dir.display())
+}
+
+fn journal(dir: &Path, name: &str) -> File {
+    OpenOptions::new().create(true).append(true).open(dir.join(name)).unwrap()
+}
+
+fn start_sender(dir: &Path) -> Client {
+    let sender = Client::builder("sender", "s").listen(&format!("ipc://{}/s.ipc", dir.display()));
+    sender.data_dir(dir.join("s")).peer("receiver", &endpoint(dir), &["news"]).start().unwrap()
+}
+
+/// Sends until it is killed.
+fn send(dir: &Path, run: &str) {
+    let (sender, mut accepted) = (start_sender(dir), journal(dir, "accepted"));
+    for first in (0..).step_by(AT_ONCE as usize) {
+        let mut lines = String::new();
+        let mut last = None;
+        for number in first..first + AT_ONCE {
+            let line = format!("{run} {number}\n");
+            let options = Options { durability: Durability::Sync, ..Options::default() };
+            last = Some(sender.send_async("news", line.as_bytes(), &options).unwrap());
+            lines.push_str(&line);
+        }
+        sender.wait(last.unwrap(), None).unwrap();
+        accepted.write_all(lines.as_bytes()).unwrap();
+    }
+}
+
+/// Handles messages until it is killed.
+fn receive(dir: &Path, run: &str) {
+    let receiver =
+        Client::builder("receiver", "r").listen(&endpoint(dir)).data_dir(dir.join("r")).start().unwrap();
+    let mut handled = journal(dir, "handled");
+    loop {
+        let delivery = receiver.recv(None).unwrap();
+        let line = [run.as_bytes(), b" ", delivery.body()].concat();
+        handled.write_all(&line).unwrap();
+        delivery.ack();
+    }
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(role: &str, dir: &Path, run: u32) -> Running {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["role", "--exact", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DIR, dir)
+        .env(RUN, run.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    Running(child.unwrap())
+}
+
+fn kill(Running(child): &mut Running) {
+    // One that has ended by itself has failed.
+    if let Some(status) = child.try_wait().unwrap() {
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("it ended by itself: {status}\n{said}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn lines(dir: &Path, name: &str) -> Vec<Vec<u32>> {
+    let Ok(file) = File::open(dir.join(name)) else { return Vec::new() };
+    let numbers = |line: String| line.split(' ').map(|word| word.parse().unwrap()).collect();
+    BufReader::new(file).lines().map(|line| numbers(line.unwrap())).collect()
+}
+
+/// Waits until a journal has more lines than it had.
+fn wait_for_more(dir: &Path, name: &str, than: u64) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while std::fs::metadata(dir.join(name)).map_or(0, |file| file.len()) <= than {
+        assert!(Instant::now() < deadline, "{name} does not grow");
+        std::thread::yield_now();
+    }
+}
+
+fn bytes(dir: &Path, name: &str) -> u64 {
+    std::fs::metadata(dir.join(name)).map_or(0, |file| file.len())
+}
+
+/// How many kills there are: many with PINNACE_LONG set.
+fn rounds() -> u32 {
+    if std::env::var_os("PINNACE_LONG").is_some() { 500 } else { 60 }
+}
+
+/// A moment that differs from kill to kill.
+fn spin(round: u32) {
+    let until = Instant::now() + Duration::from_micros(u64::from(round.wrapping_mul(7919) % 5000));
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn nothing_is_lost_whoever_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut sender, mut receiver) = (start("sender", dir, 0), start("receiver", dir, 0));
+    for round in 1..=rounds() {
+        // Both have done something since the last kill.
+        wait_for_more(dir, "accepted", bytes(dir, "accepted"));
+        wait_for_more(dir, "handled", bytes(dir, "handled"));
+        spin(round);
+        if round % 3 != 1 {
+            kill(&mut sender);
+            sender = start("sender", dir, round);
+        }
+        if round % 3 != 2 {
+            kill(&mut receiver);
+            receiver = start("receiver", dir, round);
+        }
+    }
+    kill(&mut sender);
+    // Nobody sends any more; what was accepted is still delivered.
+    start_sender(dir).wait_pending(0, Some(Instant::now() + Duration::from_secs(60))).unwrap();
+    kill(&mut receiver);
+    check(&lines(dir, "accepted"), &lines(dir, "handled"));
+}
+
+/// `accepted`: the sender's run and a number; `handled`: the receiver's run, and those.
+fn check(accepted: &[Vec<u32>], handled: &[Vec<u32>]) {
+    let mut seen: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut last: Option<(u32, u32)> = None;
+    let mut twice = BTreeSet::new();
+    for line in handled {
+        let [receiver, sender, number] = line[..] else { panic!("{line:?}") };
+        match seen.insert((sender, number), receiver) {
+            // In order, and with no gap within a run of the sender's.
+            None => {
+                let follows = last.is_none_or(|last| (sender, number) > last);
+                let next = last.is_some_and(|last| last.0 == sender && last.1 + 1 == number);
+                assert!(follows && (next || number == 0), "{line:?} after {last:?}");
+                last = Some((sender, number));
+            }
+            Some(before) => {
+                assert!(before < receiver, "{line:?}: handled twice by one run of the receiver's");
+                twice.insert((sender, number));
+            }
+        }
+    }
+    for line in accepted {
+        assert!(seen.contains_key(&(line[0], line[1])), "{line:?} was accepted, and is lost");
+    }
+    println!("{} accepted, 0 lost, {} handled twice", accepted.len(), twice.len());
+}
