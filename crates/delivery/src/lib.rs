@@ -14,5 +14,5 @@ mod registry;
 mod store;
 mod wire;
 
-pub use client::{Builder, Client, Delivery, Durability, Options, Ticket};
+pub use client::{Builder, Client, Dead, Delivery, Durability, Options, Ticket};
 pub use error::Error;

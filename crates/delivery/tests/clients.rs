@@ -1,9 +1,10 @@
 //! Clients of one process with stores of their own.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Durability, Error, Options};
+use pinnace_delivery::{Builder, Client, Dead, Durability, Error, Options};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
@@ -79,7 +80,9 @@ fn what_is_not_acknowledged_is_delivered_again() {
     let (sender, receiver) = pair(dir.path());
     sender.send_to("news", b"one").unwrap();
     drop(receiver.recv(soon()).unwrap());
-    assert_eq!(receiver.recv(soon()).unwrap().body(), b"one");
+    let again = receiver.recv(soon()).unwrap();
+    assert_eq!((again.body(), again.deliveries()), (&b"one"[..], 2));
+    drop(again);
     drop(receiver);
     let receiver = client("receiver", dir.path()).start().unwrap();
     drop(sender);
@@ -143,5 +146,115 @@ fn one_of_several_in_turn_or_all() {
         assert_eq!(delivery.body(), b"all");
         delivery.ack();
     }
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+/// A receiver that tries again at once, and a sender that knows it and who listens to dead letters.
+fn impatient(dir: &Path, deliveries: u32) -> (Client, Client, Client) {
+    let receiver = client("receiver", dir).retry(Duration::from_millis(1), Duration::from_millis(10));
+    let receiver = receiver.max_deliveries(deliveries).start().unwrap();
+    let undertaker = client("undertaker", dir).start().unwrap();
+    let sender = client("sender", dir)
+        .peer("receiver", receiver.endpoint(), &["news"])
+        .peer("undertaker", undertaker.endpoint(), &["news.dead"])
+        .start()
+        .unwrap();
+    (sender, receiver, undertaker)
+}
+
+#[test]
+fn what_fails_stays_ahead_of_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver, _undertaker) = impatient(dir.path(), 100);
+    for number in 0..5_u8 {
+        sender.send_to("news", &[number]).unwrap();
+    }
+    let mut order = Vec::new();
+    while order.len() < 8 {
+        let delivery = receiver.recv(soon()).unwrap();
+        order.push(delivery.body()[0]);
+        match (delivery.body()[0], delivery.deliveries()) {
+            (2, 1..=3) => drop(delivery),
+            _ => delivery.ack(),
+        }
+    }
+    assert_eq!(order, [0, 1, 2, 2, 2, 2, 3, 4]);
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn what_is_put_off_lets_others_go_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver, _undertaker) = impatient(dir.path(), 100);
+    for number in 0..3_u8 {
+        sender.send_to("news", &[number]).unwrap();
+    }
+    let first = receiver.recv(soon()).unwrap();
+    assert_eq!(first.body(), [0]);
+    first.nack(Some(Duration::from_millis(50)));
+    for number in [1, 2, 0] {
+        let delivery = receiver.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), [number]);
+        delivery.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn what_is_given_up_becomes_a_dead_letter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver, undertaker) = impatient(dir.path(), 3);
+    let large = vec![7; 3_000_000];
+    for body in [&b"fails"[..], b"refused", &large, b"fine"] {
+        sender.send_to("news", body).unwrap();
+    }
+    loop {
+        let delivery = receiver.recv(soon()).unwrap();
+        match delivery.body() {
+            b"fails" => drop(delivery),
+            b"fine" => break delivery.ack(),
+            _ => delivery.terminate(),
+        }
+    }
+    for (body, terminated, deliveries) in
+        [(&b"fails"[..], false, 3), (b"refused", true, 1), (&large, true, 1)]
+    {
+        let letter = undertaker.recv(soon()).unwrap();
+        assert!(letter.body() == body, "{} bytes", letter.body().len());
+        let (topic, receiver) = ("news".to_owned(), "receiver".to_owned());
+        assert_eq!(letter.dead(), Some(&Dead { topic, receiver, terminated, deliveries }));
+        letter.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn dead_letters_wait_for_who_wants_them() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let (sender, receiver) = pair(dir.path());
+        sender.send_to("news", b"refused").unwrap();
+        sender.send_to("news", b"fine").unwrap();
+        receiver.recv(soon()).unwrap().terminate();
+        receiver.recv(soon()).unwrap().ack();
+        sender.wait_pending(1, soon()).unwrap();
+    }
+    let (sender, receiver, undertaker) = impatient(dir.path(), 1);
+    let letter = undertaker.recv(soon()).unwrap();
+    assert_eq!(letter.body(), b"refused");
+    letter.ack();
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(receiver.recv(Some(Instant::now())).err(), Some(Error::TimedOut));
+}
+
+#[test]
+fn a_handler_that_panics_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver, _undertaker) = impatient(dir.path(), 100);
+    sender.send_to("news", b"one").unwrap();
+    let handle = || receiver.run(|_| -> ControlFlow<()> { panic!("on purpose") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(handle)).is_err());
+    let deliveries = receiver.run(|delivery| ControlFlow::Break(delivery.deliveries())).unwrap();
+    assert_eq!(deliveries, 2);
     sender.wait_pending(0, soon()).unwrap();
 }

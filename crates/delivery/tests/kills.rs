@@ -2,16 +2,17 @@
 //! receiver was killed between the two.
 //!
 //! Each side is a process that writes down what it knows of: the sender what Ok was said of, the receiver what it has
-//! handled, before it acknowledges. A line that was written outlives its writer.
+//! handled, before it acknowledges. A line that was written outlives its writer; lines are of 16 bytes each, because a
+//! write that is killed ends between two pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Client, Durability, Options};
+use pinnace_delivery::{Client, Options};
 
 const ROLE: &str = "PINNACE_DELIVERY_ROLE";
 const DIR: &str = "PINNACE_DELIVERY_DIR";
@@ -25,16 +26,21 @@ const AT_ONCE: u32 = 40;
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
-    let run = std::env::var(RUN).unwrap();
+    let run = std::env::var(RUN).unwrap().parse().unwrap();
     match role.as_str() {
-        "sender" => send(&dir, &run),
-        "receiver" => receive(&dir, &run),
+        "sender" => send(&dir, run),
+        "receiver" => receive(&dir, run),
         role => panic!("there is no role {role}"),
     }
 }
 
 fn endpoint(dir: &Path) -> String {
     format!("ipc://{}/receiver.ipc", dir.display())
+}
+
+/// What a journal says: the run of who writes it, and the sender's run and number, which are a message's body.
+fn line(run: u32, body: &[u8]) -> Vec<u8> {
+    [&run.to_le_bytes(), body, &[0; 4]].concat()
 }
 
 fn journal(dir: &Path, name: &str) -> File {
@@ -47,31 +53,29 @@ fn start_sender(dir: &Path) -> Client {
 }
 
 /// Sends until it is killed.
-fn send(dir: &Path, run: &str) {
+fn send(dir: &Path, run: u32) {
     let (sender, mut accepted) = (start_sender(dir), journal(dir, "accepted"));
     for first in (0..).step_by(AT_ONCE as usize) {
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         let mut last = None;
         for number in first..first + AT_ONCE {
-            let line = format!("{run} {number}\n");
-            let options = Options { durability: Durability::Sync, ..Options::default() };
-            last = Some(sender.send_async("news", line.as_bytes(), &options).unwrap());
-            lines.push_str(&line);
+            let body = [run.to_le_bytes(), number.to_le_bytes()].concat();
+            last = Some(sender.send_async("news", &body, &Options::default()).unwrap());
+            lines.extend_from_slice(&line(0, &body));
         }
         sender.wait(last.unwrap(), None).unwrap();
-        accepted.write_all(lines.as_bytes()).unwrap();
+        accepted.write_all(&lines).unwrap();
     }
 }
 
 /// Handles messages until it is killed.
-fn receive(dir: &Path, run: &str) {
+fn receive(dir: &Path, run: u32) {
     let receiver =
         Client::builder("receiver", "r").listen(&endpoint(dir)).data_dir(dir.join("r")).start().unwrap();
     let mut handled = journal(dir, "handled");
     loop {
         let delivery = receiver.recv(None).unwrap();
-        let line = [run.as_bytes(), b" ", delivery.body()].concat();
-        handled.write_all(&line).unwrap();
+        handled.write_all(&line(run, delivery.body())).unwrap();
         delivery.ack();
     }
 }
@@ -109,10 +113,13 @@ fn kill(Running(child): &mut Running) {
     child.wait().unwrap();
 }
 
-fn lines(dir: &Path, name: &str) -> Vec<Vec<u32>> {
-    let Ok(file) = File::open(dir.join(name)) else { return Vec::new() };
-    let numbers = |line: String| line.split(' ').map(|word| word.parse().unwrap()).collect();
-    BufReader::new(file).lines().map(|line| numbers(line.unwrap())).collect()
+fn lines(dir: &Path, name: &str) -> Vec<[u32; 3]> {
+    let bytes = std::fs::read(dir.join(name)).unwrap();
+    let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
+    bytes
+        .chunks_exact(16)
+        .map(|line| [number(&line[..4]), number(&line[4..8]), number(&line[8..12])])
+        .collect()
 }
 
 /// Waits until a journal has more lines than it had.
@@ -167,13 +174,13 @@ fn nothing_is_lost_whoever_is_killed() {
     check(&lines(dir, "accepted"), &lines(dir, "handled"));
 }
 
-/// `accepted`: the sender's run and a number; `handled`: the receiver's run, and those.
-fn check(accepted: &[Vec<u32>], handled: &[Vec<u32>]) {
+/// Each is a run, the receiver's in `handled`, and a run of the sender's and a number.
+fn check(accepted: &[[u32; 3]], handled: &[[u32; 3]]) {
     let mut seen: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut last: Option<(u32, u32)> = None;
     let mut twice = BTreeSet::new();
     for line in handled {
-        let [receiver, sender, number] = line[..] else { panic!("{line:?}") };
+        let [receiver, sender, number] = *line;
         match seen.insert((sender, number), receiver) {
             // In order, and with no gap within a run of the sender's.
             None => {
@@ -189,7 +196,7 @@ fn check(accepted: &[Vec<u32>], handled: &[Vec<u32>]) {
         }
     }
     for line in accepted {
-        assert!(seen.contains_key(&(line[0], line[1])), "{line:?} was accepted, and is lost");
+        assert!(seen.contains_key(&(line[1], line[2])), "{line:?} was accepted, and is lost");
     }
     println!("{} accepted, 0 lost, {} handled twice", accepted.len(), twice.len());
 }

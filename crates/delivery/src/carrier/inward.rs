@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pinnace_engine::{Label, Outgoing, Socket};
 
-use crate::inbox::{self, Inbox, Origin, Outcome};
+use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION};
@@ -64,15 +64,16 @@ impl Inward {
                 self.on_hello(from, version, name, id, epoch, receiver);
             }
             _ if !self.sessions.contains_key(&from) => {}
-            Some(FromSender::Open { stream, topic, base }) => self.on_open(store, from, stream, topic, base),
+            Some(FromSender::Open { stream, topic, gone }) => self.on_open(store, from, stream, topic, &gone),
             Some(FromSender::Data(data)) => {
                 let stream = data.stream;
                 self.on_data(from, stream, bytes);
             }
-            Some(FromSender::Skip { stream, prev, end }) => {
-                let of = self.sessions.get(&from).and_then(|session| session.streams.get(&stream));
-                if let Some(Err(received)) = of.map(|origin| self.inbox.skip(origin.of, prev, end)) {
-                    self.say(from, &FromReceiver::Again { stream, received });
+            Some(FromSender::Gone { stream, gone }) => {
+                if let Some(origin) =
+                    self.sessions.get(&from).and_then(|session| session.streams.get(&stream))
+                {
+                    self.inbox.settle(origin, &gone);
                 }
             }
             None => self.refuse(from, Refusal::Protocol, "not understood"),
@@ -103,11 +104,9 @@ impl Inward {
         self.say(from, &FromReceiver::Credit { bytes: WINDOW });
     }
 
-    fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, base: u64) {
+    fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &Done) {
         let Some(session) = self.sessions.get_mut(&from) else { return };
         let of = (self.client.number, session.id, stream);
-        let origin = Origin { of, from: session.name.clone(), topic: topic.to_owned() };
-        session.streams.insert(stream, Arc::new(origin));
         let mut store = store.lock();
         let cursor = store.cursors.entry(of).or_insert_with(|| records::Cursor {
             client: of.0,
@@ -121,8 +120,18 @@ impl Inward {
         cursor.epoch = session.epoch;
         let noted = cursor.done.clone();
         drop(store);
-        let (received, done) = self.inbox.open(of, &noted, base);
+        let (origin, received, done, given_up) = self.inbox.open(of, &session.name, topic, &noted, gone);
+        session.streams.insert(stream, origin);
         self.say(from, &FromReceiver::Cursor { stream, received, done });
+        for (last, given_up) in given_up {
+            self.say_final(from, stream, last, given_up);
+        }
+    }
+
+    fn say_final(&self, to: u32, stream: u64, last: u64, given_up: GivenUp) {
+        let GivenUp { first, verdict, deliveries } = given_up;
+        let deliveries = u64::from(deliveries);
+        self.say(to, &FromReceiver::Final { stream, first, last, verdict, deliveries });
     }
 
     fn on_data(&mut self, from: u32, stream: u64, bytes: Vec<u8>) {
@@ -140,8 +149,7 @@ impl Inward {
     /// Notes what was handled; with a log, what was noted is said once it is on the disk.
     pub fn settle(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         let news = self.inbox.take_news();
-        for of in news.dirty {
-            let Some(done) = self.inbox.lock().take_done(&of) else { continue };
+        for (of, done) in news.done {
             let mut state = store.lock();
             if let Some(cursor) = state.cursors.get_mut(&of) {
                 cursor.done = done.clone();
@@ -153,6 +161,11 @@ impl Inward {
         for (from, bytes) in news.taken {
             self.grant(from, bytes);
         }
+        for (of, last, given_up) in news.given_up {
+            if let Some(from) = self.session_of(&of) {
+                self.say_final(from, of.2, last, given_up);
+            }
+        }
         Ok(())
     }
 
@@ -163,11 +176,14 @@ impl Inward {
         self.noted = waiting;
         let ready: Vec<(u64, Incoming, Done)> = ready;
         for (_, of, done) in ready {
-            let session = self.sessions.iter().find(|(_, session)| session.id == of.1).map(|(from, _)| *from);
-            if let Some(from) = session {
+            if let Some(from) = self.session_of(&of) {
                 self.say(from, &FromReceiver::Ack { stream: of.2, done });
             }
         }
+    }
+
+    fn session_of(&self, of: &Incoming) -> Option<u32> {
+        self.sessions.iter().find(|(_, session)| session.id == of.1).map(|(from, _)| *from)
     }
 
     /// Lets a connection send more, once that is worth a word.

@@ -3,6 +3,7 @@
 //! It alone touches the sockets. Everybody else leaves it a [`Command`], or rings its bell; what it reads of the store
 //! it reads under the store's lock, for moments.
 
+mod dead;
 mod inward;
 mod outward;
 
@@ -23,6 +24,7 @@ use crate::registry::Members;
 use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, FromSender, VERSION};
+use dead::DeadLetter;
 use inward::Inward;
 use outward::Outward;
 
@@ -233,12 +235,12 @@ impl Carrier {
         let client = stream.record.client;
         let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else { return };
         let name = match &stream.record.receiver {
-            To::OneOf(name) | To::Only(name) => name.clone(),
+            To::Client(name) => name.clone(),
             To::Anyone => {
                 let own = &state.clients[client as usize].name;
                 let first = members.of_topic(&stream.record.topic).find(|member| member.name != *own);
                 let Some(first) = first.map(|member| member.name.clone()) else { return };
-                if self.store.hand_over(&mut state, number, To::OneOf(first.clone())).is_err() {
+                if self.store.hand_over(&mut state, number, To::Client(first.clone())).is_err() {
                     return;
                 }
                 first
@@ -315,6 +317,11 @@ impl Carrier {
                         self.outward.resume(&self.store, stream, received, done);
                     }
                 }
+                Some(FromReceiver::Final { stream, first, last, verdict, deliveries }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.put_away(index, &DeadLetter { stream, first, last, verdict, deliveries });
+                    }
+                }
                 Some(FromReceiver::Refused { .. }) | None => self.outward.refused(index),
             }
         }
@@ -324,6 +331,19 @@ impl Carrier {
         let mut state = self.store.lock();
         // A log that has failed is noticed elsewhere.
         let _ = self.store.settle(&mut state, stream, done);
+    }
+
+    /// A message that its receiver has given up becomes a dead letter.
+    fn put_away(&mut self, index: usize, dead: &DeadLetter) {
+        let Some(receiver) = self.outward.peer(index).map(|peer| peer.name.clone()) else { return };
+        match dead.put_away(&self.store, &receiver) {
+            Ok(stream) => {
+                stream.into_iter().for_each(|stream| self.find(stream));
+                self.outward.tell_gone(&self.store, dead.stream);
+            }
+            // There is no room now. The receiver says it again when it is connected to anew.
+            Err(_) => self.outward.refused(index),
+        }
     }
 
     /// Notes what was handled, and says what is noted.

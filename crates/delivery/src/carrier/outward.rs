@@ -192,8 +192,9 @@ impl Outward {
 
     fn open(&mut self, store: &Store, stream: u32) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        let base = store.lock().outbox.get(stream).map_or(0, |stream| stream.record.done.all_upto());
-        let open = FromSender::Open { stream: u64::from(stream), topic: &lane.topic, base };
+        let gone =
+            store.lock().outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
+        let open = FromSender::Open { stream: u64::from(stream), topic: &lane.topic, gone };
         if let Some(peer) = self.peers[lane.peer].as_ref() {
             // What cannot be said now is said when the peer is there again.
             let _ = peer.socket.send(Outgoing::Bytes(&open.write()), false, false);
@@ -207,6 +208,17 @@ impl Outward {
         peer.stalled.clear();
         for stream in peer.lanes.clone() {
             self.open(store, stream);
+        }
+    }
+
+    /// What of a stream is put away here is so there.
+    pub fn tell_gone(&self, store: &Store, stream: u32) {
+        let Some(lane) = self.lanes.get(&stream).filter(|lane| lane.ready) else { return };
+        let gone = store.lock().outbox.get(stream).map(|stream| stream.record.done.clone());
+        if let (Some(peer), Some(gone)) = (self.peers[lane.peer].as_ref(), gone) {
+            let gone = FromSender::Gone { stream: u64::from(stream), gone };
+            // Where it cannot be said now it is said when the stream is opened anew.
+            let _ = peer.socket.send(Outgoing::Bytes(&gone.write()), false, false);
         }
     }
 
@@ -404,6 +416,7 @@ impl Pass<'_> {
             compressed: has(records::COMPRESSED),
             begins: has(records::BEGINS),
             ends: has(records::ENDS),
+            dead: has(records::DEAD),
             body: message.body,
         };
         entry.put(&mut lane.frame, lane.sent, lane.time);

@@ -3,7 +3,6 @@
 mod receive;
 mod send;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -12,12 +11,12 @@ use std::time::Duration;
 use crate::Error;
 use crate::carrier::{self, Command};
 use crate::depot::{self, Depot};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Retry};
 use crate::log::{Damage, Settings};
 use crate::registry::{Member, Members};
 use crate::store::records;
 use crate::wire::NAME_MAX;
-pub use receive::Delivery;
+pub use receive::{Dead, Delivery};
 use send::Routes;
 pub use send::{Durability, Options, Ticket};
 
@@ -30,6 +29,7 @@ pub struct Builder {
     peers: Vec<Member>,
     interval: Duration,
     skip_damage: bool,
+    retry: Retry,
 }
 
 /// A client. Its calls may come from any thread.
@@ -39,8 +39,6 @@ pub struct Client {
     depot: Arc<Depot>,
     inbox: Arc<Inbox>,
     routes: Mutex<Routes>,
-    /// Taken from the inbox by `recv`, and not handed out yet.
-    ahead: Mutex<VecDeque<crate::inbox::Arrived>>,
 }
 
 impl Builder {
@@ -66,6 +64,20 @@ impl Builder {
     /// How long what was sent with [`Durability::Interval`] may be away from the disk; 100 ms by default.
     pub fn interval(mut self, interval: Duration) -> Builder {
         self.interval = interval;
+        self
+    }
+
+    /// How long to wait before a message that failed is delivered again: at first, and at most; 100 ms and a minute by
+    /// default. Each wait is twice the last, give or take a quarter.
+    pub fn retry(mut self, first: Duration, most: Duration) -> Builder {
+        (self.retry.first, self.retry.most) = (first, most);
+        self
+    }
+
+    /// After so many deliveries a message is given up, and its sender keeps it as a dead letter: it is sent on the
+    /// topic of that name with `.dead` behind it. By default none is.
+    pub fn max_deliveries(mut self, deliveries: u32) -> Builder {
+        self.retry.deliveries = Some(deliveries.max(1));
         self
     }
 
@@ -96,18 +108,11 @@ impl Builder {
         let (socket, endpoint) =
             carrier::listen(&depot::context()?, &self.endpoint).map_err(Error::Endpoint)?;
         let (bell, number) = (depot.bell.clone(), record.number);
-        let inbox = Arc::new(Inbox::new(Box::new(move || bell.ring_for(number))));
+        let inbox = Arc::new(Inbox::new(self.retry, Box::new(move || bell.ring_for(number))));
         depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
         let members: Arc<Members> = Arc::new(self.peers.iter().cloned().collect());
         depot.carrier.tell(Command::Members { client: number, members: members.clone() });
-        Ok(Client {
-            record,
-            endpoint,
-            depot: depot.clone(),
-            inbox,
-            routes: Mutex::new(Routes::new(members)),
-            ahead: Mutex::default(),
-        })
+        Ok(Client { record, endpoint, depot: depot.clone(), inbox, routes: Mutex::new(Routes::new(members)) })
     }
 }
 
@@ -134,6 +139,11 @@ impl Client {
             peers: Vec::new(),
             interval: Duration::from_millis(100),
             skip_damage: false,
+            retry: Retry {
+                first: Duration::from_millis(100),
+                most: Duration::from_secs(60),
+                deliveries: None,
+            },
         }
     }
 

@@ -1,64 +1,130 @@
 //! Receiving.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Client;
 use crate::Error;
-use crate::clock::now_ms;
-use crate::inbox::{Arrived, Inbox};
-
-/// Messages that are taken from the inbox at once.
-const TAKE: usize = 256;
+use crate::inbox::{Inbox, Message, Parts};
+use crate::wire::{Bytes, NAME_MAX, Verdict};
 
 /// A message, from its arrival until it is handled.
 ///
-/// It is done when it is acknowledged ([`Delivery::ack`]). One that is dropped before is delivered again, ahead of
-/// those that wait.
+/// It is done when it is acknowledged ([`Delivery::ack`]). One that is dropped before has failed: it is the next of its
+/// stream again, after a while in which its stream rests, so that the order stays.
 pub struct Delivery {
-    parts: Vec<Arrived>,
+    /// There, until something is said of it.
+    message: Option<Message>,
+    /// The body of a message in parts, and where it begins.
     whole: Option<Vec<u8>>,
+    begin: usize,
+    dead: Option<Box<Dead>>,
     inbox: Arc<Inbox>,
-    settled: bool,
+}
+
+/// Why a dead letter is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// The topic to which it was sent.
+    pub topic: String,
+    /// Who has given it up.
+    pub receiver: String,
+    /// Its handler gave it up by a word ([`Delivery::terminate`]), and not by failing too often.
+    pub terminated: bool,
+    /// How often it was delivered.
+    pub deliveries: u64,
 }
 
 impl Delivery {
-    pub fn body(&self) -> &[u8] {
-        match (&self.whole, self.parts.first()) {
-            (Some(whole), _) => whole,
-            (None, Some(part)) => part.body(),
-            (None, None) => &[],
+    fn new(message: Message, inbox: Arc<Inbox>) -> Delivery {
+        let whole = match &message.parts {
+            Parts::One(_) => None,
+            Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
+        };
+        let is_dead = message.parts.first().dead;
+        let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, inbox };
+        if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
+            (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);
         }
+        delivery
+    }
+
+    fn message(&self) -> Option<&Message> {
+        self.message.as_ref()
+    }
+
+    pub fn body(&self) -> &[u8] {
+        let whole = match (&self.whole, self.message()) {
+            (Some(whole), _) => whole,
+            (None, Some(message)) => message.parts.first().body(),
+            (None, None) => &[],
+        };
+        &whole[self.begin..]
     }
 
     /// Who sent it.
     pub fn from(&self) -> &str {
-        self.parts.first().map_or("", |part| &part.frame.origin.from)
+        self.message().map_or("", |message| &message.parts.first().frame.origin.from)
     }
 
-    /// The topic to which it was sent.
+    /// The topic to which it was sent; of a dead letter, that of dead letters.
     pub fn topic(&self) -> &str {
-        self.parts.first().map_or("", |part| &part.frame.origin.topic)
+        self.message().map_or("", |message| &message.parts.first().frame.origin.topic)
     }
 
     /// When it was accepted, in milliseconds since 1970, by the sender's clock.
     pub fn accepted_ms(&self) -> u64 {
-        self.parts.first().map_or(0, |part| part.accepted_ms)
+        self.message().map_or(0, |message| message.parts.first().accepted_ms)
+    }
+
+    /// How often it was delivered since this client was started, this time included.
+    pub fn deliveries(&self) -> u32 {
+        self.message().map_or(0, |message| message.deliveries)
+    }
+
+    /// Why it is a dead letter; None: it is none.
+    pub fn dead(&self) -> Option<&Dead> {
+        self.dead.as_deref()
     }
 
     /// It is handled: it is not delivered again once that is on the disk here.
     pub fn ack(mut self) {
-        self.settled = true;
-        self.inbox.done_all(self.parts.iter());
+        if let Some(message) = self.message.take() {
+            self.inbox.ack(&message);
+        }
     }
+
+    /// It is to be delivered again after `delay`, or, where that is not said, after a while that grows. Others of its
+    /// stream go first: this one is out of order then.
+    pub fn nack(mut self, delay: Option<Duration>) {
+        if let Some(message) = self.message.take() {
+            self.inbox.put_off(message, delay);
+        }
+    }
+
+    /// It will never be handled here: its sender keeps it as a dead letter.
+    pub fn terminate(mut self) {
+        if let Some(message) = self.message.take() {
+            self.inbox.give_up(message, Verdict::Terminated);
+        }
+    }
+}
+
+/// What precedes a dead letter's body, and how long that is.
+fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
+    let mut from = Bytes::new(body);
+    let (topic, receiver) = (from.text(NAME_MAX)?.to_owned(), from.text(NAME_MAX)?.to_owned());
+    let terminated = Verdict::read(from.byte()?)? == Verdict::Terminated;
+    let deliveries = from.number()?;
+    Some((Dead { topic, receiver, terminated, deliveries }, body.len() - from.rest().len()))
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if !self.settled {
-            self.inbox.put_back(std::mem::take(&mut self.parts));
+        if let Some(message) = self.message.take() {
+            self.inbox.fail(message);
         }
     }
 }
@@ -66,60 +132,26 @@ impl Drop for Delivery {
 impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(parts) = self.inbox.take_back().or_else(|| next(&mut ahead)) {
-                if parts.iter().any(|part| part.is_expired(now_ms())) {
-                    self.inbox.done_all(parts.iter());
-                    continue;
-                }
-                let whole = match parts.len() {
-                    1 => None,
-                    _ => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
-                };
-                return Ok(Delivery { parts, whole, inbox: self.inbox.clone(), settled: false });
-            }
-            self.inbox.wait(&mut ahead, TAKE, deadline)?;
-        }
+        Ok(Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()))
     }
 
-    /// Handles messages, one after the other, until the handler breaks or the client is closed. One is done when the
-    /// handler has returned.
+    /// Handles messages, one after the other, until the handler breaks or the client is closed. A message is done when
+    /// the handler has returned. One in which it panics has failed; the panic goes on to the caller.
     pub fn run<B>(&self, mut handler: impl FnMut(&Delivery) -> ControlFlow<B>) -> Result<B, Error> {
         loop {
             let delivery = self.recv(None)?;
-            let flow = handler(&delivery);
-            delivery.ack();
-            if let ControlFlow::Break(value) = flow {
-                return Ok(value);
-            }
-        }
-    }
-}
-
-/// The parts of the next message, where all of them are there. Those of one whose beginning or end is missing, because
-/// its sender ended in the middle of it, are passed over.
-fn next(ahead: &mut VecDeque<Arrived>) -> Option<Vec<Arrived>> {
-    let first = ahead.front()?;
-    if first.begins && first.ends {
-        return ahead.pop_front().map(|part| vec![part]);
-    }
-    let of = first.frame.origin.of;
-    let mut count = 0;
-    for part in ahead.iter().filter(|part| part.frame.origin.of == of) {
-        count += 1;
-        if part.ends {
-            let mut parts = Vec::with_capacity(count);
-            let mut rest = VecDeque::with_capacity(ahead.len());
-            for part in ahead.drain(..) {
-                match part.frame.origin.of == of && parts.len() < count {
-                    true => parts.push(part),
-                    false => rest.push_back(part),
+            match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
+                Ok(flow) => {
+                    delivery.ack();
+                    if let ControlFlow::Break(value) = flow {
+                        return Ok(value);
+                    }
+                }
+                Err(panic) => {
+                    drop(delivery);
+                    resume_unwind(panic);
                 }
             }
-            *ahead = rest;
-            return Some(parts);
         }
     }
-    None
 }

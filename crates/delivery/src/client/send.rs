@@ -46,8 +46,7 @@ pub struct Ticket {
 /// Which streams a topic's messages go by.
 pub(super) struct Routes {
     members: Arc<Members>,
-    one: HashMap<String, Turns>,
-    all: HashMap<String, Vec<u32>>,
+    by_topic: HashMap<String, Turns>,
 }
 
 struct Turns {
@@ -57,7 +56,7 @@ struct Turns {
 
 impl Routes {
     pub(super) fn new(members: Arc<Members>) -> Routes {
-        Routes { members, one: HashMap::new(), all: HashMap::new() }
+        Routes { members, by_topic: HashMap::new() }
     }
 }
 
@@ -156,11 +155,10 @@ impl Client {
         opened: &mut Vec<u32>,
     ) -> Result<Vec<u32>, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Routes { members, one, all: every } = &mut *routes;
-        let mut streams_of = |receiver: &dyn Fn(String) -> Receiver| {
-            let listening = members.of_topic(topic).filter(|member| member.name != self.record.name);
+        if !routes.by_topic.contains_key(topic) {
+            let listening = routes.members.of_topic(topic).filter(|member| member.name != self.record.name);
             let mut receivers: Vec<Receiver> =
-                listening.map(|member| receiver(member.name.clone())).collect();
+                listening.map(|member| Receiver::Client(member.name.clone())).collect();
             if receivers.is_empty() {
                 receivers.push(Receiver::Anyone);
             }
@@ -170,19 +168,12 @@ impl Client {
                 opened.push(stream);
                 streams.push(stream);
             }
-            Ok::<Vec<u32>, Error>(streams)
-        };
+            routes.by_topic.insert(topic.to_owned(), Turns { streams, next: 0 });
+        }
+        let Some(turns) = routes.by_topic.get_mut(topic) else { return Ok(Vec::new()) };
         if all {
-            if !every.contains_key(topic) {
-                every.insert(topic.to_owned(), streams_of(&Receiver::Only)?);
-            }
-            return Ok(every[topic].clone());
+            return Ok(turns.streams.clone());
         }
-        if !one.contains_key(topic) {
-            let streams = streams_of(&Receiver::OneOf)?;
-            one.insert(topic.to_owned(), Turns { streams, next: 0 });
-        }
-        let Some(turns) = one.get_mut(topic) else { return Ok(Vec::new()) };
         let stream = turns.streams[turns.next % turns.streams.len()];
         turns.next = (turns.next + 1) % turns.streams.len();
         Ok(vec![stream])

@@ -85,6 +85,13 @@ impl Outbox {
         self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
     }
 
+    /// A stream of a client's on a topic, whoever receives it.
+    pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
+        let mut streams = self.streams.values();
+        let found = streams.find(|stream| stream.record.client == client && stream.record.topic == topic);
+        found.map(|stream| stream.record.number)
+    }
+
     /// A new stream. Its record is still to be written.
     pub fn open(&mut self, client: u32, receiver: Receiver, topic: &str) -> &Stream {
         self.last_stream += 1;

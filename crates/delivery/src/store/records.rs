@@ -26,6 +26,7 @@ pub const DESTINATION: usize = 12;
 pub const COMPRESSED: u8 = 1;
 pub const BEGINS: u8 = 2;
 pub const ENDS: u8 = 4;
+pub const DEAD: u8 = 8;
 
 /// Where a message goes: a stream, and its number there.
 pub type Destination = (u32, u64);
@@ -43,10 +44,7 @@ pub struct Client {
 pub enum Receiver {
     /// Whoever comes first of those that listen on the topic.
     Anyone,
-    /// One of those that listen on the topic; where it is gone for good, another.
-    OneOf(String),
-    /// It and nobody else.
-    Only(String),
+    Client(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +105,7 @@ impl Stream {
         let mut to = Vec::new();
         let (kind, receiver) = match &self.receiver {
             Receiver::Anyone => (0, ""),
-            Receiver::OneOf(name) => (1, name.as_str()),
-            Receiver::Only(name) => (2, name.as_str()),
+            Receiver::Client(name) => (1, name.as_str()),
         };
         put_number(&mut to, u64::from(self.number));
         put_number(&mut to, u64::from(self.client));
@@ -130,8 +127,7 @@ impl Stream {
         let kind = from.byte()?;
         let receiver = match (kind, name(&mut from)?) {
             (0, _) => Receiver::Anyone,
-            (1, name) => Receiver::OneOf(name),
-            (2, name) => Receiver::Only(name),
+            (1, name) => Receiver::Client(name),
             _ => return None,
         };
         let (topic, last, done) = (name(&mut from)?, from.number()?, take_done(&mut from)?);

@@ -1,32 +1,35 @@
 //! Frames, as bytes and back.
 
-use super::{Bytes, Id, NAME_MAX, PART_MAX, RANGES_MAX, put_counted, put_number};
+use super::{BODY_MAX, Bytes, Id, NAME_MAX, RANGES_MAX, put_counted, put_number};
 use crate::ranges::Done;
 
 const HELLO: u8 = 0x01;
 const OPEN: u8 = 0x02;
 const DATA: u8 = 0x03;
-const SKIP: u8 = 0x04;
+const GONE: u8 = 0x04;
 const WELCOME: u8 = 0x10;
 const CURSOR: u8 = 0x11;
 const ACK: u8 = 0x12;
 const CREDIT: u8 = 0x13;
 const AGAIN: u8 = 0x14;
-const REFUSED: u8 = 0x15;
+const FINAL: u8 = 0x15;
+const REFUSED: u8 = 0x16;
 
 /// Flags of an entry.
 const HAS_TTL: u8 = 1;
 const COMPRESSED: u8 = 2;
 const BEGINS: u8 = 4;
 const ENDS: u8 = 8;
+const DEAD: u8 = 16;
+const FLAGS: u8 = 31;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromSender<'a> {
     Hello { version: u64, name: &'a str, id: Id, epoch: u64, receiver: &'a str },
-    Open { stream: u64, topic: &'a str, base: u64 },
+    Open { stream: u64, topic: &'a str, gone: Done },
     Data(Data<'a>),
-    Skip { stream: u64, prev: u64, end: u64 },
+    Gone { stream: u64, gone: Done },
 }
 
 /// What a receiver says.
@@ -37,7 +40,17 @@ pub enum FromReceiver<'a> {
     Ack { stream: u64, done: Done },
     Credit { bytes: u64 },
     Again { stream: u64, received: u64 },
+    Final { stream: u64, first: u64, last: u64, verdict: Verdict, deliveries: u64 },
     Refused { refusal: Refusal, text: &'a str },
+}
+
+/// Why a message was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its handler said so.
+    Terminated,
+    /// It was delivered as often as it may be.
+    Deliveries,
 }
 
 /// Why nothing more is said.
@@ -75,6 +88,8 @@ pub struct Entry<'a> {
     /// It is the first, or the last, part of a message.
     pub begins: bool,
     pub ends: bool,
+    /// Somebody has given it up; what is known of that precedes the body of its first part.
+    pub dead: bool,
     pub body: &'a [u8],
 }
 
@@ -89,11 +104,13 @@ impl<'a> FromSender<'a> {
                 epoch: from.number()?,
                 receiver: name(&mut from)?,
             },
-            OPEN => {
-                FromSender::Open { stream: from.number()?, topic: name(&mut from)?, base: from.number()? }
-            }
+            OPEN => FromSender::Open {
+                stream: from.number()?,
+                topic: name(&mut from)?,
+                gone: take_done(&mut from)?,
+            },
             DATA => return Some(FromSender::Data(Data::read(from)?)),
-            SKIP => FromSender::Skip { stream: from.number()?, prev: from.number()?, end: from.number()? },
+            GONE => FromSender::Gone { stream: from.number()?, gone: take_done(&mut from)? },
             _ => return None,
         };
         from.is_empty().then_some(said)
@@ -111,17 +128,20 @@ impl<'a> FromSender<'a> {
                 put_number(&mut to, *epoch);
                 put_counted(&mut to, receiver.as_bytes());
             }
-            FromSender::Open { stream, topic, base } => {
+            FromSender::Open { stream, topic, gone } => {
                 to.push(OPEN);
                 put_number(&mut to, *stream);
                 put_counted(&mut to, topic.as_bytes());
-                put_number(&mut to, *base);
+                put_done(&mut to, gone);
             }
             FromSender::Data(data) => {
                 Data::begin(&mut to, data.stream, data.prev, data.time);
                 to.extend_from_slice(data.entries.rest());
             }
-            FromSender::Skip { stream, prev, end } => put_numbers(&mut to, SKIP, &[*stream, *prev, *end]),
+            FromSender::Gone { stream, gone } => {
+                put_numbers(&mut to, GONE, &[*stream]);
+                put_done(&mut to, gone);
+            }
         }
         to
     }
@@ -142,6 +162,13 @@ impl<'a> FromReceiver<'a> {
             ACK => FromReceiver::Ack { stream: from.number()?, done: take_done(&mut from)? },
             CREDIT => FromReceiver::Credit { bytes: from.number()? },
             AGAIN => FromReceiver::Again { stream: from.number()?, received: from.number()? },
+            FINAL => FromReceiver::Final {
+                stream: from.number()?,
+                first: from.number()?,
+                last: from.number()?,
+                verdict: Verdict::read(from.byte()?)?,
+                deliveries: from.number()?,
+            },
             REFUSED => {
                 FromReceiver::Refused { refusal: Refusal::read(from.byte()?)?, text: name(&mut from)? }
             }
@@ -169,6 +196,11 @@ impl<'a> FromReceiver<'a> {
             }
             FromReceiver::Credit { bytes } => put_numbers(&mut to, CREDIT, &[*bytes]),
             FromReceiver::Again { stream, received } => put_numbers(&mut to, AGAIN, &[*stream, *received]),
+            FromReceiver::Final { stream, first, last, verdict, deliveries } => {
+                put_numbers(&mut to, FINAL, &[*stream, *first, *last]);
+                to.push(*verdict as u8);
+                put_number(&mut to, *deliveries);
+            }
             FromReceiver::Refused { refusal, text } => {
                 to.extend_from_slice(&[REFUSED, *refusal as u8]);
                 put_counted(&mut to, text.as_bytes());
@@ -209,13 +241,13 @@ impl<'a> Data<'a> {
 impl<'a> Entry<'a> {
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev)?;
-        let flags = from.byte().filter(|flags| *flags < 16)?;
+        let flags = from.byte().filter(|flags| *flags <= FLAGS)?;
         let accepted_ms = time.checked_add(from.number()?)?;
         let ttl_ms = if flags & HAS_TTL != 0 { Some(from.number()?) } else { None };
-        let body = from.counted().filter(|body| body.len() <= PART_MAX)?;
+        let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;
         let has = |flag| flags & flag != 0;
         let (compressed, begins, ends) = (has(COMPRESSED), has(BEGINS), has(ENDS));
-        Some(Entry { seq, accepted_ms, ttl_ms, compressed, begins, ends, body })
+        Some(Entry { seq, accepted_ms, ttl_ms, compressed, begins, ends, dead: has(DEAD), body })
     }
 
     /// Writes it behind the entry with the number `prev`, in data that begin at `time`.
@@ -226,13 +258,20 @@ impl<'a> Entry<'a> {
             flag(HAS_TTL, self.ttl_ms.is_some())
                 | flag(COMPRESSED, self.compressed)
                 | flag(BEGINS, self.begins)
-                | flag(ENDS, self.ends),
+                | flag(ENDS, self.ends)
+                | flag(DEAD, self.dead),
         );
         put_number(to, self.accepted_ms.saturating_sub(time));
         if let Some(ttl_ms) = self.ttl_ms {
             put_number(to, ttl_ms);
         }
         put_counted(to, self.body);
+    }
+}
+
+impl Verdict {
+    pub fn read(byte: u8) -> Option<Verdict> {
+        [Verdict::Terminated, Verdict::Deliveries].get(usize::from(byte)).copied()
     }
 }
 
@@ -288,9 +327,9 @@ mod tests {
     #[test]
     fn what_a_sender_says_comes_back() {
         let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], epoch: 300, receiver: "ü" };
-        let open = FromSender::Open { stream: 9, topic: "", base: 1 << 50 };
-        let skip = FromSender::Skip { stream: 9, prev: 3, end: 1 << 42 };
-        for said in [hello, open, skip] {
+        let open = FromSender::Open { stream: 9, topic: "", gone: Done::new(1 << 50, Vec::new()).unwrap() };
+        let gone = FromSender::Gone { stream: 9, gone: Done::new(3, vec![(5, 9)]).unwrap() };
+        for said in [hello, open, gone] {
             let frame = said.write();
             assert_eq!(FromSender::read(&frame).as_ref(), Some(&said));
             for len in 0..frame.len() {
@@ -309,6 +348,7 @@ mod tests {
             FromReceiver::Ack { stream: 3, done },
             FromReceiver::Credit { bytes: 8 << 20 },
             FromReceiver::Again { stream: 1, received: 0 },
+            FromReceiver::Final { stream: 1, first: 5, last: 7, verdict: Verdict::Deliveries, deliveries: 2 },
             FromReceiver::Refused { refusal: Refusal::Protocol, text: "no" },
         ];
         for said in said {
@@ -330,10 +370,18 @@ mod tests {
             compressed: false,
             begins: true,
             ends: true,
+            dead: false,
             body: b"one",
         };
-        let other =
-            Entry { seq: 1 << 41, ttl_ms: Some(5), compressed: true, ends: false, body: b"", ..entry };
+        let other = Entry {
+            seq: 1 << 41,
+            ttl_ms: Some(5),
+            compressed: true,
+            ends: false,
+            dead: true,
+            body: b"",
+            ..entry
+        };
         let mut frame = Vec::new();
         Data::begin(&mut frame, 2, 10, 1000);
         entry.put(&mut frame, 10, 1000);

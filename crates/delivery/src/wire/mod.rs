@@ -4,13 +4,13 @@
 //! and carry their messages; the other's frames say how far it is. Nothing here reads a socket or a clock.
 //!
 //! ```text
-//! conversation = hello (welcome / refused) *( open cursor / data / skip / ack / again / credit )
+//! conversation = hello (welcome / refused) *( open cursor / data / gone / ack / again / credit / final )
 //!
 //! sender to receiver
 //! hello    = %x01 version name id epoch receiver       ; who sends, and whom it means to reach
-//! open     = %x02 stream topic base                    ; a stream, and up to which number all of it is done
+//! open     = %x02 stream topic done                    ; a stream, and what the sender has no more of it
 //! data     = %x03 stream prev time *entry              ; messages; behind prev there is none but these up to the last
-//! skip     = %x04 stream prev end                      ; behind prev there is none up to end
+//! gone     = %x04 stream done                          ; what the sender has no more of it now
 //!
 //! receiver to sender
 //! welcome  = %x10 version name id                      ; who receives
@@ -18,9 +18,11 @@
 //! ack      = %x12 stream done                          ; what is done is so for good
 //! credit   = %x13 bytes                                ; of bodies, that may be sent since the connection began
 //! again    = %x14 stream received                      ; something is missing behind received
-//! refused  = %x15 code text                            ; nothing more is said here
+//! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender puts it away
+//! refused  = %x16 code text                            ; nothing more is said here
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
+//! flags    = OCTET                                     ; 1 ttl, 2 compressed, 4 begins, 8 ends, 16 dead letter
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
@@ -31,7 +33,7 @@ mod bytes;
 mod frames;
 
 pub use bytes::{Bytes, put_counted, put_number};
-pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, put_done, take_done};
+pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, put_done, take_done};
 
 /// Of what is said here.
 pub const VERSION: u64 = 1;
@@ -39,8 +41,10 @@ pub const VERSION: u64 = 1;
 pub const NAME_MAX: usize = 255;
 /// The most ranges that are told behind the number up to which all is done.
 pub const RANGES_MAX: usize = 1024;
-/// The longest body of an entry, in bytes: what is longer comes in parts.
+/// The longest body of a message in one part, in bytes.
 pub const PART_MAX: usize = 1 << 20;
+/// The longest body of an entry: a part, and what precedes a dead letter.
+pub const BODY_MAX: usize = PART_MAX + 1024;
 
 /// Which client it is: its name may be another's later, this may not.
 pub type Id = [u8; 16];

@@ -1,0 +1,180 @@
+//! One stream from another client: what has arrived of it, and how far it is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Arrived, Frame, GivenUp, Origin, Outcome};
+use crate::ranges::Done;
+use crate::wire::Data;
+
+pub struct Flow {
+    pub origin: Arc<Origin>,
+    /// Up to which number it has arrived, without a gap.
+    pub received: u64,
+    /// What was handled, and what never will be.
+    pub done: Done,
+    /// More is done than was noted.
+    pub dirty: bool,
+    queue: VecDeque<Arrived>,
+    /// Messages that were delivered and failed: they come before all that wait.
+    again: VecDeque<Message>,
+    /// Nothing is delivered until then, so that what failed stays ahead.
+    pub held_until: Option<Instant>,
+    /// It is in the list of those with something to deliver.
+    pub listed: bool,
+    /// What the receiver has given up and the sender has not yet put away, by the number of its last part.
+    pub given_up: BTreeMap<u64, GivenUp>,
+}
+
+/// A whole message.
+pub struct Message {
+    pub parts: Parts,
+    /// How often it was delivered, this time included, since this client was started.
+    pub deliveries: u32,
+}
+
+pub enum Parts {
+    One(Arrived),
+    Many(Vec<Arrived>),
+}
+
+impl Parts {
+    pub fn as_slice(&self) -> &[Arrived] {
+        match self {
+            Parts::One(part) => std::slice::from_ref(part),
+            Parts::Many(parts) => parts,
+        }
+    }
+
+    pub fn first(&self) -> &Arrived {
+        match self {
+            Parts::One(part) => part,
+            // There is no message without a part.
+            Parts::Many(parts) => &parts[0],
+        }
+    }
+
+    pub fn last_seq(&self) -> u64 {
+        self.as_slice().last().map_or(0, |part| part.seq)
+    }
+}
+
+impl Flow {
+    pub fn new(origin: Arc<Origin>) -> Flow {
+        Flow {
+            origin,
+            received: 0,
+            done: Done::default(),
+            dirty: false,
+            queue: VecDeque::new(),
+            again: VecDeque::new(),
+            held_until: None,
+            listed: false,
+            given_up: BTreeMap::new(),
+        }
+    }
+
+    /// The sender has nothing of these any more.
+    pub fn settle(&mut self, done: &Done) {
+        self.done.add_all(done, u64::MAX);
+        self.received = self.received.max(self.done.all_upto());
+        self.given_up.retain(|seq, _| !done.contains(*seq));
+    }
+
+    /// Takes messages in. Returns what came of it, and the bytes of bodies that nobody has to handle.
+    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> (Outcome, u64) {
+        if data.prev > self.received {
+            return (Outcome::Gap(self.received), 0);
+        }
+        let (mut prev, mut at_once) = (data.prev, 0);
+        let start = frame.bytes.as_ptr() as usize;
+        for entry in data.entries() {
+            let Some(entry) = entry else { return (Outcome::Nonsense, at_once) };
+            let first = std::mem::replace(&mut prev, entry.seq) + 1;
+            let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
+            let is_whole = entry.begins && entry.ends;
+            if !(is_new && is_whole) {
+                // The rest of a message in parts may be more than may be under way.
+                at_once += entry.body.len() as u64;
+            }
+            self.received = self.received.max(entry.seq);
+            if is_new {
+                self.queue.push_back(Arrived {
+                    frame: frame.clone(),
+                    at: entry.body.as_ptr() as usize - start,
+                    len: entry.body.len(),
+                    first,
+                    seq: entry.seq,
+                    accepted_ms: entry.accepted_ms,
+                    ttl_ms: entry.ttl_ms,
+                    begins: entry.begins,
+                    ends: entry.ends,
+                    dead: entry.dead,
+                });
+            }
+        }
+        (Outcome::Taken, at_once)
+    }
+
+    /// A message failed: it is the next again, but not before `until`.
+    pub fn put_back(&mut self, message: Message, until: Instant) {
+        // Of several that were out at once the earliest comes first.
+        let at = self.again.partition_point(|other| other.parts.last_seq() < message.parts.last_seq());
+        self.again.insert(at, message);
+        self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
+    }
+
+    /// A message is to be delivered again, whatever waits.
+    pub fn deliver_again(&mut self, message: Message) {
+        self.again.push_back(message);
+    }
+
+    /// The next message, where all of it is there. Expired ones, and parts whose message has no beginning or no end
+    /// because its sender ended in the middle of it, are done with.
+    pub fn next(&mut self, now_ms: u64) -> Option<Message> {
+        if let Some(mut message) = self.again.pop_front() {
+            message.deliveries += 1;
+            return Some(message);
+        }
+        loop {
+            let parts = self.next_parts()?;
+            if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
+                return Some(Message { parts, deliveries: 1 });
+            }
+            for part in parts.as_slice() {
+                self.done.add(part.first, part.seq);
+            }
+            self.dirty = true;
+        }
+    }
+
+    fn next_parts(&mut self) -> Option<Parts> {
+        loop {
+            let first = self.queue.front()?;
+            if first.begins && first.ends {
+                return self.queue.pop_front().map(Parts::One);
+            }
+            let more = self.queue.iter().skip(1).take_while(|part| !part.begins);
+            let until_end = more.clone().position(|part| part.ends).map(|at| at + 2);
+            match until_end.filter(|_| first.begins) {
+                Some(count) => return Some(Parts::Many(self.queue.drain(..count).collect())),
+                None => {
+                    let count = 1 + more.count();
+                    if first.begins && count == self.queue.len() {
+                        return None;
+                    }
+                    // Another message begins where this one should have gone on.
+                    for part in self.queue.drain(..count) {
+                        self.done.add(part.first, part.seq);
+                    }
+                    self.dirty = true;
+                }
+            }
+        }
+    }
+
+    pub fn has_some(&self) -> bool {
+        !self.again.is_empty() || !self.queue.is_empty()
+    }
+}
