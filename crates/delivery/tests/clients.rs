@@ -258,3 +258,31 @@ fn a_handler_that_panics_has_failed() {
     assert_eq!(deliveries, 2);
     sender.wait_pending(0, soon()).unwrap();
 }
+
+#[test]
+fn threads_do_not_mix_their_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let sender = &sender;
+            scope.spawn(move || {
+                for number in 0..40_usize {
+                    let len = if number.is_multiple_of(4) { 2_500_000 } else { number };
+                    let body = [vec![thread, number as u8], vec![thread; len]].concat();
+                    sender.send("news", &body, &Options { deadline: soon(), ..Options::default() }).unwrap();
+                }
+            });
+        }
+        let mut next = [0; 4];
+        for _ in 0..160 {
+            let delivery = receiver.recv(soon()).unwrap();
+            let (thread, number) = (delivery.body()[0], delivery.body()[1]);
+            assert_eq!(number, next[usize::from(thread)], "in the order of each thread");
+            next[usize::from(thread)] += 1;
+            assert!(delivery.body()[2..].iter().all(|byte| *byte == thread));
+            delivery.ack();
+        }
+    });
+    sender.wait_pending(0, soon()).unwrap();
+}

@@ -54,6 +54,10 @@ impl DeadLetter {
             Some(stream) => stream,
             None => store.stream(&mut state, client, &Receiver::Anyone, &topic_of(&topic))?,
         };
+        if state.is_in_parts(&[to]) {
+            // Somebody sends on that very topic; it is tried again.
+            return Err(LogError::NoRoom(None));
+        }
         for mut part in parts {
             if part.flags & BEGINS != 0 {
                 part.body.splice(..0, self.envelope(&topic, receiver));

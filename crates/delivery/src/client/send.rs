@@ -105,45 +105,63 @@ impl Client {
         if topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
-        let Options { all, deadline, .. } = *options;
         let store = &self.depot.store;
-        let accepted_ms = now_ms();
         let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
             Durability::Interval => Urgency::Interval,
         };
-        let mut opened = Vec::new();
+        let (mut state, mut opened) = (store.lock(), Vec::new());
+        let streams = self.route(&mut state, topic, options.all, &mut opened)?;
         let parts = body.len().div_ceil(PART_MAX).max(1);
-        let mut batch = 0;
-        let (mut part, mut streams) = (0, Vec::new());
-        while part < parts {
+        if parts > 1 {
+            state = store.wait_for_end(state, &streams, options.deadline).ok_or(Error::TimedOut)?;
+            store.set_in_parts(&mut state, &streams, true);
+        }
+        let mut sending = Sending {
+            client: self.record.number,
+            streams: &streams,
+            flags: 0,
+            accepted_ms: now_ms(),
+            ttl_ms,
+            body: &[],
+            urgency,
+        };
+        drop(state);
+        let mut sent = Ok(0);
+        for part in 0..parts {
+            sending.body = &body[part * PART_MAX..body.len().min((part + 1) * PART_MAX)];
+            sending.flags = if part == 0 { BEGINS } else { 0 } | if part + 1 == parts { ENDS } else { 0 };
+            sent = self.accept(&sending, parts == 1, options.deadline);
+            if sent.is_err() {
+                break;
+            }
+        }
+        if parts > 1 {
+            store.set_in_parts(&mut store.lock(), &streams, false);
+        }
+        opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
+        Ok(Ticket { batch: sent? })
+    }
+
+    /// Accepts a message, `whole` or a part of one that has begun, once there is room. Returns the batch that
+    /// holds it.
+    fn accept(&self, sending: &Sending<'_>, whole: bool, deadline: Option<Instant>) -> Result<u64, Error> {
+        let store = &self.depot.store;
+        loop {
             store.log().wait_until_calm(deadline)?;
             let mut state = store.lock();
-            if streams.is_empty() {
-                streams = self.route(&mut state, topic, all, &mut opened)?;
+            if whole {
+                state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
             }
-            let chunk = &body[part * PART_MAX..body.len().min((part + 1) * PART_MAX)];
-            let flags = if part == 0 { BEGINS } else { 0 } | if part + 1 == parts { ENDS } else { 0 };
-            let client = self.record.number;
-            let sending =
-                Sending { client, streams: &streams, flags, accepted_ms, ttl_ms, body: chunk, urgency };
-            match store.accept(&mut state, &sending) {
-                Ok(accepted) => {
-                    batch = accepted.batch;
-                    part += 1;
-                }
-                Err(LogError::NoRoom(_)) => {
-                    drop(state);
-                    store.log().wait_for_room(deadline)?;
-                }
+            let accepted = store.accept(&mut state, sending);
+            drop(state);
+            match accepted {
+                Ok(accepted) => return Ok(accepted.batch),
+                Err(LogError::NoRoom(_)) => store.log().wait_for_room(deadline)?,
                 Err(error) => return Err(error.into()),
             }
         }
-        for stream in opened {
-            self.depot.carrier.tell(Command::Stream(stream));
-        }
-        Ok(Ticket { batch })
     }
 
     /// The streams by which a message goes.

@@ -6,7 +6,7 @@
 mod outbox;
 pub mod records;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -25,6 +25,8 @@ pub struct State {
     pub clients: Vec<records::Client>,
     pub outbox: Outbox,
     pub cursors: HashMap<Incoming, records::Cursor>,
+    /// Streams in which a message in parts has begun and has not ended: nothing else goes between.
+    in_parts: HashSet<u32>,
     /// The segment that was written to last.
     tail: u64,
     scratch: Vec<u8>,
@@ -136,6 +138,46 @@ impl Store {
         self.append(state, Urgency::Sync, STREAM, &[&record]).map(drop)
     }
 
+    /// Waits until none of these streams is in the middle of a message. None: the time is over.
+    pub fn wait_for_end<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        streams: &[u32],
+        deadline: Option<Instant>,
+    ) -> Option<MutexGuard<'a, State>> {
+        while state.is_in_parts(streams) {
+            state = self.wait(state, deadline)?;
+        }
+        Some(state)
+    }
+
+    /// A message in parts has begun in these streams, or has ended, wherever it got to.
+    pub fn set_in_parts(&self, state: &mut State, streams: &[u32], begun: bool) {
+        match begun {
+            true => state.in_parts.extend(streams),
+            false => {
+                state.in_parts.retain(|stream| !streams.contains(stream));
+                self.settled.notify_all();
+            }
+        }
+    }
+
+    /// Waits for something to be settled. None: the time is over.
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        deadline: Option<Instant>,
+    ) -> Option<MutexGuard<'a, State>> {
+        let Some(deadline) = deadline else {
+            return Some(self.settled.wait(state).unwrap_or_else(PoisonError::into_inner));
+        };
+        let time = deadline.saturating_duration_since(Instant::now());
+        if time.is_zero() {
+            return None;
+        }
+        Some(self.settled.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0)
+    }
+
     /// Accepts a message: it has a number in each of its streams, and lies in the log.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
         let epoch = state.clients[sending.client as usize].epoch;
@@ -177,16 +219,10 @@ impl Store {
     pub fn wait_settled(&self, client: u32, most: u64, deadline: Option<Instant>) -> bool {
         let mut state = self.lock();
         while state.pending(client) > most {
-            state = match deadline {
-                None => self.settled.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let time = deadline.saturating_duration_since(Instant::now());
-                    if time.is_zero() {
-                        return false;
-                    }
-                    self.settled.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            match self.wait(state, deadline) {
+                Some(again) => state = again,
+                None => return false,
+            }
         }
         true
     }
@@ -246,6 +282,11 @@ impl Replay for State {
 }
 
 impl State {
+    /// Whether one of these streams is in the middle of a message.
+    pub fn is_in_parts(&self, streams: &[u32]) -> bool {
+        !self.in_parts.is_empty() && streams.iter().any(|stream| self.in_parts.contains(stream))
+    }
+
     /// How many messages of a client, and parts of such, are not done.
     pub fn pending(&self, client: u32) -> u64 {
         let own = self.outbox.iter().filter(|stream| stream.record.client == client);
