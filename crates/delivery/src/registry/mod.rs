@@ -64,12 +64,13 @@ pub trait Registry: Send {
     /// Gives the name back at once; Ok also where nobody has it. Error: Lost, another has it and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// All clients whose leases live, those of this object among them. None: nothing has changed since this object
-    /// was last asked, which costs little to find out.
+    /// All clients whose leases live, those of this object among them. Whatever was claimed or given back before is
+    /// seen; a death, when its lease is over (in a [`Folder`], a moment after it). None: nothing has changed since
+    /// this object was last asked, which costs little to find out.
     fn members(&mut self) -> Result<Option<Members>, RegistryError>;
 
     /// Clears away what the dead left that listened on a topic. Returns how many addresses that were. `members` shows
-    /// none of them before either; this makes room.
+    /// none of them before either; this makes room, which else a name of the dead keeps until it is claimed again.
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError>;
 }
 

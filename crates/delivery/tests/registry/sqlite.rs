@@ -23,7 +23,7 @@ fn foreign(place: &Place) -> String {
 fn a_lease_goes_on_by_renewing_alone() {
     let place = Place::sqlite();
     let (mut one, mut observer) = (place.open(), place.observer());
-    let lease = Duration::from_millis(400);
+    let lease = Duration::from_secs(2);
     one.claim(&Entry { lease, ..entry("renewed", 1) }).unwrap();
     one.claim(&Entry { lease, ..entry("left", 2) }).unwrap();
     assert_eq!(observer.look().len(), 2);
@@ -123,6 +123,22 @@ fn tables_that_vanish_are_an_error() {
     Connection::open(place.path()).unwrap().execute_batch("DROP TABLE topics; DROP TABLE clients").unwrap();
     assert!(matches!(registry.members(), Err(RegistryError::Damaged(_))));
     assert!(matches!(registry.claim(&entry("one", 1)), Err(RegistryError::Damaged(_))));
+}
+
+#[test]
+fn who_reads_and_who_writes_do_not_wait_for_each_other() {
+    let place = Place::sqlite();
+    let (mut one, mut observer) = (place.open(), place.observer());
+    one.claim(&entry("one", 1)).unwrap();
+    let mut other = Connection::open(place.path()).unwrap();
+    let mode: String = other.query_row("PRAGMA journal_mode", (), |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+    let alone = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    alone.execute("DELETE FROM clients", ()).unwrap();
+    assert!(observer.get("one").is_some(), "it is not done yet");
+    assert_eq!(one.renew("one", &id(1)), Err(RegistryError::Busy));
+    drop(alone);
+    one.renew("one", &id(1)).unwrap();
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! A change of the folder changes its time, in steps; so a folder that was changed less than a second ago is listed
 //! again, and in it the files are read that were. A death changes nothing at all; so those that live are asked for
 //! their locks now and then, at most every [`PROBE`], and never for more than a twentieth of the time.
+//!
+//! What it costs with 1000 clients, on ext4: 1 µs where nothing changed, 3 ms in the second after one did, 9 ms in the
+//! second after all did; a round of asking 7 ms, so that a death is seen after 140 ms. It keeps no file open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +58,7 @@ impl View {
 
     /// What is in the folder now: as it is known, where a file has not changed beyond doubt.
     fn files_of(&self, folder: &Path) -> io::Result<BTreeMap<String, Found>> {
-        let mut files = BTreeMap::new();
+        let (mut files, mut unlisted) = (BTreeMap::new(), BTreeMap::new());
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
@@ -71,6 +74,11 @@ impl View {
             };
             files.extend(found.map(|found| (name, found)));
         }
+        // A file that is replaced while a directory is listed may be in neither its old place nor its new one (btrfs).
+        for (name, _) in self.files.iter().filter(|(name, known)| known.held && !files.contains_key(*name)) {
+            unlisted.extend(look::look(folder, name)?.map(|found| (name.clone(), found)));
+        }
+        files.append(&mut unlisted);
         Ok(files)
     }
 

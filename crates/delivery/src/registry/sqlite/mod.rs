@@ -200,8 +200,10 @@ fn failed(error: rusqlite::Error) -> RegistryError {
             RegistryError::Io { kind: ErrorKind::PermissionDenied, text }
         }
         Some(ErrorCode::DiskFull) => RegistryError::Io { kind: ErrorKind::StorageFull, text },
-        Some(ErrorCode::CannotOpen) => RegistryError::Io { kind: ErrorKind::NotFound, text },
-        Some(ErrorCode::SystemIoFailure) => RegistryError::Io { kind: ErrorKind::Other, text },
+        Some(ErrorCode::OutOfMemory) => RegistryError::Io { kind: ErrorKind::OutOfMemory, text },
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
+            RegistryError::Io { kind: ErrorKind::Other, text }
+        }
         // Tables that are not there any more, or values that nobody wrote.
         _ => RegistryError::Damaged(text),
     }
