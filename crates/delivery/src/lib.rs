@@ -10,7 +10,7 @@ mod error;
 mod inbox;
 pub mod log;
 mod ranges;
-mod registry;
+pub mod registry;
 mod store;
 mod wire;
 

@@ -57,7 +57,8 @@ impl Builder {
     /// Another client that is known beforehand.
     pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        self.peers.push(Member { name: name.to_owned(), endpoint: endpoint.to_owned(), topics });
+        let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
+        self.peers.push(Member { name, id: None, endpoint, topics });
         self
     }
 

@@ -1,0 +1,120 @@
+//! What is known of clients: what one says of itself, and what others see of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::RegistryError;
+use crate::wire::{Id, NAME_MAX};
+
+/// The longest endpoint, in bytes.
+pub const ENDPOINT_MAX: usize = 1024;
+/// The most topics that one client listens on.
+pub const TOPICS_MAX: usize = 1 << 16;
+/// The longest lease.
+pub const LEASE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What a client says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// 1 to 255 bytes, none of them NUL.
+    pub name: String,
+    /// Which client it is, whatever its name.
+    pub id: Id,
+    /// Where others reach it: 1 to 1024 bytes, none of them NUL.
+    pub endpoint: String,
+    /// What it listens on, its own topic among it: at most 65,536, each of at most 255 bytes, none of them NUL.
+    /// Their order says nothing.
+    pub topics: Vec<String>,
+    /// How long it has the name without renewing: 1 ms to 30 days.
+    pub lease: Duration,
+}
+
+/// A client as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    /// None: it was given by its address, and which client that is shows when it answers.
+    pub id: Option<Id>,
+    pub endpoint: String,
+    /// What it listens on, its own topic among it. From a registry: by their bytes, each once.
+    pub topics: Vec<String>,
+}
+
+/// All clients that are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Members(BTreeMap<String, Member>);
+
+impl Entry {
+    /// Whether every part is within its range. Errors: Name, Endpoint, Topics, Lease.
+    pub fn check(&self) -> Result<(), RegistryError> {
+        check_name(&self.name)?;
+        if self.endpoint.is_empty() || self.endpoint.len() > ENDPOINT_MAX || self.endpoint.contains('\0') {
+            return Err(RegistryError::Endpoint);
+        }
+        let taken = |topic: &String| topic.len() <= NAME_MAX && !topic.contains('\0');
+        if self.topics.len() > TOPICS_MAX || !self.topics.iter().all(taken) {
+            return Err(RegistryError::Topics);
+        }
+        if self.lease < Duration::from_millis(1) || self.lease > LEASE_MAX {
+            return Err(RegistryError::Lease);
+        }
+        Ok(())
+    }
+
+    /// As others see it.
+    pub fn to_member(&self) -> Member {
+        let mut topics = self.topics.clone();
+        topics.sort_unstable();
+        topics.dedup();
+        Member { name: self.name.clone(), id: Some(self.id), endpoint: self.endpoint.clone(), topics }
+    }
+}
+
+/// Error: Name.
+pub(super) fn check_name(name: &str) -> Result<(), RegistryError> {
+    match name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
+        true => Err(RegistryError::Name),
+        false => Ok(()),
+    }
+}
+
+impl Member {
+    pub fn listens_on(&self, topic: &str) -> bool {
+        self.topics.iter().any(|other| other == topic)
+    }
+}
+
+impl Members {
+    pub fn get(&self, name: &str) -> Option<&Member> {
+        self.0.get(name)
+    }
+
+    /// All, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.0.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that listen on a topic, in the order of their names.
+    pub fn of_topic(&self, topic: &str) -> impl Iterator<Item = &Member> {
+        self.0.values().filter(move |member| member.listens_on(topic))
+    }
+
+    /// Where those are reached that listen on a topic, in the order of their names.
+    pub fn addresses_of(&self, topic: &str) -> impl Iterator<Item = &str> {
+        self.of_topic(topic).map(|member| member.endpoint.as_str())
+    }
+}
+
+impl FromIterator<Member> for Members {
+    fn from_iter<I: IntoIterator<Item = Member>>(members: I) -> Members {
+        Members(members.into_iter().map(|member| (member.name.clone(), member)).collect())
+    }
+}

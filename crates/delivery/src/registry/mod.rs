@@ -1,0 +1,90 @@
+//! Who is where: names, topics and addresses, in a place that clients share.
+//!
+//! What it is: a trait, [`Registry`], and two places: a directory of one host ([`Folder`]) and a database in a file
+//! ([`Sqlite`]). [`open`] takes either by its address. Nothing here runs by itself: who has a name renews it, and who
+//! wants to know of others asks now and then.
+//!
+//! What it guarantees:
+//! - at no time two clients have one name with leases that live, whatever crashes between;
+//! - what [`Registry::members`] shows of a client is all from one claim;
+//! - what makes no sense in the place is an error or is passed over, and never a panic.
+//!
+//! What it does not: it believes whoever can write to the place. And what it shows may have changed a moment later.
+//!
+//! ```
+//! use std::time::Duration;
+//! use pinnace_delivery::registry::{self, Entry};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let mut mine = registry::open(&format!("dir://{}", dir.path().display()))?;
+//! mine.claim(&Entry {
+//!     name: "billing".into(),
+//!     id: [7; 16],
+//!     endpoint: "tcp://127.0.0.1:5555".into(),
+//!     topics: vec!["invoices".into()],
+//!     lease: Duration::from_secs(10),
+//! })?;
+//! let members = mine.members()?.ok_or("the first answer always tells")?;
+//! assert_eq!(members.addresses_of("invoices").collect::<Vec<_>>(), ["tcp://127.0.0.1:5555"]);
+//! assert_eq!(mine.members()?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod folder;
+mod members;
+mod sqlite;
+
+use std::path::Path;
+use std::time::Duration;
+
+pub use crate::wire::Id;
+pub use error::RegistryError;
+pub use folder::Folder;
+pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
+pub use sqlite::Sqlite;
+
+/// How long a call waits for others that have the place locked.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who is where; shared by clients that know of each other by it alone.
+///
+/// An object may hold several names, and several objects may be open on one place, in one process or many. One that
+/// goes without giving its names back leaves them as a client does that was killed. Every call may fail with Busy,
+/// Foreign, Damaged or Io.
+pub trait Registry: Send {
+    /// Takes the name for `lease` from now on. Called again by the same id, from this object or another, it changes
+    /// what others see. Errors: NameTaken, while another id has the name and lives; Name, Endpoint, Topics, Lease.
+    fn claim(&mut self, me: &Entry) -> Result<(), RegistryError>;
+
+    /// The lease goes on, as long as was claimed, from now. Where it was over and nobody took the name since, it lives
+    /// again, or is Lost. Error: Lost, another has the name, or nobody; then it is to be claimed anew.
+    fn renew(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
+
+    /// Gives the name back at once; Ok also where nobody has it. Error: Lost, another has it and keeps it.
+    fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
+
+    /// All clients whose leases live, those of this object among them. Whatever was claimed or given back before is
+    /// seen; a death, when its lease is over (in a [`Folder`], a moment after it). None: nothing has changed since
+    /// this object was last asked, which costs little to find out.
+    fn members(&mut self) -> Result<Option<Members>, RegistryError>;
+
+    /// Clears away what the dead left that listened on a topic. Returns how many addresses that were. `members` shows
+    /// none of them before either; this makes room, which else a name of the dead keeps until it is claimed again.
+    fn clear(&mut self, topic: &str) -> Result<usize, RegistryError>;
+}
+
+/// Opens a registry, and makes it where there is none: `dir://PATH` or a bare path is a [`Folder`], `sqlite://PATH` a
+/// [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now.
+pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
+    match url.split_once("://") {
+        Some((scheme, "")) => Err(RegistryError::Url(format!("{scheme}:// without a path"))),
+        None if url.is_empty() => Err(RegistryError::Url("nothing".to_owned())),
+        None | Some(("dir", _)) => {
+            let path = url.strip_prefix("dir://").unwrap_or(url);
+            Ok(Box::new(Folder::open(Path::new(path))?))
+        }
+        Some(("sqlite", path)) => Ok(Box::new(Sqlite::open(Path::new(path))?)),
+        Some((scheme, _)) => Err(RegistryError::Url(format!("{scheme}://"))),
+    }
+}

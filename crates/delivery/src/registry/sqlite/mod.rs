@@ -1,0 +1,210 @@
+//! A registry in an SQLite database: a file that processes of one host share.
+//!
+//! A client has its name until a moment that it moves on by renewing; the clock is the database's, which is that of
+//! the host (`unixepoch('subsec')`). Where that clock is set, leases are longer or shorter by as much. Each claim is
+//! one IMMEDIATE transaction, so of two at once one sees the other's.
+//!
+//! What it guarantees: what [`Registry`] does, also when a process is killed at any point. After a power cut the last
+//! claims may be missing; the database is whole. What it does not: anything across a fork (an object is of use in the
+//! process that opened it), and anything on a file system that other hosts share.
+//!
+//! Whether anything changed is one query: a counter, and how many leases are over. With the same counter leases only
+//! run out, since one that was over and lives again counts as a change; so with the same number it is the same ones.
+
+mod schema;
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::members::check_name;
+use super::{Entry, Id, Member, Members, Registry, RegistryError};
+
+const NOW_MS: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+
+/// A registry in an SQLite database.
+pub struct Sqlite {
+    connection: Connection,
+    told: Option<Seen>,
+}
+
+/// What tells one state from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    changes: i64,
+    over: i64,
+}
+
+/// Who has a name.
+struct Holder {
+    id: Id,
+    lease_ms: i64,
+    lives: bool,
+}
+
+impl Sqlite {
+    /// Opens the database, and makes it where it is missing; its directory must be there. Errors: Foreign, Damaged.
+    pub fn open(path: &Path) -> Result<Sqlite, RegistryError> {
+        // So no path is SQLite's name for a database in memory.
+        let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
+        Ok(Sqlite { connection: schema::open(&path)?, told: None })
+    }
+
+    /// Does a piece of work in one transaction, alone. After an error nothing is done.
+    fn alone<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, i64) -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior).map_err(failed)?;
+        let now_ms = now_ms(&transaction).map_err(failed)?;
+        let done = work(&transaction, now_ms)?;
+        transaction.commit().map_err(failed)?;
+        Ok(done)
+    }
+}
+
+impl Registry for Sqlite {
+    fn claim(&mut self, me: &Entry) -> Result<(), RegistryError> {
+        me.check()?;
+        self.alone(|work, now_ms| {
+            let holder = holder(work, &me.name, now_ms).map_err(failed)?;
+            match holder.is_some_and(|holder| holder.lives && holder.id != me.id) {
+                true => Err(RegistryError::NameTaken),
+                false => put(work, me, now_ms).map_err(failed),
+            }
+        })
+    }
+
+    fn renew(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        check_name(name)?;
+        self.alone(|work, now_ms| {
+            let holder = holder(work, name, now_ms).map_err(failed)?;
+            let holder = holder.filter(|holder| holder.id == *id).ok_or(RegistryError::Lost)?;
+            let until_ms = now_ms + holder.lease_ms;
+            work.prepare_cached("UPDATE clients SET until_ms = ? WHERE name = ?")
+                .and_then(|mut update| update.execute(params![until_ms, name]))
+                .map_err(failed)?;
+            if holder.lives { Ok(()) } else { changed(work).map_err(failed) }
+        })
+    }
+
+    fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        check_name(name)?;
+        self.alone(|work, now_ms| match holder(work, name, now_ms).map_err(failed)? {
+            Some(holder) if holder.id == *id => work
+                .execute("DELETE FROM clients WHERE name = ?", [name])
+                .and_then(|_| changed(work))
+                .map_err(failed),
+            Some(holder) if holder.lives => Err(RegistryError::Lost),
+            _ => Ok(()),
+        })
+    }
+
+    fn members(&mut self) -> Result<Option<Members>, RegistryError> {
+        // One state of the database for all that is read.
+        let work = self.connection.transaction().map_err(failed)?;
+        let now_ms = now_ms(&work).map_err(failed)?;
+        let seen = seen(&work, now_ms).map_err(failed)?;
+        if self.told == Some(seen) {
+            return Ok(None);
+        }
+        let members = members(&work, now_ms).map_err(failed)?;
+        drop(work);
+        self.told = Some(seen);
+        Ok(Some(members))
+    }
+
+    fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {
+        self.alone(|work, now_ms| {
+            let gone = "DELETE FROM clients WHERE until_ms <= ?
+                        AND name IN (SELECT client FROM topics WHERE topic = ?)";
+            let cleared = work.execute(gone, params![now_ms, topic]).map_err(failed)?;
+            if cleared > 0 {
+                changed(work).map_err(failed)?;
+            }
+            Ok(cleared)
+        })
+    }
+}
+
+fn now_ms(work: &Transaction<'_>) -> rusqlite::Result<i64> {
+    work.prepare_cached(NOW_MS)?.query_row((), |row| row.get(0))
+}
+
+fn seen(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Seen> {
+    work.prepare_cached("SELECT count, (SELECT count(*) FROM clients WHERE until_ms <= ?) FROM changes")?
+        .query_row([now_ms], |row| Ok(Seen { changes: row.get(0)?, over: row.get(1)? }))
+}
+
+fn changed(work: &Transaction<'_>) -> rusqlite::Result<()> {
+    work.prepare_cached("UPDATE changes SET count = count + 1")?.execute(()).map(drop)
+}
+
+fn holder(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<Option<Holder>> {
+    work.prepare_cached("SELECT id, lease_ms, until_ms > ? FROM clients WHERE name = ?")?
+        .query_row(params![now_ms, name], |row| {
+            Ok(Holder { id: row.get(0)?, lease_ms: row.get(1)?, lives: row.get(2)? })
+        })
+        .optional()
+}
+
+/// Writes what a client says, in the place of whatever had its name.
+fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> {
+    let member = me.to_member();
+    // A lease has at most 30 days.
+    let lease_ms = me.lease.as_millis() as i64;
+    work.prepare_cached("DELETE FROM clients WHERE name = ?")?.execute([&me.name])?;
+    work.prepare_cached("INSERT INTO clients VALUES (?, ?, ?, ?, ?)")?.execute(params![
+        me.name,
+        me.id,
+        me.endpoint,
+        lease_ms,
+        now_ms + lease_ms
+    ])?;
+    let mut insert = work.prepare_cached("INSERT INTO topics VALUES (?, ?)")?;
+    for topic in &member.topics {
+        insert.execute([&me.name, topic])?;
+    }
+    changed(work)
+}
+
+fn members(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Members> {
+    let mut query = work.prepare_cached(
+        "SELECT name, id, endpoint, topic FROM clients LEFT JOIN topics ON client = name
+         WHERE until_ms > ? ORDER BY name, topic",
+    )?;
+    let mut rows = query.query([now_ms])?;
+    let mut members: Vec<Member> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(0)?.as_str()?;
+        if members.last().is_none_or(|last| last.name != name) {
+            let (id, endpoint) = (Some(row.get(1)?), row.get(2)?);
+            members.push(Member { name: name.to_owned(), id, endpoint, topics: Vec::new() });
+        }
+        if let (Some(member), Some(topic)) = (members.last_mut(), row.get(3)?) {
+            member.topics.push(topic);
+        }
+    }
+    Ok(members.into_iter().collect())
+}
+
+/// Whose fault an error is.
+fn failed(error: rusqlite::Error) -> RegistryError {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => RegistryError::Busy,
+        Some(ErrorCode::NotADatabase) => RegistryError::Foreign(text),
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            RegistryError::Io { kind: ErrorKind::PermissionDenied, text }
+        }
+        Some(ErrorCode::DiskFull) => RegistryError::Io { kind: ErrorKind::StorageFull, text },
+        Some(ErrorCode::OutOfMemory) => RegistryError::Io { kind: ErrorKind::OutOfMemory, text },
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
+            RegistryError::Io { kind: ErrorKind::Other, text }
+        }
+        // Tables that are not there any more, or values that nobody wrote.
+        _ => RegistryError::Damaged(text),
+    }
+}

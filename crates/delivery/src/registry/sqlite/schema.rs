@@ -1,0 +1,113 @@
+//! The tables of the registry, and whether a database has them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::failed;
+use crate::registry::{PATIENCE, RegistryError};
+
+/// `PRAGMA application_id`: "PNrg".
+const APPLICATION: i64 = 0x504e_7267;
+/// `PRAGMA user_version`, of the tables below.
+const VERSION: i64 = 1;
+
+/// As SQLite keeps them, letter by letter. Times are in milliseconds since 1970. `changes.count` grows with whatever
+/// changes what others see, but for a lease that runs out.
+const STATEMENTS: [&str; 5] = [
+    "CREATE TABLE clients (
+        name TEXT NOT NULL PRIMARY KEY,
+        id BLOB NOT NULL CHECK (length(id) = 16),
+        endpoint TEXT NOT NULL,
+        lease_ms INTEGER NOT NULL,
+        until_ms INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID",
+    "CREATE TABLE topics (
+        client TEXT NOT NULL REFERENCES clients (name) ON DELETE CASCADE,
+        topic TEXT NOT NULL,
+        PRIMARY KEY (client, topic)
+    ) STRICT, WITHOUT ROWID",
+    "CREATE INDEX clients_by_until ON clients (until_ms)",
+    "CREATE INDEX topics_by_topic ON topics (topic)",
+    "CREATE TABLE changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL) STRICT",
+];
+
+/// Between two attempts to open it.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a database is.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Empty,
+    Ours,
+}
+
+/// Opens the database, and makes it where it is missing. What is there and is not ours stays as it is.
+pub fn open(path: &Path) -> Result<Connection, RegistryError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match prepare(&mut connection) {
+            // To change the journal's mode does not always wait for others.
+            Err(RegistryError::Busy) if Instant::now() < deadline => {
+                std::thread::sleep(PAUSE);
+            }
+            prepared => return prepared.map(|()| connection),
+        }
+    }
+}
+
+fn prepare(connection: &mut Connection) -> Result<(), RegistryError> {
+    // Of one state, though another may be making the tables.
+    let kind = connection.transaction().map_err(failed).and_then(|work| kind_of(&work))?;
+    if kind == Kind::Empty {
+        // Kept in the file: who opens it later has it so as well.
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        let work = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        // Another may have been first.
+        if kind_of(&work)? == Kind::Empty {
+            for statement in STATEMENTS {
+                work.execute_batch(statement).map_err(failed)?;
+            }
+            work.execute("INSERT INTO changes VALUES (1, 0)", ()).map_err(failed)?;
+            work.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+            work.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+        }
+        work.commit().map_err(failed)?;
+    }
+    // In WAL mode that syncs at checkpoints alone; a power cut may take the last claims, whose clients it took too.
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(failed)
+}
+
+/// Error: Foreign, neither empty nor ours.
+fn kind_of(connection: &Connection) -> Result<Kind, RegistryError> {
+    let number = |query| connection.query_row(query, (), |row| row.get::<_, i64>(0)).map_err(failed);
+    let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
+    if application == 0 && version == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(Kind::Empty);
+    }
+    if application != APPLICATION {
+        return Err(RegistryError::Foreign("the database is of another application".to_owned()));
+    }
+    if version != VERSION {
+        let text = format!("the database has version {version} of the tables, and {VERSION} is wanted");
+        return Err(RegistryError::Foreign(text));
+    }
+    for statement in STATEMENTS {
+        let found = connection
+            .query_row("SELECT count(*) FROM sqlite_schema WHERE sql = ?", [statement], |row| {
+                row.get::<_, i64>(0)
+            })
+            .map_err(failed)?;
+        if found != 1 {
+            let what = statement.split(" (").next().unwrap_or(statement).trim_start_matches("CREATE ");
+            return Err(RegistryError::Foreign(format!("the database's {what} is missing, or is another")));
+        }
+    }
+    Ok(Kind::Ours)
+}

@@ -1,0 +1,213 @@
+//! What every registry does.
+
+use std::time::Duration;
+
+use pinnace_delivery::registry::{Entry, RegistryError};
+
+use crate::place::{LONG, Place, entry, id, is_taken, numbered, until, with_topics};
+
+/// A lease that runs out while a test waits.
+const SHORT: Duration = Duration::from_millis(300);
+
+pub fn a_claim_is_seen_by_all(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.open());
+    assert_eq!(other.members().unwrap().map(|members| members.len()), Some(0));
+    one.claim(&with_topics(entry("one", 1), &["b", "a", "b"])).unwrap();
+    other.claim(&with_topics(entry("other", 2), &["b"])).unwrap();
+    let seen = one.members().unwrap().unwrap();
+    assert_eq!(other.members().unwrap(), Some(seen.clone()));
+    let member = seen.get("one").unwrap();
+    assert_eq!((member.id, member.endpoint.as_str()), (Some(id(1)), "tcp://127.0.0.1:1"));
+    assert_eq!(member.topics, ["a", "b"]);
+    assert_eq!(seen.of_topic("b").map(|member| member.name.as_str()).collect::<Vec<_>>(), ["one", "other"]);
+    assert_eq!(seen.addresses_of("a").collect::<Vec<_>>(), ["tcp://127.0.0.1:1"]);
+    assert_eq!(seen.addresses_of("c").count(), 0);
+}
+
+pub fn a_name_is_one_client_s(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.open());
+    one.claim(&entry("name", 1)).unwrap();
+    assert!(is_taken(other.claim(&entry("name", 2))));
+    assert!(is_taken(one.claim(&entry("name", 2))), "though the object is the same");
+    other.claim(&entry("Name", 2)).unwrap();
+    let members = other.members().unwrap().unwrap();
+    assert_eq!(members.get("name").unwrap().id, Some(id(1)));
+    assert_eq!(members.get("Name").unwrap().id, Some(id(2)));
+}
+
+pub fn the_same_client_claims_again(place: &Place) {
+    let (mut one, mut observer) = (place.open(), place.observer());
+    one.claim(&entry("one", 1)).unwrap();
+    assert_eq!(observer.get("one").unwrap().topics, ["all", "one's"]);
+    one.claim(&with_topics(entry("one", 1), &["all", "news"])).unwrap();
+    until("the topics", || observer.get("one").is_some_and(|member| member.topics == ["all", "news"]));
+    one.claim(&Entry { endpoint: "ipc://here".to_owned(), ..entry("one", 1) }).unwrap();
+    until("the endpoint", || observer.get("one").is_some_and(|member| member.endpoint == "ipc://here"));
+    // From another object, too, which has it from then on.
+    let mut another = place.open();
+    another.claim(&with_topics(entry("one", 1), &[])).unwrap();
+    one.renew("one", &id(1)).unwrap();
+    drop(one);
+    until("the other's topics", || observer.get("one").is_some_and(|member| member.topics.is_empty()));
+    another.renew("one", &id(1)).unwrap();
+}
+
+pub fn a_name_given_back_is_free_at_once(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.observer());
+    one.claim(&entry("name", 1)).unwrap();
+    assert!(other.get("name").is_some());
+    one.release("name", &id(1)).unwrap();
+    until("the name to go", || other.get("name").is_none());
+    assert_eq!(one.release("name", &id(1)), Ok(()), "there is nothing to give");
+    assert_eq!(one.renew("name", &id(1)), Err(RegistryError::Lost));
+    other.registry.claim(&entry("name", 2)).unwrap();
+    assert_eq!(one.release("name", &id(1)), Err(RegistryError::Lost));
+    assert!(is_taken(one.claim(&entry("name", 1))));
+}
+
+pub fn nobody_else_gives_a_name_back_or_renews_it(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.open());
+    one.claim(&entry("name", 1)).unwrap();
+    for registry in [&mut one, &mut other] {
+        assert_eq!(registry.release("name", &id(2)), Err(RegistryError::Lost));
+        assert_eq!(registry.renew("name", &id(2)), Err(RegistryError::Lost));
+    }
+    assert_eq!(place.observer().get("name").unwrap().id, Some(id(1)));
+    one.renew("name", &id(1)).unwrap();
+}
+
+pub fn who_lost_the_name_hears_of_it(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.open());
+    one.claim(&Entry { lease: SHORT, ..entry("name", 1) }).unwrap();
+    place.lose("name");
+    other.claim(&entry("name", 2)).unwrap();
+    assert_eq!(one.renew("name", &id(1)), Err(RegistryError::Lost));
+    assert_eq!(one.release("name", &id(1)), Err(RegistryError::Lost));
+    assert!(is_taken(one.claim(&entry("name", 1))));
+    assert_eq!(place.observer().get("name").unwrap().id, Some(id(2)));
+    other.release("name", &id(2)).unwrap();
+    one.claim(&entry("name", 1)).unwrap();
+    one.renew("name", &id(1)).unwrap();
+}
+
+pub fn the_killed_leave(place: &Place) {
+    let mut observer = place.observer();
+    let mut child = place.child("hold", 0..3, SHORT * 3);
+    observer.registry.claim(&entry("mine", 9)).unwrap();
+    child.kill();
+    until("the dead to leave", || observer.look().len() == 1);
+    assert!(observer.get("mine").is_some());
+    observer.registry.claim(&entry("client0", 8)).unwrap();
+    until("the heir", || observer.get("client0").is_some_and(|member| member.id == Some(id(8))));
+}
+
+pub fn the_killed_come_back(place: &Place) {
+    let mut observer = place.observer();
+    let mut child = place.child("hold", 0..1, LONG);
+    assert!(is_taken(observer.registry.claim(&entry("client0", 8))));
+    child.kill();
+    // The same client need not wait for its own lease.
+    observer.registry.claim(&with_topics(numbered(0), &["back"])).unwrap();
+    until("it to be back", || observer.get("client0").is_some_and(|member| member.topics == ["back"]));
+}
+
+pub fn nothing_new_is_said_once(place: &Place) {
+    let (mut one, mut observer) = (place.open(), place.open());
+    assert!(observer.members().unwrap().unwrap().is_empty());
+    assert_eq!(observer.members().unwrap(), None);
+    one.claim(&entry("one", 1)).unwrap();
+    assert_eq!(observer.members().unwrap().unwrap().len(), 1);
+    for _ in 0..1000 {
+        one.renew("one", &id(1)).unwrap();
+        assert_eq!(observer.members().unwrap(), None);
+    }
+    assert!(is_taken(observer.claim(&entry("one", 2))));
+    assert_eq!(observer.members().unwrap(), None);
+    observer.claim(&entry("two", 2)).unwrap();
+    assert_eq!(observer.members().unwrap().unwrap().len(), 2, "its own name is news as well");
+}
+
+pub fn what_the_dead_left_is_cleared(place: &Place) {
+    let mut observer = place.observer();
+    let mut child = place.child("hold", 0..5, SHORT);
+    child.kill();
+    observer.registry.claim(&entry("mine", 9)).unwrap();
+    until("the dead to leave", || observer.look().len() == 1);
+    assert_eq!(observer.registry.clear("nobody's"), Ok(0));
+    assert_eq!(observer.registry.clear("client3's"), Ok(1));
+    assert_eq!(observer.registry.clear("all"), Ok(4));
+    assert_eq!(observer.registry.clear("all"), Ok(0));
+    assert_eq!(observer.look().addresses_of("all").collect::<Vec<_>>(), ["tcp://127.0.0.1:9"]);
+    observer.registry.renew("mine", &id(9)).unwrap();
+}
+
+pub fn any_name_will_do(place: &Place) {
+    let long = "x".repeat(254);
+    let names = [
+        "a/b",
+        "/",
+        "..",
+        ".",
+        "../..",
+        ".lock",
+        ".new",
+        "%",
+        "%2e",
+        "~",
+        "-",
+        "\\",
+        " ",
+        "\n",
+        "\u{1}",
+        "'\"; --",
+        "ünï©öde \u{1f980}",
+        "e\u{301}",
+        "é",
+        &format!("{long}a"),
+        &format!("{long}b"),
+        &"/".repeat(255),
+        &format!("{}a", "/".repeat(254)),
+        &format!("x{}", "ü".repeat(127)),
+        ":memory:",
+        "nul",
+        "*",
+    ];
+    let (mut one, mut other) = (place.open(), place.open());
+    for (number, name) in (0..).zip(names) {
+        one.claim(&entry(name, number)).unwrap_or_else(|error| panic!("{name:?}: {error}"));
+    }
+    let members = other.members().unwrap().unwrap();
+    assert_eq!(members.len(), names.len());
+    for (number, name) in (0..).zip(names) {
+        assert_eq!(members.get(name).unwrap().id, Some(id(number)), "{name:?}");
+        assert!(is_taken(other.claim(&entry(name, 999))), "{name:?}");
+        other.renew(name, &id(number)).unwrap();
+        one.release(name, &id(number)).unwrap();
+        other.claim(&with_topics(entry(name, 999), &[name])).unwrap();
+    }
+    let members = one.members().unwrap().unwrap();
+    for name in names {
+        assert_eq!(members.of_topic(name).map(|member| member.name.as_str()).collect::<Vec<_>>(), [name]);
+    }
+}
+
+pub fn what_is_out_of_range_is_refused(place: &Place) {
+    let mut registry = place.open();
+    for name in ["", "a\0b", &"x".repeat(256)] {
+        assert_eq!(registry.claim(&entry(name, 1)), Err(RegistryError::Name));
+        assert_eq!(registry.renew(name, &id(1)), Err(RegistryError::Name));
+        assert_eq!(registry.release(name, &id(1)), Err(RegistryError::Name));
+    }
+    for topic in ["a\0b", &"x".repeat(256)] {
+        assert_eq!(registry.claim(&with_topics(entry("a", 1), &[topic])), Err(RegistryError::Topics));
+    }
+    assert_eq!(registry.claim(&with_topics(entry("a", 1), &["a"; 65_537])), Err(RegistryError::Topics));
+    for endpoint in ["", "a\0b", &"x".repeat(1025)] {
+        let entry = Entry { endpoint: endpoint.to_owned(), ..entry("a", 1) };
+        assert_eq!(registry.claim(&entry), Err(RegistryError::Endpoint));
+    }
+    for lease in [Duration::ZERO, Duration::from_micros(999), Duration::from_secs(31 * 24 * 3600)] {
+        assert_eq!(registry.claim(&Entry { lease, ..entry("a", 1) }), Err(RegistryError::Lease));
+    }
+    assert_eq!(registry.members().unwrap().unwrap().len(), 0);
+}

@@ -1,0 +1,74 @@
+//! Registries: one suite over both, and what is particular to each.
+
+mod conformance;
+mod crowds;
+mod folder;
+mod place;
+mod sqlite;
+
+/// Runs tests of the suite over each kind of place.
+macro_rules! over_both {
+    ($($room:ident::$name:ident)*) => {
+        mod in_a_folder {
+            $(#[test] fn $name() { crate::$room::$name(&crate::place::Place::folder()) })*
+        }
+        mod in_sqlite {
+            $(#[test] fn $name() { crate::$room::$name(&crate::place::Place::sqlite()) })*
+        }
+    };
+}
+
+over_both! {
+    conformance::a_claim_is_seen_by_all
+    conformance::a_name_is_one_client_s
+    conformance::the_same_client_claims_again
+    conformance::a_name_given_back_is_free_at_once
+    conformance::nobody_else_gives_a_name_back_or_renews_it
+    conformance::who_lost_the_name_hears_of_it
+    conformance::the_killed_leave
+    conformance::the_killed_come_back
+    conformance::nothing_new_is_said_once
+    conformance::what_the_dead_left_is_cleared
+    conformance::any_name_will_do
+    conformance::what_is_out_of_range_is_refused
+    crowds::a_thousand_clients
+    crowds::ten_thousand_topics
+    crowds::of_many_at_once_one_has_the_name
+    crowds::readers_keep_nobody_from_claiming
+    crowds::a_client_that_changes_is_always_there_and_whole
+    crowds::killed_at_any_point
+}
+
+/// What a child process of these tests does: nothing, unless one of them started it.
+#[test]
+fn child() {
+    place::be_a_child();
+}
+
+#[test]
+fn other_addresses_are_refused_without_their_secrets() {
+    use pinnace_delivery::registry::{RegistryError, open};
+    for (url, said) in [
+        ("redis://user:secret@host", "redis://"),
+        ("http://host/x", "http://"),
+        ("", "nothing"),
+        ("dir://", "dir:// without a path"),
+        ("sqlite://", "sqlite:// without a path"),
+        ("Sqlite://x", "Sqlite://"),
+    ] {
+        let refused = open(url).err();
+        assert_eq!(refused, Some(RegistryError::Url(said.to_owned())), "{url}");
+        let text = refused.unwrap().to_string();
+        assert!(text.contains("sqlite://PATH") && !text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn a_bare_path_is_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/er");
+    let mut bare = pinnace_delivery::registry::open(path.to_str().unwrap()).unwrap();
+    let mut other = pinnace_delivery::registry::open(&format!("dir://{}", path.display())).unwrap();
+    bare.claim(&place::entry("one", 1)).unwrap();
+    assert!(other.members().unwrap().unwrap().get("one").is_some());
+}
