@@ -14,6 +14,7 @@ COMMAND ?= $(if $(LIBRARY),,$(CURDIR)/target/release/pinnace)
 help:
 	@echo 'make build             the library and the command, staged as an installation below target/stage'
 	@echo 'make demo              two million messages between two processes, and what others need for them'
+	@echo 'make demo-delivery     guaranteed delivery between two processes, of which one is killed in the middle'
 	@echo 'make test              everything, with what it needs installed first'
 	@echo 'make examples          the C programs, below target/examples'
 	@echo 'make install PREFIX=   library, command, headers, man pages and the like (DESTDIR is honoured) [$(PREFIX)]'
@@ -44,6 +45,11 @@ examples-sanitized: build
 demo:
 	tools/setup build
 	tools/demo
+	tools/demo-delivery
+
+demo-delivery:
+	tools/setup build
+	tools/demo-delivery
 
 test:
 	tools/setup test
@@ -86,5 +92,5 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo test compat compat-rows pgm faults \
+.PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
 	interop fuzz bench tidy clean

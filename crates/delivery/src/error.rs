@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::log::{Damage, Failure, LogError};
+use crate::registry::RegistryError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
@@ -13,6 +14,8 @@ pub enum Error {
     Endpoint(pinnace_engine::Error),
     /// The client of this name is one already, in this process or another.
     NameTaken,
+    /// The registry cannot be used.
+    Registry(RegistryError),
     /// The store's directory belongs to a process that runs.
     InUse,
     /// The operating system refuses.
@@ -35,6 +38,7 @@ impl fmt::Display for Error {
             Error::Name => f.write_str("a name of 1 to 255 bytes is wanted, and a topic of at most 255"),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client has this name"),
+            Error::Registry(error) => write!(f, "the registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),
             Error::Io(kind) => write!(f, "the system refuses: {kind}"),
             Error::Damaged(places) => {
@@ -50,6 +54,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<RegistryError> for Error {
+    fn from(error: RegistryError) -> Error {
+        match error {
+            RegistryError::NameTaken => Error::NameTaken,
+            RegistryError::Name | RegistryError::Topics => Error::Name,
+            error => Error::Registry(error),
+        }
+    }
+}
 
 impl From<LogError> for Error {
     fn from(error: LogError) -> Error {

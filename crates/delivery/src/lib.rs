@@ -1,4 +1,25 @@
 //! Guaranteed delivery between named clients: at least once, crash-safe, with no service to run.
+//!
+//! ```
+//! use pinnace_delivery::Client;
+//! # let dir = tempfile::tempdir()?;
+//! # let registry = format!("dir://{}", dir.path().join("registry").display());
+//! # let builder = |name: &str, topic: &str| {
+//! #     Client::builder(name, topic).data_dir(dir.path().join(name)).registry(&registry)
+//! # };
+//! // Both would do with `Client::builder("billing", "invoices").start()`, which keeps what it has below the user's
+//! // directory for state.
+//! let billing = builder("billing", "invoices").start()?;
+//! let shop = builder("shop", "orders").start()?;
+//! shop.send_to("invoices", b"3 pinnaces")?; // Ok: on this machine's disk.
+//! let delivery = billing.recv(None)?;
+//! assert_eq!((delivery.from(), delivery.body()), ("shop", &b"3 pinnaces"[..]));
+//! delivery.ack(); // It is not delivered again.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What exactly is promised, and how messages lie on the disk and on the wire, is in `docs/delivery.md`. How they go
+//! is in `ARCHITECTURE.md`.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +29,7 @@ mod clock;
 mod depot;
 mod error;
 mod inbox;
-pub mod log;
+mod log;
 mod ranges;
 pub mod registry;
 mod store;
@@ -16,3 +37,4 @@ mod wire;
 
 pub use client::{Builder, Client, Dead, Delivery, Durability, Options, Ticket};
 pub use error::Error;
+pub use log::{Damage, Failure};

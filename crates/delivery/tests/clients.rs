@@ -11,7 +11,7 @@ fn soon() -> Option<Instant> {
 }
 
 fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name))
+    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
 /// A sender that knows the receiver.

@@ -48,7 +48,8 @@ fn journal(dir: &Path, name: &str) -> File {
 }
 
 fn start_sender(dir: &Path) -> Client {
-    let sender = Client::builder("sender", "s").listen(&format!("ipc://{}/s.ipc", dir.display()));
+    let sender =
+        Client::builder("sender", "s").registry("none").listen(&format!("ipc://{}/s.ipc", dir.display()));
     sender.data_dir(dir.join("s")).peer("receiver", &endpoint(dir), &["news"]).start().unwrap()
 }
 
@@ -70,8 +71,12 @@ fn send(dir: &Path, run: u32) {
 
 /// Handles messages until it is killed.
 fn receive(dir: &Path, run: u32) {
-    let receiver =
-        Client::builder("receiver", "r").listen(&endpoint(dir)).data_dir(dir.join("r")).start().unwrap();
+    let receiver = Client::builder("receiver", "r")
+        .registry("none")
+        .listen(&endpoint(dir))
+        .data_dir(dir.join("r"))
+        .start()
+        .unwrap();
     let mut handled = journal(dir, "handled");
     loop {
         let delivery = receiver.recv(None).unwrap();

@@ -24,6 +24,7 @@
 //!   that wait for peers ([`wait_peers`](Socket::wait_peers) and others).
 //! - Limits in messages and in bytes, for a peer ([`Builder::send_byte_limit`]) and for everything
 //!   ([`ContextBuilder::max_bytes`]).
+//! - Guaranteed delivery between named clients, with no service to run: [`delivery`].
 //! - Security: [`Builder::curve_server`] and others; [`certificate`] for keys in files; [`z85`].
 //!
 //! Any thread may use any socket. A future or a call that is given up has taken no message and sent none. Nothing here
@@ -60,6 +61,8 @@ pub use monitor::{Event, EventKind, Monitor};
 pub use options::{Value, find as find_option};
 #[doc(inline)]
 pub use pinnace_cert as certificate;
+#[doc(inline)]
+pub use pinnace_delivery as delivery;
 pub use pinnace_engine::{
     Access, Drops, Error, Events, KeyPair, Kind as OptionKind, Leftover, LevelFd, OPTIONS, OptionSpec,
     PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,

@@ -5,7 +5,7 @@ mod send;
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Error;
@@ -13,7 +13,7 @@ use crate::carrier::{self, Command};
 use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
 use crate::log::{Damage, Settings};
-use crate::registry::{Member, Members};
+use crate::registry::{Entry, Member, Tell, Watch, file_name};
 use crate::store::records;
 use crate::wire::NAME_MAX;
 pub use receive::{Dead, Delivery};
@@ -26,6 +26,8 @@ pub struct Builder {
     topic: String,
     endpoint: String,
     data_dir: Option<PathBuf>,
+    registry: Option<String>,
+    lease: Duration,
     peers: Vec<Member>,
     interval: Duration,
     skip_damage: bool,
@@ -38,7 +40,10 @@ pub struct Client {
     endpoint: String,
     depot: Arc<Depot>,
     inbox: Arc<Inbox>,
-    routes: Mutex<Routes>,
+    routes: Arc<Mutex<Routes>>,
+    /// The registry, and what this client says of itself there.
+    watch: Option<Arc<Watch>>,
+    entry: Mutex<Entry>,
 }
 
 impl Builder {
@@ -51,6 +56,21 @@ impl Builder {
     /// The directory of its store. Clients of one process with the same directory share a store.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Builder {
         self.data_dir = Some(path.into());
+        self
+    }
+
+    /// Where clients know of each other: `dir://PATH`, a directory that the processes of one host share, or
+    /// `sqlite://PATH`, or `none`, where only those are known that are given ([`Builder::peer`]). By default a
+    /// directory of the user's.
+    pub fn registry(mut self, url: &str) -> Builder {
+        self.registry = Some(url.to_owned());
+        self
+    }
+
+    /// How long the name stays this client's where it says nothing, in a registry that goes by the clock; 10 s by
+    /// default.
+    pub fn lease(mut self, lease: Duration) -> Builder {
+        self.lease = lease;
         self
     }
 
@@ -92,7 +112,8 @@ impl Builder {
         if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
-        let path = self.data_dir.clone().unwrap_or_else(|| default_dir(&self.name));
+        let path =
+            self.data_dir.clone().unwrap_or_else(|| state_dir().join("delivery").join(file_name(&self.name)));
         let settings = Settings { interval: self.interval, skip_damage: self.skip_damage };
         let depot = Depot::open(&path, settings)?;
         depot.take_name(&self.name)?;
@@ -111,22 +132,44 @@ impl Builder {
         let (bell, number) = (depot.bell.clone(), record.number);
         let inbox = Arc::new(Inbox::new(self.retry, Box::new(move || bell.ring_for(number))));
         depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
-        let members: Arc<Members> = Arc::new(self.peers.iter().cloned().collect());
-        depot.carrier.tell(Command::Members { client: number, members: members.clone() });
-        Ok(Client { record, endpoint, depot: depot.clone(), inbox, routes: Mutex::new(Routes::new(members)) })
+        let entry = Entry {
+            name: self.name.clone(),
+            id: record.id,
+            endpoint: endpoint.clone(),
+            topics: vec![self.topic.clone()],
+            lease: self.lease,
+        };
+        let client = Client {
+            record,
+            endpoint,
+            depot: depot.clone(),
+            inbox,
+            routes: Arc::default(),
+            watch: self.watch()?,
+            entry: Mutex::new(entry.clone()),
+        };
+        let tell = client.teller(self.peers.clone());
+        match &client.watch {
+            Some(watch) => watch.join(entry, tell)?,
+            None => tell(&Arc::default()),
+        }
+        Ok(client)
+    }
+
+    fn watch(&self) -> Result<Option<Arc<Watch>>, Error> {
+        let own = || format!("dir://{}", state_dir().join("registry").display());
+        Ok(match self.registry.clone().unwrap_or_else(own).as_str() {
+            "none" => None,
+            url => Some(Watch::open(url)?),
+        })
     }
 }
 
-/// Where the store of a client is that nobody gave a place.
-fn default_dir(name: &str) -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+/// Where this user's programs keep what they have to remember (XDG Base Directory Specification).
+fn state_dir() -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let file: String = name
-        .bytes()
-        .map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
-        .collect();
-    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace/delivery").join(file)
+    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace")
 }
 
 impl Client {
@@ -137,6 +180,8 @@ impl Client {
             topic: topic.to_owned(),
             endpoint: "tcp://127.0.0.1:*".to_owned(),
             data_dir: None,
+            registry: None,
+            lease: Duration::from_secs(10),
             peers: Vec::new(),
             interval: Duration::from_millis(100),
             skip_damage: false,
@@ -163,9 +208,52 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Listens on a further topic.
+    pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
+        self.change(|topics| topics.push(topic.to_owned()))
+    }
+
+    /// Does not listen on a topic any more. What others have sent by then still comes.
+    pub fn unsubscribe(&self, topic: &str) -> Result<(), Error> {
+        self.change(|topics| topics.retain(|other| other != topic))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Error> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = entry.clone();
+        change(&mut changed.topics);
+        watch.change(changed.clone())?;
+        *entry = changed;
+        Ok(())
+    }
+
+    /// Where those are that listen on a topic, as far as this client knows.
+    pub fn addresses_of(&self, topic: &str) -> Vec<String> {
+        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.members().addresses_of(topic).map(str::to_owned).collect()
+    }
+
+    /// What to do with the news who is there.
+    fn teller(&self, given: Vec<Member>) -> Tell {
+        let (routes, depot, client) = (self.routes.clone(), Arc::downgrade(&self.depot), self.record.number);
+        Box::new(move |members| {
+            let Some(depot) = depot.upgrade() else { return };
+            let members = Arc::new(members.with(&given));
+            routes.lock().unwrap_or_else(PoisonError::into_inner).change(members.clone());
+            depot.carrier.tell(Command::Members { client, members });
+        })
+    }
+}
+
 impl Drop for Client {
     /// What was handled is noted; what was accepted stays where it is.
     fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            // Where the registry does not answer its lease ends.
+            let _ = watch.leave(&self.record.name, self.record.id);
+        }
         self.inbox.close();
         let (done, removed) = channel();
         self.depot.carrier.tell(Command::Remove { client: self.record.number, done });

@@ -44,6 +44,7 @@ pub struct Ticket {
 }
 
 /// Which streams a topic's messages go by.
+#[derive(Default)]
 pub(super) struct Routes {
     members: Arc<Members>,
     by_topic: HashMap<String, Turns>,
@@ -55,8 +56,14 @@ struct Turns {
 }
 
 impl Routes {
-    pub(super) fn new(members: Arc<Members>) -> Routes {
-        Routes { members, by_topic: HashMap::new() }
+    /// Others are there now.
+    pub(super) fn change(&mut self, members: Arc<Members>) {
+        self.members = members;
+        self.by_topic.clear();
+    }
+
+    pub(super) fn members(&self) -> &Members {
+        &self.members
     }
 }
 
@@ -174,18 +181,8 @@ impl Client {
     ) -> Result<Vec<u32>, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if !routes.by_topic.contains_key(topic) {
-            let listening = routes.members.of_topic(topic).filter(|member| member.name != self.record.name);
-            let mut receivers: Vec<Receiver> =
-                listening.map(|member| Receiver::Client(member.name.clone())).collect();
-            if receivers.is_empty() {
-                receivers.push(Receiver::Anyone);
-            }
-            let mut streams = Vec::new();
-            for receiver in receivers {
-                let stream = self.depot.store.stream(state, self.record.number, &receiver, topic)?;
-                opened.push(stream);
-                streams.push(stream);
-            }
+            let streams = self.streams_of(state, &routes.members, topic)?;
+            opened.extend_from_slice(&streams);
             routes.by_topic.insert(topic.to_owned(), Turns { streams, next: 0 });
         }
         let Some(turns) = routes.by_topic.get_mut(topic) else { return Ok(Vec::new()) };
@@ -195,5 +192,26 @@ impl Client {
         let stream = turns.streams[turns.next % turns.streams.len()];
         turns.next = (turns.next + 1) % turns.streams.len();
         Ok(vec![stream])
+    }
+
+    /// The streams to those that listen on a topic; where nobody does, to those that did, who may come again; and where
+    /// nobody ever did, to whoever comes first.
+    fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
+        let (store, client) = (&self.depot.store, self.record.number);
+        let listening = members.of_topic(topic).filter(|member| member.name != self.record.name);
+        let receivers: Vec<Receiver> =
+            listening.map(|member| Receiver::Client(member.name.clone())).collect();
+        let Some(first) = receivers.first() else {
+            let known = state.outbox.known_on(client, topic);
+            return match known.is_empty() {
+                true => Ok(vec![store.stream(state, client, &Receiver::Anyone, topic)?]),
+                false => Ok(known),
+            };
+        };
+        // What waited for anyone goes on as theirs, so that it stays ahead of what follows.
+        if let Some(waiting) = state.outbox.find(client, &Receiver::Anyone, topic) {
+            store.hand_over(state, waiting, first.clone())?;
+        }
+        receivers.iter().map(|receiver| Ok(store.stream(state, client, receiver, topic)?)).collect()
     }
 }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub use format::MAX_PAYLOAD;
 use queue::{GATHERED_MAX, Queue};
 use reading::Window;
-pub use segment::{MAX_BYTES, MIN_BYTES};
+use segment::MIN_BYTES;
 pub use storage::{Directory, File, Storage};
 
 /// Where a record lies.
@@ -357,12 +357,6 @@ impl Log {
     /// Where the records of a segment begin.
     pub fn start_of(segment: u64) -> Place {
         Place { segment, at: format::PAGE as u32 }
-    }
-
-    /// Bytes of files in use, and of those with nothing in them.
-    pub fn bytes(&self) -> (u64, u64) {
-        let queue = locked(&self.shared.queue);
-        (queue.bytes_in_use(), queue.spares.iter().map(|spare| spare.bytes).sum())
     }
 }
 

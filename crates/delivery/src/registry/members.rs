@@ -102,6 +102,15 @@ impl Members {
         self.0.is_empty()
     }
 
+    /// These, and of others those whose names are not among them.
+    pub fn with(&self, others: &[Member]) -> Members {
+        let mut all = self.clone();
+        for other in others {
+            all.0.entry(other.name.clone()).or_insert_with(|| other.clone());
+        }
+        all
+    }
+
     /// Those that listen on a topic, in the order of their names.
     pub fn of_topic(&self, topic: &str) -> impl Iterator<Item = &Member> {
         self.0.values().filter(move |member| member.listens_on(topic))

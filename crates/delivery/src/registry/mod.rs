@@ -34,6 +34,7 @@ mod error;
 mod folder;
 mod members;
 mod sqlite;
+mod watch;
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,8 +42,10 @@ use std::time::Duration;
 pub use crate::wire::Id;
 pub use error::RegistryError;
 pub use folder::Folder;
+pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
 pub use sqlite::Sqlite;
+pub(crate) use watch::{Tell, Watch};
 
 /// How long a call waits for others that have the place locked.
 const PATIENCE: Duration = Duration::from_secs(5);

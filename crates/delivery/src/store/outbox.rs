@@ -85,6 +85,15 @@ impl Outbox {
         self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
     }
 
+    /// The streams of a client's on a topic, to receivers that are known by name.
+    pub fn known_on(&self, client: u32, topic: &str) -> Vec<u32> {
+        let records = self.streams.values().map(|stream| &stream.record);
+        let known = records.filter(|record| {
+            record.client == client && record.topic == topic && record.receiver != Receiver::Anyone
+        });
+        known.map(|record| record.number).collect()
+    }
+
     /// A stream of a client's on a topic, whoever receives it.
     pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
         let mut streams = self.streams.values();

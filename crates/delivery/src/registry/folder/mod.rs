@@ -29,7 +29,7 @@ use std::time::Instant;
 use super::members::check_name;
 use super::{Entry, Id, Members, PATIENCE, Registry, RegistryError};
 use locks::lock_by;
-use names::file_name;
+pub use names::file_name;
 use view::View;
 
 /// Who changes the folder has this file's lock.

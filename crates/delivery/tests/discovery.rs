@@ -1,0 +1,126 @@
+//! Clients that know of each other by a registry alone, over each kind.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Client, Error};
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(20))
+}
+
+fn each(test: impl Fn(&Path, &str)) {
+    for kind in ["dir", "sqlite"] {
+        let dir = tempfile::tempdir().unwrap();
+        test(dir.path(), &format!("{kind}://{}/registry", dir.path().display()));
+    }
+}
+
+fn start(dir: &Path, registry: &str, name: &str, topic: &str) -> Client {
+    Client::builder(name, topic).data_dir(dir.join(name)).registry(registry).start().unwrap()
+}
+
+/// Waits until a client knows so many that listen on a topic.
+fn wait_for(client: &Client, topic: &str, count: usize) {
+    let deadline = soon().unwrap();
+    while client.addresses_of(topic).len() != count {
+        assert!(Instant::now() < deadline, "{:?} listen on {topic}", client.addresses_of(topic));
+        std::thread::yield_now();
+    }
+}
+
+fn take(client: &Client) -> Vec<u8> {
+    let delivery = client.recv(soon()).unwrap();
+    let body = delivery.body().to_vec();
+    delivery.ack();
+    body
+}
+
+#[test]
+fn who_comes_later_gets_what_waited_for_it_and_then_the_rest() {
+    each(|dir, registry| {
+        let sender = start(dir, registry, "sender", "s");
+        for number in 0..50_u8 {
+            sender.send_to("news", &[number]).unwrap();
+        }
+        let receiver = start(dir, registry, "receiver", "news");
+        for number in 50..100_u8 {
+            sender.send_to("news", &[number]).unwrap();
+        }
+        for number in 0..100_u8 {
+            assert_eq!(take(&receiver), [number]);
+        }
+        sender.wait_pending(0, soon()).unwrap();
+    });
+}
+
+#[test]
+fn many_to_many() {
+    each(|dir, registry| {
+        let names = ["a", "b", "c", "d"];
+        let clients: Vec<Client> = names.iter().map(|name| start(dir, registry, name, "all")).collect();
+        for client in &clients {
+            wait_for(client, "all", 4);
+        }
+        for (client, name) in clients.iter().zip(names) {
+            client.send_all("all", name.as_bytes()).unwrap();
+        }
+        for (client, name) in clients.iter().zip(names) {
+            let mut heard: Vec<Vec<u8>> = (0..3).map(|_| take(client)).collect();
+            heard.sort();
+            let others: Vec<&[u8]> =
+                names.iter().filter(|other| **other != name).map(|name| name.as_bytes()).collect();
+            assert_eq!(heard, others);
+        }
+        for client in &clients {
+            client.wait_pending(0, soon()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn subscriptions_come_and_go() {
+    each(|dir, registry| {
+        let (sender, receiver) = (start(dir, registry, "sender", "s"), start(dir, registry, "receiver", "r"));
+        receiver.subscribe("news").unwrap();
+        wait_for(&sender, "news", 1);
+        sender.send_to("news", b"one").unwrap();
+        assert_eq!(take(&receiver), b"one");
+        receiver.unsubscribe("news").unwrap();
+        wait_for(&sender, "news", 0);
+        wait_for(&sender, "r", 1);
+    });
+}
+
+#[test]
+fn who_has_gone_is_waited_for_wherever_it_comes_again() {
+    each(|dir, registry| {
+        let (sender, receiver) = (start(dir, registry, "sender", "s"), start(dir, registry, "receiver", "r"));
+        wait_for(&sender, "r", 1);
+        sender.send_to("r", b"one").unwrap();
+        assert_eq!(take(&receiver), b"one");
+        drop(receiver);
+        wait_for(&sender, "r", 0);
+        sender.send_to("r", b"two").unwrap();
+        // By another port.
+        let receiver = start(dir, registry, "receiver", "r");
+        assert_eq!(take(&receiver), b"two");
+        sender.wait_pending(0, soon()).unwrap();
+    });
+}
+
+#[test]
+fn a_name_is_one_client_s_in_a_registry() {
+    each(|dir, registry| {
+        let _first = start(dir, registry, "one", "t");
+        let second = Client::builder("one", "t").data_dir(dir.join("elsewhere")).registry(registry).start();
+        assert_eq!(second.err(), Some(Error::NameTaken));
+    });
+}
+
+#[test]
+fn a_registry_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = Client::builder("one", "t").data_dir(dir.path()).registry("carrier-pigeon://here").start();
+    assert!(matches!(client.err(), Some(Error::Registry(_))));
+}
