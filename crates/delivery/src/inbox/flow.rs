@@ -16,6 +16,8 @@ pub struct Flow {
     pub done: Done,
     /// More is done than was noted.
     pub dirty: bool,
+    /// What is missing behind this number was asked for by the present connection.
+    asked_behind: Option<u64>,
     queue: VecDeque<Arrived>,
     /// Messages that were delivered and failed: they come before all that wait.
     again: VecDeque<Message>,
@@ -67,12 +69,18 @@ impl Flow {
             received: 0,
             done: Done::default(),
             dirty: false,
+            asked_behind: None,
             queue: VecDeque::new(),
             again: VecDeque::new(),
             held_until: None,
             listed: false,
             given_up: BTreeMap::new(),
         }
+    }
+
+    /// A connection begins: what an earlier one asked for may never have been heard.
+    pub fn begin(&mut self) {
+        self.asked_behind = None;
     }
 
     /// The sender has nothing of these any more.
@@ -85,7 +93,10 @@ impl Flow {
     /// Takes messages in. Returns what came of it, and the bytes of bodies that nobody has to handle.
     pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> (Outcome, u64) {
         if data.prev > self.received {
-            return (Outcome::Gap(self.received), 0);
+            // What is passed over here comes again, and is paid for again.
+            let bytes = data.entries().flatten().map(|entry| entry.body.len() as u64).sum();
+            let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
+            return (if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) }, bytes);
         }
         let (mut prev, mut at_once) = (data.prev, 0);
         let start = frame.bytes.as_ptr() as usize;
@@ -176,5 +187,49 @@ impl Flow {
 
     pub fn has_some(&self) -> bool {
         !self.again.is_empty() || !self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Entry, FromSender};
+
+    /// A frame with one message of 10 bytes.
+    fn frame(prev: u64, seq: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        Data::begin(&mut frame, 1, prev, 0);
+        let body = &[7; 10];
+        let (accepted_ms, ttl_ms) = (0, None);
+        Entry { seq, accepted_ms, ttl_ms, compressed: false, begins: true, ends: true, dead: false, body }
+            .put(&mut frame, prev, 0);
+        frame
+    }
+
+    fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
+        let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
+        match FromSender::read(&frame.bytes) {
+            Some(FromSender::Data(data)) => flow.take(&frame, &data),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_once_and_nothing_is_unpaid() {
+        let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
+        let mut flow = Flow::new(Arc::new(origin));
+        assert_eq!(take(&mut flow, frame(0, 1)), (Outcome::Taken, 0));
+        assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), 10));
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, 10), "it is asked for");
+        flow.begin();
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), 10), "by another connection, too");
+        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 0));
+        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 10), "it is there already");
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), 10));
+        // An epoch later numbers begin above all others.
+        assert_eq!(take(&mut flow, frame(2, 1 << 40)), (Outcome::Taken, 0));
+        let numbers: Vec<u64> =
+            std::iter::from_fn(|| flow.next(0)).map(|message| message.parts.last_seq()).collect();
+        assert_eq!(numbers, [1, 2, 1 << 40]);
     }
 }

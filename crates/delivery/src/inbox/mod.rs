@@ -165,6 +165,7 @@ impl Inbox {
             state.flows.push(Flow::new(Arc::new(Origin { of, from, topic, flow: index })));
         }
         let flow = &mut state.flows[index];
+        flow.begin();
         flow.done.add_all(noted, u64::MAX);
         flow.settle(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
