@@ -132,7 +132,7 @@ fn raise_floor(log: &Log, numbers: &mut Numbers, floor: u64) -> Result<(), LogEr
 
 #[test]
 fn what_was_waited_for_is_found_after_power_cuts() {
-    let seeds = if std::env::var_os("PINNACE_LONG").is_some() { 5000 } else { 150 };
+    let seeds = if std::env::var("FAULTS").is_ok_and(|value| value == "long") { 2000 } else { 150 };
     for seed in 1..=seeds {
         let mut random = seed * 77;
         let mut storage = Faulty::new(seed);
