@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Client, Options};
+use rustix::process::{Pid, Signal, kill_process};
 
 const ROLE: &str = "PINNACE_DELIVERY_ROLE";
 const DIR: &str = "PINNACE_DELIVERY_DIR";
@@ -204,9 +205,8 @@ fn one_or_the_other_killed_loses_nothing() {
     kill_in_turn("SIGKILL of one or the other", |round| (round % 2 == 0, round % 3 == 0));
 }
 
-fn signal(Running(child): &Running, signal: &str) {
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+fn signal(Running(child): &Running, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 #[test]
@@ -218,11 +218,11 @@ fn who_is_stopped_goes_on() {
         let (stopped, other) = if round % 2 == 0 { (&receiver, "accepted") } else { (&sender, "handled") };
         wait_for_more(dir, "handled", bytes(dir, "handled"));
         spin(round);
-        signal(stopped, "-STOP");
+        signal(stopped, Signal::STOP);
         if other == "accepted" {
             wait_for_more(dir, other, bytes(dir, other) + 100_000);
         }
-        signal(stopped, "-CONT");
+        signal(stopped, Signal::CONT);
     }
     finish("SIGSTOP", dir, sender, receiver);
 }
