@@ -123,7 +123,7 @@ impl Client {
         let parts = body.len().div_ceil(PART_MAX).max(1);
         if parts > 1 {
             state = store.wait_for_end(state, &streams, options.deadline).ok_or(Error::TimedOut)?;
-            store.set_in_parts(&mut state, &streams, true);
+            store.begin_parts(&mut state, &streams);
         }
         let mut sending = Sending {
             client: self.record.number,
@@ -135,7 +135,7 @@ impl Client {
             urgency,
         };
         drop(state);
-        let mut sent = Ok(0);
+        let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
             sending.body = &body[part * PART_MAX..body.len().min((part + 1) * PART_MAX)];
             sending.flags = if part == 0 { BEGINS } else { 0 } | if part + 1 == parts { ENDS } else { 0 };
@@ -143,9 +143,11 @@ impl Client {
             if sent.is_err() {
                 break;
             }
+            accepted += 1;
         }
         if parts > 1 {
-            store.set_in_parts(&mut store.lock(), &streams, false);
+            let left = if sent.is_ok() { 0 } else { accepted };
+            store.end_parts(&mut store.lock(), &streams, left)?;
         }
         opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
         Ok(Ticket { batch: sent? })

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STREAM};
+use records::{BEGINS, CLIENT, CURSOR, DONE, Destination, ENDS, MESSAGE, Message, Receiver, STREAM};
 
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
@@ -27,6 +27,8 @@ pub struct State {
     pub cursors: HashMap<Incoming, records::Cursor>,
     /// Streams in which a message in parts has begun and has not ended: nothing else goes between.
     in_parts: HashSet<u32>,
+    /// Streams whose last message was found without its end: its first part and its last, as far as they were found.
+    unfinished: HashMap<u32, (u64, u64)>,
     /// The segment that was written to last.
     tail: u64,
     scratch: Vec<u8>,
@@ -68,6 +70,12 @@ impl Store {
     ) -> Result<Store, LogError> {
         let mut state = State::default();
         let opened = log::open(storage, settings, &mut state)?;
+        // Nobody was told that they are safe, and their end never comes.
+        for (stream, (first, last)) in std::mem::take(&mut state.unfinished) {
+            let mut done = Done::default();
+            done.add(first, last);
+            state.outbox.find_done(stream, &done);
+        }
         state.outbox.found_all();
         let damage = opened.damage().to_vec();
         let log = opened.start(&state, tell)?;
@@ -151,15 +159,22 @@ impl Store {
         Some(state)
     }
 
-    /// A message in parts has begun in these streams, or has ended, wherever it got to.
-    pub fn set_in_parts(&self, state: &mut State, streams: &[u32], begun: bool) {
-        match begun {
-            true => state.in_parts.extend(streams),
-            false => {
-                state.in_parts.retain(|stream| !streams.contains(stream));
-                self.settled.notify_all();
-            }
+    /// A message in parts begins in these streams.
+    pub fn begin_parts(&self, state: &mut State, streams: &[u32]) {
+        state.in_parts.extend(streams);
+    }
+
+    /// It has ended; `left`: so many of its parts were accepted, and the others never will be.
+    pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
+        state.in_parts.retain(|stream| !streams.contains(stream));
+        self.settled.notify_all();
+        for stream in streams.iter().filter(|_| left > 0) {
+            let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
+            let mut done = Done::default();
+            done.add((last + 1).saturating_sub(left), last);
+            self.settle(state, *stream, &done)?;
         }
+        Ok(())
     }
 
     /// Waits for something to be settled. None: the time is over.
@@ -306,8 +321,10 @@ impl State {
             CLIENT => self.find_client(records::Client::read(payload)?),
             STREAM => self.outbox.find_stream(records::Stream::read(payload)?),
             MESSAGE => {
-                for (stream, seq) in Message::read(payload)?.destinations() {
+                let message = Message::read(payload)?;
+                for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, place);
+                    self.find_end(stream, seq, message.flags);
                 }
             }
             DONE => {
@@ -323,6 +340,14 @@ impl State {
         Some(())
     }
 
+    fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {
+        match (flags & BEGINS != 0, flags & ENDS != 0) {
+            (_, true) => drop(self.unfinished.remove(&stream)),
+            (true, false) => drop(self.unfinished.insert(stream, (seq, seq))),
+            (false, false) => self.unfinished.entry(stream).or_insert((seq, seq)).1 = seq,
+        }
+    }
+
     fn find_client(&mut self, client: records::Client) {
         let at = client.number as usize;
         if at == self.clients.len() {
@@ -332,3 +357,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

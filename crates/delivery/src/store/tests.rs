@@ -1,0 +1,63 @@
+//! What a store makes of what it finds.
+
+use std::time::Duration;
+
+use super::*;
+use crate::log::Directory;
+
+fn open(dir: &std::path::Path) -> Store {
+    let settings = Settings { interval: Duration::from_millis(1), skip_damage: false };
+    Store::open(Arc::new(Directory::open(dir).unwrap()), settings, Box::new(|| {})).unwrap()
+}
+
+fn send(store: &Store, stream: u32, flags: u8) {
+    let urgency = Urgency::Sync;
+    let sending =
+        Sending { client: 0, streams: &[stream], flags, accepted_ms: 0, ttl_ms: 0, body: b"part", urgency };
+    store.accept(&mut store.lock(), &sending).unwrap();
+}
+
+#[test]
+fn a_message_without_its_end_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let stream = {
+        let store = open(dir.path());
+        store.claim("one", [1; 16]).unwrap();
+        let stream = store.stream(&mut store.lock(), 0, &Receiver::Anyone, "news").unwrap();
+        send(&store, stream, BEGINS | ENDS);
+        send(&store, stream, BEGINS);
+        send(&store, stream, ENDS);
+        send(&store, stream, BEGINS);
+        send(&store, stream, 0);
+        assert_eq!(store.lock().pending(0), 5);
+        stream
+    };
+    let store = open(dir.path());
+    assert_eq!(store.lock().pending(0), 3, "the whole ones");
+    // And what follows gets a number of its own.
+    store.claim("one", [1; 16]).unwrap();
+    send(&store, stream, BEGINS | ENDS);
+    assert_eq!(store.lock().pending(0), 4);
+    drop(store);
+    assert_eq!(open(dir.path()).lock().pending(0), 4);
+}
+
+#[test]
+fn numbers_of_an_epoch_are_above_all_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for epoch in 1..=3 {
+        let store = open(dir.path());
+        assert_eq!(store.claim("one", [9; 16]).unwrap().epoch, epoch);
+        let stream = store.stream(&mut store.lock(), 0, &Receiver::Client("two".into()), "news").unwrap();
+        send(&store, stream, BEGINS | ENDS);
+        let record = store.lock().outbox.get(stream).unwrap().record.clone();
+        assert!(record.last > last && record.last >> 40 == epoch);
+        last = record.last;
+        // What an epoch before has sent, and the log has lost, may be said to be done; what was never sent may not.
+        let done = |upto| Done::new(upto, Vec::new()).unwrap();
+        assert!(!store.settle(&mut store.lock(), stream, &done(last + 1)).unwrap());
+        assert!(store.settle(&mut store.lock(), stream, &done(last - 1)).unwrap());
+        assert_eq!(store.lock().pending(0), 1);
+    }
+}
