@@ -413,7 +413,6 @@ impl Pass<'_> {
             seq,
             accepted_ms: message.accepted_ms,
             ttl_ms,
-            compressed: has(records::COMPRESSED),
             begins: has(records::BEGINS),
             ends: has(records::ENDS),
             dead: has(records::DEAD),

@@ -201,7 +201,7 @@ mod tests {
         Data::begin(&mut frame, 1, prev, 0);
         let body = &[7; 10];
         let (accepted_ms, ttl_ms) = (0, None);
-        Entry { seq, accepted_ms, ttl_ms, compressed: false, begins: true, ends: true, dead: false, body }
+        Entry { seq, accepted_ms, ttl_ms, begins: true, ends: true, dead: false, body }
             .put(&mut frame, prev, 0);
         frame
     }

@@ -23,10 +23,9 @@ pub const HEADER: usize = 16;
 pub const DESTINATION: usize = 12;
 
 /// Flags of a message.
-pub const COMPRESSED: u8 = 1;
-pub const BEGINS: u8 = 2;
-pub const ENDS: u8 = 4;
-pub const DEAD: u8 = 8;
+pub const BEGINS: u8 = 1;
+pub const ENDS: u8 = 2;
+pub const DEAD: u8 = 4;
 
 /// Where a message goes: a stream, and its number there.
 pub type Destination = (u32, u64);

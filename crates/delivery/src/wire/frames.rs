@@ -17,11 +17,10 @@ const REFUSED: u8 = 0x16;
 
 /// Flags of an entry.
 const HAS_TTL: u8 = 1;
-const COMPRESSED: u8 = 2;
-const BEGINS: u8 = 4;
-const ENDS: u8 = 8;
-const DEAD: u8 = 16;
-const FLAGS: u8 = 31;
+const BEGINS: u8 = 2;
+const ENDS: u8 = 4;
+const DEAD: u8 = 8;
+const FLAGS: u8 = 15;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +83,6 @@ pub struct Entry<'a> {
     pub accepted_ms: u64,
     /// How long it may live from then on, in milliseconds.
     pub ttl_ms: Option<u64>,
-    pub compressed: bool,
     /// It is the first, or the last, part of a message.
     pub begins: bool,
     pub ends: bool,
@@ -246,8 +244,8 @@ impl<'a> Entry<'a> {
         let ttl_ms = if flags & HAS_TTL != 0 { Some(from.number()?) } else { None };
         let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;
         let has = |flag| flags & flag != 0;
-        let (compressed, begins, ends) = (has(COMPRESSED), has(BEGINS), has(ENDS));
-        Some(Entry { seq, accepted_ms, ttl_ms, compressed, begins, ends, dead: has(DEAD), body })
+        let (begins, ends, dead) = (has(BEGINS), has(ENDS), has(DEAD));
+        Some(Entry { seq, accepted_ms, ttl_ms, begins, ends, dead, body })
     }
 
     /// Writes it behind the entry with the number `prev`, in data that begin at `time`.
@@ -256,7 +254,6 @@ impl<'a> Entry<'a> {
         put_number(to, self.seq - prev);
         to.push(
             flag(HAS_TTL, self.ttl_ms.is_some())
-                | flag(COMPRESSED, self.compressed)
                 | flag(BEGINS, self.begins)
                 | flag(ENDS, self.ends)
                 | flag(DEAD, self.dead),
@@ -367,21 +364,12 @@ mod tests {
             seq: 11,
             accepted_ms: 1003,
             ttl_ms: None,
-            compressed: false,
             begins: true,
             ends: true,
             dead: false,
             body: b"one",
         };
-        let other = Entry {
-            seq: 1 << 41,
-            ttl_ms: Some(5),
-            compressed: true,
-            ends: false,
-            dead: true,
-            body: b"",
-            ..entry
-        };
+        let other = Entry { seq: 1 << 41, ttl_ms: Some(5), ends: false, dead: true, body: b"", ..entry };
         let mut frame = Vec::new();
         Data::begin(&mut frame, 2, 10, 1000);
         entry.put(&mut frame, 10, 1000);

@@ -22,7 +22,7 @@
 //! refused  = %x16 code text                            ; nothing more is said here
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
-//! flags    = OCTET                                     ; 1 ttl, 2 compressed, 4 begins, 8 ends, 16 dead letter
+//! flags    = OCTET                                     ; 1 ttl, 2 begins, 4 ends, 8 dead letter
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
