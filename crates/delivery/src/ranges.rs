@@ -49,12 +49,12 @@ impl Done {
         if last < first || last <= self.upto {
             return;
         }
-        if first <= self.upto + 1 {
+        if first <= self.upto.saturating_add(1) {
             return self.add_upto(last);
         }
         // Those that it meets or touches become one with it.
-        let from = self.later.partition_point(|range| range.1 + 1 < first);
-        let to = self.later.partition_point(|range| range.0 <= last + 1);
+        let from = self.later.partition_point(|range| range.1.saturating_add(1) < first);
+        let to = self.later.partition_point(|range| range.0 <= last.saturating_add(1));
         let met = &self.later[from..to];
         let first = met.first().map_or(first, |range| range.0.min(first));
         let last = met.last().map_or(last, |range| range.1.max(last));
@@ -117,6 +117,17 @@ mod tests {
                 assert_eq!(done.last(), set.last().copied().unwrap_or(0));
             }
         }
+    }
+
+    #[test]
+    fn the_largest_numbers_do_no_harm() {
+        let mut done = Done::new(0, vec![(10, u64::MAX)]).unwrap();
+        done.add(3, 4);
+        done.add(6, 9);
+        assert_eq!(done.later(), [(3, 4), (6, u64::MAX)]);
+        done.add_all(&Done::new(5, Vec::new()).unwrap(), u64::MAX);
+        assert_eq!(done, Done::new(u64::MAX, Vec::new()).unwrap());
+        done.add(1, u64::MAX);
     }
 
     #[test]

@@ -286,3 +286,24 @@ fn threads_do_not_mix_their_messages() {
     });
     sender.wait_pending(0, soon()).unwrap();
 }
+
+#[test]
+fn what_expires_while_it_waits_costs_no_credit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    let brief = Options { ttl: Some(Duration::from_millis(20)), deadline: soon(), ..Options::default() };
+    // More than may be under way, several times.
+    for _ in 0..40 {
+        sender.send("news", &vec![1; 1 << 20], &brief).unwrap();
+    }
+    sender.send_to("news", b"last").unwrap();
+    loop {
+        let delivery = receiver.recv(soon()).unwrap();
+        let is_last = delivery.body() == b"last";
+        delivery.ack();
+        if is_last {
+            break;
+        }
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}

@@ -2,7 +2,7 @@
 
 use crate::log::{LogError, Urgency};
 use crate::ranges::Done;
-use crate::store::records::{self, BEGINS, DEAD, MESSAGE, Message, Receiver};
+use crate::store::records::{self, BEGINS, DEAD, ENDS, MESSAGE, Message, Receiver};
 use crate::store::{Sending, Store};
 use crate::wire::{NAME_MAX, Verdict, put_counted, put_number};
 
@@ -97,26 +97,29 @@ impl DeadLetter {
         let place =
             store.lock().outbox.get(self.stream).and_then(|of| of.place_behind(self.first.saturating_sub(1)));
         let Some(mut place) = place else { return Ok(Vec::new()) };
-        let (mut parts, mut buffer, mut at_end) = (Vec::new(), Vec::new(), false);
+        let (mut parts, mut buffer, mut at_end, mut is_one) = (Vec::new(), Vec::new(), false, false);
         while !at_end {
             let next = store.log().read_on(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
                 if kind == MESSAGE
                     && let Some(message) = Message::read(payload)
                     && let Some((_, seq)) = message.destinations().find(|(stream, _)| *stream == self.stream)
                 {
-                    at_end = seq >= self.last;
                     if (self.first..=self.last).contains(&seq) {
                         parts.push(Part::of(&message));
                     }
+                    at_end = seq >= self.last || (seq >= self.first && message.flags & ENDS != 0);
+                    is_one = seq == self.last && message.flags & ENDS != 0;
                 }
                 !at_end
             })?;
             if next == place {
-                return Ok(parts);
+                break;
             }
             place = next;
         }
-        Ok(parts)
+        // Whoever speaks of anything but one whole message is not heard.
+        is_one &= parts.first().is_some_and(|part| part.flags & BEGINS != 0);
+        Ok(if is_one { parts } else { Vec::new() })
     }
 }
 

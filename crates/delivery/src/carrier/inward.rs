@@ -8,10 +8,7 @@ use pinnace_engine::{Label, Outgoing, Socket};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
-use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION};
-
-/// Bytes of bodies that a connection may have under way and not handled.
-const WINDOW: u64 = 8 << 20;
+use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
 
 /// A connection from another client.
 struct Session {
@@ -33,11 +30,17 @@ pub struct Inward {
     sessions: HashMap<u32, Session>,
     /// What was noted in the log, by batch, and is to be said when it is there.
     noted: Vec<(u64, Incoming, Done)>,
+    /// What there was no room to note: it is tried again.
+    unnoted: Vec<(Incoming, Done)>,
 }
 
 impl Inward {
     pub fn new(client: records::Client, socket: Socket, inbox: Arc<Inbox>) -> Inward {
-        Inward { client, socket, inbox, sessions: HashMap::new(), noted: Vec::new() }
+        Inward { client, socket, inbox, sessions: HashMap::new(), noted: Vec::new(), unnoted: Vec::new() }
+    }
+
+    pub fn has_unnoted(&self) -> bool {
+        !self.unnoted.is_empty()
     }
 
     /// Takes what has come. False: nothing had.
@@ -149,15 +152,6 @@ impl Inward {
     /// Notes what was handled; with a log, what was noted is said once it is on the disk.
     pub fn settle(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         let news = self.inbox.take_news();
-        for (of, done) in news.done {
-            let mut state = store.lock();
-            if let Some(cursor) = state.cursors.get_mut(&of) {
-                cursor.done = done.clone();
-            }
-            let batch = store.note(&mut state, &of)?;
-            drop(state);
-            self.noted.push((batch, of, done));
-        }
         for (from, bytes) in news.taken {
             self.grant(from, bytes);
         }
@@ -165,6 +159,17 @@ impl Inward {
             if let Some(from) = self.session_of(&of) {
                 self.say_final(from, of.2, last, given_up);
             }
+        }
+        self.unnoted.extend(news.done);
+        while let Some((of, done)) = self.unnoted.last().cloned() {
+            let mut state = store.lock();
+            if let Some(cursor) = state.cursors.get_mut(&of) {
+                cursor.done.add_all(&done, u64::MAX);
+            }
+            let batch = store.note(&mut state, &of)?;
+            drop(state);
+            self.unnoted.pop();
+            self.noted.push((batch, of, done));
         }
         Ok(())
     }

@@ -44,6 +44,9 @@ const HICCUP_MSG: i32 = 114;
 /// What a socket of ours receives when a connection is lost: nothing that is said begins so.
 const LOST: [u8; 1] = [0];
 
+/// How long to wait before what there was no room to note is tried again.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
 
@@ -150,7 +153,9 @@ impl Carrier {
     fn run(mut self) {
         let mut busy = true;
         loop {
-            let timeout = if busy { Some(Duration::ZERO) } else { self.outward.ask_again() };
+            let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
+            let later = self.outward.ask_again().into_iter().chain(unnoted).min();
+            let timeout = if busy { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
                 Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
@@ -171,7 +176,8 @@ impl Carrier {
                 return;
             }
             // A log that has failed says so to all who use it.
-            busy |= self.settle().and_then(|()| self.pump()).unwrap_or(false);
+            let _ = self.settle();
+            busy |= self.pump().unwrap_or(false);
         }
     }
 
@@ -350,13 +356,14 @@ impl Carrier {
     fn settle(&mut self) -> Result<(), LogError> {
         let news = std::mem::take(&mut *self.bell.news.lock().unwrap_or_else(PoisonError::into_inner));
         let (_, durable) = self.store.log().progress()?;
+        let mut settled = Ok(());
         for inward in &mut self.inward {
-            if news.contains(&inward.client.number) {
-                inward.settle(&self.store)?;
+            if news.contains(&inward.client.number) || inward.has_unnoted() {
+                settled = inward.settle(&self.store).and(settled);
             }
             inward.acknowledge(durable);
         }
-        Ok(())
+        settled
     }
 
     fn pump(&mut self) -> Result<bool, LogError> {

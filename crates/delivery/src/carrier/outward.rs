@@ -13,7 +13,7 @@ use crate::log::{Log, LogError, Place};
 use crate::ranges::Done;
 use crate::store::Store;
 use crate::store::records::{self, Message};
-use crate::wire::{Data, Entry, FromSender, Id};
+use crate::wire::{Data, Entry, FromSender, Id, WINDOW};
 
 /// Bytes of a frame of messages from which on it is sent.
 const FRAME_BYTES: usize = 64 << 10;
@@ -143,11 +143,12 @@ impl Outward {
     pub fn move_peer(&mut self, index: usize, endpoint: &str) {
         let Some(peer) = self.peer(index) else { return };
         if peer.endpoint != endpoint {
-            let _ = peer.socket.disconnect(&peer.endpoint);
             // An address that cannot be connected to is not a better one than the last.
-            if peer.socket.connect(endpoint).is_ok() {
-                peer.endpoint = endpoint.to_owned();
+            if peer.socket.connect(endpoint).is_err() {
+                return;
             }
+            let _ = peer.socket.disconnect(&peer.endpoint);
+            peer.endpoint = endpoint.to_owned();
             self.lost(index);
         }
     }
@@ -294,7 +295,8 @@ impl Outward {
     /// The peer takes so many bytes in all.
     pub fn credit(&mut self, index: usize, bytes: u64) {
         let Some(peer) = self.peer(index) else { return };
-        peer.credit = peer.credit.max(bytes);
+        // More than that no receiver has a use for.
+        peer.credit = peer.credit.max(bytes.min(peer.sent.saturating_add(WINDOW)));
         for stream in std::mem::take(&mut peer.stalled) {
             if let Some(Lane { at: At::Stalled(place), ready: true, .. }) = self.lanes.get(&stream) {
                 let place = *place;
@@ -308,7 +310,13 @@ impl Outward {
         let mut expired = Vec::new();
         let mut moved = false;
         if let Some((place, group)) = self.behind.pop_first() {
-            let next = self.pass(log, place, false, now_ms, &mut expired)?;
+            let next = match self.pass(log, place, false, now_ms, &mut expired) {
+                Ok(next) => next,
+                Err(error) => {
+                    self.behind.entry(place).or_default().extend(group);
+                    return Err(error);
+                }
+            };
             for stream in group {
                 self.move_on(stream, place, next);
             }

@@ -118,8 +118,20 @@ impl Client {
             Durability::Sync => Urgency::Sync,
             Durability::Interval => Urgency::Interval,
         };
-        let (mut state, mut opened) = (store.lock(), Vec::new());
-        let streams = self.route(&mut state, topic, options.all, &mut opened)?;
+        let mut opened = Vec::new();
+        let (mut state, streams) = loop {
+            let mut state = store.lock();
+            match self.route(&mut state, topic, options.all, &mut opened) {
+                Ok(streams) => break (state, streams),
+                Err(Error::NoRoom) => {
+                    drop(state);
+                    store.log().wait_for_room(options.deadline)?;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        // Whatever becomes of this message: the streams are there now.
+        opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
         let parts = body.len().div_ceil(PART_MAX).max(1);
         if parts > 1 {
             state = store.wait_for_end(state, &streams, options.deadline).ok_or(Error::TimedOut)?;
@@ -149,7 +161,6 @@ impl Client {
             let left = if sent.is_ok() { 0 } else { accepted };
             store.end_parts(&mut store.lock(), &streams, left)?;
         }
-        opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
         Ok(Ticket { batch: sent? })
     }
 

@@ -25,6 +25,8 @@ pub struct Flow {
     pub held_until: Option<Instant>,
     /// It is in the list of those with something to deliver.
     pub listed: bool,
+    /// Bytes of messages that nobody has to handle any more, by connection: they may be sent anew.
+    pub unpaid: Vec<(u32, u64)>,
     /// What the receiver has given up and the sender has not yet put away, by the number of its last part.
     pub given_up: BTreeMap<u64, GivenUp>,
 }
@@ -74,6 +76,7 @@ impl Flow {
             again: VecDeque::new(),
             held_until: None,
             listed: false,
+            unpaid: Vec::new(),
             given_up: BTreeMap::new(),
         }
     }
@@ -155,6 +158,9 @@ impl Flow {
             }
             for part in parts.as_slice() {
                 self.done.add(part.first, part.seq);
+            }
+            if let Parts::One(part) = &parts {
+                self.unpaid.push((part.frame.session, part.len as u64));
             }
             self.dirty = true;
         }

@@ -165,6 +165,11 @@ impl Inbox {
             state.flows.push(Flow::new(Arc::new(Origin { of, from, topic, flow: index })));
         }
         let flow = &mut state.flows[index];
+        if flow.origin.topic != topic || flow.origin.from != from {
+            // The sender lost the first stream of that number before it was on its disk.
+            flow.origin =
+                Arc::new(Origin { of, from: from.to_owned(), topic: topic.to_owned(), flow: index });
+        }
         flow.begin();
         flow.done.add_all(noted, u64::MAX);
         flow.settle(gone);
@@ -230,10 +235,14 @@ impl Inbox {
                 continue;
             }
             let (was_dirty, message) = (flow.dirty, flow.next(now_ms()));
+            let unpaid = std::mem::take(&mut flow.unpaid);
             if flow.dirty && !was_dirty {
                 flow.dirty = false;
                 state.note(index);
                 self.tell_once(state);
+            }
+            for (session, bytes) in unpaid {
+                *state.news.taken.entry(session).or_default() += bytes;
             }
             if message.is_some() {
                 state.list(index);

@@ -59,6 +59,8 @@ pub enum Urgency {
     Interval,
     /// The same, and it goes where there is room for nothing else: it makes room, or keeps others from waiting.
     Control,
+    /// As soon as may be, and where there is room for nothing else.
+    Note,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +174,7 @@ impl Opened {
         }
         let (mut spares, mut spare) = (found.spares, None);
         let first = loop {
+            spares.sort_by_key(|spare| spare.bytes);
             let room = match spare.take().or_else(|| spares.pop()) {
                 Some(spare) => spare,
                 None => spares::create(&*storage, MIN_BYTES)?,
@@ -180,11 +183,11 @@ impl Opened {
             match queue::first_batch(room, queue::generation()?, number, &found.ends, keeper) {
                 Ok(first) => break first,
                 Err((small, bytes)) => {
-                    spares.insert(0, small);
                     let bytes = spares::bytes_to_begin_with(bytes as u64);
-                    if spares.iter().any(|spare| spare.bytes >= bytes) {
+                    if small.bytes >= bytes {
                         return Err(LogError::TooLarge);
                     }
+                    spares.push(small);
                     spare = Some(spares::create(&*storage, bytes)?);
                 }
             }
@@ -218,22 +221,31 @@ impl Log {
         keeper: &dyn Keeper,
     ) -> Result<Appended, LogError> {
         let mut queue = locked(&self.shared.queue);
-        let (stir, segment) = (queue.stir(), queue.next_segment);
+        let before = (queue.stir(), queue.next_segment);
         let appended = queue.append(urgency, kind, parts, keeper);
-        let is_news = queue.stir() > stir;
-        if queue.next_segment != segment || matches!(appended, Err(LogError::NoRoom(_))) {
+        self.follow(queue, before, matches!(appended, Err(LogError::NoRoom(_))));
+        appended
+    }
+
+    /// Wakes whom a change concerns. `before`: the stir and the next segment, as they were.
+    fn follow(&self, queue: MutexGuard<'_, Queue>, before: (u8, u64), wants_room: bool) {
+        let is_news = queue.stir() > before.0;
+        if queue.next_segment != before.1 || wants_room {
             self.shared.wants_spare.notify_one();
         }
         drop(queue);
         if is_news {
             self.shared.work.notify_one();
         }
-        appended
     }
 
     /// Nothing in the segment is needed any more: its file is used again.
     pub fn free(&self, segment: u64, keeper: &dyn Keeper) -> Result<(), LogError> {
-        locked(&self.shared.queue).free(segment, keeper)
+        let mut queue = locked(&self.shared.queue);
+        let before = (queue.stir(), queue.next_segment);
+        let freed = queue.free(segment, keeper);
+        self.follow(queue, before, freed.is_err());
+        freed
     }
 
     /// The last batch that is written, and the last that is on the disk, with all before them.

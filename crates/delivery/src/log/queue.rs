@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
-use super::segment::{Segment, Spare};
+use super::segment::{MAX_BYTES, Segment, Spare};
 use super::spares;
 use super::{Appended, Failure, Keeper, LogError, Place, Urgency};
 
@@ -154,7 +154,7 @@ impl Queue {
         }
         if self.open.end() + need > self.open.segment.limit() {
             // Where space is short, what frees space comes first.
-            let kept = usize::from(urgency != Urgency::Control);
+            let kept = usize::from(!matches!(urgency, Urgency::Control | Urgency::Note));
             self.largest_record = self.largest_record.max(need);
             if self.spares.len() <= kept || !self.has_spare_for(need) {
                 return Err(LogError::NoRoom(self.no_spare));
@@ -166,7 +166,7 @@ impl Queue {
         }
         let place = Place { segment: self.open.segment.header.number, at: self.open.end() as u32 };
         self.add(kind, parts);
-        self.open.sync |= urgency == Urgency::Sync;
+        self.open.sync |= matches!(urgency, Urgency::Sync | Urgency::Note);
         Ok(Appended { place, batch: self.open.number })
     }
 
@@ -195,6 +195,11 @@ impl Queue {
         self.ends.insert(full.header.number, end);
         let first = match first_batch(spare, generation, self.next_segment, &self.ends, keeper) {
             Ok(first) => first,
+            Err((spare, _)) if spare.bytes >= MAX_BYTES => {
+                self.ends.remove(&full.header.number);
+                self.spares.push(spare);
+                return Err(LogError::TooLarge);
+            }
             Err((spare, bytes)) => {
                 self.ends.remove(&full.header.number);
                 self.checkpoint_bytes = bytes;

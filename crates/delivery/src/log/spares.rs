@@ -33,6 +33,7 @@ pub fn run(shared: &Shared) {
             continue;
         }
         let bytes = wanted_bytes(&queue);
+        queue.reclaim();
         if is_wanted(&queue) {
             drop(queue);
             let made = create(&*shared.storage, bytes);

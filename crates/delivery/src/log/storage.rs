@@ -44,7 +44,15 @@ impl Directory {
         fs::create_dir_all(path)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Directory { path: path.to_owned(), _lock: lock }),
+            Ok(()) => {
+                let directory = Directory { path: path.to_owned(), _lock: lock };
+                // What an earlier process made, and the directory itself, may not be on the disk yet.
+                directory.sync_names()?;
+                if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                    fs::File::open(parent)?.sync_all()?;
+                }
+                Ok(directory)
+            }
             Err(fs::TryLockError::WouldBlock) => {
                 Err(io::Error::new(ErrorKind::WouldBlock, format!("{} is in use", path.display())))
             }

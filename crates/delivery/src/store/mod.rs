@@ -110,7 +110,8 @@ impl Store {
         }
         state.clients[number].epoch += 1;
         let client = state.clients[number].clone();
-        let batch = self.append(&mut state, Urgency::Sync, CLIENT, &[&client.write()])?;
+        // Whoever starts may wait for a file as little as who receives.
+        let batch = self.append(&mut state, Urgency::Note, CLIENT, &[&client.write()])?;
         drop(state);
         self.log.wait(batch, None)?;
         Ok(client)
@@ -213,6 +214,7 @@ impl Store {
             state.outbox.add(*stream, epoch, appended.place);
         }
         state.follow(appended.place);
+        self.free(state);
         Ok(Accepted { batch: appended.batch })
     }
 
@@ -224,9 +226,8 @@ impl Store {
             return Ok(false);
         }
         let settled = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &settled)])?;
         self.settled.notify_all();
-        self.free(state)?;
+        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &settled)])?;
         Ok(true)
     }
 
@@ -242,14 +243,19 @@ impl Store {
         true
     }
 
-    fn free(&self, state: &mut State) -> Result<(), LogError> {
-        state.outbox.take_free().into_iter().try_for_each(|segment| self.log.free(segment, state))
+    /// Frees the segments in which nobody has anything; those for which there is no room to say so, the next time.
+    fn free(&self, state: &mut State) {
+        for segment in state.outbox.take_free() {
+            if self.log.free(segment, state).is_err() {
+                state.outbox.free_if_unused(segment);
+            }
+        }
     }
 
     /// How far a client is with a stream from another, in the log. Returns the batch.
     pub fn note(&self, state: &mut State, of: &Incoming) -> Result<u64, LogError> {
         match state.cursors.get(of).map(records::Cursor::write) {
-            Some(cursor) => self.append(state, Urgency::Sync, CURSOR, &[&cursor]),
+            Some(cursor) => self.append(state, Urgency::Note, CURSOR, &[&cursor]),
             None => Ok(0),
         }
     }
@@ -263,6 +269,7 @@ impl Store {
     ) -> Result<u64, LogError> {
         let appended = self.log.append(urgency, kind, parts, state)?;
         state.follow(appended.place);
+        self.free(state);
         Ok(appended.batch)
     }
 }

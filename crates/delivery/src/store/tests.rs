@@ -61,3 +61,33 @@ fn numbers_of_an_epoch_are_above_all_others() {
         assert_eq!(store.lock().pending(0), 1);
     }
 }
+
+#[test]
+fn who_only_receives_does_not_fill_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.claim("one", [1; 16]).unwrap();
+    let of = (0, [2; 16], 7);
+    let (name, topic) = ("two".to_owned(), "news".to_owned());
+    let cursor = records::Cursor {
+        client: of.0,
+        sender: of.1,
+        stream: of.2,
+        epoch: 1,
+        name,
+        topic,
+        done: Done::default(),
+    };
+    store.lock().cursors.insert(of, cursor);
+    let mut noted = 0;
+    while noted < 100_000 {
+        let outcome = store.note(&mut store.lock(), &of);
+        match outcome {
+            Ok(_) => noted += 1,
+            Err(LogError::NoRoom(_)) => store.log().wait_for_room(None).unwrap(),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    let segments = store.log().segments();
+    assert!(segments.len() <= 2 && segments[0] >= 3, "{segments:?} of some megabytes");
+}

@@ -1,6 +1,6 @@
 //! Frames, as bytes and back.
 
-use super::{BODY_MAX, Bytes, Id, NAME_MAX, RANGES_MAX, put_counted, put_number};
+use super::{BODY_MAX, Bytes, Id, NAME_MAX, RANGES_MAX, SEQ_MAX, put_counted, put_number};
 use crate::ranges::Done;
 
 const HELLO: u8 = 0x01;
@@ -238,7 +238,7 @@ impl<'a> Data<'a> {
 
 impl<'a> Entry<'a> {
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
-        let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev)?;
+        let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
         let flags = from.byte().filter(|flags| *flags <= FLAGS)?;
         let accepted_ms = time.checked_add(from.number()?)?;
         let ttl_ms = if flags & HAS_TTL != 0 { Some(from.number()?) } else { None };
@@ -312,7 +312,7 @@ pub fn take_done(from: &mut Bytes<'_>) -> Option<Done> {
         end = first.checked_add(from.number()?)?;
         later.push((first, end));
     }
-    Done::new(upto, later)
+    Done::new(upto, later).filter(|done| done.last() < SEQ_MAX)
 }
 
 #[cfg(test)]

@@ -37,6 +37,10 @@ pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, put_do
 
 /// Of what is said here.
 pub const VERSION: u64 = 1;
+/// Numbers of messages are below it.
+pub const SEQ_MAX: u64 = 1 << 63;
+/// Bytes of bodies that a connection may have under way and not handled.
+pub const WINDOW: u64 = 8 << 20;
 /// The longest name or topic, in bytes.
 pub const NAME_MAX: usize = 255;
 /// The most ranges that are told behind the number up to which all is done.
