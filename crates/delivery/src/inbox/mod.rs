@@ -147,8 +147,8 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream goes on: how far it has arrived, and what of it is done. `noted`: what was, when the store was opened;
-    /// `gone`: what the sender has no more. Also what was given up of it and the sender may not know of.
+    /// A stream goes on: how far it has arrived, and what of it is done beyond doubt. `noted`: what was, when the store
+    /// was opened; `gone`: what the sender has no more. Also what was given up of it and the sender may not know of.
     pub fn open(
         &self,
         of: Incoming,
@@ -174,7 +174,12 @@ impl Inbox {
         flow.done.add_all(noted, u64::MAX);
         flow.settle(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
-        (flow.origin.clone(), flow.received, flow.done.clone(), given_up)
+        let (origin, received) = (flow.origin.clone(), flow.received);
+        // What was handled since may not be on the disk yet: it is noted, and said then.
+        let done = if index == next { flow.done.clone() } else { gone.clone() };
+        state.note(index);
+        self.tell_once(&mut state);
+        (origin, received, done, given_up)
     }
 
     /// Takes a frame of messages in.
