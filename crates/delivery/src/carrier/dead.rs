@@ -99,7 +99,7 @@ impl DeadLetter {
         let Some(mut place) = place else { return Ok(Vec::new()) };
         let (mut parts, mut buffer, mut at_end, mut is_one) = (Vec::new(), Vec::new(), false, false);
         while !at_end {
-            let next = store.log().read_on(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
+            let next = store.log().read(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
                 if kind == MESSAGE
                     && let Some(message) = Message::read(payload)
                     && let Some((_, seq)) = message.destinations().find(|(stream, _)| *stream == self.stream)

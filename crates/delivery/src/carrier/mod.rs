@@ -304,7 +304,7 @@ impl Carrier {
             }
             match FromReceiver::read(&frame) {
                 _ if frame == LOST => self.outward.lost(index),
-                Some(FromReceiver::Welcome { id, .. }) => self.outward.welcome(&self.store, index, id),
+                Some(FromReceiver::Welcome { .. }) => self.outward.welcome(&self.store, index),
                 Some(FromReceiver::Credit { bytes }) => self.outward.credit(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {

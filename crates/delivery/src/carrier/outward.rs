@@ -13,7 +13,7 @@ use crate::log::{Log, LogError, Place};
 use crate::ranges::Done;
 use crate::store::Store;
 use crate::store::records::{self, Message};
-use crate::wire::{Data, Entry, FromSender, Id, WINDOW};
+use crate::wire::{Data, Entry, FromSender, WINDOW};
 
 /// Bytes of a frame of messages from which on it is sent.
 const FRAME_BYTES: usize = 64 << 10;
@@ -28,7 +28,6 @@ pub struct Peer {
     pub name: String,
     pub endpoint: String,
     pub socket: Socket,
-    pub id: Option<Id>,
     /// It has said that it takes our streams, since the connection was last lost.
     pub live: bool,
     /// Bytes of bodies that it takes since then, and that were sent.
@@ -127,7 +126,6 @@ impl Outward {
             name: name.to_owned(),
             endpoint: endpoint.to_owned(),
             socket,
-            id: None,
             live: false,
             credit: 0,
             sent: 0,
@@ -203,9 +201,9 @@ impl Outward {
     }
 
     /// The peer takes our streams.
-    pub fn welcome(&mut self, store: &Store, index: usize, id: Id) {
+    pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        (peer.live, peer.id, peer.credit, peer.sent) = (true, Some(id), 0, 0);
+        (peer.live, peer.credit, peer.sent) = (true, 0, 0);
         peer.stalled.clear();
         for stream in peer.lanes.clone() {
             self.open(store, stream);
@@ -352,7 +350,7 @@ impl Outward {
     ) -> Result<Place, LogError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut pass = Pass { outward: self, tail, now_ms, expired: Vec::new() };
-        let next = log.read_on(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
+        let next = log.read(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
             if kind == records::MESSAGE
                 && let Some(message) = Message::read(payload)
             {

@@ -311,7 +311,8 @@ impl Log {
     }
 
     /// Reads what is written from a place on, about `most` bytes, within one segment: visits each whole record, until
-    /// the visitor returns false. Returns where to go on; the same place: nothing more is written there.
+    /// the visitor returns false. Returns where to go on, which is in the next segment where all of this one was read;
+    /// the same place: nothing more is written.
     pub fn read(
         &self,
         from: Place,
@@ -319,46 +320,31 @@ impl Log {
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
     ) -> Result<Place, LogError> {
-        let (segment, written) = {
+        let (segment, next, end, written) = {
             let queue = locked(&self.shared.queue);
-            (queue.segments.get(&from.segment).cloned(), queue.written)
+            let segment = queue.segments.get(&from.segment).cloned();
+            (
+                segment,
+                queue.next_segment_of(from.segment),
+                queue.ends.get(&from.segment).copied(),
+                queue.written,
+            )
         };
-        let Some(segment) = segment else {
-            return Err(LogError::Damaged(vec![Damage::Missing { segment: from.segment }]));
-        };
-        let at = Window::read(&segment, from.at, most, written, buffer)?.visit(visit)?;
-        Ok(Place { at, ..from })
-    }
-
-    /// As `read`, and goes on in the next segment where all of this one was read.
-    pub fn read_on(
-        &self,
-        from: Place,
-        most: usize,
-        buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
-    ) -> Result<Place, LogError> {
-        let (next, end, is_there) = {
-            let queue = locked(&self.shared.queue);
-            let is_there = queue.segments.contains_key(&from.segment);
-            (queue.next_segment_of(from.segment), queue.ends.get(&from.segment).copied(), is_there)
-        };
-        let place = if is_there { self.read(from, most, buffer, visit)? } else { from };
-        match (next, end) {
-            (Some(_), Some(end)) if is_there && place == from && u64::from(from.at) < end => {
-                self.step_over_damage(from, end)
+        let mut at = from.at;
+        if let Some(segment) = &segment {
+            at = Window::read(segment, from.at, most, written, buffer)?.visit(visit)?;
+            if let (true, Some(_), Some(end)) = (at == from.at, next, end)
+                && u64::from(at) < end
+            {
+                // Behind what makes no sense, the next batch, or the end.
+                let batch = scan::look_behind(segment, u64::from(at) + 8, end, None)?;
+                at = batch.map_or(end, |(at, _)| at) as u32;
             }
-            (Some(next), _) if place == from => Ok(Log::start_of(next)),
-            _ => Ok(place),
         }
-    }
-
-    /// Behind what makes no sense, the next batch, or the end.
-    fn step_over_damage(&self, from: Place, end: u64) -> Result<Place, LogError> {
-        let segment = locked(&self.shared.queue).segments.get(&from.segment).cloned();
-        let Some(segment) = segment else { return Ok(from) };
-        let batch = scan::look_behind(&segment, u64::from(from.at) + 8, end, None)?;
-        Ok(Place { at: batch.map_or(end, |(at, _)| at) as u32, ..from })
+        Ok(match next {
+            Some(next) if at == from.at => Log::start_of(next),
+            _ => Place { at, ..from },
+        })
     }
 
     /// The segments in use, oldest first.
