@@ -34,6 +34,8 @@ pub struct Builder {
     retry: Retry,
     memory_limit: u64,
     linger: Duration,
+    largest: usize,
+    pack_from: usize,
 }
 
 /// A client. Its calls may come from any thread.
@@ -48,6 +50,8 @@ pub struct Client {
     entry: Mutex<Entry>,
     memory_limit: u64,
     linger: Duration,
+    largest: usize,
+    pack_from: usize,
 }
 
 impl Builder {
@@ -120,6 +124,20 @@ impl Builder {
         self
     }
 
+    /// The largest body that is sent and taken, in bytes; 1 GiB by default. A larger one is not sent; one that comes is
+    /// given up, and its sender keeps it as a dead letter.
+    pub fn max_body(mut self, bytes: usize) -> Builder {
+        self.largest = bytes;
+        self
+    }
+
+    /// From how many bytes on bodies are compressed (Zstandard), where that makes them smaller by an eighth; 1 MiB by
+    /// default. usize::MAX: never.
+    pub fn compress_from(mut self, bytes: usize) -> Builder {
+        self.pack_from = bytes;
+        self
+    }
+
     /// Opens a damaged store, without what is damaged.
     pub fn skip_damage(mut self) -> Builder {
         self.skip_damage = true;
@@ -148,7 +166,7 @@ impl Builder {
         let (socket, endpoint) =
             carrier::listen(&depot::context()?, &self.endpoint).map_err(Error::Endpoint)?;
         let (bell, number) = (depot.bell.clone(), record.number);
-        let inbox = Arc::new(Inbox::new(self.retry, Box::new(move || bell.ring_for(number))));
+        let inbox = Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || bell.ring_for(number))));
         depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
         let entry = Entry {
             name: self.name.clone(),
@@ -167,6 +185,8 @@ impl Builder {
             entry: Mutex::new(entry.clone()),
             memory_limit: self.memory_limit,
             linger: self.linger,
+            largest: self.largest,
+            pack_from: self.pack_from,
         };
         let tell = client.teller(self.peers.clone());
         match &client.watch {
@@ -207,6 +227,8 @@ impl Client {
             skip_damage: false,
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
+            largest: 1 << 30,
+            pack_from: 1 << 20,
             retry: Retry {
                 first: Duration::from_millis(100),
                 most: Duration::from_secs(60),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::Client;
 use crate::Error;
 use crate::inbox::{Inbox, Message, Parts};
-use crate::wire::{Bytes, DEAD, NAME_MAX, Verdict};
+use crate::pack::unpack;
+use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
 
 /// A message, from its arrival until it is handled.
 ///
@@ -17,7 +18,7 @@ use crate::wire::{Bytes, DEAD, NAME_MAX, Verdict};
 pub struct Delivery {
     /// There, until something is said of it.
     message: Option<Message>,
-    /// The body of a message in parts, and where it begins.
+    /// The body of a message in parts, or of one that was compressed; and where it begins.
     whole: Option<Vec<u8>>,
     begin: usize,
     dead: Option<Box<Dead>>,
@@ -31,24 +32,34 @@ pub struct Dead {
     pub topic: String,
     /// Who has given it up.
     pub receiver: String,
-    /// Its handler gave it up by a word ([`Delivery::terminate`]), and not by failing too often.
-    pub terminated: bool,
+    /// Why it was given up.
+    pub reason: Verdict,
     /// How often it was delivered.
     pub deliveries: u64,
 }
 
 impl Delivery {
-    fn new(message: Message, inbox: Arc<Inbox>) -> Delivery {
+    /// Err: the message cannot be delivered.
+    fn new(message: Message, inbox: Arc<Inbox>) -> Result<Delivery, (Message, Verdict)> {
         let whole = match &message.parts {
             Parts::One(_) => None,
             Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
         };
-        let is_dead = message.parts.first().has(DEAD);
+        let (is_dead, is_packed) = (message.parts.first().has(DEAD), message.parts.first().has(PACKED));
+        let most = inbox.largest();
         let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, inbox };
         if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
             (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);
         }
-        delivery
+        if is_packed {
+            match (unpack(delivery.body(), most), delivery.message.take()) {
+                (Err(verdict), Some(message)) => return Err((message, verdict)),
+                (body, message) => {
+                    (delivery.whole, delivery.begin, delivery.message) = (body.ok(), 0, message);
+                }
+            }
+        }
+        Ok(delivery)
     }
 
     fn message(&self) -> Option<&Message> {
@@ -116,9 +127,8 @@ impl Delivery {
 fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
     let mut from = Bytes::new(body);
     let (topic, receiver) = (from.text(NAME_MAX)?.to_owned(), from.text(NAME_MAX)?.to_owned());
-    let terminated = Verdict::read(from.byte()?)? == Verdict::Terminated;
-    let deliveries = from.number()?;
-    Some((Dead { topic, receiver, terminated, deliveries }, body.len() - from.rest().len()))
+    let (reason, deliveries) = (Verdict::read(from.byte()?)?, from.number()?);
+    Some((Dead { topic, receiver, reason, deliveries }, body.len() - from.rest().len()))
 }
 
 impl Drop for Delivery {
@@ -132,7 +142,12 @@ impl Drop for Delivery {
 impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
-        Ok(Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()))
+        loop {
+            match Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()) {
+                Ok(delivery) => return Ok(delivery),
+                Err((message, verdict)) => self.inbox.give_up(message, verdict),
+            }
+        }
     }
 
     /// Handles messages, one after the other, until the handler breaks or the client is closed. A message is done when

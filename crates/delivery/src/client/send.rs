@@ -9,10 +9,11 @@ use crate::Error;
 use crate::carrier::Command;
 use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
+use crate::pack::pack;
 use crate::registry::Members;
 use crate::store::records::Receiver;
 use crate::store::{Sending, State};
-use crate::wire::{BEGINS, COST, ENDS, NAME_MAX, PART_MAX};
+use crate::wire::{BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,11 +75,11 @@ fn parts_of(body: &[u8]) -> usize {
     body.len().div_ceil(PART_MAX).max(1)
 }
 
-/// One part of a message, with its flags.
-fn part_of(body: &[u8], part: usize) -> (u8, &[u8]) {
+/// One part of a message, with its flags, of which some are those of the message.
+fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
     let end = body.len().min((part + 1) * PART_MAX);
-    let flags = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
-    (flags, &body[part * PART_MAX..end])
+    let place = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
+    (flags | place, &body[part * PART_MAX..end])
 }
 
 impl Client {
@@ -126,6 +127,11 @@ impl Client {
         if topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
+        if body.len() > self.largest {
+            return Err(Error::TooLarge);
+        }
+        let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
+        let (body, packed) = (&*body, if is_packed { PACKED } else { 0 });
         let store = &self.depot.store;
         let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         let urgency = match options.durability {
@@ -154,7 +160,7 @@ impl Client {
         let mut sending = Sending {
             client: self.record.number,
             streams: &streams,
-            flags: 0,
+            flags: packed,
             accepted_ms: now_ms(),
             ttl_ms,
             body: &[],
@@ -166,7 +172,7 @@ impl Client {
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part);
+            (sending.flags, sending.body) = part_of(body, part, packed);
             sent = self.accept(&sending, parts == 1, options.deadline);
             if sent.is_err() {
                 break;
@@ -188,14 +194,14 @@ impl Client {
         body: &'a [u8],
         deadline: Option<Instant>,
     ) -> Result<Ticket, Error> {
-        let (store, parts) = (&self.depot.store, parts_of(body));
+        let (store, parts, flags) = (&self.depot.store, parts_of(body), sending.flags);
         let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, deadline).ok_or(Error::NoRoom)?;
         let mut state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
         let mut is_news = false;
         for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part);
+            (sending.flags, sending.body) = part_of(body, part, flags);
             is_news |= store.hold(&mut state, sending);
         }
         drop(state);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
 use crate::ranges::Done;
-use crate::wire::{BEGINS, COST, Data, ENDS, VOLATILE};
+use crate::wire::{BEGINS, COST, Data, ENDS, Entry, VOLATILE, Verdict};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
@@ -21,6 +21,9 @@ pub struct Flow {
     /// What is missing behind this number was asked for by the present connection.
     asked_behind: Option<u64>,
     queue: VecDeque<Arrived>,
+    /// Bytes of the message that arrives; and the first part of one that is too large.
+    growing: usize,
+    skipping: Option<u64>,
     /// Messages that were delivered and failed: they come before all that wait.
     again: VecDeque<Message>,
     /// Nothing is delivered until then, so that what failed stays ahead.
@@ -38,6 +41,8 @@ pub struct Taken {
     pub outcome: Outcome,
     pub cost: u64,
     pub at_once: u64,
+    /// Messages that are larger than is taken here, by the number of the last part.
+    pub given_up: Vec<(u64, GivenUp)>,
 }
 
 /// A whole message.
@@ -83,6 +88,8 @@ impl Flow {
             dirty: false,
             asked_behind: None,
             queue: VecDeque::new(),
+            growing: 0,
+            skipping: None,
             again: VecDeque::new(),
             held_until: None,
             listed: false,
@@ -111,28 +118,32 @@ impl Flow {
     }
 
     /// Takes messages in.
-    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> Taken {
+    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         if data.prev > self.received {
             // What is passed over here comes again, and is paid for again.
             let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
             let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
             let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
-            return Taken { outcome, cost, at_once: cost };
+            return Taken { outcome, cost, at_once: cost, given_up: Vec::new() };
         }
-        let (mut prev, mut cost, mut at_once) = (data.prev, 0, 0);
+        let mut prev = data.prev;
+        let mut taken = Taken { outcome: Outcome::Taken, cost: 0, at_once: 0, given_up: Vec::new() };
         let start = frame.bytes.as_ptr() as usize;
         for entry in data.entries() {
-            let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, cost, at_once } };
-            cost += COST + entry.body.len() as u64;
+            let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
+            taken.cost += COST + entry.body.len() as u64;
             let first = std::mem::replace(&mut prev, entry.seq) + 1;
             let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
-            if !(is_new && is_whole) {
+            let skipped = is_new && self.skips(&entry, largest);
+            if !(is_new && is_whole) || skipped {
                 // The rest of a message in parts may be more than may be under way.
-                at_once += COST + entry.body.len() as u64;
+                taken.at_once += COST + entry.body.len() as u64;
             }
             self.received = self.received.max(entry.seq);
-            if is_new {
+            if skipped && entry.flags & ENDS != 0 {
+                taken.given_up.extend(self.give_up_skipped(entry.seq));
+            } else if is_new && !skipped {
                 self.queue.push_back(Arrived {
                     frame: frame.clone(),
                     at: entry.body.as_ptr() as usize - start,
@@ -145,7 +156,30 @@ impl Flow {
                 });
             }
         }
-        Taken { outcome: Outcome::Taken, cost, at_once }
+        taken
+    }
+
+    /// Whether a message, or a part, belongs to one that is larger than is taken here.
+    fn skips(&mut self, entry: &Entry<'_>, largest: usize) -> bool {
+        if entry.flags & BEGINS != 0 {
+            (self.growing, self.skipping) = (0, None);
+        }
+        self.growing += entry.body.len();
+        if self.growing > largest && self.skipping.is_none() {
+            let begin = self.queue.iter().rposition(|part| part.has(BEGINS) && !part.has(ENDS));
+            let begin = begin.filter(|_| entry.flags & BEGINS == 0);
+            let first = begin.map_or(entry.seq, |at| self.queue[at].seq);
+            self.queue.truncate(begin.unwrap_or(self.queue.len()));
+            self.skipping = Some(first);
+        }
+        self.skipping.is_some()
+    }
+
+    /// All of it was skipped.
+    fn give_up_skipped(&mut self, last: u64) -> Option<(u64, GivenUp)> {
+        let given_up = GivenUp { first: self.skipping.take()?, verdict: Verdict::TooLarge, deliveries: 0 };
+        self.given_up.insert(last, given_up);
+        Some((last, given_up))
     }
 
     /// A message failed: it is the next again, but not before `until`.
@@ -213,7 +247,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Entry, FromSender};
+    use crate::wire::FromSender;
 
     /// A frame with one message of 10 bytes.
     fn frame(prev: u64, seq: u64) -> Vec<u8> {
@@ -229,12 +263,46 @@ mod tests {
         let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
         match FromSender::read(&frame.bytes) {
             Some(FromSender::Data(data)) => {
-                let taken = flow.take(&frame, &data);
+                let taken = flow.take(&frame, &data, 10);
                 assert_eq!(taken.cost, COST + 10);
                 (taken.outcome, taken.at_once)
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_too_large_is_given_up_and_the_rest_goes_on() {
+        let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
+        let mut flow = Flow::new(Arc::new(origin));
+        let mut bytes = Vec::new();
+        Data::begin(&mut bytes, 1, 0, 0);
+        let whole = BEGINS | ENDS;
+        let parts = [
+            (whole, 9),
+            (BEGINS, 6),
+            (0, 4),
+            (0, 1),
+            (ENDS, 8),
+            (whole, 10),
+            (whole, 11),
+            (BEGINS, 2),
+            (ENDS, 2),
+        ];
+        for (seq, (flags, len)) in (1..).zip(parts) {
+            let body = &[7; 20][..len];
+            Entry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
+        }
+        let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
+        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
+        let taken = flow.take(&frame, &data, 10);
+        let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };
+        assert_eq!(taken.given_up, [(5, too_large(2)), (7, too_large(7))]);
+        let paid = taken.cost - taken.at_once;
+        assert_eq!(paid, 2 * COST + 19, "what is whole and is to be handled");
+        let numbers: Vec<u64> =
+            std::iter::from_fn(|| flow.next(0)).map(|message| message.parts.last_seq()).collect();
+        assert_eq!(numbers, [1, 6, 9]);
     }
 
     #[test]

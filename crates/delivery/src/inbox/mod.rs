@@ -22,6 +22,8 @@ pub struct Inbox {
     state: Mutex<Waiting>,
     arrived: Condvar,
     retry: Retry,
+    /// The largest body that is taken, in bytes.
+    largest: usize,
     /// Called where there is news for the first time since `take_news`.
     tell: Box<dyn Fn() + Send + Sync>,
 }
@@ -145,8 +147,13 @@ impl Retry {
 }
 
 impl Inbox {
-    pub fn new(retry: Retry, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        Inbox { state: Mutex::default(), arrived: Condvar::new(), retry, tell }
+    pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
+        Inbox { state: Mutex::default(), arrived: Condvar::new(), retry, largest, tell }
+    }
+
+    /// The largest body that is taken, in bytes.
+    pub fn largest(&self) -> usize {
+        self.largest
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -196,7 +203,11 @@ impl Inbox {
         };
         let mut state = self.lock();
         let index = frame.origin.flow;
-        let Taken { outcome, cost, at_once } = state.flows[index].take(&frame, &data);
+        let Taken { outcome, cost, at_once, given_up } = state.flows[index].take(&frame, &data, self.largest);
+        for (last, given_up) in given_up {
+            state.news.given_up.push((frame.origin.of, last, given_up));
+            self.tell_once(&mut state);
+        }
         state.list(index);
         if at_once > 0 {
             *state.news.taken.entry(frame.session).or_default() += at_once;

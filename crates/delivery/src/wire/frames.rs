@@ -47,6 +47,10 @@ pub enum Verdict {
     Terminated,
     /// It was delivered as often as it may be.
     Deliveries,
+    /// It is larger than its receiver takes.
+    TooLarge,
+    /// It is compressed, and what was compressed cannot be read.
+    Unreadable,
 }
 
 /// Why nothing more is said.
@@ -269,7 +273,9 @@ impl<'a> Entry<'a> {
 
 impl Verdict {
     pub fn read(byte: u8) -> Option<Verdict> {
-        [Verdict::Terminated, Verdict::Deliveries].get(usize::from(byte)).copied()
+        [Verdict::Terminated, Verdict::Deliveries, Verdict::TooLarge, Verdict::Unreadable]
+            .get(usize::from(byte))
+            .copied()
     }
 }
 
