@@ -36,7 +36,7 @@ pub mod registry;
 mod store;
 mod wire;
 
-pub use client::{Builder, Client, Dead, Delivery, Durability, Options, Ticket};
+pub use client::{Builder, Client, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket};
 pub use error::Error;
 pub use log::{Damage, Failure};
 pub use wire::Verdict;

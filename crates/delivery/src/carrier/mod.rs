@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, POLLIN, Poller, Socket, What};
 use pinnace_sys::wake::WakeFd;
@@ -60,6 +60,8 @@ pub enum Command {
     Members { client: u32, members: Arc<Members> },
     /// There is something in a stream that may be new.
     Stream(u32),
+    /// Some of a stream is not to be sent any more.
+    Gone(u32),
 }
 
 /// Rings until it is heard.
@@ -153,8 +155,10 @@ impl Carrier {
     fn run(mut self) {
         let mut busy = true;
         loop {
+            let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
+            let due = due.map(|due| due.saturating_duration_since(Instant::now()));
             let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
-            let later = self.outward.ask_again().into_iter().chain(unnoted).min();
+            let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).min();
             let timeout = if busy { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
@@ -197,6 +201,7 @@ impl Carrier {
                     self.find_all(client);
                 }
                 Ok(Command::Stream(stream)) => self.find(stream),
+                Ok(Command::Gone(stream)) => self.outward.tell_gone(&self.store, stream),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

@@ -1,11 +1,13 @@
 //! A client: it sends to topics, and receives what others send to those that it listens on.
 
+mod pending;
 mod receive;
 mod send;
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -16,7 +18,8 @@ use crate::log::{Damage, Settings};
 use crate::registry::{Entry, Member, Tell, Watch, file_name};
 use crate::store::records;
 use crate::wire::NAME_MAX;
-pub use receive::{Dead, Delivery};
+pub use pending::Pending;
+pub use receive::{Dead, Deliveries, Delivery};
 use send::Routes;
 pub use send::{Durability, Options, Ticket};
 
@@ -25,11 +28,13 @@ pub struct Builder {
     name: String,
     topic: String,
     endpoint: String,
+    advertised: Option<String>,
     data_dir: Option<PathBuf>,
     registry: Option<String>,
     lease: Duration,
     peers: Vec<Member>,
     interval: Duration,
+    disk_limit: u64,
     skip_damage: bool,
     retry: Retry,
     memory_limit: u64,
@@ -47,6 +52,8 @@ pub struct Client {
     routes: Arc<Mutex<Routes>>,
     /// The registry, and what this client says of itself there.
     watch: Option<Arc<Watch>>,
+    /// Threads that handle messages.
+    handlers: Mutex<Vec<JoinHandle<()>>>,
     entry: Mutex<Entry>,
     memory_limit: u64,
     linger: Duration,
@@ -58,6 +65,13 @@ impl Builder {
     /// Where others reach it: an endpoint of ZeroMQ's; by default a free port of the loopback interface.
     pub fn listen(mut self, endpoint: &str) -> Builder {
         self.endpoint = endpoint.to_owned();
+        self
+    }
+
+    /// Where others are told to reach it; by default where it listens. For who is behind a name, a port that is
+    /// forwarded, or an address of all interfaces.
+    pub fn advertise(mut self, endpoint: &str) -> Builder {
+        self.advertised = Some(endpoint.to_owned());
         self
     }
 
@@ -103,6 +117,21 @@ impl Builder {
         self
     }
 
+    /// How long a handler may take from a message's delivery to its acknowledgement; by default as long as it likes.
+    /// After that it has failed, and another may get it; an acknowledgement that comes late still counts.
+    /// [`Delivery::in_progress`] asks for more time.
+    pub fn ack_within(mut self, time: Duration) -> Builder {
+        self.retry.within = Some(time);
+        self
+    }
+
+    /// Lets others of its stream go first while a message that failed waits: it is out of order then, and no other. By
+    /// default the stream waits with it.
+    pub fn skip_failing(mut self) -> Builder {
+        self.retry.skips = true;
+        self
+    }
+
     /// After so many deliveries a message is given up, and its sender keeps it as a dead letter: it is sent on the
     /// topic of that name with `.dead` behind it. By default none is.
     pub fn max_deliveries(mut self, deliveries: u32) -> Builder {
@@ -121,6 +150,14 @@ impl Builder {
     /// default.
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.linger = linger;
+        self
+    }
+
+    /// How many bytes of files the store may have, of which two or more are spare; 4 MiB at least, and as many as there
+    /// are by default. A send that finds no room waits, until its deadline. All clients with the same directory share
+    /// them, and the first decides.
+    pub fn disk_limit(mut self, bytes: u64) -> Builder {
+        self.disk_limit = bytes.max(4 << 20);
         self
     }
 
@@ -150,7 +187,8 @@ impl Builder {
         }
         let path =
             self.data_dir.clone().unwrap_or_else(|| state_dir().join("delivery").join(file_name(&self.name)));
-        let settings = Settings { interval: self.interval, skip_damage: self.skip_damage };
+        let settings =
+            Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage };
         let depot = Depot::open(&path, settings)?;
         depot.take_name(&self.name)?;
         let started = self.start_in(&depot);
@@ -171,7 +209,7 @@ impl Builder {
         let entry = Entry {
             name: self.name.clone(),
             id: record.id,
-            endpoint: endpoint.clone(),
+            endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
             topics: vec![self.topic.clone()],
             lease: self.lease,
         };
@@ -182,6 +220,7 @@ impl Builder {
             inbox,
             routes: Arc::default(),
             watch: self.watch()?,
+            handlers: Mutex::default(),
             entry: Mutex::new(entry.clone()),
             memory_limit: self.memory_limit,
             linger: self.linger,
@@ -219,11 +258,13 @@ impl Client {
             name: name.to_owned(),
             topic: topic.to_owned(),
             endpoint: "tcp://127.0.0.1:*".to_owned(),
+            advertised: None,
             data_dir: None,
             registry: None,
             lease: Duration::from_secs(10),
             peers: Vec::new(),
             interval: Duration::from_millis(100),
+            disk_limit: u64::MAX,
             skip_damage: false,
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
@@ -233,6 +274,8 @@ impl Client {
                 first: Duration::from_millis(100),
                 most: Duration::from_secs(60),
                 deliveries: None,
+                within: None,
+                skips: false,
             },
         }
     }
@@ -246,7 +289,7 @@ impl Client {
         &self.depot.store.damage
     }
 
-    /// Where others reach it.
+    /// Where it listens.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -300,6 +343,12 @@ impl Drop for Client {
             let _ = watch.leave(&self.record.name, self.record.id);
         }
         self.inbox.close();
+        let handlers = std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::thread::current().id();
+        for thread in handlers.into_iter().filter(|thread| thread.thread().id() != own) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
         let (done, removed) = channel();
         self.depot.carrier.tell(Command::Remove { client: self.record.number, done });
         // An error: the carrier has ended, and with it all there was to remove.

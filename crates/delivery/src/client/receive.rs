@@ -2,8 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use futures_core::Stream;
 
 use super::Client;
 use crate::Error;
@@ -107,6 +111,14 @@ impl Delivery {
         }
     }
 
+    /// It is still being handled: where that has a time limit ([`Builder::ack_within`](super::Builder::ack_within)) it
+    /// begins anew.
+    pub fn in_progress(&self) {
+        if let Some(message) = self.message() {
+            self.inbox.go_on(message);
+        }
+    }
+
     /// It is to be delivered again after `delay`, or, where that is not said, after a while that grows. Others of its
     /// stream go first: this one is out of order then.
     pub fn nack(mut self, delay: Option<Duration>) {
@@ -118,7 +130,7 @@ impl Delivery {
     /// It will never be handled here: its sender keeps it as a dead letter.
     pub fn terminate(mut self) {
         if let Some(message) = self.message.take() {
-            self.inbox.give_up(message, Verdict::Terminated);
+            self.inbox.give_up(&message, Verdict::Terminated);
         }
     }
 }
@@ -139,15 +151,76 @@ impl Drop for Delivery {
     }
 }
 
+/// From [`Client::stream`].
+#[must_use = "a stream does nothing until it is polled"]
+pub struct Deliveries<'a> {
+    client: &'a Client,
+}
+
+impl Stream for Deliveries<'_> {
+    type Item = Delivery;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        let next = pin!(self.client.recv_async());
+        next.poll(task).map(Result::ok)
+    }
+}
+
 impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
         loop {
             match Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()) {
                 Ok(delivery) => return Ok(delivery),
-                Err((message, verdict)) => self.inbox.give_up(message, verdict),
+                Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
         }
+    }
+
+    /// All messages that come, until the client is closed.
+    pub fn iter(&self) -> impl Iterator<Item = Delivery> + '_ {
+        std::iter::from_fn(|| self.recv(None).ok())
+    }
+
+    /// The next message, for a task of any executor. Error: Closed. Dropped before its end, it has taken none.
+    pub async fn recv_async(&self) -> Result<Delivery, Error> {
+        loop {
+            let message = std::future::poll_fn(|task| self.inbox.poll_next(task)).await?;
+            match Delivery::new(message, self.inbox.clone()) {
+                Ok(delivery) => return Ok(delivery),
+                Err((message, verdict)) => self.inbox.give_up(&message, verdict),
+            }
+        }
+    }
+
+    /// All messages that come, for a task of any executor, until the client is closed.
+    pub fn stream(&self) -> Deliveries<'_> {
+        Deliveries { client: self }
+    }
+
+    /// Has a thread of its own handle messages, one after the other, until the client is closed or dropped. A message
+    /// is done when the handler has returned Ok. One for which it returns an error, or panics, has failed.
+    pub fn listen<E>(
+        &self,
+        mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
+    ) -> Result<(), Error> {
+        let inbox = self.inbox.clone();
+        let work = move || {
+            while let Ok(message) = inbox.next(None) {
+                match Delivery::new(message, inbox.clone()) {
+                    // One that is dropped has failed.
+                    Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
+                        Ok(Ok(())) => delivery.ack(),
+                        Ok(Err(_)) | Err(_) => drop(delivery),
+                    },
+                    Err((message, verdict)) => inbox.give_up(&message, verdict),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pinnace-handler".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::Io(error.kind()))?;
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     /// Handles messages, one after the other, until the handler breaks or the client is closed. A message is done when

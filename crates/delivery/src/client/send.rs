@@ -109,19 +109,6 @@ impl Client {
         Ok(self.depot.store.log().wait(ticket.batch, deadline)?)
     }
 
-    /// How many messages, and parts of such, nobody has yet said to have.
-    pub fn pending(&self) -> u64 {
-        self.depot.store.lock().pending(self.record.number)
-    }
-
-    /// Waits until [`pending`](Self::pending) says `most` or less. Error: TimedOut.
-    pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
-        match self.depot.store.wait_settled(self.record.number, most, deadline) {
-            true => Ok(()),
-            false => Err(Error::TimedOut),
-        }
-    }
-
     /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
     pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
         if topic.len() > NAME_MAX {

@@ -46,12 +46,16 @@ pub struct Taken {
 }
 
 /// A whole message.
+#[derive(Clone)]
 pub struct Message {
     pub parts: Parts,
     /// How often it was delivered, this time included, since this client was started.
     pub deliveries: u32,
+    /// Of this delivery, where it has a time limit.
+    pub watch: Option<u64>,
 }
 
+#[derive(Clone)]
 pub enum Parts {
     One(Arrived),
     Many(Vec<Arrived>),
@@ -198,14 +202,17 @@ impl Flow {
     /// The next message, where all of it is there. Expired ones, and parts whose message has no beginning or no end
     /// because its sender ended in the middle of it, are done with.
     pub fn next(&mut self, now_ms: u64) -> Option<Message> {
-        if let Some(mut message) = self.again.pop_front() {
-            message.deliveries += 1;
-            return Some(message);
+        while let Some(mut message) = self.again.pop_front() {
+            // Whoever was late with it may have handled it since.
+            if !self.done.contains(message.parts.last_seq()) {
+                message.deliveries += 1;
+                return Some(message);
+            }
         }
         loop {
             let parts = self.next_parts()?;
             if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
-                return Some(Message { parts, deliveries: 1 });
+                return Some(Message { parts, deliveries: 1, watch: None });
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {
