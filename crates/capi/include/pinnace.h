@@ -173,6 +173,127 @@ void *pinnace_certstore_find(void *store, const void *key, size_t size);
  * above. */
 int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *size);
 
+/* Guaranteed delivery between named clients: docs/delivery.md says what is promised. A function that fails returns -1,
+ * NULL or 0; beside errno it leaves words: pinnace_client_error. Any function may be called from any thread, also by a
+ * handler. Options, clients and deliveries that are none, or were let go, are EFAULT, and so are null pointers, but
+ * where NULL is said to mean something, or the `data` of an empty body. Texts are UTF-8.
+ * EINVAL: a value that is not taken, a name that is empty or has more than 255 bytes; EAGAIN: the time is over;
+ * ECANCELED: the client was closed meanwhile; ENOSPC: no room on the disk, or a limit is reached; EIO: a write to the
+ * disk failed, and the client's store takes nothing more until it is opened anew; EEXIST: another client has the name;
+ * EBUSY: another process has the store, or others keep the registry locked; EBADMSG: the store or the registry is
+ * damaged, or something else; and what the system says of files. */
+typedef struct pinnace_client_options_t pinnace_client_options_t;
+typedef struct pinnace_client_t pinnace_client_t;
+typedef struct pinnace_delivery_t pinnace_delivery_t;
+
+const char *pinnace_client_error(void); /* of the calling thread; it stays until the next failure */
+
+/* What a client is to be; options serve for any number of clients. Each is set as text:
+ *   data_dir        the directory of its store; by default one of the user's
+ *   registry        dir://PATH, sqlite://PATH, none; by default a directory of the user's
+ *   listen          where others reach it, an endpoint [tcp://127.0.0.1:*]
+ *   lease_ms        how long the name stays its own where it says nothing, 1 to 2592000000 [10000]
+ *   interval_ms     how long PINNACE_INTERVAL may be away from the disk, 1 to 86400000 [100]
+ *   retry_first_ms  the wait before a message that failed comes again, 1 to 86400000 [100]; each is twice the last,
+ *   retry_most_ms   at most this [60000]
+ *   max_deliveries  after which a message is given up [0: never]
+ *   skip_damage     1: opens a damaged store without what is damaged [0] */
+pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);
+int pinnace_client_options_set(pinnace_client_options_t *options, const char *key, const char *value);
+int pinnace_client_options_peer(pinnace_client_options_t *options, const char *name, const char *endpoint,
+                                const char *const *topics, size_t count); /* one that is known beforehand */
+int pinnace_client_options_destroy(pinnace_client_options_t *options);
+
+pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
+
+/* Whoever waits in the client for messages or acknowledgements gets ECANCELED. It returns when all calls and handlers
+ * have; called by a handler, at once, and the client ends with the last of them. */
+int pinnace_client_close(pinnace_client_t *client);
+
+const char *pinnace_client_name(pinnace_client_t *client);     /* stays until it is closed */
+const char *pinnace_client_endpoint(pinnace_client_t *client); /* where others reach it; stays as long */
+int pinnace_client_subscribe(pinnace_client_t *client, const char *topic);
+int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
+
+/* Where those are that listen on a topic, a line each; returns how many they are. *size is the room at `buffer` before
+ * the call and what the text needs, with its NUL, after it. ENOBUFS: it does not fit. */
+int pinnace_client_addresses(pinnace_client_t *client, const char *topic, char *buffer, size_t *size);
+
+#define PINNACE_SYNC 0     /* on the disk before the call returns */
+#define PINNACE_INTERVAL 1 /* on the disk some time after: interval_ms */
+
+typedef struct pinnace_send_options_t {
+    size_t size;        /* bytes of this struct; later versions have more members, whose default is 0 */
+    int64_t timeout_ms; /* how long to wait for room and the disk; below 0 is for ever */
+    int64_t ttl_ms;     /* how long the message may live, at most UINT32_MAX; 0: as long as it takes */
+    int all;            /* 0: to one of those that listen on the topic, in turn; 1: to each */
+    int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL */
+} pinnace_send_options_t;
+
+/* How pinnace_client_send_to sends. */
+#define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC}
+
+/* 0: the message is on this machine's disk and will be delivered, to whom listens or, where nobody does yet, to the
+ * first that will. After EAGAIN and EIO it may be there, or come to be. Where `options` is NULL it is sent as
+ * pinnace_client_send_to does. E2BIG: options are set that this version does not know. */
+int pinnace_client_send_to(pinnace_client_t *client, const char *topic, const void *data, size_t size);
+int pinnace_client_send_all(pinnace_client_t *client, const char *topic, const void *data, size_t size);
+int pinnace_client_send(pinnace_client_t *client, const char *topic, const void *data, size_t size,
+                        const pinnace_send_options_t *options);
+
+/* Does not wait for the disk: pinnace_client_wait does, with the ticket. Messages are on the disk in the order of their
+ * tickets, so that to wait for the last is to wait for all. */
+int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const void *data, size_t size,
+                              const pinnace_send_options_t *options, uint64_t *ticket);
+int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
+
+/* How many messages, and parts of such, nobody has yet said to have; and waiting until they are so few. */
+int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
+int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
+
+/* The next message. It is the caller's until it is settled, by one of pinnace_delivery_ack, _nack, _terminate and
+ * _fail, also after the client was closed; then it is gone, with all that its functions pointed to. */
+pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
+
+const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even where it is empty */
+size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_from(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
+uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
+uint64_t pinnace_delivery_count(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
+
+/* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and whether a handler
+ * said so (1), or it failed too often (0). ENOENT: it is none. */
+const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
+uint64_t pinnace_delivery_dead_count(pinnace_delivery_t *delivery);
+int pinnace_delivery_dead_terminated(pinnace_delivery_t *delivery);
+
+/* ECANCELED: the client was closed; the message comes again when it is started anew. */
+int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* it is handled */
+int pinnace_delivery_nack(pinnace_delivery_t *delivery,
+                          long delay_ms);                     /* again, then; below 0: after a while that grows */
+int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* it never will be: its sender has a dead letter */
+int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* again, before what follows it, after a while */
+
+/* What a handler returns: one of these, and with it, or not, PINNACE_STOP. Anything else is PINNACE_FAIL. A handler may
+ * settle its delivery itself; then only PINNACE_STOP counts. It must return: no exception, no longjmp. */
+#define PINNACE_ACK 0
+#define PINNACE_FAIL 1
+#define PINNACE_NACK 2
+#define PINNACE_TERMINATE 3
+#define PINNACE_STOP 16
+typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
+
+/* Calls the handler with one message after the other: in this thread, until PINNACE_STOP; or in one of its own, where
+ * signals are blocked, until then or until the client is closed. */
+int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
+int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
+
+/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. */
+typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
+int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,7 +26,7 @@ impl Returned for c_long {
     const FAILED: c_long = -1;
 }
 
-/// Elapsed times.
+/// Elapsed times, and uint64_t.
 impl Returned for c_ulong {
     const FAILED: c_ulong = 0;
 }
@@ -46,6 +46,10 @@ impl Returned for () {
 
 impl Returned for *mut c_void {
     const FAILED: *mut c_void = std::ptr::null_mut();
+}
+
+impl Returned for *const c_void {
+    const FAILED: *const c_void = std::ptr::null();
 }
 
 impl Returned for *mut c_char {

@@ -11,6 +11,7 @@
 mod arguments;
 mod context;
 mod curve;
+mod delivery;
 mod error;
 mod guard;
 mod handle;

@@ -17,7 +17,7 @@ use crate::guard::guard;
 use crate::handle::socket;
 
 /// A time in milliseconds; below 0 is for ever.
-fn timeout(ms: c_long) -> Option<Duration> {
+pub(crate) fn timeout(ms: c_long) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
@@ -25,7 +25,7 @@ fn timeout(ms: c_long) -> Option<Duration> {
 ///
 /// # Safety
 /// `size` must be null or point to the number of bytes at `buffer`.
-unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
+pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize) -> Result<c_int, Error> {
     if size.is_null() {
         return Err(Error::Fault);
     }

@@ -99,7 +99,7 @@ impl Start {
 }
 
 /// Signals are for the program's own threads.
-fn block_signals() {
+pub(crate) fn block_signals() {
     let mut all = std::mem::MaybeUninit::uninit();
     // SAFETY: the set is filled before it is used.
     unsafe {

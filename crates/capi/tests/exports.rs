@@ -27,6 +27,18 @@ const DRAFT: &str = "
     zmq_poller_remove zmq_poller_remove_fd zmq_poller_size zmq_poller_wait zmq_poller_wait_all zmq_ppoll
     zmq_socket_get_peer_state zmq_socket_monitor_pipes_stats zmq_socket_monitor_versioned";
 
+/// Of guaranteed delivery.
+const DELIVERY: &str = "
+    pinnace_client_addresses pinnace_client_close pinnace_client_endpoint pinnace_client_error pinnace_client_listen
+    pinnace_client_name pinnace_client_on_error pinnace_client_options_destroy pinnace_client_options_new
+    pinnace_client_options_peer pinnace_client_options_set pinnace_client_pending pinnace_client_recv
+    pinnace_client_run pinnace_client_send pinnace_client_send_all pinnace_client_send_async pinnace_client_send_to
+    pinnace_client_start pinnace_client_subscribe pinnace_client_unsubscribe pinnace_client_wait
+    pinnace_client_wait_pending pinnace_delivery_accepted_ms pinnace_delivery_ack pinnace_delivery_body
+    pinnace_delivery_count pinnace_delivery_dead_count pinnace_delivery_dead_receiver
+    pinnace_delivery_dead_terminated pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
+    pinnace_delivery_nack pinnace_delivery_size pinnace_delivery_terminate pinnace_delivery_topic";
+
 /// The library, built as this test was, loaded.
 struct Library(*mut c_void);
 
@@ -88,6 +100,9 @@ fn every_function_is_there() {
     }
     assert_eq!(DRAFT.split_whitespace().count(), 27);
     for name in DRAFT.split_whitespace() {
+        assert!(library.exports(name), "{name}");
+    }
+    for name in DELIVERY.split_whitespace() {
         assert!(library.exports(name), "{name}");
     }
     assert!(library.exports("pinnace_version"));

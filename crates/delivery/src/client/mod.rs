@@ -293,6 +293,11 @@ impl Client {
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
+
+    /// Receives nothing more: who waits in `recv` or `run`, now or later, gets Closed. It ends when it is dropped.
+    pub fn close(&self) {
+        self.inbox.close();
+    }
 }
 
 impl Client {

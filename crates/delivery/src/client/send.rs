@@ -46,6 +46,20 @@ pub struct Ticket {
     batch: u64,
 }
 
+/// For those who keep it as a number.
+impl From<Ticket> for u64 {
+    fn from(ticket: Ticket) -> u64 {
+        ticket.batch
+    }
+}
+
+/// A number that never was a ticket of the client's may be waited for until its deadline.
+impl From<u64> for Ticket {
+    fn from(batch: u64) -> Ticket {
+        Ticket { batch }
+    }
+}
+
 /// Which streams a topic's messages go by.
 #[derive(Default)]
 pub(super) struct Routes {

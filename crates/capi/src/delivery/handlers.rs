@@ -1,0 +1,163 @@
+//! Handlers: functions of C's that are called with each message, and with what goes wrong where nobody is told.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::thread;
+
+use pinnace_delivery::{Delivery, Error as DeliveryError};
+
+use super::receive::{publish, take_back};
+use super::trouble::{Trouble, attempt, caught};
+use super::{HANDLERS, Open, open};
+use crate::utils::block_signals;
+
+type HandlerFn = unsafe extern "C" fn(delivery: *mut c_void, argument: *mut c_void) -> c_int;
+type ReporterFn = unsafe extern "C" fn(error: c_int, text: *const c_char, argument: *mut c_void);
+
+/// What a handler returns: one of these, with STOP or without.
+const ACK: c_int = 0;
+const NACK: c_int = 2;
+const TERMINATE: c_int = 3;
+const STOP: c_int = 16;
+
+/// A handler of messages.
+struct Handler {
+    call: HandlerFn,
+    argument: *mut c_void,
+}
+
+// SAFETY: the argument is only handed back to the handler, which C says may be called on another thread.
+unsafe impl Send for Handler {}
+
+/// A handler of errors.
+#[derive(Clone, Copy)]
+pub(super) struct Reporter {
+    call: ReporterFn,
+    argument: *mut c_void,
+}
+
+// SAFETY: as for Handler.
+unsafe impl Send for Reporter {}
+
+/// Counts the handlers that this thread is in.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Inside {
+        HANDLERS.set(HANDLERS.get() + 1);
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        HANDLERS.set(HANDLERS.get() - 1);
+    }
+}
+
+impl Handler {
+    fn new(call: Option<HandlerFn>, argument: *mut c_void) -> Result<Handler, Trouble> {
+        let call = call.ok_or_else(|| Trouble::new(libc::EFAULT, "the handler is NULL"))?;
+        Ok(Handler { call, argument })
+    }
+
+    /// Handles messages, one after the other, until the handler says STOP or the client is closed.
+    fn run(&self, open: &Arc<Open>) -> Result<(), DeliveryError> {
+        loop {
+            let delivery = publish(open.client.recv(None)?, open);
+            let inside = Inside::enter();
+            // SAFETY: the promise of who gave the handler.
+            let said = unsafe { (self.call)(delivery, self.argument) };
+            drop(inside);
+            // None: the handler has settled it itself.
+            if let Some(delivery) = take_back(delivery) {
+                settle(delivery, said & !STOP);
+            }
+            if said >= 0 && said & STOP != 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn settle(delivery: Delivery, said: c_int) {
+    match said {
+        ACK => delivery.ack(),
+        NACK => delivery.nack(None),
+        TERMINATE => delivery.terminate(),
+        // It fails by being dropped.
+        _ => {}
+    }
+}
+
+impl Open {
+    /// Tells the client's handler of errors, where there is one.
+    fn report(&self, trouble: &Trouble) {
+        let Some(reporter) = *self.reporter.lock() else { return };
+        let text = trouble.text();
+        let _inside = Inside::enter();
+        // SAFETY: the promise of who gave the handler.
+        unsafe { (reporter.call)(trouble.number, text.as_ptr(), reporter.argument) };
+    }
+}
+
+/// Handles messages on this thread, one after the other, until the handler says PINNACE_STOP.
+///
+/// # Safety
+/// `handler` must be null or a function that can be called with a delivery and `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_run(
+    handle: *mut c_void,
+    handler: Option<HandlerFn>,
+    argument: *mut c_void,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        Handler::new(handler, argument)?.run(&open)?;
+        Ok(0)
+    })
+}
+
+/// Handles messages on a thread of their own, until the handler says PINNACE_STOP or the client is closed.
+///
+/// # Safety
+/// `handler` must be null or a function that can be called with a delivery and `argument`, on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_listen(
+    handle: *mut c_void,
+    handler: Option<HandlerFn>,
+    argument: *mut c_void,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        let handler = Handler::new(handler, argument)?;
+        let listen = move || {
+            block_signals();
+            match caught(|| Ok(handler.run(&open))) {
+                Ok(Ok(()) | Err(DeliveryError::Closed)) => {}
+                Ok(Err(error)) => open.report(&error.into()),
+                Err(trouble) => open.report(&trouble),
+            }
+        };
+        let thread = thread::Builder::new().name("pinnace handler".to_owned()).spawn(listen);
+        thread.map_err(|error| Trouble::new(error.raw_os_error().unwrap_or(libc::EAGAIN), error))?;
+        Ok(0)
+    })
+}
+
+/// Has a function called with what goes wrong where no call is told of it; NULL: none.
+///
+/// # Safety
+/// `reporter` must be null or a function that can be called with a number, a C string and `argument`, on any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_on_error(
+    handle: *mut c_void,
+    reporter: Option<ReporterFn>,
+    argument: *mut c_void,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        *open.reporter.lock() = reporter.map(|call| Reporter { call, argument });
+        Ok(0)
+    })
+}

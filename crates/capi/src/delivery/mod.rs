@@ -1,0 +1,175 @@
+//! Clients of guaranteed delivery, as C has them: pinnace.h from `pinnace_client_options_t` on.
+//!
+//! Options, clients and deliveries are handles that are checked: one that is none, or was let go, is EFAULT. A function
+//! that fails sets errno and leaves words for its thread (`pinnace_client_error`, [`trouble`]). A call that is inside
+//! holds its client open; `pinnace_client_close` wakes those that wait for messages, and returns when the last has
+//! left. Handlers run with no lock held, and may call anything.
+
+mod handlers;
+mod options;
+mod receive;
+mod send;
+#[cfg(test)]
+mod tests;
+mod trouble;
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use parking_lot::Mutex;
+use pinnace_delivery::Client;
+use pinnace_sys::fork;
+
+use crate::delivery::options::{OPTIONS, no_options, string};
+use crate::pinnace::put_text;
+use crate::registry::Registry;
+use handlers::Reporter;
+use trouble::{Trouble, attempt};
+
+static CLIENTS: Registry<Open> = Registry::new();
+
+/// A client that C has open. Fields are dropped in their order: who waits for the end hears of it behind the client's.
+struct Open {
+    client: Client,
+    name: CString,
+    endpoint: CString,
+    reporter: Mutex<Option<Reporter>>,
+    /// The largest ticket that was given out.
+    tickets: AtomicU64,
+    closing: AtomicBool,
+    /// The process that it belongs to.
+    fork: u32,
+    /// Gone with all else: what was received with its other end sees that.
+    _end: mpsc::Sender<()>,
+    ended: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+thread_local! {
+    /// How many handlers this thread is in.
+    static HANDLERS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn no_client() -> Trouble {
+    Trouble::new(libc::EFAULT, "this is no client, or it was closed")
+}
+
+/// The client of a handle, which stays open for as long as the result is there.
+fn open(handle: *mut c_void) -> Result<Arc<Open>, Trouble> {
+    let open = CLIENTS.get(handle).map_err(|_| no_client())?;
+    if open.fork != fork::generation() {
+        return Err(Trouble::new(libc::EFAULT, "the client was started before a fork, and is the parent's"));
+    }
+    Ok(open)
+}
+
+/// Starts a client; NULL on an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
+    attempt(|| {
+        fork::watch();
+        let options = OPTIONS.get(options.cast_mut()).map_err(no_options)?;
+        let builder = options.lock().builder();
+        let client = builder.start()?;
+        let text = |text: &str| CString::new(text).unwrap_or_default();
+        let (end, ended) = mpsc::channel();
+        Ok(CLIENTS.insert(Open {
+            name: text(client.name()),
+            endpoint: text(client.endpoint()),
+            client,
+            reporter: Mutex::default(),
+            tickets: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            fork: fork::generation(),
+            _end: end,
+            ended: Mutex::new(Some(ended)),
+        }))
+    })
+}
+
+/// Closes a client: what was handled is noted, and what was accepted stays where it is. Who waits in it for messages or
+/// acknowledgements gets ECANCELED. Waits until all calls have returned, unless a handler calls it.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
+    attempt(|| {
+        let open = CLIENTS.remove(handle).map_err(|_| no_client())?;
+        if open.fork != fork::generation() {
+            // Its threads are not here, and its files are the parent's.
+            std::mem::forget(open);
+            return Ok(0);
+        }
+        open.closing.store(true, Ordering::Release);
+        open.client.close();
+        let ended = open.ended.lock().take();
+        drop(open);
+        if let Some(ended) = ended.filter(|_| HANDLERS.get() == 0) {
+            // Nothing is ever sent: an error is the end.
+            let _ = ended.recv();
+        }
+        Ok(0)
+    })
+}
+
+/// Its name, which stays until it is closed; NULL on an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_name(handle: *mut c_void) -> *const c_char {
+    attempt(|| Ok(open(handle)?.name.as_ptr()))
+}
+
+/// Where others reach it, which stays until it is closed; NULL on an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_endpoint(handle: *mut c_void) -> *const c_char {
+    attempt(|| Ok(open(handle)?.endpoint.as_ptr()))
+}
+
+/// Listens on a further topic.
+///
+/// # Safety
+/// `topic` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_subscribe(handle: *mut c_void, topic: *const c_char) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        open.client.subscribe(unsafe { string(topic, "the topic") }?)?;
+        Ok(0)
+    })
+}
+
+/// Does not listen on a topic any more.
+///
+/// # Safety
+/// `topic` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_unsubscribe(handle: *mut c_void, topic: *const c_char) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        open.client.unsubscribe(unsafe { string(topic, "the topic") }?)?;
+        Ok(0)
+    })
+}
+
+/// Writes where those are that listen on a topic, a line each, as a C string; `*size` says how much that is, with its
+/// NUL. Returns how many they are.
+///
+/// # Safety
+/// `topic` must be null or a C string, `size` be null or point to the number of bytes at `buffer`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_addresses(
+    handle: *mut c_void,
+    topic: *const c_char,
+    buffer: *mut c_char,
+    size: *mut usize,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        let addresses = open.client.addresses_of(unsafe { string(topic, "the topic") }?);
+        let lines: String = addresses.iter().map(|address| format!("{address}\n")).collect();
+        // SAFETY: as above.
+        unsafe { put_text(&lines, buffer, size) }?;
+        Ok(c_int::try_from(addresses.len()).unwrap_or(c_int::MAX))
+    })
+}

@@ -1,0 +1,184 @@
+//! Receiving: a delivery is C's until something is said of it.
+
+use std::ffi::{CString, c_char, c_int, c_long, c_void};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use pinnace_delivery::{Dead, Delivery, Error as DeliveryError};
+
+use super::send::deadline;
+use super::trouble::{Trouble, attempt};
+use super::{Open, open};
+use crate::guard::Returned;
+use crate::pinnace::timeout;
+use crate::registry::Registry;
+
+static DELIVERIES: Registry<Held> = Registry::new();
+
+/// A delivery that C has.
+struct Held {
+    /// None: just being settled by another thread.
+    delivery: Mutex<Option<Delivery>>,
+    /// Whose it is.
+    of: Weak<Open>,
+    from: OnceLock<CString>,
+    topic: OnceLock<CString>,
+    dead: OnceLock<(CString, CString)>,
+}
+
+/// Hands a delivery over to C.
+pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
+    DELIVERIES.insert(Held {
+        delivery: Mutex::new(Some(delivery)),
+        of: Arc::downgrade(of),
+        from: OnceLock::new(),
+        topic: OnceLock::new(),
+        dead: OnceLock::new(),
+    })
+}
+
+fn none() -> Trouble {
+    Trouble::new(libc::EFAULT, "this is no delivery, or it was settled")
+}
+
+/// Takes a delivery back, to settle it; None: its client was closed, and it will come again.
+fn take(handle: *mut c_void) -> Result<Option<Delivery>, Trouble> {
+    let held = DELIVERIES.remove(handle).map_err(|_| none())?;
+    let delivery = held.delivery.lock().take().ok_or_else(none)?;
+    Ok(held.of.upgrade().map(|_| delivery))
+}
+
+/// As `take`, where a handler may have settled it.
+pub(super) fn take_back(handle: *mut c_void) -> Option<Delivery> {
+    take(handle).ok().flatten()
+}
+
+fn settle(handle: *mut c_void, how: impl FnOnce(Delivery)) -> c_int {
+    attempt(|| {
+        how(take(handle)?.ok_or(DeliveryError::Closed)?);
+        Ok(0)
+    })
+}
+
+fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> Result<R, Trouble>) -> R {
+    attempt(|| {
+        let held = DELIVERIES.get(handle).map_err(|_| none())?;
+        let delivery = held.delivery.lock();
+        see(&held, delivery.as_ref().ok_or_else(none)?)
+    })
+}
+
+/// A text as C reads it, which stays where it is.
+fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
+    at.get_or_init(|| c_text(text)).as_ptr()
+}
+
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "?")).unwrap_or_default()
+}
+
+/// The next message; NULL on an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -> *mut c_void {
+    attempt(|| {
+        let open = open(handle)?;
+        let delivery = open.client.recv(deadline(timeout_ms))?;
+        Ok(publish(delivery, &open))
+    })
+}
+
+/// Its first byte; never NULL where there is a delivery.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_body(handle: *mut c_void) -> *const c_void {
+    look(handle, |_, delivery| Ok(delivery.body().as_ptr().cast()))
+}
+
+/// How many bytes it has.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_size(handle: *mut c_void) -> usize {
+    look(handle, |_, delivery| Ok(delivery.body().len()))
+}
+
+/// Who sent it.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_from(handle: *mut c_void) -> *const c_char {
+    look(handle, |held, delivery| Ok(kept(&held.from, delivery.from())))
+}
+
+/// The topic to which it was sent; of a dead letter, that of dead letters.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_topic(handle: *mut c_void) -> *const c_char {
+    look(handle, |held, delivery| Ok(kept(&held.topic, delivery.topic())))
+}
+
+/// When it was accepted, in milliseconds since 1970, by the sender's clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_accepted_ms(handle: *mut c_void) -> u64 {
+    look(handle, |_, delivery| Ok(delivery.accepted_ms()))
+}
+
+/// How often it was delivered since the client was started, this time included.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_count(handle: *mut c_void) -> u64 {
+    look(handle, |_, delivery| Ok(delivery.deliveries().into()))
+}
+
+/// Looks at why it is a dead letter; ENOENT where it is none.
+fn look_dead<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Dead) -> R) -> R {
+    look(handle, |held, delivery| match delivery.dead() {
+        Some(dead) => Ok(see(held, dead)),
+        None => Err(Trouble::new(libc::ENOENT, "this is no dead letter")),
+    })
+}
+
+fn dead_texts<'a>(held: &'a Held, dead: &Dead) -> &'a (CString, CString) {
+    held.dead.get_or_init(|| (c_text(&dead.topic), c_text(&dead.receiver)))
+}
+
+/// The topic to which a dead letter was sent at first; NULL where it is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_dead_topic(handle: *mut c_void) -> *const c_char {
+    look_dead(handle, |held, dead| dead_texts(held, dead).0.as_ptr())
+}
+
+/// Who has given a dead letter up; NULL where it is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_dead_receiver(handle: *mut c_void) -> *const c_char {
+    look_dead(handle, |held, dead| dead_texts(held, dead).1.as_ptr())
+}
+
+/// How often a dead letter was delivered; 0 where it is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_dead_count(handle: *mut c_void) -> u64 {
+    look_dead(handle, |_, dead| dead.deliveries)
+}
+
+/// 1 where a handler gave it up by a word, 0 where it failed too often, -1 where it is no dead letter.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_dead_terminated(handle: *mut c_void) -> c_int {
+    look_dead(handle, |_, dead| c_int::from(dead.terminated))
+}
+
+/// It is handled.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_ack(handle: *mut c_void) -> c_int {
+    settle(handle, Delivery::ack)
+}
+
+/// It is to be delivered again after `delay_ms`, below 0 after a while that grows; others of its stream go first.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_nack(handle: *mut c_void, delay_ms: c_long) -> c_int {
+    settle(handle, |delivery| delivery.nack(timeout(delay_ms)))
+}
+
+/// It will never be handled here: its sender keeps it as a dead letter.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_terminate(handle: *mut c_void) -> c_int {
+    settle(handle, Delivery::terminate)
+}
+
+/// It has failed: it is the next of its stream again, after a while.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_fail(handle: *mut c_void) -> c_int {
+    settle(handle, drop)
+}

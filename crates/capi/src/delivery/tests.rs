@@ -1,0 +1,177 @@
+//! Clients through the C functions.
+
+use std::ffi::{CStr, CString};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+use super::handlers::*;
+use super::options::*;
+use super::receive::*;
+use super::send::*;
+use super::trouble::pinnace_client_error;
+use super::*;
+use crate::error::errno;
+
+const SOON_MS: i64 = 20_000;
+
+fn options(dir: &Path, name: &str) -> *mut c_void {
+    let text = |text: String| CString::new(text).unwrap();
+    let (name, topic) = (text(name.to_owned()), text(format!("{name}'s")));
+    let set = |options, key: &CStr, value: String| {
+        // SAFETY: C strings.
+        assert_eq!(unsafe { pinnace_client_options_set(options, key.as_ptr(), text(value).as_ptr()) }, 0);
+    };
+    // SAFETY: as above.
+    let options = unsafe { pinnace_client_options_new(name.as_ptr(), topic.as_ptr()) };
+    set(options, c"data_dir", dir.join(name.to_str().unwrap()).display().to_string());
+    set(options, c"registry", format!("dir://{}/registry", dir.display()));
+    options
+}
+
+fn start(dir: &Path, name: &str) -> *mut c_void {
+    let options = options(dir, name);
+    let client = pinnace_client_start(options);
+    assert!(!client.is_null(), "{}", words());
+    assert_eq!(pinnace_client_options_destroy(options), 0);
+    client
+}
+
+fn words() -> &'static str {
+    // SAFETY: the thread's until the next failure.
+    unsafe { CStr::from_ptr(pinnace_client_error()) }.to_str().unwrap()
+}
+
+fn refused(returned: c_int, number: c_int, part: &str) {
+    assert_eq!((returned, errno()), (-1, number), "{}", words());
+    assert!(words().contains(part), "{:?} without {part:?}", words());
+}
+
+#[test]
+fn what_is_none_is_a_fault() {
+    let gone = [null_mut(), std::ptr::without_provenance_mut(7)];
+    for handle in gone {
+        assert!(pinnace_client_start(handle).is_null());
+        refused(pinnace_client_close(handle), libc::EFAULT, "no client");
+        refused(pinnace_delivery_ack(handle), libc::EFAULT, "no delivery");
+        refused(pinnace_client_options_destroy(handle), libc::EFAULT, "no options");
+        assert!(pinnace_client_recv(handle, 0).is_null());
+        assert!(pinnace_delivery_body(handle).is_null());
+        assert_eq!((pinnace_delivery_size(handle), errno()), (0, libc::EFAULT));
+    }
+    // SAFETY: null pointers.
+    unsafe {
+        assert!(pinnace_client_options_new(null(), c"topic".as_ptr()).is_null());
+        assert_eq!((words(), errno()), ("the name is NULL", libc::EFAULT));
+        assert!(pinnace_client_options_new(c"\xff".as_ptr(), c"topic".as_ptr()).is_null());
+        assert_eq!((words(), errno()), ("the name is no UTF-8", libc::EINVAL));
+    }
+}
+
+#[test]
+fn options_are_checked_when_they_are_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path(), "one");
+    // SAFETY: C strings.
+    let set = |key: &CStr, value: &CStr| unsafe {
+        pinnace_client_options_set(options, key.as_ptr(), value.as_ptr())
+    };
+    refused(set(c"colour", c"blue"), libc::EINVAL, "there are data_dir, registry, listen");
+    refused(set(c"lease_ms", c"0"), libc::EINVAL, "lease_ms is a number from 1 to 2592000000");
+    for none in [c"", c"-1", c"+1", c"1s", c" 1", c"99999999999999999999"] {
+        refused(set(c"interval_ms", none), libc::EINVAL, "interval_ms");
+    }
+    refused(set(c"registry", c"\xff"), libc::EINVAL, "UTF-8");
+    assert_eq!((set(c"lease_ms", c"2592000000"), set(c"max_deliveries", c"4294967295")), (0, 0));
+    assert_eq!(set(c"registry", c"pigeon://loft"), 0);
+    assert!(pinnace_client_start(options).is_null());
+    assert_eq!(errno(), libc::EINVAL);
+    assert!(words().contains("pigeon"), "{}", words());
+    assert_eq!(pinnace_client_options_destroy(options), 0);
+}
+
+#[test]
+fn send_options_are_of_this_version_or_an_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = start(dir.path(), "one");
+    let given = |size: usize, ttl_ms: i64, durability: i64, beyond: i64| {
+        // As they lie in memory: `all` is the lower half of a word, and something may follow.
+        let options = [size as i64, -1, ttl_ms, durability << 32, beyond];
+        // SAFETY: a C string, an empty body, and options with what is beyond them.
+        unsafe { pinnace_client_send(client, c"news".as_ptr(), null(), 0, options.as_ptr().cast()) }
+    };
+    let size = size_of::<SendOptions>();
+    assert_eq!((given(size, 0, 0, 1), given(size + 8, u32::MAX.into(), 1, 0)), (0, 0));
+    refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not know");
+    refused(given(0, 0, 0, 0), libc::EINVAL, "0 bytes");
+    refused(given(usize::MAX, 0, 0, 0), libc::EINVAL, "is their size set?");
+    refused(given(size, 0, 7, 0), libc::EINVAL, "durability 7");
+    refused(given(size, -1, 0, 0), libc::EINVAL, "not -1");
+    refused(given(size, 1 << 32, 0, 0), libc::EINVAL, "4294967295");
+    refused(pinnace_client_wait(client, u64::MAX, 0), libc::EINVAL, "no such ticket");
+    assert_eq!(pinnace_client_close(client), 0);
+    refused(pinnace_client_close(client), libc::EFAULT, "closed");
+}
+
+unsafe extern "C" fn pass_on(delivery: *mut c_void, client: *mut c_void) -> c_int {
+    let (body, size) = (pinnace_delivery_body(delivery), pinnace_delivery_size(delivery));
+    // SAFETY: what the delivery says of itself.
+    let sent = unsafe { pinnace_client_send_to(client, c"last's".as_ptr(), body, size) };
+    if size == 0 {
+        assert_eq!(pinnace_client_close(client), 0);
+    }
+    sent
+}
+
+#[test]
+fn a_handler_may_send_and_close_its_own_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, middle, last) =
+        (start(dir.path(), "first"), start(dir.path(), "middle"), start(dir.path(), "last"));
+    // SAFETY: a handler of this kind, and a client; then C strings and bodies.
+    unsafe {
+        assert_eq!(pinnace_client_listen(middle, Some(pass_on), middle), 0);
+        for body in [&b"one"[..], b"two", b""] {
+            assert_eq!(
+                pinnace_client_send_to(first, c"middle's".as_ptr(), body.as_ptr().cast(), body.len()),
+                0
+            );
+        }
+    }
+    for size in [3, 3, 0] {
+        let delivery = pinnace_client_recv(last, SOON_MS);
+        assert_eq!(pinnace_delivery_size(delivery), size, "{}", words());
+        // SAFETY: the text of a delivery.
+        assert_eq!(unsafe { CStr::from_ptr(pinnace_delivery_from(delivery)) }, c"middle");
+        assert_eq!(pinnace_delivery_ack(delivery), 0);
+        refused(pinnace_delivery_ack(delivery), libc::EFAULT, "settled");
+    }
+    assert_eq!(pinnace_client_close(first), 0);
+    refused(pinnace_client_close(middle), libc::EFAULT, "closed");
+    assert_eq!(pinnace_client_close(last), 0);
+}
+
+#[test]
+fn closing_ends_what_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = start(dir.path(), "one");
+    // SAFETY: a C string, and an empty body.
+    assert_eq!(unsafe { pinnace_client_send_to(client, c"nobody's".as_ptr(), null(), 0) }, 0);
+    let address = client.addr();
+    std::thread::scope(|scope| {
+        let client = || std::ptr::without_provenance_mut::<c_void>(address);
+        let ends = [
+            scope.spawn(move || (pinnace_client_recv(client(), -1).is_null(), errno())),
+            scope.spawn(move || (pinnace_client_wait_pending(client(), 0, -1) == -1, errno())),
+        ];
+        // The registry's reference, and one of each call that is inside.
+        while Arc::strong_count(&CLIENTS.get(client()).unwrap()) < 4 {
+            std::thread::yield_now();
+        }
+        assert_eq!(pinnace_client_close(client()), 0);
+        for end in ends {
+            assert_eq!(end.join().unwrap(), (true, libc::ECANCELED));
+        }
+    });
+    // Its name is free at once.
+    assert_eq!(pinnace_client_close(start(dir.path(), "one")), 0);
+}

@@ -1,0 +1,115 @@
+//! What went wrong, as C hears of it: a number in errno, and words that stay for the thread.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pinnace_delivery::Error as DeliveryError;
+use pinnace_delivery::registry::RegistryError;
+use pinnace_engine::Error;
+
+use crate::error::set_errno;
+use crate::guard::Returned;
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Why a call failed.
+pub(super) struct Trouble {
+    pub(super) number: c_int,
+    pub(super) words: String,
+}
+
+impl Trouble {
+    pub(super) fn new(number: c_int, words: impl Display) -> Trouble {
+        Trouble { number, words: words.to_string() }
+    }
+
+    /// The words as C reads them.
+    pub(super) fn text(&self) -> CString {
+        CString::new(self.words.replace('\0', "?")).unwrap_or_default()
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::new(error.errno(), error)
+    }
+}
+
+impl From<DeliveryError> for Trouble {
+    fn from(error: DeliveryError) -> Trouble {
+        let number = match &error {
+            DeliveryError::Name => libc::EINVAL,
+            DeliveryError::Endpoint(error) => error.errno(),
+            DeliveryError::NameTaken => libc::EEXIST,
+            DeliveryError::Registry(error) => of_registry(error),
+            DeliveryError::InUse => libc::EBUSY,
+            DeliveryError::Io(kind) => of_kind(*kind),
+            DeliveryError::Damaged(_) => libc::EBADMSG,
+            DeliveryError::Failed(_) => libc::EIO,
+            DeliveryError::NoRoom => libc::ENOSPC,
+            DeliveryError::TimedOut => libc::EAGAIN,
+            DeliveryError::TooLarge => libc::EMSGSIZE,
+            DeliveryError::Closed => libc::ECANCELED,
+        };
+        Trouble::new(number, error)
+    }
+}
+
+fn of_registry(error: &RegistryError) -> c_int {
+    match error {
+        RegistryError::Name
+        | RegistryError::Endpoint
+        | RegistryError::Topics
+        | RegistryError::Lease
+        | RegistryError::Url(_) => libc::EINVAL,
+        RegistryError::NameTaken | RegistryError::Lost => libc::EEXIST,
+        RegistryError::Busy => libc::EBUSY,
+        RegistryError::Foreign(_) | RegistryError::Damaged(_) => libc::EBADMSG,
+        RegistryError::Io { kind, .. } => of_kind(*kind),
+    }
+}
+
+/// The number of a kind of error whose own was not kept.
+fn of_kind(kind: ErrorKind) -> c_int {
+    match kind {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::AlreadyExists => libc::EEXIST,
+        ErrorKind::NotADirectory => libc::ENOTDIR,
+        ErrorKind::ReadOnlyFilesystem => libc::EROFS,
+        ErrorKind::StorageFull => libc::ENOSPC,
+        ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        ErrorKind::InvalidInput => libc::EINVAL,
+        _ => libc::EIO,
+    }
+}
+
+/// Runs `body`; a panic becomes an error.
+pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, Trouble>) -> Result<R, Trouble> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(Trouble::new(libc::ENOTRECOVERABLE, "a fault of the library's own: it panicked"))
+    })
+}
+
+/// Runs `body`. An error or a panic is told by errno, the thread's words, and the type's value for failure.
+pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Trouble>) -> R {
+    caught(body).unwrap_or_else(|trouble| {
+        // A thread that is ending has none.
+        let _ = LAST.try_with(|last| last.replace(trouble.text()));
+        set_errno(trouble.number);
+        R::FAILED
+    })
+}
+
+/// What was wrong when a function of clients, their options or deliveries failed last in this thread; empty before
+/// that. It is the thread's until the next one fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_error() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}

@@ -1,0 +1,301 @@
+//! The driver of the Rust face: driver.py says what each command does.
+
+use std::collections::HashMap;
+use std::io::{BufRead, ErrorKind};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pinnace::delivery::registry::RegistryError;
+use pinnace::delivery::{Client, Delivery, Durability, Error, Options};
+
+/// Numbers by which all faces tell what went wrong.
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const EFAULT: i32 = 14;
+const EBUSY: i32 = 16;
+const EEXIST: i32 = 17;
+const EINVAL: i32 = 22;
+const ECANCELED: i32 = 125;
+
+/// What the suite hears of an error: a number and words.
+struct Refused(i32, String);
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        let number = match &error {
+            Error::Name
+            | Error::Registry(
+                RegistryError::Endpoint
+                | RegistryError::Topics
+                | RegistryError::Lease
+                | RegistryError::Url(_),
+            ) => EINVAL,
+            Error::Endpoint(error) => error.errno(),
+            Error::NameTaken => EEXIST,
+            Error::InUse | Error::Registry(RegistryError::Busy) => EBUSY,
+            Error::Io(ErrorKind::NotFound) => ENOENT,
+            Error::TimedOut => EAGAIN,
+            Error::Closed => ECANCELED,
+            _ => EIO,
+        };
+        Refused(number, error.to_string())
+    }
+}
+
+type Answer = Result<String, Refused>;
+
+#[derive(Default)]
+struct Driver {
+    clients: HashMap<String, Arc<Client>>,
+    deliveries: Vec<Option<Delivery>>,
+}
+
+fn ok<E: Into<Refused>>(done: Result<(), E>) -> Answer {
+    done.map(|()| "ok".to_owned()).map_err(Into::into)
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap_or_else(|_| panic!("{word} is no number"))
+}
+
+/// A time in milliseconds; below 0 is for ever.
+fn ms(word: &str) -> Option<Duration> {
+    word.parse().ok().map(Duration::from_millis)
+}
+
+fn deadline(word: &str) -> Option<Instant> {
+    ms(word).map(|time| Instant::now() + time)
+}
+
+fn body(spec: &str) -> Vec<u8> {
+    if let Some(text) = spec.strip_prefix('=') {
+        return text.as_bytes().to_vec();
+    }
+    let (size, seed) = spec.split_once(':').expect("SIZE:SEED");
+    (0..number(size)).map(|at| (at / 7 + number(seed)) as u8).collect()
+}
+
+fn text(delivery: &Delivery) -> String {
+    String::from_utf8_lossy(delivery.body()).into_owned()
+}
+
+fn adler32(bytes: &[u8]) -> u32 {
+    let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65_521;
+        (low, (high + low) % 65_521)
+    });
+    high << 16 | low
+}
+
+impl Driver {
+    fn client(&self, word: &str) -> Arc<Client> {
+        self.clients[word].clone()
+    }
+
+    fn start(&mut self, words: &[&str]) -> Answer {
+        let [client, name, topic, options @ ..] = words else { panic!("start") };
+        let mut builder = Client::builder(name, topic);
+        let (mut first, mut most) = (Duration::from_millis(100), Duration::from_secs(60));
+        for option in options {
+            let (key, value) = option.split_once('=').expect("KEY=VALUE");
+            builder = match key {
+                "data_dir" => builder.data_dir(value),
+                "registry" => builder.registry(value),
+                "listen" => builder.listen(value),
+                "lease_ms" => builder.lease(Duration::from_millis(number(value))),
+                "interval_ms" => builder.interval(Duration::from_millis(number(value))),
+                "max_deliveries" => builder.max_deliveries(number(value) as u32),
+                "peer" => {
+                    let mut parts = value.splitn(3, '@');
+                    let mut part = || parts.next().expect("NAME@ENDPOINT@TOPIC");
+                    builder.peer(part(), part(), &[part()])
+                }
+                "retry_first_ms" | "retry_most_ms" => {
+                    let wait = if key == "retry_first_ms" { &mut first } else { &mut most };
+                    *wait = Duration::from_millis(number(value));
+                    builder
+                }
+                key => panic!("no option {key}"),
+            };
+        }
+        let started = builder.retry(first, most).start()?;
+        self.clients.insert((*client).to_owned(), Arc::new(started));
+        ok::<Error>(Ok(()))
+    }
+
+    fn send(&self, words: &[&str]) -> Answer {
+        let [call, client, topic, spec, options @ ..] = words else { panic!("send") };
+        let (client, body) = (self.client(client), body(spec));
+        let [all, interval, ttl, timeout] = options else {
+            let all = *call == "all";
+            return ok(if all { client.send_all(topic, &body) } else { client.send_to(topic, &body) });
+        };
+        let durability = if *interval == "1" { Durability::Interval } else { Durability::Sync };
+        let ttl = ms(ttl).filter(|ttl| !ttl.is_zero());
+        let options = Options { all: *all == "1", durability, ttl, deadline: deadline(timeout) };
+        ok(client.send(topic, &body, &options))
+    }
+
+    fn burst(&self, client: &str, topic: &str, count: &str) -> Answer {
+        let (client, mut last) = (self.client(client), None);
+        for number in 0..number(count) {
+            last = Some(client.send_async(topic, number.to_string().as_bytes(), &Options::default())?);
+        }
+        ok(last.map_or(Ok(()), |ticket| client.wait(ticket, None)))
+    }
+
+    fn recv(&mut self, client: &str, timeout: &str) -> Answer {
+        let delivery = self.client(client).recv(deadline(timeout))?;
+        let said = format!(
+            "delivery {} {} {} {} {} {} {}",
+            self.deliveries.len(),
+            delivery.from(),
+            delivery.topic(),
+            delivery.deliveries(),
+            delivery.accepted_ms(),
+            delivery.body().len(),
+            adler32(delivery.body())
+        );
+        self.deliveries.push(Some(delivery));
+        Ok(said)
+    }
+
+    fn dead(&self, at: &str) -> Answer {
+        let delivery = self.deliveries[number(at) as usize].as_ref();
+        let dead = delivery.and_then(Delivery::dead);
+        let dead = dead.ok_or_else(|| Refused(ENOENT, "no dead letter".to_owned()))?;
+        let terminated = u8::from(dead.terminated);
+        Ok(format!("dead {} {} {} {terminated}", dead.topic, dead.receiver, dead.deliveries))
+    }
+
+    fn settle(&mut self, words: &[&str]) -> Answer {
+        let delivery = self.deliveries[number(words[1]) as usize].take();
+        let delivery = delivery.ok_or_else(|| Refused(EFAULT, "settled already".to_owned()))?;
+        match words {
+            ["ack", _] => delivery.ack(),
+            ["nack", _, delay] => delivery.nack(ms(delay)),
+            ["terminate", _] => delivery.terminate(),
+            _ => drop(delivery),
+        }
+        ok::<Error>(Ok(()))
+    }
+
+    fn take(&self, client: &str, count: &str) -> Answer {
+        let (client, mut said) = (self.client(client), "took".to_owned());
+        for _ in 0..number(count) {
+            let delivery = client.recv(deadline("20000"))?;
+            said = format!("{said} {}", text(&delivery));
+            delivery.ack();
+        }
+        Ok(said)
+    }
+
+    fn run(&self, client: &str, verdicts: &[&str]) -> Answer {
+        let (client, mut said) = (self.client(client), "ran".to_owned());
+        for verdict in verdicts {
+            let mut note = |delivery: &Delivery| {
+                said = format!("{said} {}:{}", text(delivery), delivery.deliveries());
+            };
+            match *verdict {
+                "ack" => client.run(|delivery| ControlFlow::Break(note(delivery)))?,
+                "throw" => {
+                    let thrown = catch_unwind(AssertUnwindSafe(|| {
+                        client.run(|delivery| -> ControlFlow<()> {
+                            note(delivery);
+                            panic!("on purpose")
+                        })
+                    }));
+                    assert!(thrown.is_err(), "the panic comes out");
+                }
+                verdict => {
+                    let delivery = client.recv(None)?;
+                    note(&delivery);
+                    match verdict {
+                        "nack" => delivery.nack(None),
+                        "terminate" => delivery.terminate(),
+                        _ => drop(delivery),
+                    }
+                }
+            }
+        }
+        Ok(said)
+    }
+
+    fn forward(&self, client: &str, topic: &str) -> Answer {
+        let (client, topic) = (self.client(client), topic.to_owned());
+        thread::spawn(move || {
+            let ended = client.run(|delivery| match client.send_to(&topic, delivery.body()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            });
+            assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+        });
+        ok::<Error>(Ok(()))
+    }
+
+    fn close(&mut self, client: &str) -> Answer {
+        if let Some(client) = self.clients.remove(client) {
+            client.close();
+        }
+        ok::<Error>(Ok(()))
+    }
+
+    fn interrupt(&mut self, client: &str) -> Answer {
+        let shared = self.client(client);
+        let receiver = thread::spawn(move || shared.recv(None).map(drop));
+        self.close(client)?;
+        ok(receiver.join().expect("the thread ends"))
+    }
+
+    fn obey(&mut self, words: &[&str]) -> Answer {
+        match words {
+            ["start", rest @ ..] => self.start(rest),
+            ["close", client] => self.close(client),
+            ["send" | "all" | "with", ..] => self.send(words),
+            ["burst", client, topic, count] => self.burst(client, topic, count),
+            ["recv", client, timeout] => self.recv(client, timeout),
+            ["dead", delivery] => self.dead(delivery),
+            ["ack" | "nack" | "terminate" | "fail", ..] => self.settle(words),
+            ["take", client, count] => self.take(client, count),
+            ["run", client, verdicts @ ..] => self.run(client, verdicts),
+            ["forward", client, topic] => self.forward(client, topic),
+            ["pending", client] => Ok(format!("number {}", self.client(client).pending())),
+            ["settle", client, most, timeout] => {
+                ok(self.client(client).wait_pending(number(most), deadline(timeout)))
+            }
+            ["subscribe", client, topic] => ok(self.client(client).subscribe(topic)),
+            ["unsubscribe", client, topic] => ok(self.client(client).unsubscribe(topic)),
+            ["addresses", client, topic] => {
+                Ok(format!("addresses {}", self.client(client).addresses_of(topic).join(" ")))
+            }
+            ["who", client] => {
+                let client = self.client(client);
+                Ok(format!("who {} {}", client.name(), client.endpoint()))
+            }
+            ["interrupt", client] => self.interrupt(client),
+            words => panic!("no command {words:?}"),
+        }
+    }
+}
+
+fn main() {
+    let mut driver = Driver::default();
+    // Panics of handlers are on purpose.
+    std::panic::set_hook(Box::new(|panic| {
+        if !panic.to_string().contains("on purpose") {
+            eprintln!("{panic}");
+        }
+    }));
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("commands are text");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match driver.obey(&words) {
+            Ok(said) => println!("{said}"),
+            Err(Refused(number, words)) => println!("error {number} {words}"),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+/* What goes wrong by the caller's doing, and what several threads do to one client: each an error, and never a crash.
+ *
+ * misuse DIR: works below DIR; prints a line a check, and how many passed and failed. */
+#include <errno.h>
+#include <pinnace.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SOON_MS 20000
+
+static const char *place;
+static int failures;
+
+static void expect(int truth, const char *what, int line) {
+    if (truth)
+        return;
+    failures++;
+    printf("line %d: %s; errno %d, %s\n", line, what, errno, pinnace_client_error());
+}
+#define EXPECT(truth) expect((truth) ? 1 : 0, #truth, __LINE__)
+#define FAILS(call, number) (errno = 0, EXPECT(!((call) + 1) && errno == (number)))
+#define IS_NULL(call, number) (errno = 0, EXPECT((call) == NULL && errno == (number)))
+
+static pinnace_client_t *start(const char *name, const char *topic) {
+    char text[512];
+    pinnace_client_options_t *options = pinnace_client_options_new(name, topic);
+    snprintf(text, sizeof text, "%s/%s", place, name);
+    EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
+    snprintf(text, sizeof text, "dir://%s/registry", place);
+    EXPECT(pinnace_client_options_set(options, "registry", text) == 0);
+    EXPECT(pinnace_client_options_set(options, "retry_first_ms", "1") == 0);
+    pinnace_client_t *client = pinnace_client_start(options);
+    EXPECT(client != NULL);
+    EXPECT(pinnace_client_options_destroy(options) == 0);
+    return client;
+}
+
+static int never(pinnace_delivery_t *delivery, void *arg) {
+    (void)delivery, (void)arg;
+    EXPECT(!"called");
+    return PINNACE_STOP;
+}
+
+/* Every function of a client, with one that is none. */
+static void no_client(pinnace_client_t *none) {
+    size_t size = 0;
+    uint64_t number;
+    FAILS(pinnace_client_close(none), EFAULT);
+    IS_NULL(pinnace_client_name(none), EFAULT);
+    IS_NULL(pinnace_client_endpoint(none), EFAULT);
+    FAILS(pinnace_client_subscribe(none, "t"), EFAULT);
+    FAILS(pinnace_client_unsubscribe(none, "t"), EFAULT);
+    FAILS(pinnace_client_addresses(none, "t", NULL, &size), EFAULT);
+    FAILS(pinnace_client_send_to(none, "t", "", 0), EFAULT);
+    FAILS(pinnace_client_send_all(none, "t", "", 0), EFAULT);
+    FAILS(pinnace_client_send(none, "t", "", 0, NULL), EFAULT);
+    FAILS(pinnace_client_send_async(none, "t", "", 0, NULL, &number), EFAULT);
+    FAILS(pinnace_client_wait(none, 0, 0), EFAULT);
+    FAILS(pinnace_client_pending(none, &number), EFAULT);
+    FAILS(pinnace_client_wait_pending(none, 0, 0), EFAULT);
+    IS_NULL(pinnace_client_recv(none, 0), EFAULT);
+    FAILS(pinnace_client_run(none, never, NULL), EFAULT);
+    FAILS(pinnace_client_listen(none, never, NULL), EFAULT);
+    FAILS(pinnace_client_on_error(none, NULL, NULL), EFAULT);
+}
+
+static void no_delivery(pinnace_delivery_t *none) {
+    IS_NULL(pinnace_delivery_body(none), EFAULT);
+    IS_NULL(pinnace_delivery_from(none), EFAULT);
+    IS_NULL(pinnace_delivery_topic(none), EFAULT);
+    IS_NULL(pinnace_delivery_dead_topic(none), EFAULT);
+    IS_NULL(pinnace_delivery_dead_receiver(none), EFAULT);
+    EXPECT(pinnace_delivery_size(none) == 0 && pinnace_delivery_count(none) == 0);
+    EXPECT(pinnace_delivery_accepted_ms(none) == 0 && pinnace_delivery_dead_count(none) == 0);
+    FAILS(pinnace_delivery_dead_terminated(none), EFAULT);
+    FAILS(pinnace_delivery_ack(none), EFAULT);
+    FAILS(pinnace_delivery_nack(none, 0), EFAULT);
+    FAILS(pinnace_delivery_terminate(none), EFAULT);
+    FAILS(pinnace_delivery_fail(none), EFAULT);
+}
+
+static void what_is_none(void) {
+    static uint64_t something[64];
+    IS_NULL(pinnace_client_options_new(NULL, "t"), EFAULT);
+    IS_NULL(pinnace_client_options_new("n", NULL), EFAULT);
+    IS_NULL(pinnace_client_start(NULL), EFAULT);
+    IS_NULL(pinnace_client_start((void *)something), EFAULT);
+    FAILS(pinnace_client_options_set(NULL, "listen", ""), EFAULT);
+    FAILS(pinnace_client_options_peer(NULL, "n", "e", NULL, 0), EFAULT);
+    FAILS(pinnace_client_options_destroy(NULL), EFAULT);
+    no_client(NULL);
+    no_client((void *)something);
+    no_delivery(NULL);
+    no_delivery((void *)something);
+}
+
+static void null_arguments(void) {
+    pinnace_client_options_t *options = pinnace_client_options_new("n", "t");
+    FAILS(pinnace_client_options_set(options, NULL, ""), EFAULT);
+    FAILS(pinnace_client_options_set(options, "listen", NULL), EFAULT);
+    FAILS(pinnace_client_options_peer(options, NULL, "e", NULL, 0), EFAULT);
+    FAILS(pinnace_client_options_peer(options, "n", "e", NULL, 1), EFAULT);
+    FAILS(pinnace_client_options_peer(options, "n", "e", (const char *const[]){NULL}, 1), EFAULT);
+    EXPECT(pinnace_client_options_destroy(options) == 0);
+    FAILS(pinnace_client_options_destroy(options), EFAULT);
+    IS_NULL(pinnace_client_start(options), EFAULT);
+
+    pinnace_client_t *client = start("n", "t");
+    size_t size = 0;
+    FAILS(pinnace_client_send_to(client, NULL, "", 0), EFAULT);
+    FAILS(pinnace_client_send_to(client, "t", NULL, 1), EFAULT);
+    FAILS(pinnace_client_send_to(client, "t", "", SIZE_MAX), EINVAL);
+    FAILS(pinnace_client_send_to(client, "\xff", "", 0), EINVAL);
+    FAILS(pinnace_client_send_async(client, "t", "", 0, NULL, NULL), EFAULT);
+    FAILS(pinnace_client_pending(client, NULL), EFAULT);
+    FAILS(pinnace_client_addresses(client, "t", NULL, NULL), EFAULT);
+    FAILS(pinnace_client_addresses(client, "t", NULL, &size), ENOBUFS);
+    EXPECT(size > 1);
+    FAILS(pinnace_client_subscribe(client, NULL), EFAULT);
+    FAILS(pinnace_client_run(client, NULL, NULL), EFAULT);
+    FAILS(pinnace_client_listen(client, NULL, NULL), EFAULT);
+    EXPECT(pinnace_client_on_error(client, NULL, NULL) == 0);
+    EXPECT(pinnace_client_close(client) == 0);
+    no_client(client);
+}
+
+static void deliveries_outlive_their_client(void) {
+    pinnace_client_t *sender = start("sender", "s"), *receiver = start("receiver", "r");
+    EXPECT(pinnace_client_send_to(sender, "r", "one", 3) == 0);
+    pinnace_delivery_t *delivery = pinnace_client_recv(receiver, SOON_MS);
+    EXPECT(pinnace_client_close(receiver) == 0);
+    EXPECT(memcmp(pinnace_delivery_body(delivery), "one", 3) == 0);
+    FAILS(pinnace_delivery_ack(delivery), ECANCELED);
+    no_delivery(delivery);
+    receiver = start("receiver", "r");
+    delivery = pinnace_client_recv(receiver, SOON_MS);
+    EXPECT(pinnace_delivery_size(delivery) == 3 && pinnace_delivery_ack(delivery) == 0);
+    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0);
+    EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+}
+
+struct crowd {
+    pinnace_client_t *client;
+    atomic_int sent, handled, ended;
+};
+
+static void *send_until_closed(void *arg) {
+    struct crowd *crowd = arg;
+    while (pinnace_client_send_to(crowd->client, "t", "body", 4) == 0)
+        crowd->sent++;
+    EXPECT(errno == EFAULT || errno == ECANCELED);
+    crowd->ended++;
+    return NULL;
+}
+
+static void *receive_until_closed(void *arg) {
+    struct crowd *crowd = arg;
+    pinnace_delivery_t *delivery;
+    while ((delivery = pinnace_client_recv(crowd->client, -1)) != NULL)
+        EXPECT(pinnace_delivery_ack(delivery) == 0 || errno == ECANCELED);
+    EXPECT(errno == EFAULT || errno == ECANCELED);
+    crowd->ended++;
+    return NULL;
+}
+
+static void *settle_until_closed(void *arg) {
+    struct crowd *crowd = arg;
+    int result = pinnace_client_send_to(crowd->client, "nobody's", "body", 4);
+    if (result == 0)
+        result = pinnace_client_wait_pending(crowd->client, 0, -1);
+    EXPECT(result == -1 && (errno == EFAULT || errno == ECANCELED));
+    crowd->ended++;
+    return NULL;
+}
+
+static int count(pinnace_delivery_t *delivery, void *arg) {
+    struct crowd *crowd = arg;
+    EXPECT(pinnace_delivery_size(delivery) == 4);
+    crowd->handled++;
+    return PINNACE_ACK;
+}
+
+static void closing_a_client_that_all_use(void) {
+    for (int round = 0; round < 5; round++) {
+        struct crowd crowd = {.client = start("crowd", "t")};
+        pinnace_client_t *other = start("other", "t");
+        struct crowd listener = {.client = other};
+        EXPECT(pinnace_client_listen(other, count, &listener) == 0);
+        void *(*work[])(void *) = {send_until_closed, send_until_closed, receive_until_closed, receive_until_closed,
+                                   settle_until_closed};
+        pthread_t threads[5];
+        for (size_t at = 0; at < 5; at++)
+            EXPECT(pthread_create(&threads[at], NULL, work[at], &crowd) == 0);
+        while (crowd.sent < 20 || listener.handled < 20)
+            sched_yield();
+        EXPECT(pinnace_client_close(crowd.client) == 0);
+        for (size_t at = 0; at < 5; at++)
+            pthread_join(threads[at], NULL);
+        EXPECT(crowd.ended == 5);
+        EXPECT(pinnace_client_close(other) == 0);
+    }
+}
+
+struct pair {
+    pinnace_client_t *own, *other;
+};
+
+static int close_both(pinnace_delivery_t *delivery, void *arg) {
+    struct pair *pair = arg;
+    EXPECT(pinnace_delivery_ack(delivery) == 0);
+    EXPECT(pinnace_client_close(pair->other) == 0 || errno == EFAULT);
+    EXPECT(pinnace_client_close(pair->own) == 0 || errno == EFAULT);
+    return PINNACE_FAIL; /* of no consequence: it is settled */
+}
+
+static void handlers_that_close_each_other(void) {
+    pinnace_client_t *one = start("one", "1"), *two = start("two", "2"), *sender = start("sender", "s");
+    struct pair first = {one, two}, second = {two, one};
+    EXPECT(pinnace_client_listen(one, close_both, &first) == 0);
+    EXPECT(pinnace_client_send_to(sender, "1", "x", 1) == 0 && pinnace_client_send_to(sender, "2", "x", 1) == 0);
+    int ended = pinnace_client_run(two, close_both, &second);
+    EXPECT(ended == -1 && (errno == ECANCELED || errno == EFAULT));
+    while (pinnace_client_name(one) != NULL)
+        sched_yield();
+    EXPECT(pinnace_client_close(sender) == 0);
+    no_client(one);
+    no_client(two);
+}
+
+static int stop_first(pinnace_delivery_t *delivery, void *arg) {
+    atomic_int *calls = arg;
+    ++*calls;
+    EXPECT(pinnace_delivery_size(delivery) == 1);
+    return PINNACE_ACK | PINNACE_STOP;
+}
+
+static void a_handler_that_stops(void) {
+    pinnace_client_t *sender = start("sender", "s"), *receiver = start("receiver", "r");
+    static atomic_int calls;
+    EXPECT(pinnace_client_listen(receiver, stop_first, &calls) == 0);
+    EXPECT(pinnace_client_send_to(sender, "r", "1", 1) == 0 && pinnace_client_send_to(sender, "r", "2", 1) == 0);
+    EXPECT(pinnace_client_wait_pending(sender, 1, SOON_MS) == 0);
+    EXPECT(pinnace_client_run(receiver, stop_first, &calls) == 0);
+    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0);
+    EXPECT(calls == 2);
+    EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+}
+
+static void a_fork(void) {
+    pinnace_client_t *sender = start("sender", "s"), *receiver = start("receiver", "r");
+    EXPECT(pinnace_client_send_to(sender, "r", "1", 1) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        failures = 0;
+        FAILS(pinnace_client_send_to(sender, "r", "2", 1), EFAULT);
+        IS_NULL(pinnace_client_recv(receiver, -1), EFAULT);
+        EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+        no_client(sender);
+        fflush(stdout);
+        _exit(failures);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pinnace_delivery_t *delivery = pinnace_client_recv(receiver, SOON_MS);
+    EXPECT(pinnace_delivery_ack(delivery) == 0);
+    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0);
+    EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+}
+
+static const struct {
+    const char *name;
+    void (*check)(void);
+} checks[] = {
+    {"what is none", what_is_none},
+    {"null arguments", null_arguments},
+    {"deliveries outlive their client", deliveries_outlive_their_client},
+    {"closing a client that all use", closing_a_client_that_all_use},
+    {"handlers that close each other", handlers_that_close_each_other},
+    {"a handler that stops", a_handler_that_stops},
+    {"a fork", a_fork},
+};
+
+int main(int count_of_words, char **words) {
+    int passed = 0, failed = 0;
+    if (count_of_words != 2)
+        return 2;
+    for (size_t at = 0; at < sizeof checks / sizeof *checks; at++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s/%zu", words[1], at);
+        place = folder;
+        failures = 0;
+        checks[at].check();
+        printf("%s %s\n", failures ? "FAILED" : "ok", checks[at].name);
+        fflush(stdout);
+        *(failures ? &failed : &passed) += 1;
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,334 @@
+"""What every face does, over every registry: a function a behaviour. Each gets a place of its own and `open_driver`,
+which starts the face's driver there (driver.py)."""
+import errno
+import time
+
+from check import expect
+from driver import PATIENCE_S, SOON_MS, refused, same_body
+
+
+def until(what, is_so):
+    """Waits for what others find out in their own time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        expect(time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s")
+
+
+def listening(driver, client, topic, count):
+    until(f"{count} listen on {topic}", lambda: len(driver.tell("addresses", client, topic)) == count)
+
+
+def one_to_one_in_order(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    driver.tell("burst", "sender", "news", 1000)
+    got = driver.tell("take", "receiver", 1000)
+    expect(got == [str(number) for number in range(1000)], f"{got}")
+    driver.settled("sender")
+    driver.nothing_for("receiver")
+
+
+def what_a_delivery_says(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    name, endpoint = driver.tell("who", "receiver")
+    expect(name == "receiver" and endpoint.startswith("tcp://127.0.0.1:"), f"{name} {endpoint}")
+    driver.tell("send", "sender", "news", "=one")
+    got = driver.take("receiver", "=one")
+    expect((got.sender, got.topic, got.count) == ("sender", "news", 1), f"{got}")
+    expect(abs(got.accepted_ms - time.time() * 1000) < 1000 * PATIENCE_S, f"{got}")
+    refused(errno.EFAULT, driver.tell, "ack", got.number)
+    driver.settled("sender")
+
+
+def one_to_many(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    for client in "abc":
+        driver.start(client, "work")
+    listening(driver, "sender", "work", 3)
+    driver.tell("all", "sender", "work", "=everyone")
+    for client in "abc":
+        driver.take(client, "=everyone")
+    driver.settled("sender")
+
+
+def one_of_many_in_turn(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    for client in "abc":
+        driver.start(client, "work")
+    listening(driver, "sender", "work", 3)
+    driver.tell("burst", "sender", "work", 9)
+    shares = [[int(text) for text in driver.tell("take", client, 3)] for client in "abc"]
+    expect(sorted(sum(shares, [])) == list(range(9)), f"{shares}")
+    expect(all(share[2] - share[1] == share[1] - share[0] == 3 for share in shares), f"{shares}")
+    driver.settled("sender")
+
+
+def many_to_many(open_driver):
+    driver = open_driver()
+    for client in "abcd":
+        driver.start(client, "all")
+    for client in "abcd":
+        listening(driver, client, "all", 4)
+    for client in "abcd":
+        driver.tell("all", client, "all", f"={client}")
+    for client in "abcd":
+        heard = sorted(driver.tell("take", client, 3))
+        expect(heard == [other for other in "abcd" if other != client], f"{client} heard {heard}")
+    driver.settled(*"abcd")
+
+
+def subscriptions_come_and_go(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "r")
+    driver.tell("subscribe", "receiver", "news")
+    listening(driver, "sender", "news", 1)
+    expect(driver.tell("addresses", "sender", "news") == driver.tell("who", "receiver")[1:], "its address")
+    driver.tell("send", "sender", "news", "=one")
+    driver.take("receiver", "=one")
+    driver.tell("unsubscribe", "receiver", "news")
+    listening(driver, "sender", "news", 0)
+    listening(driver, "sender", "r", 1)
+
+
+def what_nobody_listens_to_waits(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.tell("burst", "sender", "news", 50)
+    expect(driver.tell("pending", "sender") == ["50"], "50 are pending")
+    refused(errno.EAGAIN, driver.tell, "settle", "sender", 49, 1)
+    driver.tell("settle", "sender", 50, 0)
+    driver.start("receiver", "news")
+    driver.tell("burst", "sender", "news", 50)
+    got = driver.tell("take", "receiver", 100)
+    expect(got == [str(number) for number in range(50)] * 2, f"{got}")
+    driver.settled("sender")
+
+
+def given_peers(open_driver):
+    driver = open_driver()
+    driver.start("receiver", "r", "registry=none")
+    endpoint = driver.tell("who", "receiver")[1]
+    driver.start("sender", "s", "registry=none", f"peer=receiver@{endpoint}@news")
+    driver.tell("send", "sender", "news", "=one")
+    driver.take("receiver", "=one")
+    driver.settled("sender")
+
+
+def bodies_of_any_size(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    for size in (0, 1, 1000, 65_536, (1 << 20) + 1, 5_000_000):
+        driver.tell("send", "sender", "news", f"{size}:{size % 251}")
+        driver.take("receiver", f"{size}:{size % 251}")
+    driver.settled("sender")
+
+
+def options_of_a_send(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s", "interval_ms=20")
+    for client in "ab":
+        driver.start(client, "news")
+    listening(driver, "sender", "news", 2)
+    driver.tell("with", "sender", "news", "=each", 1, 1, 3_600_000, SOON_MS)
+    for client in "ab":
+        driver.take(client, "=each")
+    driver.settled("sender")
+
+
+def what_is_too_old_is_not_delivered(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.tell("with", "sender", "news", "=old", 0, 0, 1, -1)
+    driver.tell("with", "sender", "news", "=new", 0, 0, 3_600_000, -1)
+    over = time.monotonic() + 0.005
+    until("some milliseconds", lambda: time.monotonic() > over)
+    driver.start("receiver", "news")
+    driver.take("receiver", "=new")
+    driver.settled("sender")
+
+
+def what_fails_stays_ahead(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    driver.tell("burst", "sender", "news", 2)
+    first = driver.recv("receiver")
+    driver.tell("fail", first.number)
+    again = driver.take("receiver", "=0")
+    expect(again.count == 2, f"{again}")
+    driver.take("receiver", "=1")
+    driver.settled("sender")
+
+
+def what_is_put_off_lets_others_go_first(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    for delay_ms in (50, -1):
+        driver.tell("burst", "sender", "news", 2)
+        first, second = driver.recv("receiver"), driver.recv("receiver")
+        driver.tell("nack", first.number, delay_ms)
+        same_body(second, "=1")
+        driver.tell("ack", second.number)
+        expect(driver.take("receiver", "=0").count == 2, "it is the second time")
+    driver.settled("sender")
+
+
+def what_is_given_up_is_a_dead_letter(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news", "max_deliveries=2")
+    driver.start("undertaker", "news.dead")
+    listening(driver, "sender", "news.dead", 1)
+    driver.tell("send", "sender", "news", "=refused")
+    driver.tell("terminate", driver.recv("receiver").number)
+    driver.tell("send", "sender", "news", "3000000:5")
+    for _ in range(2):
+        driver.tell("fail", driver.recv("receiver").number)
+    for spec, dead in (("=refused", ["news", "receiver", "1", "1"]), ("3000000:5", ["news", "receiver", "2", "0"])):
+        letter = driver.recv("undertaker")
+        same_body(letter, spec)
+        expect(letter.topic == "news.dead", f"{letter}")
+        found = driver.tell("dead", letter.number)
+        expect(found == dead, f"{found}, not {dead}")
+        driver.tell("ack", letter.number)
+    driver.tell("send", "sender", "news", "=fine")
+    fine = driver.recv("receiver")
+    refused(errno.ENOENT, driver.tell, "dead", fine.number)
+    driver.tell("ack", fine.number)
+    driver.settled("sender")
+
+
+def what_a_handler_says(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    driver.tell("burst", "sender", "news", 2)
+    ran = driver.tell("run", "receiver", "ack", "fail", "throw", "ack")
+    expect(ran == ["0:1", "1:1", "1:2", "1:3"], f"{ran}")
+    driver.settled("sender")
+    driver.tell("send", "sender", "news", "=last")
+    ran = driver.tell("run", "receiver", "nack")
+    expect(ran == ["last:1"], f"{ran}")
+    ran = driver.tell("run", "receiver", "terminate")
+    expect(ran == ["last:2"], f"{ran}")
+    # The dead letter waits for who wants it.
+    driver.tell("settle", "sender", 1, SOON_MS)
+    expect(driver.tell("pending", "sender") == ["1"], "the dead letter")
+
+
+def a_handler_sends(open_driver):
+    driver = open_driver()
+    driver.start("first", "f")
+    driver.start("middle", "m")
+    driver.start("last", "l")
+    driver.tell("forward", "middle", "l")
+    driver.tell("burst", "first", "m", 100)
+    got = driver.tell("take", "last", 100)
+    expect(got == [str(number) for number in range(100)], f"{got}")
+    driver.settled("first", "middle")
+    driver.tell("close", "middle")
+
+
+def what_is_pending_outlives_a_restart(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.tell("burst", "sender", "news", 40)
+    driver.tell("close", "sender")
+    for part in range(2):
+        driver.start("sender", "s")
+        driver.start("receiver", "news")
+        expect(driver.tell("pending", "sender") == [str(40 - 20 * part)], "what is pending")
+        got = driver.tell("take", "receiver", 20)
+        expect(got == [str(number) for number in range(20 * part, 20 * part + 20)], f"{got}")
+        driver.tell("settle", "sender", 20 - 20 * part, SOON_MS)
+        driver.tell("close", "receiver")
+        driver.tell("close", "sender")
+
+
+def what_is_pending_outlives_a_kill(open_driver):
+    first = open_driver()
+    first.start("sender", "s", "lease_ms=1000")
+    first.tell("burst", "sender", "news", 100)
+    first.kill()
+    driver = open_driver()
+    driver.start("receiver", "news")
+
+    def is_free():
+        try:
+            driver.start("sender", "s")
+        except Exception as refusal:
+            expect(getattr(refusal, "number", 0) == errno.EEXIST, f"{refusal}")
+            return False
+        return True
+
+    until("the lease is over", is_free)
+    got = driver.tell("take", "receiver", 100)
+    expect(got == [str(number) for number in range(100)], f"{got}")
+    driver.settled("sender")
+
+
+def what_was_not_handled_comes_again(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    driver.tell("send", "sender", "news", "=one")
+    held = driver.recv("receiver")
+    driver.tell("close", "receiver")
+    same_body(held, "=one")
+    driver.start("receiver", "news")
+    driver.take("receiver", "=one")
+    driver.settled("sender")
+
+
+def a_name_is_for_one_client(open_driver):
+    driver = open_driver()
+    driver.start("one", "t")
+    refused(errno.EEXIST, driver.tell, "start", "other", "one", "t", f"data_dir={driver.place}/elsewhere",
+            f"registry={driver.registry}")
+    driver.tell("close", "one")
+    driver.start("one", "t")
+
+
+def what_is_wrong_is_refused(open_driver):
+    driver = open_driver()
+    start = ("start", "client")
+    data = f"data_dir={driver.place}/data"
+    refused(errno.EINVAL, driver.tell, *start, "n" * 256, "t", data, f"registry={driver.registry}")
+    refused(errno.EINVAL, driver.tell, *start, "one", "t" * 256, data, f"registry={driver.registry}")
+    refused(errno.EINVAL, driver.tell, *start, "one", "t", data, "registry=pigeon://loft")
+    refused(errno.EPROTONOSUPPORT, driver.tell, *start, "one", "t", data, "registry=none", "listen=pigeon://loft")
+    driver.start("one", "t")
+    for call in ("send", "all"):
+        refused(errno.EINVAL, driver.tell, call, "one", "t" * 256, "=body")
+    refused(errno.EINVAL, driver.tell, "subscribe", "one", "t" * 256)
+    refused(errno.EAGAIN, driver.tell, "recv", "one", 1)
+
+
+def closing_ends_who_waits(open_driver):
+    driver = open_driver()
+    driver.start("one", "t")
+    # EFAULT: the thread had not come to receiving yet.
+    refused((errno.ECANCELED, errno.EFAULT), driver.tell, "interrupt", "one")
+    driver.start("one", "t")
+
+
+def several_clients_of_one_store(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s", data="store")
+    driver.start("receiver", "news", data="store")
+    driver.tell("burst", "sender", "news", 100)
+    got = driver.tell("take", "receiver", 100)
+    expect(got == [str(number) for number in range(100)], f"{got}")
+    driver.settled("sender")
+
+
+BEHAVIOURS = [thing for thing in list(globals().values()) if getattr(thing, "__module__", "") == __name__
+              and thing not in (until, listening)]
