@@ -36,6 +36,11 @@ impl RegistryError {
     pub(super) fn io(error: &io::Error, tried: impl fmt::Display) -> RegistryError {
         RegistryError::Io { kind: error.kind(), text: format!("{tried}: {error}") }
     }
+
+    /// Whether the place may be well, and the same call succeed a while later.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, RegistryError::Busy | RegistryError::Unreachable(_))
+    }
 }
 
 impl fmt::Display for RegistryError {

@@ -47,7 +47,7 @@ pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;
-pub(crate) use watch::{Tell, Watch};
+pub(crate) use watch::{Tell, Trouble, Watch};
 
 /// How long a call waits for others that have the place locked.
 const PATIENCE: Duration = Duration::from_secs(5);

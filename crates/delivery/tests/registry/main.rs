@@ -3,6 +3,7 @@
 mod conformance;
 mod crowds;
 mod folder;
+mod outages;
 mod place;
 mod redis;
 mod server;
