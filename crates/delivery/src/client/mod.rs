@@ -15,7 +15,7 @@ use crate::carrier::{self, Command};
 use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
 use crate::log::{Damage, Settings};
-use crate::registry::{Entry, Member, Tell, Watch, file_name};
+use crate::registry::{Entry, Member, RegistryError, Tell, Trouble, Watch, file_name};
 use crate::store::records;
 use crate::wire::NAME_MAX;
 pub use pending::Pending;
@@ -59,6 +59,7 @@ pub struct Client {
     linger: Duration,
     largest: usize,
     pack_from: usize,
+    trouble: Trouble,
 }
 
 impl Builder {
@@ -82,8 +83,9 @@ impl Builder {
     }
 
     /// Where clients know of each other: `dir://PATH`, a directory that the processes of one host share, or
-    /// `sqlite://PATH`, or `none`, where only those are known that are given ([`Builder::peer`]). By default a
-    /// directory of the user's.
+    /// `sqlite://PATH`, or a server that hosts share, `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` (`rediss://` for
+    /// TLS), or `none`, where only those are known that are given ([`Builder::peer`]). By default a directory of the
+    /// user's. A server need not be there: see [`Client::registry_error`].
     pub fn registry(mut self, url: &str) -> Builder {
         self.registry = Some(url.to_owned());
         self
@@ -226,11 +228,12 @@ impl Builder {
             linger: self.linger,
             largest: self.largest,
             pack_from: self.pack_from,
+            trouble: Trouble::default(),
         };
         let tell = client.teller(self.peers.clone());
-        match &client.watch {
-            Some(watch) => watch.join(entry, tell)?,
-            None => tell(&Arc::default()),
+        tell(&Arc::default());
+        if let Some(watch) = &client.watch {
+            watch.join(entry, tell, client.trouble.clone())?;
         }
         Ok(client)
     }
@@ -327,6 +330,13 @@ impl Client {
         routes.members().addresses_of(topic).map(str::to_owned).collect()
     }
 
+    /// What keeps this client from being known in its registry, or from knowing who is there; None: nothing. It is
+    /// tried again and again, and meanwhile the client goes on: what it sends is stored, and reaches those that it
+    /// knows of. NameTaken: another client, which lives, has taken the name while the registry was not there.
+    pub fn registry_error(&self) -> Option<RegistryError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What to do with the news who is there.
     fn teller(&self, given: Vec<Member>) -> Tell {
         let (routes, depot, client) = (self.routes.clone(), Arc::downgrade(&self.depot), self.record.number);
@@ -344,8 +354,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.depot.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
-            // Where the registry does not answer its lease ends.
-            let _ = watch.leave(&self.record.name, self.record.id);
+            watch.leave(&self.record.name, self.record.id);
         }
         self.inbox.close();
         let handlers = std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
