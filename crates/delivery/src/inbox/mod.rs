@@ -261,10 +261,10 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// Wakes the tasks that wait, where something is due. Returns when something will be.
+    /// Looks at the clock for tasks that wait and for handlers that take too long. Returns when to look again.
     pub fn wake_tasks(&self) -> Option<Instant> {
         let mut state = self.lock();
-        if state.tasks.is_empty() {
+        if state.tasks.is_empty() && state.limits.is_empty() {
             return None;
         }
         let due = self.wake(&mut state);
@@ -302,6 +302,10 @@ impl Inbox {
             if let Some(mut message) = message {
                 state.list(index);
                 if let Some(within) = self.retry.within {
+                    if state.limits.is_empty() {
+                        // Somebody has to look at the clock for it.
+                        (self.tell)();
+                    }
                     state.watch(&mut message, Instant::now() + within);
                 }
                 return Some(message);
