@@ -39,4 +39,5 @@ mod wire;
 pub use client::{Builder, Client, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket};
 pub use error::Error;
 pub use log::{Damage, Failure};
+pub use pinnace_crypto::{KeyPair, PublicKey};
 pub use wire::Verdict;

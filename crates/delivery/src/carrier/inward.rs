@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use pinnace_engine::{Label, Outgoing, Socket};
 
+use super::Notify;
+use super::keys::{Keyring, USER_ID};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
@@ -31,6 +33,9 @@ pub struct Inward {
     pub client: records::Client,
     pub socket: Socket,
     pub inbox: Arc<Inbox>,
+    /// Where others have to show who they are.
+    pub keys: Option<Arc<Keyring>>,
+    pub notify: Notify,
     sessions: HashMap<u32, Session>,
     /// What was noted in the log, by batch, and is to be said when it is there.
     noted: Vec<(u64, Incoming, Done)>,
@@ -39,8 +44,15 @@ pub struct Inward {
 }
 
 impl Inward {
-    pub fn new(client: records::Client, socket: Socket, inbox: Arc<Inbox>) -> Inward {
-        Inward { client, socket, inbox, sessions: HashMap::new(), noted: Vec::new(), unnoted: Vec::new() }
+    pub fn new(
+        client: records::Client,
+        socket: Socket,
+        inbox: Arc<Inbox>,
+        keys: Option<Arc<Keyring>>,
+        notify: Notify,
+    ) -> Inward {
+        let (sessions, noted, unnoted) = Default::default();
+        Inward { client, socket, inbox, keys, notify, sessions, noted, unnoted }
     }
 
     pub fn has_unnoted(&self) -> bool {
@@ -56,17 +68,21 @@ impl Inward {
                 self.socket.recv_labelled(false, &mut |frame| bytes.extend_from_slice(frame.data()));
             let Ok(received) = received else { break };
             any = true;
-            self.on_frame(store, received.label.routing_id, bytes);
+            let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
+            self.on_frame(store, received.label.routing_id, user_id, bytes);
         }
         any
     }
 
-    fn on_frame(&mut self, store: &Store, from: u32, bytes: Vec<u8>) {
+    fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Vec<u8>) {
         if bytes == super::LOST {
             self.sessions.remove(&from);
             return;
         }
         match FromSender::read(&bytes) {
+            Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
+                self.refuse(from, Refusal::Forged, name);
+            }
             Some(FromSender::Hello { version, name, id, epoch, receiver }) => {
                 self.on_hello(from, version, name, id, epoch, receiver);
             }
@@ -85,6 +101,11 @@ impl Inward {
             }
             None => self.refuse(from, Refusal::Protocol, "not understood"),
         }
+    }
+
+    /// Whether somebody has shown to be whom it says, where that is asked for.
+    fn knows(&self, name: &str, user_id: Option<&[u8]>) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.is(name, user_id))
     }
 
     fn on_hello(&mut self, from: u32, version: u64, name: &str, id: Id, epoch: u64, receiver: &str) {

@@ -5,6 +5,7 @@
 
 mod dead;
 mod inward;
+mod keys;
 mod outward;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, FromSender, VERSION};
 use dead::DeadLetter;
 use inward::Inward;
+pub use keys::Keyring;
 use outward::Outward;
 
 /// libzmq's numbers of socket types and options.
@@ -50,10 +52,19 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
 
+/// Called with what goes wrong where nobody asks, on the carrier's thread.
+pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
+
 /// What the carrier is asked to do.
 pub enum Command {
     /// A client listens.
-    Add { client: records::Client, socket: Socket, inbox: Arc<Inbox> },
+    Add {
+        client: records::Client,
+        socket: Socket,
+        inbox: Arc<Inbox>,
+        keys: Option<Arc<Keyring>>,
+        notify: Notify,
+    },
     /// It does not any more. It is told when that is so.
     Remove { client: u32, done: Sender<()> },
     /// Who is where, as far as a client knows.
@@ -133,6 +144,8 @@ struct Carrier {
     inward: Vec<Inward>,
     outward: Outward,
     members: Vec<(u32, Arc<Members>)>,
+    /// The log has failed, and all were told.
+    failed: bool,
 }
 
 /// Begins to carry, on a thread of its own, until every handle is gone.
@@ -142,8 +155,8 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
     poller.add(What::Fd(bell.wake.raw()), POLLIN, Token::Bell)?;
     let outward = Outward::new(store.log());
     let ring = bell.clone();
-    let carrier =
-        Carrier { store, context, bell, commands, poller, inward: Vec::new(), outward, members: Vec::new() };
+    let (inward, members, failed) = Default::default();
+    let carrier = Carrier { store, context, bell, commands, poller, inward, outward, members, failed };
     let thread = std::thread::Builder::new()
         .name("pinnace-carry".to_owned())
         .spawn(move || carrier.run())
@@ -180,7 +193,12 @@ impl Carrier {
                 return;
             }
             // A log that has failed says so to all who use it.
-            let _ = self.settle();
+            if let Err(error @ LogError::Failed(_)) = self.settle()
+                && !std::mem::replace(&mut self.failed, true)
+            {
+                let error = crate::Error::from(error);
+                self.inward.iter().for_each(|inward| (inward.notify)(&error));
+            }
             busy |= self.pump().unwrap_or(false);
         }
     }
@@ -190,7 +208,9 @@ impl Carrier {
         use std::sync::mpsc::TryRecvError;
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Add { client, socket, inbox }) => self.add(client, socket, inbox),
+                Ok(Command::Add { client, socket, inbox, keys, notify }) => {
+                    self.add(Inward::new(client, socket, inbox, keys, notify));
+                }
                 Ok(Command::Remove { client, done }) => {
                     self.remove(client);
                     let _ = done.send(());
@@ -208,10 +228,17 @@ impl Carrier {
         }
     }
 
-    fn add(&mut self, client: records::Client, socket: Socket, inbox: Arc<Inbox>) {
-        if self.poller.add(What::Socket(socket), POLLIN, Token::In(client.number)).is_ok() {
-            self.inward.push(Inward::new(client, socket, inbox));
+    fn add(&mut self, inward: Inward) {
+        let added = self.poller.add(What::Socket(inward.socket), POLLIN, Token::In(inward.client.number));
+        if let Err(error) = added {
+            (inward.notify)(&crate::Error::Endpoint(error));
         }
+        self.inward.push(inward);
+    }
+
+    /// Tells a client what goes wrong.
+    fn notify(&self, client: u32, error: &crate::Error) {
+        self.inward.iter().filter(|inward| inward.client.number == client).for_each(|i| (i.notify)(error));
     }
 
     fn remove(&mut self, client: u32) {
@@ -272,6 +299,8 @@ impl Carrier {
             self.outward.move_peer(index, endpoint);
             return Some(index);
         }
+        let inward = self.inward.iter().find(|inward| inward.client.number == sender.number)?;
+        let keys = inward.keys.clone();
         let socket = self.context.socket(CLIENT).ok()?;
         let hello = FromSender::Hello {
             version: VERSION,
@@ -281,12 +310,15 @@ impl Carrier {
             receiver: name,
         };
         let prepared = prepare(socket)
+            .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
             .and_then(|()| socket.set_option(HELLO_MSG, &hello.write()))
             .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
             .and_then(|()| socket.connect(endpoint));
         let index = self.outward.peers.len();
-        if prepared.and_then(|()| self.poller.add(What::Socket(socket), POLLIN, Token::Out(index))).is_err() {
+        let added = prepared.and_then(|()| self.poller.add(What::Socket(socket), POLLIN, Token::Out(index)));
+        if let Err(error) = added {
             let _ = socket.close();
+            self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
             return None;
         }
         Some(self.outward.add_peer(sender.number, name, endpoint, socket))
@@ -333,8 +365,18 @@ impl Carrier {
                         self.put_away(index, &DeadLetter { stream, first, last, verdict, deliveries });
                     }
                 }
-                Some(FromReceiver::Refused { .. }) | None => self.outward.refused(index),
+                Some(FromReceiver::Refused { refusal, text }) => {
+                    self.was_refused(index, &format!("{refusal:?}: {text}"));
+                }
+                None => self.was_refused(index, "it says what makes no sense"),
             }
+        }
+    }
+
+    /// A peer does not take our streams. It is asked again now and then, and the client told at first.
+    fn was_refused(&mut self, index: usize, text: &str) {
+        if let Some((client, peer)) = self.outward.refused(index) {
+            self.notify(client, &crate::Error::Refused { peer, text: text.to_owned() });
         }
     }
 
@@ -353,7 +395,7 @@ impl Carrier {
                 self.outward.tell_gone(&self.store, dead.stream);
             }
             // There is no room now. The receiver says it again when it is connected to anew.
-            Err(_) => self.outward.refused(index),
+            Err(_) => drop(self.outward.refused(index)),
         }
     }
 
@@ -398,10 +440,15 @@ pub fn prepare(socket: Socket) -> Result<(), Error> {
 }
 
 /// A socket on which a client listens, and its endpoint.
-pub fn listen(context: &Context, endpoint: &str) -> Result<(Socket, String), Error> {
+pub fn listen(
+    context: &Context,
+    endpoint: &str,
+    keys: Option<&Arc<Keyring>>,
+) -> Result<(Socket, String), Error> {
     const LAST_ENDPOINT: i32 = 32;
     let socket = context.socket(SERVER)?;
     let bound = prepare(socket)
+        .and_then(|()| keys.map_or(Ok(()), |keys| keys.guard(context, socket)))
         .and_then(|()| socket.set_option(DISCONNECT_MSG, &LOST))
         .and_then(|()| socket.bind(endpoint))
         .and_then(|()| {

@@ -38,6 +38,8 @@ pub struct Peer {
     stalled: Vec<u32>,
     /// It was refused: when to ask again.
     again_at: Option<Instant>,
+    /// It has not taken our streams since.
+    was_refused: bool,
 }
 
 /// How far a stream is.
@@ -137,6 +139,7 @@ impl Outward {
             lanes: Vec::new(),
             stalled: Vec::new(),
             again_at: None,
+            was_refused: false,
         };
         self.peers.push(Some(peer));
         self.peers.len() - 1
@@ -208,7 +211,7 @@ impl Outward {
     /// The peer takes our streams.
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        (peer.live, peer.credit, peer.sent) = (true, 0, 0);
+        (peer.live, peer.credit, peer.sent, peer.was_refused) = (true, 0, 0, false);
         peer.stalled.clear();
         for stream in peer.lanes.clone() {
             self.open(store, stream);
@@ -236,12 +239,14 @@ impl Outward {
         }
     }
 
-    /// The peer does not take our streams now; it is asked again later, by a new connection.
-    pub fn refused(&mut self, index: usize) {
+    /// The peer does not take our streams now; it is asked again later, by a new connection. Returns whose peer it is
+    /// and its name, where it did take them before, or was never asked.
+    pub fn refused(&mut self, index: usize) -> Option<(u32, String)> {
         self.lost(index);
-        if let Some(peer) = self.peer(index) {
-            peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
-        }
+        let peer = self.peer(index)?;
+        peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
+        let is_news = !std::mem::replace(&mut peer.was_refused, true);
+        is_news.then(|| (peer.client, peer.name.clone()))
     }
 
     /// Asks those again whose time has come. Returns the time until the next, where there is one.

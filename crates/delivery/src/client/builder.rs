@@ -1,12 +1,15 @@
 //! A client that is to be: what is settled before it starts.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pinnace_crypto::{KeyPair, PublicKey};
+
 use super::Client;
 use crate::Error;
-use crate::carrier::{self, Command};
+use crate::carrier::{self, Command, Keyring, Notify};
 use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
 use crate::log::Settings;
@@ -26,6 +29,9 @@ pub struct Builder {
     interval: Duration,
     disk_limit: u64,
     skip_damage: bool,
+    keys: Option<KeyPair>,
+    trusted: HashMap<String, PublicKey>,
+    notify: Notify,
     retry: Retry,
     memory_limit: u64,
     linger: Duration,
@@ -47,6 +53,9 @@ impl Builder {
             interval: Duration::from_millis(100),
             disk_limit: u64::MAX,
             skip_damage: false,
+            keys: None,
+            trusted: HashMap::new(),
+            notify: Arc::new(|_| {}),
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
             largest: 1 << 30,
@@ -175,6 +184,26 @@ impl Builder {
         self
     }
 
+    /// Has all that this client says and hears encrypted, by CURVE (RFC 26) with these keys. It speaks to those alone
+    /// that [`trust`](Self::trust) names; nobody else can say to be one of them.
+    pub fn curve(mut self, keys: &KeyPair) -> Builder {
+        self.keys = Some(keys.clone());
+        self
+    }
+
+    /// The public key of another client.
+    pub fn trust(mut self, name: &str, key: &PublicKey) -> Builder {
+        self.trusted.insert(name.to_owned(), *key);
+        self
+    }
+
+    /// Has what goes wrong where no call says it told: the store fails, another client refuses what this one sends or
+    /// cannot be connected to. It is called on a thread of the library's, which waits for it, and so does everything.
+    pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
+        self.notify = Arc::new(notify);
+        self
+    }
+
     /// Opens a damaged store, without what is damaged.
     pub fn skip_damage(mut self) -> Builder {
         self.skip_damage = true;
@@ -202,11 +231,19 @@ impl Builder {
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
         let watch = self.watch()?;
         let record = depot.store.claim(&self.name, id)?;
+        let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
+        let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
         let (socket, endpoint) =
-            carrier::listen(&depot::context()?, &self.endpoint).map_err(Error::Endpoint)?;
+            carrier::listen(&depot::context()?, &self.endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
         let (bell, number) = (depot.bell.clone(), record.number);
         let inbox = Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || bell.ring_for(number))));
-        depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
+        depot.carrier.tell(Command::Add {
+            client: record.clone(),
+            socket,
+            inbox: inbox.clone(),
+            keys,
+            notify: self.notify.clone(),
+        });
         let entry = Entry {
             name: self.name.clone(),
             id: record.id,

@@ -65,6 +65,8 @@ pub enum Refusal {
     NotMe,
     /// It said what makes no sense, or too much.
     Protocol,
+    /// Its key is not that of the name it says.
+    Forged,
 }
 
 /// Messages of a stream, one behind the other.
@@ -281,9 +283,15 @@ impl Verdict {
 
 impl Refusal {
     fn read(byte: u8) -> Option<Refusal> {
-        [Refusal::Version, Refusal::NameTaken, Refusal::OldEpoch, Refusal::NotMe, Refusal::Protocol]
-            .get(usize::from(byte))
-            .copied()
+        const ALL: [Refusal; 6] = [
+            Refusal::Version,
+            Refusal::NameTaken,
+            Refusal::OldEpoch,
+            Refusal::NotMe,
+            Refusal::Protocol,
+            Refusal::Forged,
+        ];
+        ALL.get(usize::from(byte)).copied()
     }
 }
 
