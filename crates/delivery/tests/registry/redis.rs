@@ -103,9 +103,9 @@ fn what_somebody_else_has_there() {
     registry.claim(&own).unwrap();
     for (key, name, value) in [
         ("clients", "odd", "no client"),
-        ("clients", "short", "0011 5 5 tcp://x"),
-        ("clients", "late", "00000000000000000000000000000001 99999999999999999999999 5 tcp://x"),
-        ("clients", "untopical", "00000000000000000000000000000001 1000 5 tcp://x"),
+        ("clients", "short", "0011 5 tcp://x"),
+        ("clients", "late", "00000000000000000000000000000001 99999999999999999999999 tcp://x"),
+        ("clients", "untopical", "00000000000000000000000000000001 1000 tcp://x"),
         ("topics", "odd", "\0"),
         ("topics", "short", "\0"),
         ("topics", "late", "\0"),
