@@ -20,7 +20,11 @@
 //! finds no server is Unreachable; so are those that follow, at once, until it is time to try again:
 //! [`FIRST_PAUSE`] later, then twice that, and at most [`LONGEST_PAUSE`]. To open it takes no server.
 //!
-//! What it does not: two may have a name where the server forgot that one had, until that one renews its lease.
+//! What it does not: two may have a name where the server forgot that one had, until that one renews its lease. And
+//! what cannot be read within [`ANSWER_TIMEOUT`], because it is so much, is not known.
+//!
+//! A user of the server's for this alone: `ACL SETUSER NAME on >PASSWORD ~{pinnace}:* +select +evalsha +script|load
+//! +time +get +set +hget +hset +hdel +hgetall +zadd +zrem +zscore +zcount +zrangebyscore`.
 
 mod address;
 mod link;
@@ -100,7 +104,7 @@ impl Redis {
         }
         let done = done.map_err(|error| failed(&self.address, &error));
         match &done {
-            Err(error @ RegistryError::Unreachable(_)) => {
+            Err(error) if self.link.is_none() || matches!(error, RegistryError::Unreachable(_)) => {
                 let pause = self.down.as_ref().map_or(FIRST_PAUSE, |down| LONGEST_PAUSE.min(down.pause * 2));
                 self.down = Some(Down { error: error.clone(), until: Instant::now() + pause, pause });
                 self.link = None;
