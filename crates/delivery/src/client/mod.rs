@@ -107,7 +107,8 @@ impl Client {
         let (routes, depot, client) = (self.routes.clone(), Arc::downgrade(&self.depot), self.record.number);
         Box::new(move |members| {
             let Some(depot) = depot.upgrade() else { return };
-            let members = Arc::new(members.with(&given));
+            // Shared by all clients of the registry, where nothing is to be added.
+            let members = if given.is_empty() { members.clone() } else { Arc::new(members.with(&given)) };
             routes.lock().unwrap_or_else(PoisonError::into_inner).change(members.clone());
             depot.carrier.tell(Command::Members { client, members });
         })

@@ -61,6 +61,8 @@ struct Joined {
     error: Option<RegistryError>,
     /// When it is to be renewed, or claimed.
     due: Instant,
+    /// When it was last claimed because the registry had something else.
+    corrected: Option<Instant>,
 }
 
 /// Those that run, by the registry's address.
@@ -171,7 +173,8 @@ impl Watcher {
 
     fn join(&mut self, entry: Entry, tell: Tell, trouble: Trouble) -> Result<(), RegistryError> {
         let (member, due) = (entry.to_member(), Instant::now());
-        let mut joined = Joined { entry, member, tell, trouble, claimed: false, error: None, due };
+        let mut joined =
+            Joined { entry, member, tell, trouble, claimed: false, error: None, due, corrected: None };
         let claimed = self.registry.claim(&joined.entry);
         joined.note(claimed);
         if let Some(error) = joined.error.as_ref().filter(|error| !error.may_pass()) {
@@ -228,9 +231,9 @@ impl Watcher {
         let Ok(Some(members)) = seen else { return };
         self.members = Arc::new(members);
         for joined in &mut self.joined {
-            // The registry has forgotten it, or has what it once said of itself, or its lease was over.
-            if joined.claimed && self.members.get(&joined.entry.name) != Some(&joined.member) {
-                (joined.claimed, joined.due) = (false, Instant::now());
+            match self.members.get(&joined.entry.name) {
+                Some(own) if *own == joined.member => {}
+                own => joined.correct(own.is_none()),
             }
             (joined.tell)(&self.members);
         }
@@ -253,6 +256,17 @@ impl Joined {
                 self.due = Instant::now() + in_good_time.min(RETRY_AFTER);
                 self.error = Some(error);
             }
+        }
+    }
+
+    /// Has it claimed anew at once: the registry has forgotten it, or has what it once said of itself, or its lease was
+    /// over. Where somebody goes by its id as well the two are not to chase each other.
+    fn correct(&mut self, forgotten: bool) {
+        if self.claimed {
+            let now = Instant::now();
+            let later = self.corrected.map(|at| at + self.entry.lease / RENEWALS).filter(|_| !forgotten);
+            (self.claimed, self.due) = (false, later.map_or(now, |later| later.max(now)));
+            self.corrected = Some(self.due);
         }
     }
 

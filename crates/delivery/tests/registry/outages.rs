@@ -15,8 +15,9 @@ fn soon() -> Option<Instant> {
 }
 
 fn builder(dir: &Path, server: &Server, name: &str, topic: &str) -> Builder {
-    let lease = Duration::from_secs(2);
-    Client::builder(name, topic).data_dir(dir.join(name)).registry(&server.url()).lease(lease)
+    // The sender is known by a way of its own, as if it were in another process.
+    let url = if name == "sender" { format!("{}/0", server.url()) } else { server.url() };
+    Client::builder(name, topic).data_dir(dir.join(name)).registry(&url).lease(Duration::from_secs(2))
 }
 
 fn start(dir: &Path, server: &Server, name: &str, topic: &str) -> Client {
@@ -223,4 +224,49 @@ fn who_is_not_let_in_is_told_when_it_starts() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_thousand_clients_of_one_process_keep_their_names() {
+    const CLIENTS: usize = 1000;
+    let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
+    let begin = Instant::now();
+    let clients: Vec<Client> = (0..CLIENTS)
+        .map(|number| builder(dir.path(), &server, &format!("client{number}"), "all"))
+        .map(|builder| builder.data_dir(dir.path().join("all")).start().unwrap())
+        .collect();
+    println!("started in {:?}", begin.elapsed());
+    until("all", || clients[0].addresses_of("all").len() == CLIENTS);
+    println!("known in {:?}", begin.elapsed());
+    let mut theirs = server.connect();
+    // In more than a lease's time none ends.
+    let over = Instant::now() + Duration::from_secs(3);
+    let mut least = f64::MAX;
+    until("leases to end", || {
+        let count: usize = cmd("ZCARD").arg("{pinnace}:leases").query(&mut theirs).unwrap();
+        let first: Vec<(String, f64)> = cmd("ZRANGE")
+            .arg("{pinnace}:leases")
+            .arg("0")
+            .arg("0")
+            .arg("WITHSCORES")
+            .query(&mut theirs)
+            .unwrap();
+        let (seconds, micros): (f64, f64) = cmd("TIME").query(&mut theirs).unwrap();
+        least = least.min(first[0].1 - (seconds * 1e3 + micros / 1e3));
+        assert_eq!(count, CLIENTS);
+        Instant::now() > over
+    });
+    println!("the least that was left of a lease: {least} ms");
+    assert!(least > 0.0, "a lease was over for {} ms", -least);
+    assert_eq!(clients[0].addresses_of("all").len(), CLIENTS);
+    let begin = Instant::now();
+    cmd("FLUSHALL").exec(&mut theirs).unwrap();
+    until("all to be there again", || {
+        let count: usize = cmd("ZCARD").arg("{pinnace}:leases").query(&mut theirs).unwrap();
+        count == CLIENTS
+    });
+    println!("claimed anew in {:?}", begin.elapsed());
+    let begin = Instant::now();
+    drop(clients);
+    println!("gone in {:?}", begin.elapsed());
 }

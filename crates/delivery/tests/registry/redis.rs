@@ -103,9 +103,9 @@ fn what_somebody_else_has_there() {
     registry.claim(&own).unwrap();
     for (key, name, value) in [
         ("clients", "odd", "no client"),
-        ("clients", "short", "0011 5 5 tcp://x"),
-        ("clients", "late", "00000000000000000000000000000001 99999999999999999999999 5 tcp://x"),
-        ("clients", "untopical", "00000000000000000000000000000001 1000 5 tcp://x"),
+        ("clients", "short", "0011 5 tcp://x"),
+        ("clients", "late", "00000000000000000000000000000001 99999999999999999999999 tcp://x"),
+        ("clients", "untopical", "00000000000000000000000000000001 1000 tcp://x"),
         ("topics", "odd", "\0"),
         ("topics", "short", "\0"),
         ("topics", "late", "\0"),
@@ -151,6 +151,29 @@ fn who_is_let_in() {
     }
     with("default:secret@").claim(&entry("one", 1)).unwrap();
     assert_eq!(with(":secret@").members().unwrap().unwrap().len(), 1);
+    // One who may do what is done, and nothing else.
+    let mut theirs = server.connect();
+    cmd("AUTH").arg("secret").exec(&mut theirs).unwrap();
+    let mut user = cmd("ACL");
+    user.arg(&[
+        "SETUSER",
+        "pinnace",
+        "on",
+        ">a:b@c/d%",
+        "~{pinnace}:*",
+        "+select",
+        "+evalsha",
+        "+script|load",
+    ]);
+    user.arg(&["+time", "+get", "+set", "+hget", "+hset", "+hdel", "+hgetall"]);
+    user.arg(&["+zadd", "+zrem", "+zscore", "+zcount", "+zrangebyscore"]).exec(&mut theirs).unwrap();
+    cmd("SCRIPT").arg("FLUSH").exec(&mut theirs).unwrap();
+    let mut registry = with("pinnace:a%3Ab%40c%2Fd%25@");
+    registry.claim(&entry("two", 2)).unwrap();
+    registry.renew("two", &id(2)).unwrap();
+    assert_eq!(registry.members().unwrap().unwrap().len(), 2);
+    assert_eq!(registry.clear("all"), Ok(0));
+    registry.release("two", &id(2)).unwrap();
 }
 
 #[test]

@@ -4,7 +4,8 @@ local other, lives = holder(name)
 if lives and other ~= id then
   return 0
 end
-redis.call('HSET', clients, name, table.concat({id, lease_ms, changed(), endpoint}, ' '))
+changed()
+redis.call('HSET', clients, name, table.concat({id, lease_ms, endpoint}, ' '))
 redis.call('HSET', topics, name, listened)
 redis.call('ZADD', leases, plain(now_ms + lease_ms), name)
 return 1

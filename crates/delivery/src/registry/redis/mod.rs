@@ -9,11 +9,10 @@
 //!
 //! | key | what it holds |
 //! | --- | --- |
-//! | `{pinnace}:clients` | a hash by name: id, lease, number of the claim, endpoint |
+//! | `{pinnace}:clients` | a hash by name: id, lease, endpoint |
 //! | `{pinnace}:topics` | a hash by name: the topics |
 //! | `{pinnace}:leases` | a sorted set of names, by when their leases end, in milliseconds since 1970 |
 //! | `{pinnace}:version` | the number of the last change; the next is greater, and at least the time in microseconds |
-//! | `{pinnace}:history` | the number of the first change since there was nothing |
 //!
 //! What it guarantees: what [`Registry`] does, as long as the server keeps what it was told. Where it forgets it all,
 //! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again. No call takes longer
@@ -21,7 +20,11 @@
 //! finds no server is Unreachable; so are those that follow, at once, until it is time to try again:
 //! [`FIRST_PAUSE`] later, then twice that, and at most [`LONGEST_PAUSE`]. To open it takes no server.
 //!
-//! What it does not: two may have a name where the server forgot that one had, until that one renews its lease.
+//! What it does not: two may have a name where the server forgot that one had, until that one renews its lease. And
+//! what cannot be read within [`ANSWER_TIMEOUT`], because it is so much, is not known.
+//!
+//! A user of the server's for this alone: `ACL SETUSER NAME on >PASSWORD ~{pinnace}:* +select +evalsha +script|load
+//! +time +get +set +hget +hset +hdel +hgetall +zadd +zrem +zscore +zcount +zrangebyscore`.
 
 mod address;
 mod link;
@@ -40,7 +43,7 @@ use super::members::check_name;
 use super::{Entry, Id, Members, Registry, RegistryError};
 use address::Address;
 use link::Link;
-use record::{Record, write_id, write_topics};
+use record::{write_id, write_topics};
 use scripts::{Scripts, call};
 
 /// How long it may take to connect, and to be let in.
@@ -72,13 +75,12 @@ struct Down {
 /// What tells one state from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
-    history: String,
     version: String,
-    over: u64,
+    over: i64,
 }
 
 /// What there is: its state, the names of the living, and what lies there of all.
-type Found = (String, String, u64, Vec<Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>);
+type Found = (String, i64, Vec<Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>);
 
 impl Redis {
     /// Takes an address. Whether there is a server shows when it is asked. Errors: Url; Io, of a file that it names.
@@ -102,7 +104,7 @@ impl Redis {
         }
         let done = done.map_err(|error| failed(&self.address, &error));
         match &done {
-            Err(error @ RegistryError::Unreachable(_)) => {
+            Err(error) if self.link.is_none() || matches!(error, RegistryError::Unreachable(_)) => {
                 let pause = self.down.as_ref().map_or(FIRST_PAUSE, |down| LONGEST_PAUSE.min(down.pause * 2));
                 self.down = Some(Down { error: error.clone(), until: Instant::now() + pause, pause });
                 self.link = None;
@@ -179,20 +181,17 @@ impl Registry for Redis {
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
-        let told =
-            self.told.clone().unwrap_or(Seen { history: String::new(), version: String::new(), over: 0 });
-        let is_first = self.told.is_none();
+        // At first: of no state, since no number of those that are over is less than nothing.
+        let told = self.told.clone().unwrap_or(Seen { version: String::new(), over: -1 });
         let found: Option<Found> = self.run(|scripts| {
             let mut members = call(&scripts.members);
-            // No number of those that are over is less than nothing.
-            let over = if is_first { -1 } else { told.over as i64 };
-            members.arg(&told.history).arg(&told.version).arg(over);
+            members.arg(&told.version).arg(told.over);
             members
         })?;
-        let Some((history, version, over, living, clients, topics)) = found else { return Ok(None) };
-        self.told = Some(Seen { history, version, over });
-        let read = |name: &Vec<u8>| Record::read(name, clients.get(name)?, topics.get(name)?);
-        Ok(Some(living.iter().filter_map(read).map(|record| record.member).collect()))
+        let Some((version, over, living, clients, topics)) = found else { return Ok(None) };
+        self.told = Some(Seen { version, over });
+        let read = |name: &Vec<u8>| record::read(name, clients.get(name)?, topics.get(name)?);
+        Ok(Some(living.iter().filter_map(read).collect()))
     }
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {

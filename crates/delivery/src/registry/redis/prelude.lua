@@ -1,5 +1,5 @@
 -- What all scripts begin with. Times are the server's, in milliseconds since 1970.
-local history, version, leases, clients, topics = unpack(KEYS)
+local version, leases, clients, topics = unpack(KEYS)
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -26,8 +26,6 @@ local function changed()
   local last = tonumber(redis.call('GET', version)) or 0
   local number = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
   redis.call('SET', version, number)
-  redis.call('SET', history, number, 'NX')
-  return number
 end
 
 local function plain(number)

@@ -1,21 +1,11 @@
 //! How a client lies on the server.
 //!
-//! In the hash of clients: its id in hexadecimal digits, its lease in milliseconds, the number of the change that its
-//! claim was, and its endpoint, with blanks between. In the hash of topics: a NUL, and each topic with one behind it,
-//! so that one is found by what is around it.
+//! In the hash of clients: its id in hexadecimal digits, its lease in milliseconds and its endpoint, with blanks
+//! between. In the hash of topics: a NUL, and each topic with one behind it, so that one is found by what is around it.
 
 use std::time::Duration;
 
 use crate::registry::{Entry, Id, Member};
-
-/// A client as it lies there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    pub member: Member,
-    pub lease: Duration,
-    /// The number of its claim.
-    pub number: u64,
-}
 
 pub fn write_id(id: &Id) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -30,21 +20,18 @@ pub fn write_topics(member: &Member) -> String {
     text
 }
 
-impl Record {
-    /// None: nobody wrote that who keeps to the above.
-    pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Record> {
-        let mut parts = std::str::from_utf8(client).ok()?.splitn(4, ' ');
-        let id = read_id(parts.next()?)?;
-        let lease = Duration::from_millis(parts.next()?.parse().ok()?);
-        let number = parts.next()?.parse().ok()?;
-        let endpoint = parts.next()?.to_owned();
-        let topics = std::str::from_utf8(topics).ok()?.strip_prefix('\0')?;
-        let topics = topics.split_terminator('\0').map(str::to_owned).collect();
-        let name = std::str::from_utf8(name).ok()?.to_owned();
-        let entry = Entry { name, id, endpoint, topics, lease };
-        entry.check().ok()?;
-        Some(Record { member: entry.to_member(), lease, number })
-    }
+/// None: nobody wrote that who keeps to the above.
+pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Member> {
+    let mut parts = std::str::from_utf8(client).ok()?.splitn(3, ' ');
+    let id = read_id(parts.next()?)?;
+    let lease = Duration::from_millis(parts.next()?.parse().ok()?);
+    let endpoint = parts.next()?.to_owned();
+    let topics = std::str::from_utf8(topics).ok()?.strip_prefix('\0')?;
+    let topics = topics.split_terminator('\0').map(str::to_owned).collect();
+    let name = std::str::from_utf8(name).ok()?.to_owned();
+    let entry = Entry { name, id, endpoint, topics, lease };
+    entry.check().ok()?;
+    Some(entry.to_member())
 }
 
 fn read_id(text: &str) -> Option<Id> {

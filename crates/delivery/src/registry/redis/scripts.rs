@@ -3,8 +3,7 @@
 use redis::{Script, ScriptInvocation};
 
 /// All keys, in the order in which the scripts take them. What is in the braces makes them of one slot of a cluster.
-const KEYS: [&str; 5] =
-    ["{pinnace}:history", "{pinnace}:version", "{pinnace}:leases", "{pinnace}:clients", "{pinnace}:topics"];
+const KEYS: [&str; 4] = ["{pinnace}:version", "{pinnace}:leases", "{pinnace}:clients", "{pinnace}:topics"];
 
 macro_rules! script {
     ($file:literal) => {
