@@ -36,7 +36,9 @@ pub mod registry;
 mod store;
 mod wire;
 
-pub use client::{Builder, Client, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket};
+pub use client::{
+    Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
+};
 pub use error::Error;
 pub use log::{Damage, Failure};
 pub use pinnace_crypto::{KeyPair, PublicKey};

@@ -226,6 +226,7 @@ impl Inward {
     }
 
     fn acknowledge_one(&self, of: &Incoming, done: Done) {
+        self.inbox.settled(of, done.all_upto());
         if let Some(from) = self.session_of(of) {
             self.say(from, &FromReceiver::Ack { stream: of.2, done });
         }

@@ -229,7 +229,8 @@ impl Builder {
 
     fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
-        let watch = self.watch()?;
+        let registry = self.registry_url();
+        let watch = registry.as_deref().map(Watch::open).transpose()?;
         let record = depot.store.claim(&self.name, id)?;
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
@@ -265,6 +266,7 @@ impl Builder {
             largest: self.largest,
             pack_from: self.pack_from,
             trouble: Trouble::default(),
+            registry,
         };
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());
@@ -274,12 +276,10 @@ impl Builder {
         Ok(client)
     }
 
-    fn watch(&self) -> Result<Option<Arc<Watch>>, Error> {
+    /// The address of the registry, where there is one.
+    fn registry_url(&self) -> Option<String> {
         let own = || format!("dir://{}", state_dir().join("registry").display());
-        Ok(match self.registry.clone().unwrap_or_else(own).as_str() {
-            "none" => None,
-            url => Some(Watch::open(url)?),
-        })
+        Some(self.registry.clone().unwrap_or_else(own)).filter(|url| url != "none")
     }
 }
 

@@ -1,6 +1,7 @@
 //! A client: it sends to topics, and receives what others send to those that it listens on.
 
 mod builder;
+mod cursor;
 mod pending;
 mod receive;
 mod send;
@@ -18,6 +19,7 @@ use crate::log::Damage;
 use crate::registry::{Entry, Member, RegistryError, Tell, Trouble, Watch};
 use crate::store::records;
 pub use builder::Builder;
+pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use pending::Pending;
 pub use receive::{Dead, Deliveries, Delivery};
 use send::Routes;
@@ -40,6 +42,8 @@ pub struct Client {
     largest: usize,
     pack_from: usize,
     trouble: Trouble,
+    /// Where the registry is; None: there is none.
+    registry: Option<String>,
 }
 
 impl Client {
@@ -100,6 +104,13 @@ impl Client {
     /// knows of. NameTaken: another client, which lives, has taken the name while the registry was not there.
     pub fn registry_error(&self) -> Option<RegistryError> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Clears away what clients that are dead left of themselves in the registry on a topic. Returns how many that were.
+    /// None of them counts before either; a name of the dead can be taken again by anybody from then on.
+    pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
+        let Some(registry) = &self.registry else { return Ok(0) };
+        Ok(crate::registry::open(registry)?.clear(topic)?)
     }
 
     /// What to do with the news who is there.

@@ -66,7 +66,7 @@ impl Delivery {
         Ok(delivery)
     }
 
-    fn message(&self) -> Option<&Message> {
+    pub(super) fn message(&self) -> Option<&Message> {
         self.message.as_ref()
     }
 

@@ -14,6 +14,8 @@ pub struct Flow {
     pub received: u64,
     /// What was handled, and what never will be.
     pub done: Done,
+    /// Up to which number that is beyond doubt, and the sender heard of it.
+    pub settled: u64,
     /// Something of that lies in the sender's log, and how far it is was not yet noted here.
     pub to_note: bool,
     /// More is done than was noted.
@@ -53,6 +55,8 @@ pub struct Message {
     pub deliveries: u32,
     /// Of this delivery, where it has a time limit.
     pub watch: Option<u64>,
+    /// Up to which number no message of its stream comes again.
+    pub settled: u64,
 }
 
 #[derive(Clone)]
@@ -88,6 +92,7 @@ impl Flow {
             origin,
             received: 0,
             done: Done::default(),
+            settled: 0,
             to_note: false,
             dirty: false,
             asked_behind: None,
@@ -212,7 +217,7 @@ impl Flow {
         loop {
             let parts = self.next_parts()?;
             if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
-                return Some(Message { parts, deliveries: 1, watch: None });
+                return Some(Message { parts, deliveries: 1, watch: None, settled: self.settled });
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {

@@ -176,6 +176,7 @@ impl Inbox {
         }
         flow.begin();
         flow.done.add_all(noted, u64::MAX);
+        flow.settled = flow.settled.max(noted.all_upto());
         flow.settle(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let (origin, received) = (flow.origin.clone(), flow.received);
@@ -214,6 +215,14 @@ impl Inbox {
         state.flows[origin.flow].settle(gone);
         state.note(origin.flow);
         self.tell_once(&mut state);
+    }
+
+    /// What is done of a stream up to a number is so beyond doubt.
+    pub fn settled(&self, of: &Incoming, upto: u64) {
+        let mut state = self.lock();
+        if let Some(index) = state.by_stream.get(of).copied() {
+            state.flows[index].settled = state.flows[index].settled.max(upto);
+        }
     }
 
     /// Waits for the next message. Errors: TimedOut, Closed.
