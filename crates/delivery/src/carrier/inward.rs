@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pinnace_engine::{Label, Outgoing, Socket};
 
-use super::Notify;
 use super::keys::{Keyring, USER_ID};
+use super::{Listening, Notify};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
@@ -36,6 +37,7 @@ pub struct Inward {
     /// Where others have to show who they are.
     pub keys: Option<Arc<Keyring>>,
     pub notify: Notify,
+    pub patience: Option<Duration>,
     sessions: HashMap<u32, Session>,
     /// What was noted in the log, by batch, and is to be said when it is there.
     noted: Vec<(u64, Incoming, Done)>,
@@ -44,15 +46,10 @@ pub struct Inward {
 }
 
 impl Inward {
-    pub fn new(
-        client: records::Client,
-        socket: Socket,
-        inbox: Arc<Inbox>,
-        keys: Option<Arc<Keyring>>,
-        notify: Notify,
-    ) -> Inward {
+    pub fn new(listening: Listening) -> Inward {
+        let Listening { client, socket, inbox, keys, notify, patience } = listening;
         let (sessions, noted, unnoted) = Default::default();
-        Inward { client, socket, inbox, keys, notify, sessions, noted, unnoted }
+        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted }
     }
 
     pub fn has_unnoted(&self) -> bool {

@@ -6,6 +6,7 @@
 mod dead;
 mod inward;
 mod keys;
+mod moves;
 mod outward;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,7 @@ use crate::wire::{FromReceiver, FromSender, VERSION};
 use dead::DeadLetter;
 use inward::Inward;
 pub use keys::Keyring;
+use moves::Moves;
 use outward::Outward;
 
 /// libzmq's numbers of socket types and options.
@@ -55,16 +57,22 @@ const TURN: usize = 64;
 /// Called with what goes wrong where nobody asks, on the carrier's thread.
 pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
 
+/// A client that listens.
+pub struct Listening {
+    pub client: records::Client,
+    pub socket: Socket,
+    pub inbox: Arc<Inbox>,
+    /// Where others have to show who they are.
+    pub keys: Option<Arc<Keyring>>,
+    pub notify: Notify,
+    /// How long what it sends waits for a receiver that is away, where another may have it; None: for ever.
+    pub patience: Option<Duration>,
+}
+
 /// What the carrier is asked to do.
 pub enum Command {
     /// A client listens.
-    Add {
-        client: records::Client,
-        socket: Socket,
-        inbox: Arc<Inbox>,
-        keys: Option<Arc<Keyring>>,
-        notify: Notify,
-    },
+    Add(Box<Listening>),
     /// It does not any more. It is told when that is so.
     Remove { client: u32, done: Sender<()> },
     /// Who is where, as far as a client knows.
@@ -144,6 +152,11 @@ struct Carrier {
     inward: Vec<Inward>,
     outward: Outward,
     members: Vec<(u32, Arc<Members>)>,
+    /// What goes to others because its receiver is away; and when to look again.
+    moves: Moves,
+    move_at: Option<Instant>,
+    /// Whose turn it is to get some.
+    turn: usize,
     /// The log has failed, and all were told.
     failed: bool,
 }
@@ -155,8 +168,21 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
     poller.add(What::Fd(bell.wake.raw()), POLLIN, Token::Bell)?;
     let outward = Outward::new(store.log());
     let ring = bell.clone();
-    let (inward, members, failed) = Default::default();
-    let carrier = Carrier { store, context, bell, commands, poller, inward, outward, members, failed };
+    let (inward, members, moves, move_at, turn, failed) = Default::default();
+    let carrier = Carrier {
+        store,
+        context,
+        bell,
+        commands,
+        poller,
+        inward,
+        outward,
+        members,
+        moves,
+        move_at,
+        turn,
+        failed,
+    };
     let thread = std::thread::Builder::new()
         .name("pinnace-carry".to_owned())
         .spawn(move || carrier.run())
@@ -171,7 +197,8 @@ impl Carrier {
             let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()));
             let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
-            let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).min();
+            let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).chain(move_in).min();
             let timeout = if busy { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
@@ -200,6 +227,7 @@ impl Carrier {
                 self.inward.iter().for_each(|inward| (inward.notify)(&error));
             }
             busy |= self.pump().unwrap_or(false);
+            self.move_on();
         }
     }
 
@@ -208,9 +236,7 @@ impl Carrier {
         use std::sync::mpsc::TryRecvError;
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Add { client, socket, inbox, keys, notify }) => {
-                    self.add(Inward::new(client, socket, inbox, keys, notify));
-                }
+                Ok(Command::Add(listening)) => self.add(*listening),
                 Ok(Command::Remove { client, done }) => {
                     self.remove(client);
                     let _ = done.send(());
@@ -228,12 +254,12 @@ impl Carrier {
         }
     }
 
-    fn add(&mut self, inward: Inward) {
-        let added = self.poller.add(What::Socket(inward.socket), POLLIN, Token::In(inward.client.number));
-        if let Err(error) = added {
-            (inward.notify)(&crate::Error::Endpoint(error));
+    fn add(&mut self, listening: Listening) {
+        let (socket, number) = (listening.socket, listening.client.number);
+        if let Err(error) = self.poller.add(What::Socket(socket), POLLIN, Token::In(number)) {
+            (listening.notify)(&crate::Error::Endpoint(error));
         }
-        self.inward.push(inward);
+        self.inward.push(Inward::new(listening));
     }
 
     /// Tells a client what goes wrong.
@@ -284,7 +310,12 @@ impl Carrier {
                 first
             }
         };
-        let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else { return };
+        let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else {
+            self.moves.is_away(number);
+            self.move_at = Some(Instant::now());
+            return;
+        };
+        self.moves.is_back(number);
         let Some(stream) = state.outbox.get(number) else { return };
         let (topic, sender) = (stream.record.topic.clone(), state.clients[client as usize].clone());
         drop(state);

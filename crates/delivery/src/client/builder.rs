@@ -9,7 +9,7 @@ use pinnace_crypto::{KeyPair, PublicKey};
 
 use super::Client;
 use crate::Error;
-use crate::carrier::{self, Command, Keyring, Notify};
+use crate::carrier::{self, Command, Keyring, Listening, Notify};
 use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
 use crate::log::Settings;
@@ -32,6 +32,7 @@ pub struct Builder {
     keys: Option<KeyPair>,
     trusted: HashMap<String, PublicKey>,
     notify: Notify,
+    patience: Option<Duration>,
     retry: Retry,
     memory_limit: u64,
     linger: Duration,
@@ -56,6 +57,7 @@ impl Builder {
             keys: None,
             trusted: HashMap::new(),
             notify: Arc::new(|_| {}),
+            patience: Some(Duration::from_secs(30)),
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
             largest: 1 << 30,
@@ -138,6 +140,14 @@ impl Builder {
     /// default the stream waits with it.
     pub fn skip_failing(mut self) -> Builder {
         self.retry.skips = true;
+        self
+    }
+
+    /// How long what was sent to one of a topic's clients ([`Client::send_to`]) waits for that one when it is away, by
+    /// what the registry says, before another of them gets it, out of order and perhaps once more; 30 s by default.
+    /// None: for ever.
+    pub fn reassign_after(mut self, time: Option<Duration>) -> Builder {
+        self.patience = time;
         self
     }
 
@@ -238,13 +248,14 @@ impl Builder {
             carrier::listen(&depot::context()?, &self.endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
         let (bell, number) = (depot.bell.clone(), record.number);
         let inbox = Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || bell.ring_for(number))));
-        depot.carrier.tell(Command::Add {
+        depot.carrier.tell(Command::Add(Box::new(Listening {
             client: record.clone(),
             socket,
             inbox: inbox.clone(),
             keys,
             notify: self.notify.clone(),
-        });
+            patience: self.patience,
+        })));
         let entry = Entry {
             name: self.name.clone(),
             id: record.id,

@@ -13,7 +13,7 @@ use crate::pack::pack;
 use crate::registry::Members;
 use crate::store::records::Receiver;
 use crate::store::{Sending, State};
-use crate::wire::{BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
+use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,7 +132,8 @@ impl Client {
             return Err(Error::TooLarge);
         }
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
-        let (body, packed) = (&*body, if is_packed { PACKED } else { 0 });
+        let any = if options.all { 0 } else { ANY };
+        let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
         let store = &self.depot.store;
         let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         let urgency = match options.durability {
@@ -161,7 +162,7 @@ impl Client {
         let mut sending = Sending {
             client: self.record.number,
             streams: &streams,
-            flags: packed,
+            flags,
             accepted_ms: now_ms(),
             ttl_ms,
             body: &[],
@@ -173,7 +174,7 @@ impl Client {
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part, packed);
+            (sending.flags, sending.body) = part_of(body, part, flags);
             sent = self.accept(&sending, parts == 1, options.deadline);
             if sent.is_err() {
                 break;

@@ -17,7 +17,7 @@ const REFUSED: u8 = 0x16;
 
 /// The flag of an entry that says how long it may live, which is of the wire alone, and all flags.
 const HAS_TTL: u8 = 32;
-const FLAGS: u8 = 63;
+const FLAGS: u8 = 127;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]

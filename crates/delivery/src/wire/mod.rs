@@ -22,7 +22,7 @@
 //! refused  = %x16 code text                            ; nothing more is said here
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
-//! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 packed, 16 volatile, 32 ttl
+//! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 packed, 16 volatile, 32 ttl, 64 any
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
@@ -62,6 +62,8 @@ pub const DEAD: u8 = 4;
 pub const PACKED: u8 = 8;
 /// Its sender has it in memory alone.
 pub const VOLATILE: u8 = 16;
+/// It was sent to one of those that listen, and another may have it as well.
+pub const ANY: u8 = 64;
 
 /// Which client it is: its name may be another's later, this may not.
 pub type Id = [u8; 16];
