@@ -15,7 +15,8 @@
 //! | `{pinnace}:version` | the number of the last change; the next is greater, and at least the time in microseconds |
 //!
 //! What it guarantees: what [`Registry`] does, as long as the server keeps what it was told. Where it forgets it all,
-//! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again. No call takes longer
+//! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again; where it goes back to
+//! an older claim of the same client, that shows among the members. No call takes longer
 //! than [`CONNECT_TIMEOUT`] and [`ANSWER_TIMEOUT`] together (but for the system's look-up of the host's name). One that
 //! finds no server is Unreachable; so are those that follow, at once, until it is time to try again:
 //! [`FIRST_PAUSE`] later, then twice that, and at most [`LONGEST_PAUSE`]. To open it takes no server.
