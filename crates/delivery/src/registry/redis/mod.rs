@@ -99,9 +99,10 @@ impl Redis {
             return Err(down.error.clone());
         }
         let had_link = self.link.is_some();
-        let mut done = self.attempt(&arguments);
+        let deadline = Instant::now() + CONNECT_TIMEOUT + ANSWER_TIMEOUT;
+        let mut done = self.attempt(deadline, &arguments);
         if had_link && done.as_ref().is_err_and(|error| error.is_io_error() && !error.is_timeout()) {
-            done = self.attempt(&arguments);
+            done = self.attempt(deadline, &arguments);
         }
         let done = done.map_err(|error| failed(&self.address, &error));
         match &done {
@@ -117,13 +118,14 @@ impl Redis {
 
     fn attempt<T: FromRedisValue>(
         &mut self,
+        deadline: Instant,
         arguments: impl Fn(&Scripts) -> ScriptInvocation<'_>,
     ) -> Result<T, RedisError> {
         let mut link = match self.link.take() {
             Some(link) => link,
-            None => Link::connect(&self.address, CONNECT_TIMEOUT)?,
+            None => Link::connect(&self.address, deadline.min(Instant::now() + CONNECT_TIMEOUT))?,
         };
-        link.set_deadline(Instant::now() + ANSWER_TIMEOUT);
+        link.set_deadline(deadline.min(Instant::now() + ANSWER_TIMEOUT));
         let done = arguments(&self.scripts).invoke(&mut link);
         self.link = Some(link).filter(ConnectionLike::is_open);
         done
