@@ -189,7 +189,8 @@ impl Watcher {
 
     fn change(&mut self, entry: Entry) -> Result<(), RegistryError> {
         let claimed = self.registry.claim(&entry);
-        let own = self.joined.iter_mut().find(|joined| joined.entry.name == entry.name);
+        let is_own = |joined: &&mut Joined| joined.entry.name == entry.name && joined.entry.id == entry.id;
+        let own = self.joined.iter_mut().find(is_own);
         match (claimed, own) {
             (Err(error), _) if !error.may_pass() => return Err(error),
             (claimed, Some(joined)) => {

@@ -1,6 +1,8 @@
 //! Clients whose registry is a server that is killed, hangs, forgets, goes back, or is not there yet.
 
+use std::collections::HashSet;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::registry::RegistryError;
@@ -269,4 +271,24 @@ fn a_thousand_clients_of_one_process_keep_their_names() {
     let begin = Instant::now();
     drop(clients);
     println!("gone in {:?}", begin.elapsed());
+}
+
+#[test]
+fn who_goes_by_the_same_id_is_not_chased() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
+    drop(start(dir.path(), &server, "one", "t"));
+    // A store that was copied, as a machine is.
+    let copied = Command::new("cp").args(["-r", "one", "copy"]).current_dir(dir.path()).status();
+    assert!(copied.unwrap().success());
+    let _one = start(dir.path(), &server, "one", "t");
+    let elsewhere = builder(dir.path(), &server, "one", "t").registry(&format!("{}/0", server.url()));
+    let _copy = elsewhere.data_dir(dir.path().join("copy")).start().unwrap();
+    let (mut theirs, mut versions) = (server.connect(), HashSet::new());
+    let over = Instant::now() + Duration::from_secs(2);
+    until("two seconds", || {
+        versions.insert(cmd("GET").arg("{pinnace}:version").query::<u64>(&mut theirs).unwrap());
+        Instant::now() > over
+    });
+    println!("{} claims", versions.len());
+    assert!(versions.len() < 15, "{} claims in two seconds", versions.len());
 }

@@ -26,7 +26,9 @@ pub struct Server {
 impl Server {
     pub fn start() -> Server {
         let mut server = Server::absent(&[]);
-        server.revive();
+        while !server.try_revive() {
+            server.port = free_port();
+        }
         server
     }
 
@@ -58,18 +60,22 @@ impl Server {
 
     /// Starts it, where it was before. It has what was saved, or nothing.
     pub fn revive(&mut self) {
-        let mut process = self.spawn();
+        assert!(self.try_revive(), "redis-server ended: is port {} taken?", self.port);
+    }
+
+    fn try_revive(&mut self) -> bool {
+        self.revive_unseen();
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.is(&process) {
-            assert!(
-                process.try_wait().unwrap().is_none(),
-                "redis-server ended: is port {} taken?",
-                self.port
-            );
+        while let Some(process) = &mut self.process {
+            if process.try_wait().unwrap().is_some() {
+                self.process = None;
+            } else if self.answers() {
+                return true;
+            }
             assert!(Instant::now() < deadline, "waited for redis-server");
             std::thread::yield_now();
         }
-        self.process = Some(process);
+        false
     }
 
     /// Starts it, though only those may ask who it is who are let in.
@@ -94,11 +100,8 @@ impl Server {
         self.dir().join("socket")
     }
 
-    /// Whether it is this process that answers.
-    fn is(&self, process: &Child) -> bool {
-        let Ok(mut connection) = self.try_connect() else { return false };
-        let said: String = cmd("INFO").arg("server").query(&mut connection).unwrap_or_default();
-        said.lines().any(|line| line == format!("process_id:{}", process.id()))
+    fn answers(&self) -> bool {
+        self.try_connect().is_ok_and(|mut connection| cmd("PING").exec(&mut connection).is_ok())
     }
 
     fn try_connect(&self) -> redis::RedisResult<Connection> {

@@ -33,8 +33,7 @@ struct Timed {
 impl Link {
     /// Connects, and says who asks, where the address tells. Of several addresses of a host each has its share of the
     /// time.
-    pub fn connect(address: &Address, timeout: Duration) -> RedisResult<Link> {
-        let deadline = Instant::now() + timeout;
+    pub fn connect(address: &Address, deadline: Instant) -> RedisResult<Link> {
         let timed = Timed { stream: connect_to_any(&address.host, address.port, deadline)?, deadline };
         let stream = match &address.tls {
             None => Stream::Plain(timed),

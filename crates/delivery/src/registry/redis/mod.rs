@@ -15,7 +15,8 @@
 //! | `{pinnace}:version` | the number of the last change; the next is greater, and at least the time in microseconds |
 //!
 //! What it guarantees: what [`Registry`] does, as long as the server keeps what it was told. Where it forgets it all,
-//! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again. No call takes longer
+//! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again; where it goes back to
+//! an older claim of the same client, that shows among the members. No call takes longer
 //! than [`CONNECT_TIMEOUT`] and [`ANSWER_TIMEOUT`] together (but for the system's look-up of the host's name). One that
 //! finds no server is Unreachable; so are those that follow, at once, until it is time to try again:
 //! [`FIRST_PAUSE`] later, then twice that, and at most [`LONGEST_PAUSE`]. To open it takes no server.
@@ -98,9 +99,10 @@ impl Redis {
             return Err(down.error.clone());
         }
         let had_link = self.link.is_some();
-        let mut done = self.attempt(&arguments);
+        let deadline = Instant::now() + CONNECT_TIMEOUT + ANSWER_TIMEOUT;
+        let mut done = self.attempt(deadline, &arguments);
         if had_link && done.as_ref().is_err_and(|error| error.is_io_error() && !error.is_timeout()) {
-            done = self.attempt(&arguments);
+            done = self.attempt(deadline, &arguments);
         }
         let done = done.map_err(|error| failed(&self.address, &error));
         match &done {
@@ -116,13 +118,14 @@ impl Redis {
 
     fn attempt<T: FromRedisValue>(
         &mut self,
+        deadline: Instant,
         arguments: impl Fn(&Scripts) -> ScriptInvocation<'_>,
     ) -> Result<T, RedisError> {
         let mut link = match self.link.take() {
             Some(link) => link,
-            None => Link::connect(&self.address, CONNECT_TIMEOUT)?,
+            None => Link::connect(&self.address, deadline.min(Instant::now() + CONNECT_TIMEOUT))?,
         };
-        link.set_deadline(Instant::now() + ANSWER_TIMEOUT);
+        link.set_deadline(deadline.min(Instant::now() + ANSWER_TIMEOUT));
         let done = arguments(&self.scripts).invoke(&mut link);
         self.link = Some(link).filter(ConnectionLike::is_open);
         done
