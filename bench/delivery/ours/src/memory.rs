@@ -18,7 +18,7 @@ const LOOKS: u64 = 100;
 /// all were: private resident memory; `disk_bytes` of the store.
 pub fn main() -> Outcome {
     let (dir, size, count) = (text("dir")?, number("size")?, number("count")?);
-    let mut receiver = Peer::receiver(&dir, size, 1)?;
+    let mut receiver = Peer::receiver(&dir, size, count + 1)?;
     let sender = client(&dir, "sender")?;
     let mut pipeline = Pipeline::new(&sender, size, Options::default());
     pipeline.send(1..=1)?;

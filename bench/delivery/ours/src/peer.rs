@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use pinnace::delivery::Client;
 
 use crate::Outcome;
-use crate::words::{now_ns, number, text, word};
+use crate::words::{now_ns, number, text};
 
 /// A process of this program that receives. It ends with this.
 pub struct Peer {
@@ -27,7 +27,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// The receiver of `client`'s messages, which says when it has handled each `every` more.
+    /// The receiver of what the sender sends. It says when it has handled the first message, and each `every` more.
     pub fn receiver(dir: &str, size: u64, every: u64) -> Result<Peer, Box<dyn Error>> {
         Peer::start("receiver", &[format!("dir={dir}"), format!("size={size}"), format!("every={every}")])
     }
@@ -87,17 +87,16 @@ impl Check {
     }
 }
 
-/// `receiver dir=D size=N every=N [first=yes]`: the role. With `first` it says when it has handled the first, too.
+/// `receiver dir=D size=N every=N`: the role.
 pub fn receiver() -> Outcome {
     let (every, mut check) = (number("every")?, Check::new(number("size")?));
-    let first = if word("first").is_some() { 1 } else { 0 };
     let client = client(&text("dir")?, "receiver")?;
     println!("ready");
     loop {
         let delivery = client.recv(None)?;
         let count = check.count(delivery.body());
         delivery.ack();
-        if count == first || count % every == 0 {
+        if count == 1 || count % every == 0 {
             println!("{}", now_ns());
         }
     }

@@ -23,7 +23,7 @@ pub fn main() -> Outcome {
     if yes("cold") {
         forget(&Path::new(&dir).join("sender"))?;
     }
-    let mut receiver = Peer::start("receiver", &of(&[format!("every={count}"), "first=yes".to_owned()]))?;
+    let mut receiver = Peer::receiver(&dir, size, count)?;
     let begin = now_ns();
     let mut sender = Peer::start("reopen", &of(&[]))?;
     let (open, first, last) = (sender.time()?, receiver.time()?, receiver.time()?);
