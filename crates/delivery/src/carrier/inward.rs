@@ -10,6 +10,9 @@ use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
 
+/// What a sender may exceed its credit by: what it sends in one piece once it has any.
+const OVERDRAFT: u64 = 4 << 20;
+
 /// A connection from another client.
 struct Session {
     id: Id,
@@ -17,9 +20,10 @@ struct Session {
     epoch: u64,
     /// By the sender's number.
     streams: HashMap<u64, Arc<Origin>>,
-    /// Bytes that were handled, and up to which it may send.
+    /// What was paid for and handled, up to which it may send, and what it has sent.
     taken: u64,
     granted: u64,
+    received: u64,
 }
 
 /// What comes in for one client.
@@ -100,7 +104,8 @@ impl Inward {
         // A connection that is lost is replaced by a new one before it is known to be.
         self.sessions.retain(|_, session| session.id != id);
         let name = name.to_owned();
-        let session = Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW };
+        let session =
+            Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW, received: 0 };
         self.sessions.insert(from, session);
         let (name, id) = (self.client.name.clone(), self.client.id);
         self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id });
@@ -142,7 +147,13 @@ impl Inward {
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
         let Some(origin) = origin else { return };
-        match self.inbox.take(inbox::Frame { bytes, session: from, origin }) {
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, session: from, origin });
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        session.received += cost;
+        if session.received > session.granted + OVERDRAFT {
+            return self.refuse(from, Refusal::Protocol, "more than was granted");
+        }
+        match outcome {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
             Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "messages that make no sense"),
@@ -160,7 +171,15 @@ impl Inward {
                 self.say_final(from, of.2, last, given_up);
             }
         }
-        self.unnoted.extend(news.done);
+        for (of, done, to_note) in news.done {
+            let waits = self.unnoted.iter().any(|(other, _)| *other == of);
+            match self.noted.iter().rev().find(|(_, other, _)| *other == of) {
+                _ if to_note || waits => self.unnoted.push((of, done)),
+                Some((batch, ..)) => self.noted.push((*batch, of, done)),
+                // Who sent it has it in memory, and needs no more than a word.
+                None => self.acknowledge_one(&of, done),
+            }
+        }
         while let Some((of, done)) = self.unnoted.last().cloned() {
             let mut state = store.lock();
             if let Some(cursor) = state.cursors.get_mut(&of) {
@@ -181,9 +200,13 @@ impl Inward {
         self.noted = waiting;
         let ready: Vec<(u64, Incoming, Done)> = ready;
         for (_, of, done) in ready {
-            if let Some(from) = self.session_of(&of) {
-                self.say(from, &FromReceiver::Ack { stream: of.2, done });
-            }
+            self.acknowledge_one(&of, done);
+        }
+    }
+
+    fn acknowledge_one(&self, of: &Incoming, done: Done) {
+        if let Some(from) = self.session_of(of) {
+            self.say(from, &FromReceiver::Ack { stream: of.2, done });
         }
     }
 

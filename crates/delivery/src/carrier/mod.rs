@@ -367,10 +367,10 @@ impl Carrier {
     }
 
     fn pump(&mut self) -> Result<bool, LogError> {
-        let (moved, expired) = self.outward.pump(self.store.log(), now_ms())?;
-        for (stream, seq) in expired {
+        let (moved, expired) = self.outward.pump(&self.store, now_ms())?;
+        for (stream, first, last) in expired {
             let mut done = Done::default();
-            done.add(seq, seq);
+            done.add(first, last);
             self.settled(stream, &done);
         }
         Ok(moved)

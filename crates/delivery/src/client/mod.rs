@@ -6,7 +6,7 @@ mod send;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::carrier::{self, Command};
@@ -32,6 +32,8 @@ pub struct Builder {
     interval: Duration,
     skip_damage: bool,
     retry: Retry,
+    memory_limit: u64,
+    linger: Duration,
 }
 
 /// A client. Its calls may come from any thread.
@@ -44,6 +46,8 @@ pub struct Client {
     /// The registry, and what this client says of itself there.
     watch: Option<Arc<Watch>>,
     entry: Mutex<Entry>,
+    memory_limit: u64,
+    linger: Duration,
 }
 
 impl Builder {
@@ -102,6 +106,20 @@ impl Builder {
         self
     }
 
+    /// How many bytes of messages [`Durability::Memory`] may keep, with 64 for each; 64 MiB by default. All clients
+    /// with the same directory share them. A send that finds no room waits, until its deadline.
+    pub fn memory_limit(mut self, bytes: u64) -> Builder {
+        self.memory_limit = bytes;
+        self
+    }
+
+    /// How long dropping the client waits for messages in memory to be acknowledged, which are lost otherwise; 1 s by
+    /// default.
+    pub fn linger(mut self, linger: Duration) -> Builder {
+        self.linger = linger;
+        self
+    }
+
     /// Opens a damaged store, without what is damaged.
     pub fn skip_damage(mut self) -> Builder {
         self.skip_damage = true;
@@ -147,6 +165,8 @@ impl Builder {
             routes: Arc::default(),
             watch: self.watch()?,
             entry: Mutex::new(entry.clone()),
+            memory_limit: self.memory_limit,
+            linger: self.linger,
         };
         let tell = client.teller(self.peers.clone());
         match &client.watch {
@@ -185,6 +205,8 @@ impl Client {
             peers: Vec::new(),
             interval: Duration::from_millis(100),
             skip_damage: false,
+            memory_limit: 64 << 20,
+            linger: Duration::from_secs(1),
             retry: Retry {
                 first: Duration::from_millis(100),
                 most: Duration::from_secs(60),
@@ -248,8 +270,9 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// What was handled is noted; what was accepted stays where it is.
+    /// What was handled is noted; what is on the disk stays there; what is in memory has [`Builder::linger`] to go.
     fn drop(&mut self) {
+        self.depot.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
             // Where the registry does not answer its lease ends.
             let _ = watch.leave(&self.record.name, self.record.id);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Client;
 use crate::Error;
 use crate::inbox::{Inbox, Message, Parts};
-use crate::wire::{Bytes, NAME_MAX, Verdict};
+use crate::wire::{Bytes, DEAD, NAME_MAX, Verdict};
 
 /// A message, from its arrival until it is handled.
 ///
@@ -43,7 +43,7 @@ impl Delivery {
             Parts::One(_) => None,
             Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
         };
-        let is_dead = message.parts.first().dead;
+        let is_dead = message.parts.first().has(DEAD);
         let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, inbox };
         if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
             (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);

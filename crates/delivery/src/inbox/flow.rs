@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
 use crate::ranges::Done;
-use crate::wire::Data;
+use crate::wire::{BEGINS, COST, Data, ENDS, VOLATILE};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
@@ -14,6 +14,8 @@ pub struct Flow {
     pub received: u64,
     /// What was handled, and what never will be.
     pub done: Done,
+    /// Something of that lies in the sender's log, and how far it is was not yet noted here.
+    pub to_note: bool,
     /// More is done than was noted.
     pub dirty: bool,
     /// What is missing behind this number was asked for by the present connection.
@@ -29,6 +31,13 @@ pub struct Flow {
     pub unpaid: Vec<(u32, u64)>,
     /// What the receiver has given up and the sender has not yet put away, by the number of its last part.
     pub given_up: BTreeMap<u64, GivenUp>,
+}
+
+/// What came of a frame: what it cost, and how much of that nobody has to handle.
+pub struct Taken {
+    pub outcome: Outcome,
+    pub cost: u64,
+    pub at_once: u64,
 }
 
 /// A whole message.
@@ -70,6 +79,7 @@ impl Flow {
             origin,
             received: 0,
             done: Done::default(),
+            to_note: false,
             dirty: false,
             asked_behind: None,
             queue: VecDeque::new(),
@@ -86,31 +96,40 @@ impl Flow {
         self.asked_behind = None;
     }
 
+    /// A message, or a part, was handled, or never will be.
+    pub fn finish(&mut self, part: &Arrived) {
+        self.done.add(part.first, part.seq);
+        self.to_note |= !part.has(VOLATILE);
+    }
+
     /// The sender has nothing of these any more.
     pub fn settle(&mut self, done: &Done) {
+        self.to_note = true;
         self.done.add_all(done, u64::MAX);
         self.received = self.received.max(self.done.all_upto());
         self.given_up.retain(|seq, _| !done.contains(*seq));
     }
 
-    /// Takes messages in. Returns what came of it, and the bytes of bodies that nobody has to handle.
-    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> (Outcome, u64) {
+    /// Takes messages in.
+    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> Taken {
         if data.prev > self.received {
             // What is passed over here comes again, and is paid for again.
-            let bytes = data.entries().flatten().map(|entry| entry.body.len() as u64).sum();
+            let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
             let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
-            return (if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) }, bytes);
+            let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
+            return Taken { outcome, cost, at_once: cost };
         }
-        let (mut prev, mut at_once) = (data.prev, 0);
+        let (mut prev, mut cost, mut at_once) = (data.prev, 0, 0);
         let start = frame.bytes.as_ptr() as usize;
         for entry in data.entries() {
-            let Some(entry) = entry else { return (Outcome::Nonsense, at_once) };
+            let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, cost, at_once } };
+            cost += COST + entry.body.len() as u64;
             let first = std::mem::replace(&mut prev, entry.seq) + 1;
             let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
-            let is_whole = entry.begins && entry.ends;
+            let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             if !(is_new && is_whole) {
                 // The rest of a message in parts may be more than may be under way.
-                at_once += entry.body.len() as u64;
+                at_once += COST + entry.body.len() as u64;
             }
             self.received = self.received.max(entry.seq);
             if is_new {
@@ -122,13 +141,11 @@ impl Flow {
                     seq: entry.seq,
                     accepted_ms: entry.accepted_ms,
                     ttl_ms: entry.ttl_ms,
-                    begins: entry.begins,
-                    ends: entry.ends,
-                    dead: entry.dead,
+                    flags: entry.flags,
                 });
             }
         }
-        (Outcome::Taken, at_once)
+        Taken { outcome: Outcome::Taken, cost, at_once }
     }
 
     /// A message failed: it is the next again, but not before `until`.
@@ -156,11 +173,9 @@ impl Flow {
             if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
                 return Some(Message { parts, deliveries: 1 });
             }
-            for part in parts.as_slice() {
-                self.done.add(part.first, part.seq);
-            }
+            parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {
-                self.unpaid.push((part.frame.session, part.len as u64));
+                self.unpaid.push((part.frame.session, part.cost()));
             }
             self.dirty = true;
         }
@@ -169,22 +184,21 @@ impl Flow {
     fn next_parts(&mut self) -> Option<Parts> {
         loop {
             let first = self.queue.front()?;
-            if first.begins && first.ends {
+            if first.has(BEGINS | ENDS) {
                 return self.queue.pop_front().map(Parts::One);
             }
-            let more = self.queue.iter().skip(1).take_while(|part| !part.begins);
-            let until_end = more.clone().position(|part| part.ends).map(|at| at + 2);
-            match until_end.filter(|_| first.begins) {
+            let more = self.queue.iter().skip(1).take_while(|part| !part.has(BEGINS));
+            let until_end = more.clone().position(|part| part.has(ENDS)).map(|at| at + 2);
+            match until_end.filter(|_| first.has(BEGINS)) {
                 Some(count) => return Some(Parts::Many(self.queue.drain(..count).collect())),
                 None => {
                     let count = 1 + more.count();
-                    if first.begins && count == self.queue.len() {
+                    if first.has(BEGINS) && count == self.queue.len() {
                         return None;
                     }
                     // Another message begins where this one should have gone on.
-                    for part in self.queue.drain(..count) {
-                        self.done.add(part.first, part.seq);
-                    }
+                    let parts: Vec<Arrived> = self.queue.drain(..count).collect();
+                    parts.iter().for_each(|part| self.finish(part));
                     self.dirty = true;
                 }
             }
@@ -207,15 +221,18 @@ mod tests {
         Data::begin(&mut frame, 1, prev, 0);
         let body = &[7; 10];
         let (accepted_ms, ttl_ms) = (0, None);
-        Entry { seq, accepted_ms, ttl_ms, begins: true, ends: true, dead: false, body }
-            .put(&mut frame, prev, 0);
+        Entry { seq, accepted_ms, ttl_ms, flags: BEGINS | ENDS, body }.put(&mut frame, prev, 0);
         frame
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
         let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
         match FromSender::read(&frame.bytes) {
-            Some(FromSender::Data(data)) => flow.take(&frame, &data),
+            Some(FromSender::Data(data)) => {
+                let taken = flow.take(&frame, &data);
+                assert_eq!(taken.cost, COST + 10);
+                (taken.outcome, taken.at_once)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -225,13 +242,13 @@ mod tests {
         let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
         let mut flow = Flow::new(Arc::new(origin));
         assert_eq!(take(&mut flow, frame(0, 1)), (Outcome::Taken, 0));
-        assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), 10));
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, 10), "it is asked for");
+        assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), COST + 10));
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, COST + 10), "it is asked for");
         flow.begin();
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), 10), "by another connection, too");
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), COST + 10), "by another connection, too");
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 0));
-        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 10), "it is there already");
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), 10));
+        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, COST + 10), "it is there already");
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), COST + 10));
         // An epoch later numbers begin above all others.
         assert_eq!(take(&mut flow, frame(2, 1 << 40)), (Outcome::Taken, 0));
         let numbers: Vec<u64> =

@@ -13,8 +13,8 @@ use crate::Error;
 use crate::clock::now_ms;
 use crate::ranges::Done;
 use crate::store::Incoming;
-use crate::wire::{FromSender, Verdict};
-use flow::Flow;
+use crate::wire::{COST, FromSender, Verdict};
+use flow::{Flow, Taken};
 pub use flow::{Message, Parts};
 
 /// Where messages wait for their handler.
@@ -81,10 +81,7 @@ pub struct Arrived {
     pub seq: u64,
     pub accepted_ms: u64,
     pub ttl_ms: Option<u64>,
-    pub begins: bool,
-    pub ends: bool,
-    /// It is, or is a part of, what another has given up.
-    pub dead: bool,
+    pub flags: u8,
 }
 
 /// A message that will not be handled here.
@@ -108,11 +105,11 @@ pub enum Outcome {
 /// What the carrier has to see to.
 #[derive(Default)]
 pub struct News {
-    /// How far streams are of which more is done.
-    pub done: Vec<(Incoming, Done)>,
+    /// How far streams are of which more is done, and whether that is to be noted.
+    pub done: Vec<(Incoming, Done, bool)>,
     /// Flows that are to be among them.
     dirty: Vec<usize>,
-    /// Bytes that were taken, by connection.
+    /// What was paid back, by connection.
     pub taken: HashMap<u32, u64>,
     /// Streams with messages that were given up, with the number of the last part of each.
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
@@ -122,6 +119,15 @@ impl Arrived {
     /// Whether its time is over at `now_ms`.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms)
+    }
+
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// What it costs its connection until it is handled.
+    pub fn cost(&self) -> u64 {
+        COST + self.len as u64
     }
 
     pub fn body(&self) -> &[u8] {
@@ -182,13 +188,15 @@ impl Inbox {
         (origin, received, done, given_up)
     }
 
-    /// Takes a frame of messages in.
-    pub fn take(&self, frame: Frame) -> Outcome {
+    /// Takes a frame of messages in. Returns what came of it, and what it cost.
+    pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
-        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { return Outcome::Nonsense };
+        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else {
+            return (Outcome::Nonsense, 0);
+        };
         let mut state = self.lock();
         let index = frame.origin.flow;
-        let (outcome, at_once) = state.flows[index].take(&frame, &data);
+        let Taken { outcome, cost, at_once } = state.flows[index].take(&frame, &data);
         state.list(index);
         if at_once > 0 {
             *state.news.taken.entry(frame.session).or_default() += at_once;
@@ -196,7 +204,7 @@ impl Inbox {
         }
         drop(state);
         self.arrived.notify_all();
-        outcome
+        (outcome, cost)
     }
 
     /// The sender has nothing of these any more.
@@ -262,7 +270,7 @@ impl Inbox {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
         for part in message.parts.as_slice() {
-            state.flows[index].done.add(part.first, part.seq);
+            state.flows[index].finish(part);
         }
         state.credit(message);
         state.note(index);
@@ -328,7 +336,8 @@ impl Inbox {
         for index in news.dirty.drain(..) {
             let flow = &mut state.flows[index];
             flow.dirty = false;
-            news.done.push((flow.origin.of, flow.done.clone()));
+            let to_note = std::mem::take(&mut flow.to_note);
+            news.done.push((flow.origin.of, flow.done.clone(), to_note));
         }
         news
     }
@@ -376,7 +385,7 @@ impl Waiting {
     /// The bytes of a message may be sent anew by its connection; those of parts could be before.
     fn credit(&mut self, message: &Message) {
         if let Parts::One(part) = &message.parts {
-            *self.news.taken.entry(part.frame.session).or_default() += part.len as u64;
+            *self.news.taken.entry(part.frame.session).or_default() += part.cost();
         }
     }
 
