@@ -20,8 +20,8 @@ EXPLAINED = """
 - On the disk, with `sync`: every message before its ticket resolves (fdatasync(2)); of the receiver, which messages
   were handled, before the sender forgets them. Elsewhere nothing is on any disk.
 - Ours: the clock runs from before the first send until every ticket is resolved and the last handler has run. liner:
-  until its callback has had the last. PUSH/PULL: until the last is received. Every message carries its number, and a run
-  with one that is missing, twice or out of order is no result.
+  until its callback has had the last. PUSH/PULL: until the last is received. Every message carries its number, and a
+  run with one that is missing, twice or out of order is no result.
 - Cycles: {cycle:,} messages, then a pause of {pause_ms} ms (liner's own benchmark has a second, and is slower without
   it), {cycles} times a run; the figure of a run is its median cycle.
 - liner: `at_least_once_delivery` is set; it keeps what it has accepted in memory. Its Redis keeps nothing on the disk.

@@ -81,7 +81,7 @@ def show(value, unit):
 
 
 class Turns:
-    """Sides that run in turn: every round each of them once, and another one first. A side that fails is left out."""
+    """Sides that run in turn: every round each of them once, and another one first. One that fails runs no more."""
 
     def __init__(self, rounds, sides):
         self.found, self.why = {name: {} for name in sides}, {}

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use liner_broker::Liner;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A cycle that has not ended by then does not end by itself.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Messages that the callback has had.
 static HAD: AtomicU64 = AtomicU64::new(0);
@@ -43,8 +44,8 @@ fn client(name: &str) -> Box<Liner> {
     Box::new(Liner::new(name, &format!("topic_{name}"), &format!("localhost:{port}"), &redis))
 }
 
-/// Both clients, and the times at which each `every` messages more had been received.
-fn pair(every: u64) -> (Box<Liner>, Box<Liner>, Receiver<u64>) {
+/// Both clients; and, each time that `every` messages more had been received, how many, and when.
+fn pair(every: u64) -> (Box<Liner>, Box<Liner>, Receiver<(u64, u64)>) {
     let (mut sender, mut receiver) = (client("client1"), client("client2"));
     let (reached, times) = channel();
     sender.run(Box::new(|_to: &str, _from: &str, _body: &[u8]| {}));
@@ -56,7 +57,7 @@ fn pair(every: u64) -> (Box<Liner>, Box<Liner>, Receiver<u64>) {
         HAD.store(had, Ordering::Relaxed);
         if had % every == 0 {
             // Nobody listens any more once the benchmark has ended.
-            let _ = reached.send(now_ns());
+            let _ = reached.send((had, now_ns()));
         }
     }));
     (sender, receiver, times)
@@ -71,21 +72,29 @@ fn join(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `cycles_ns`: from before the first send of a cycle until the callback has had its last.
+/// `cycles_ns`: from before the first send of a cycle until the callback has had its last; `stalled`: cycles that did
+/// not end, whose rest came only with the next.
 fn cycles() {
     let (size, count, pause) = (number("size"), number("count"), Duration::from_millis(number("pause_ms")));
     let (mut sender, _receiver, times) = pair(count);
-    let (mut body, mut sent, mut took) = (vec![b'.'; size as usize], 0, Vec::new());
+    let (mut body, mut sent, mut took, mut stalled) = (vec![b'.'; size as usize], 0, Vec::new(), 0);
     for _ in 0..number("cycles") {
         let begin = now_ns();
         for _ in 0..count {
             sent += 1;
             send(&mut sender, &mut body, sent);
         }
-        took.push(times.recv_timeout(PATIENCE).expect("the callback has had the cycle") - begin);
+        loop {
+            match times.recv_timeout(PATIENCE) {
+                Ok((had, end)) if had == sent => took.push(end - begin),
+                Ok(_) => continue,
+                Err(_) => stalled += 1,
+            }
+            break;
+        }
         std::thread::sleep(pause);
     }
-    println!("cycles_ns={}", join(&took));
+    println!("cycles_ns={} stalled={stalled}", join(&took));
 }
 
 /// `tenths_ns`: when each tenth had been received, from before the first send; `seconds`: messages that each second
@@ -105,13 +114,13 @@ fn run() {
     watch.join().expect("the watch ends the process");
 }
 
-fn watch(times: &Receiver<u64>, start: Instant, begin: u64, limit_s: u64) {
+fn watch(times: &Receiver<(u64, u64)>, start: Instant, begin: u64, limit_s: u64) {
     let (mut tenths, mut seconds, mut had) = (Vec::new(), Vec::new(), 0);
     for second in 1..=limit_s {
         let end = start + Duration::from_secs(second);
         while tenths.len() < 10 {
             match times.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(time) => tenths.push(time - begin),
+                Ok((_, time)) => tenths.push(time - begin),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => panic!("the receiver has ended"),
             }
@@ -127,6 +136,8 @@ fn watch(times: &Receiver<u64>, start: Instant, begin: u64, limit_s: u64) {
 }
 
 fn main() {
+    // The last line says what is wrong.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     match std::env::args().nth(1).as_deref() {
         Some("cycles") => cycles(),
         Some("run") => run(),

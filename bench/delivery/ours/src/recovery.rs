@@ -13,8 +13,8 @@ use crate::pipeline::Pipeline;
 use crate::words::{now_ns, number, text, yes};
 
 /// From before the sender's process is started anew, while the receiver is up and waits: `open_ns` until its store is
-/// open, `first_ns` until the first message is handled, `last_ns` until the last is. With `cold` nothing of the store is
-/// in the kernel's cache then.
+/// open, `first_ns` until the first message is handled, `last_ns` until the last is. With `cold` nothing of the store
+/// is in the kernel's cache then.
 pub fn main() -> Outcome {
     let (dir, size, count) = (text("dir")?, number("size")?, number("count")?);
     let of = |words: &[String]| [&[format!("dir={dir}"), format!("size={size}")], words].concat();

@@ -23,6 +23,7 @@ pub fn mode() -> Result<Durability, String> {
     match text("mode")?.as_str() {
         "sync" => Ok(Durability::Sync),
         "interval" => Ok(Durability::Interval),
+        "memory" => Ok(Durability::Memory),
         mode => Err(format!("there is no mode {mode}")),
     }
 }
