@@ -55,10 +55,9 @@ def disk():
     queue = pathlib.Path(f"/sys/dev/block/{device}/queue")
     if not queue.exists():
         queue = queue.parent.parent / "queue"
-    spins = machine.first_line(queue / "rotational")
     cache = machine.first_line(queue / "write_cache")
     name = re.search(r"^DEVNAME=([a-z]+)", text_of(f"/sys/dev/block/{device}/uevent"), re.MULTILINE)
-    parts = [kind, name and name[1], {"0": "does not spin", "1": "spins"}.get(spins), cache and f"cache: {cache}"]
+    parts = [kind, name and name[1], cache and f"its cache: {cache}"]
     return ", ".join(part for part in parts if part)
 
 
