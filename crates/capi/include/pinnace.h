@@ -207,7 +207,8 @@ int pinnace_client_options_destroy(pinnace_client_options_t *options);
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
 /* Whoever waits in the client for messages or acknowledgements gets ECANCELED. It returns when all calls and handlers
- * have; called by a handler, at once, and the client ends with the last of them. */
+ * have; called by a handler, at once, and the client ends with the last of them: until then another call waits for
+ * that, and no handler is called after it. */
 int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* stays until it is closed */
@@ -282,6 +283,7 @@ int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* again, before w
 #define PINNACE_FAIL 1
 #define PINNACE_NACK 2
 #define PINNACE_TERMINATE 3
+#define PINNACE_KEEP 4 /* it is the handler's from now on, to be settled at any time */
 #define PINNACE_STOP 16
 typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 
