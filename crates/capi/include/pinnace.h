@@ -261,13 +261,13 @@ size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_from(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
-uint64_t pinnace_delivery_count(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
+uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
 
 /* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and whether a handler
  * said so (1), or it failed too often (0). ENOENT: it is none. */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
-uint64_t pinnace_delivery_dead_count(pinnace_delivery_t *delivery);
+uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
 int pinnace_delivery_dead_terminated(pinnace_delivery_t *delivery);
 
 /* ECANCELED: the client was closed; the message comes again when it is started anew. */
