@@ -30,6 +30,16 @@ pub enum Error {
     TooLarge,
     /// The client was closed.
     Closed,
+    /// Another client does not take what this one sends; it is asked again now and then.
+    Refused {
+        peer: String,
+        text: String,
+    },
+    /// Another client cannot be connected to: its address cannot be used, or its key is not known.
+    Unreachable {
+        peer: String,
+        error: pinnace_engine::Error,
+    },
 }
 
 impl fmt::Display for Error {
@@ -49,6 +59,8 @@ impl fmt::Display for Error {
             Error::TimedOut => f.write_str("the time is over"),
             Error::TooLarge => f.write_str("larger than is taken"),
             Error::Closed => f.write_str("the client is closed"),
+            Error::Refused { peer, text } => write!(f, "{peer} refuses: {text}"),
+            Error::Unreachable { peer, error } => write!(f, "{peer} cannot be connected to: {error}"),
         }
     }
 }

@@ -30,11 +30,16 @@ mod depot;
 mod error;
 mod inbox;
 mod log;
+mod pack;
 mod ranges;
 pub mod registry;
 mod store;
 mod wire;
 
-pub use client::{Builder, Client, Dead, Delivery, Durability, Options, Ticket};
+pub use client::{
+    Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
+};
 pub use error::Error;
 pub use log::{Damage, Failure};
+pub use pinnace_crypto::{KeyPair, PublicKey};
+pub use wire::Verdict;

@@ -39,6 +39,12 @@ impl Done {
         number <= self.upto || self.later[..self.after(number)].last().is_some_and(|range| number <= range.1)
     }
 
+    /// Whether it has all from `first` to `last`.
+    pub fn contains_all(&self, first: u64, last: u64) -> bool {
+        let range = self.later[..self.after(first)].last();
+        last <= self.upto || range.is_some_and(|range| last <= range.1)
+    }
+
     /// Ranges that begin at `number` or before.
     fn after(&self, number: u64) -> usize {
         self.later.partition_point(|range| range.0 <= number)

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Dead, Durability, Error, Options};
+use pinnace_delivery::{Builder, Client, Dead, Durability, Error, Options, Verdict};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
@@ -36,19 +36,6 @@ fn messages_arrive_in_order_and_are_acknowledged() {
         delivery.ack();
     }
     sender.wait_pending(0, soon()).unwrap();
-}
-
-#[test]
-fn bodies_of_any_size() {
-    let dir = tempfile::tempdir().unwrap();
-    let (sender, receiver) = pair(dir.path());
-    for len in [0, 1, 1000, 65_536, 1 << 20, (1 << 20) + 1, 20_000_000] {
-        let body: Vec<u8> = (0..len).map(|at: usize| (at / 7) as u8).collect();
-        sender.send_to("news", &body).unwrap();
-        let delivery = receiver.recv(soon()).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
-        assert!(delivery.body() == body, "{len} bytes");
-        delivery.ack();
-    }
 }
 
 #[test]
@@ -216,13 +203,15 @@ fn what_is_given_up_becomes_a_dead_letter() {
             _ => delivery.terminate(),
         }
     }
-    for (body, terminated, deliveries) in
-        [(&b"fails"[..], false, 3), (b"refused", true, 1), (&large, true, 1)]
-    {
+    for (body, reason, deliveries) in [
+        (&b"fails"[..], Verdict::Deliveries, 3),
+        (b"refused", Verdict::Terminated, 1),
+        (&large, Verdict::Terminated, 1),
+    ] {
         let letter = undertaker.recv(soon()).unwrap();
         assert!(letter.body() == body, "{} bytes", letter.body().len());
         let (topic, receiver) = ("news".to_owned(), "receiver".to_owned());
-        assert_eq!(letter.dead(), Some(&Dead { topic, receiver, terminated, deliveries }));
+        assert_eq!(letter.dead(), Some(&Dead { topic, receiver, reason, deliveries }));
         letter.ack();
     }
     sender.wait_pending(0, soon()).unwrap();

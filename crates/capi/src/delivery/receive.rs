@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use pinnace_delivery::{Dead, Delivery, Error as DeliveryError};
+use pinnace_delivery::{Dead, Delivery, Error as DeliveryError, Verdict};
 use pinnace_sys::fork;
 
 use super::send::deadline;
@@ -164,7 +164,7 @@ pub extern "C" fn pinnace_delivery_dead_deliveries(handle: *mut c_void) -> u64 {
 /// 1 where a handler gave it up by a word, 0 where it failed too often, -1 where it is no dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_dead_terminated(handle: *mut c_void) -> c_int {
-    look_dead(handle, |_, dead| c_int::from(dead.terminated))
+    look_dead(handle, |_, dead| c_int::from(dead.reason == Verdict::Terminated))
 }
 
 /// It is handled.

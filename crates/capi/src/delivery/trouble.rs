@@ -69,6 +69,7 @@ fn of_registry(error: &RegistryError) -> c_int {
         | RegistryError::Url(_) => libc::EINVAL,
         RegistryError::NameTaken | RegistryError::Lost => libc::EEXIST,
         RegistryError::Busy => libc::EBUSY,
+        RegistryError::Unreachable(_) => libc::EHOSTUNREACH,
         RegistryError::Foreign(_) | RegistryError::Damaged(_) => libc::EBADMSG,
         RegistryError::Io { kind, .. } => of_kind(*kind),
     }

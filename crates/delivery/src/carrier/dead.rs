@@ -2,9 +2,9 @@
 
 use crate::log::{LogError, Urgency};
 use crate::ranges::Done;
-use crate::store::records::{self, BEGINS, DEAD, ENDS, MESSAGE, Message, Receiver};
+use crate::store::records::{self, MESSAGE, Message, Receiver};
 use crate::store::{Sending, Store};
-use crate::wire::{NAME_MAX, Verdict, put_counted, put_number};
+use crate::wire::{BEGINS, DEAD, ENDS, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
 
 /// What is behind the name of a topic in that of its dead letters.
 const SUFFIX: &str = ".dead";
@@ -92,12 +92,39 @@ impl DeadLetter {
         to
     }
 
-    /// Its parts, from the log.
+    /// Its parts. Whoever speaks of anything but one whole message is not heard.
     fn read(&self, store: &Store) -> Result<Vec<Part>, LogError> {
+        let mut parts = self.read_held(store);
+        if parts.is_empty() {
+            parts = self.read_log(store)?;
+        }
+        let begins = parts.first().is_some_and(|part| part.flags & BEGINS != 0);
+        let ends = parts.iter().position(|part| part.flags & ENDS != 0);
+        let is_one = begins && ends.is_some_and(|at| at + 1 == parts.len());
+        Ok(if is_one { parts } else { Vec::new() })
+    }
+
+    /// Those that are held in memory.
+    fn read_held(&self, store: &Store) -> Vec<Part> {
+        let (mut state, mut parts, mut at) = (store.lock(), Vec::new(), self.first.saturating_sub(1));
+        while let Some(run) = state.outbox.held_behind(self.stream, at).filter(|run| run.first <= self.last) {
+            run.visit(|entry| {
+                if (self.first..=self.last).contains(&entry.seq) {
+                    let flags = entry.flags & !VOLATILE;
+                    parts.push(Part { flags, accepted_ms: entry.accepted_ms, body: entry.body.to_vec() });
+                }
+            });
+            at = run.last;
+        }
+        parts
+    }
+
+    /// Those that lie in the log.
+    fn read_log(&self, store: &Store) -> Result<Vec<Part>, LogError> {
         let place =
             store.lock().outbox.get(self.stream).and_then(|of| of.place_behind(self.first.saturating_sub(1)));
         let Some(mut place) = place else { return Ok(Vec::new()) };
-        let (mut parts, mut buffer, mut at_end, mut is_one) = (Vec::new(), Vec::new(), false, false);
+        let (mut parts, mut buffer, mut at_end) = (Vec::new(), Vec::new(), false);
         while !at_end {
             let next = store.log().read(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
                 if kind == MESSAGE
@@ -108,7 +135,6 @@ impl DeadLetter {
                         parts.push(Part::of(&message));
                     }
                     at_end = seq >= self.last || (seq >= self.first && message.flags & ENDS != 0);
-                    is_one = seq == self.last && message.flags & ENDS != 0;
                 }
                 !at_end
             })?;
@@ -117,9 +143,7 @@ impl DeadLetter {
             }
             place = next;
         }
-        // Whoever speaks of anything but one whole message is not heard.
-        is_one &= parts.first().is_some_and(|part| part.flags & BEGINS != 0);
-        Ok(if is_one { parts } else { Vec::new() })
+        Ok(parts)
     }
 }
 

@@ -2,13 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pinnace_engine::{Label, Outgoing, Socket};
 
+use super::keys::{Keyring, USER_ID};
+use super::{Listening, Notify};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
+
+/// What a sender may exceed its credit by: what it sends in one piece once it has any.
+const OVERDRAFT: u64 = 4 << 20;
 
 /// A connection from another client.
 struct Session {
@@ -17,9 +23,10 @@ struct Session {
     epoch: u64,
     /// By the sender's number.
     streams: HashMap<u64, Arc<Origin>>,
-    /// Bytes that were handled, and up to which it may send.
+    /// What was paid for and handled, up to which it may send, and what it has sent.
     taken: u64,
     granted: u64,
+    received: u64,
 }
 
 /// What comes in for one client.
@@ -27,6 +34,10 @@ pub struct Inward {
     pub client: records::Client,
     pub socket: Socket,
     pub inbox: Arc<Inbox>,
+    /// Where others have to show who they are.
+    pub keys: Option<Arc<Keyring>>,
+    pub notify: Notify,
+    pub patience: Option<Duration>,
     sessions: HashMap<u32, Session>,
     /// What was noted in the log, by batch, and is to be said when it is there.
     noted: Vec<(u64, Incoming, Done)>,
@@ -35,8 +46,10 @@ pub struct Inward {
 }
 
 impl Inward {
-    pub fn new(client: records::Client, socket: Socket, inbox: Arc<Inbox>) -> Inward {
-        Inward { client, socket, inbox, sessions: HashMap::new(), noted: Vec::new(), unnoted: Vec::new() }
+    pub fn new(listening: Listening) -> Inward {
+        let Listening { client, socket, inbox, keys, notify, patience } = listening;
+        let (sessions, noted, unnoted) = Default::default();
+        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted }
     }
 
     pub fn has_unnoted(&self) -> bool {
@@ -52,17 +65,21 @@ impl Inward {
                 self.socket.recv_labelled(false, &mut |frame| bytes.extend_from_slice(frame.data()));
             let Ok(received) = received else { break };
             any = true;
-            self.on_frame(store, received.label.routing_id, bytes);
+            let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
+            self.on_frame(store, received.label.routing_id, user_id, bytes);
         }
         any
     }
 
-    fn on_frame(&mut self, store: &Store, from: u32, bytes: Vec<u8>) {
+    fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Vec<u8>) {
         if bytes == super::LOST {
             self.sessions.remove(&from);
             return;
         }
         match FromSender::read(&bytes) {
+            Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
+                self.refuse(from, Refusal::Forged, name);
+            }
             Some(FromSender::Hello { version, name, id, epoch, receiver }) => {
                 self.on_hello(from, version, name, id, epoch, receiver);
             }
@@ -83,6 +100,11 @@ impl Inward {
         }
     }
 
+    /// Whether somebody has shown to be whom it says, where that is asked for.
+    fn knows(&self, name: &str, user_id: Option<&[u8]>) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.is(name, user_id))
+    }
+
     fn on_hello(&mut self, from: u32, version: u64, name: &str, id: Id, epoch: u64, receiver: &str) {
         if version != VERSION {
             return self.refuse(from, Refusal::Version, "version 1 is spoken here");
@@ -100,7 +122,8 @@ impl Inward {
         // A connection that is lost is replaced by a new one before it is known to be.
         self.sessions.retain(|_, session| session.id != id);
         let name = name.to_owned();
-        let session = Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW };
+        let session =
+            Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW, received: 0 };
         self.sessions.insert(from, session);
         let (name, id) = (self.client.name.clone(), self.client.id);
         self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id });
@@ -142,7 +165,13 @@ impl Inward {
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
         let Some(origin) = origin else { return };
-        match self.inbox.take(inbox::Frame { bytes, session: from, origin }) {
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, session: from, origin });
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        session.received += cost;
+        if session.received > session.granted + OVERDRAFT {
+            return self.refuse(from, Refusal::Protocol, "more than was granted");
+        }
+        match outcome {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
             Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "messages that make no sense"),
@@ -160,7 +189,15 @@ impl Inward {
                 self.say_final(from, of.2, last, given_up);
             }
         }
-        self.unnoted.extend(news.done);
+        for (of, done, to_note) in news.done {
+            let waits = self.unnoted.iter().any(|(other, _)| *other == of);
+            match self.noted.iter().rev().find(|(_, other, _)| *other == of) {
+                _ if to_note || waits => self.unnoted.push((of, done)),
+                Some((batch, ..)) => self.noted.push((*batch, of, done)),
+                // Who sent it has it in memory, and needs no more than a word.
+                None => self.acknowledge_one(&of, done),
+            }
+        }
         while let Some((of, done)) = self.unnoted.last().cloned() {
             let mut state = store.lock();
             if let Some(cursor) = state.cursors.get_mut(&of) {
@@ -181,9 +218,14 @@ impl Inward {
         self.noted = waiting;
         let ready: Vec<(u64, Incoming, Done)> = ready;
         for (_, of, done) in ready {
-            if let Some(from) = self.session_of(&of) {
-                self.say(from, &FromReceiver::Ack { stream: of.2, done });
-            }
+            self.acknowledge_one(&of, done);
+        }
+    }
+
+    fn acknowledge_one(&self, of: &Incoming, done: Done) {
+        self.inbox.settled(of, done.all_upto());
+        if let Some(from) = self.session_of(of) {
+            self.say(from, &FromReceiver::Ack { stream: of.2, done });
         }
     }
 

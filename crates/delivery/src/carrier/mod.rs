@@ -5,13 +5,15 @@
 
 mod dead;
 mod inward;
+mod keys;
+mod moves;
 mod outward;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, POLLIN, Poller, Socket, What};
 use pinnace_sys::wake::WakeFd;
@@ -26,6 +28,8 @@ use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, FromSender, VERSION};
 use dead::DeadLetter;
 use inward::Inward;
+pub use keys::Keyring;
+use moves::Moves;
 use outward::Outward;
 
 /// libzmq's numbers of socket types and options.
@@ -50,16 +54,33 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
 
+/// Called with what goes wrong where nobody asks, on the carrier's thread.
+pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
+
+/// A client that listens.
+pub struct Listening {
+    pub client: records::Client,
+    pub socket: Socket,
+    pub inbox: Arc<Inbox>,
+    /// Where others have to show who they are.
+    pub keys: Option<Arc<Keyring>>,
+    pub notify: Notify,
+    /// How long what it sends waits for a receiver that is away, where another may have it; None: for ever.
+    pub patience: Option<Duration>,
+}
+
 /// What the carrier is asked to do.
 pub enum Command {
     /// A client listens.
-    Add { client: records::Client, socket: Socket, inbox: Arc<Inbox> },
+    Add(Box<Listening>),
     /// It does not any more. It is told when that is so.
     Remove { client: u32, done: Sender<()> },
     /// Who is where, as far as a client knows.
     Members { client: u32, members: Arc<Members> },
     /// There is something in a stream that may be new.
     Stream(u32),
+    /// Some of a stream is not to be sent any more.
+    Gone(u32),
 }
 
 /// Rings until it is heard.
@@ -131,6 +152,13 @@ struct Carrier {
     inward: Vec<Inward>,
     outward: Outward,
     members: Vec<(u32, Arc<Members>)>,
+    /// What goes to others because its receiver is away; and when to look again.
+    moves: Moves,
+    move_at: Option<Instant>,
+    /// Whose turn it is to get some.
+    turn: usize,
+    /// The log has failed, and all were told.
+    failed: bool,
 }
 
 /// Begins to carry, on a thread of its own, until every handle is gone.
@@ -140,8 +168,21 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
     poller.add(What::Fd(bell.wake.raw()), POLLIN, Token::Bell)?;
     let outward = Outward::new(store.log());
     let ring = bell.clone();
-    let carrier =
-        Carrier { store, context, bell, commands, poller, inward: Vec::new(), outward, members: Vec::new() };
+    let (inward, members, moves, move_at, turn, failed) = Default::default();
+    let carrier = Carrier {
+        store,
+        context,
+        bell,
+        commands,
+        poller,
+        inward,
+        outward,
+        members,
+        moves,
+        move_at,
+        turn,
+        failed,
+    };
     let thread = std::thread::Builder::new()
         .name("pinnace-carry".to_owned())
         .spawn(move || carrier.run())
@@ -153,8 +194,11 @@ impl Carrier {
     fn run(mut self) {
         let mut busy = true;
         loop {
+            let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
+            let due = due.map(|due| due.saturating_duration_since(Instant::now()));
             let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
-            let later = self.outward.ask_again().into_iter().chain(unnoted).min();
+            let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).chain(move_in).min();
             let timeout = if busy { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
@@ -176,8 +220,14 @@ impl Carrier {
                 return;
             }
             // A log that has failed says so to all who use it.
-            let _ = self.settle();
+            if let Err(error @ LogError::Failed(_)) = self.settle()
+                && !std::mem::replace(&mut self.failed, true)
+            {
+                let error = crate::Error::from(error);
+                self.inward.iter().for_each(|inward| (inward.notify)(&error));
+            }
             busy |= self.pump().unwrap_or(false);
+            self.move_on();
         }
     }
 
@@ -186,7 +236,7 @@ impl Carrier {
         use std::sync::mpsc::TryRecvError;
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Add { client, socket, inbox }) => self.add(client, socket, inbox),
+                Ok(Command::Add(listening)) => self.add(*listening),
                 Ok(Command::Remove { client, done }) => {
                     self.remove(client);
                     let _ = done.send(());
@@ -197,16 +247,24 @@ impl Carrier {
                     self.find_all(client);
                 }
                 Ok(Command::Stream(stream)) => self.find(stream),
+                Ok(Command::Gone(stream)) => self.outward.tell_gone(&self.store, stream),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn add(&mut self, client: records::Client, socket: Socket, inbox: Arc<Inbox>) {
-        if self.poller.add(What::Socket(socket), POLLIN, Token::In(client.number)).is_ok() {
-            self.inward.push(Inward::new(client, socket, inbox));
+    fn add(&mut self, listening: Listening) {
+        let (socket, number) = (listening.socket, listening.client.number);
+        if let Err(error) = self.poller.add(What::Socket(socket), POLLIN, Token::In(number)) {
+            (listening.notify)(&crate::Error::Endpoint(error));
         }
+        self.inward.push(Inward::new(listening));
+    }
+
+    /// Tells a client what goes wrong.
+    fn notify(&self, client: u32, error: &crate::Error) {
+        self.inward.iter().filter(|inward| inward.client.number == client).for_each(|i| (i.notify)(error));
     }
 
     fn remove(&mut self, client: u32) {
@@ -252,7 +310,12 @@ impl Carrier {
                 first
             }
         };
-        let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else { return };
+        let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else {
+            self.moves.is_away(number);
+            self.move_at = Some(Instant::now());
+            return;
+        };
+        self.moves.is_back(number);
         let Some(stream) = state.outbox.get(number) else { return };
         let (topic, sender) = (stream.record.topic.clone(), state.clients[client as usize].clone());
         drop(state);
@@ -267,6 +330,8 @@ impl Carrier {
             self.outward.move_peer(index, endpoint);
             return Some(index);
         }
+        let inward = self.inward.iter().find(|inward| inward.client.number == sender.number)?;
+        let keys = inward.keys.clone();
         let socket = self.context.socket(CLIENT).ok()?;
         let hello = FromSender::Hello {
             version: VERSION,
@@ -276,12 +341,15 @@ impl Carrier {
             receiver: name,
         };
         let prepared = prepare(socket)
+            .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
             .and_then(|()| socket.set_option(HELLO_MSG, &hello.write()))
             .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
             .and_then(|()| socket.connect(endpoint));
         let index = self.outward.peers.len();
-        if prepared.and_then(|()| self.poller.add(What::Socket(socket), POLLIN, Token::Out(index))).is_err() {
+        let added = prepared.and_then(|()| self.poller.add(What::Socket(socket), POLLIN, Token::Out(index)));
+        if let Err(error) = added {
             let _ = socket.close();
+            self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
             return None;
         }
         Some(self.outward.add_peer(sender.number, name, endpoint, socket))
@@ -328,8 +396,18 @@ impl Carrier {
                         self.put_away(index, &DeadLetter { stream, first, last, verdict, deliveries });
                     }
                 }
-                Some(FromReceiver::Refused { .. }) | None => self.outward.refused(index),
+                Some(FromReceiver::Refused { refusal, text }) => {
+                    self.was_refused(index, &format!("{refusal:?}: {text}"));
+                }
+                None => self.was_refused(index, "it says what makes no sense"),
             }
+        }
+    }
+
+    /// A peer does not take our streams. It is asked again now and then, and the client told at first.
+    fn was_refused(&mut self, index: usize, text: &str) {
+        if let Some((client, peer)) = self.outward.refused(index) {
+            self.notify(client, &crate::Error::Refused { peer, text: text.to_owned() });
         }
     }
 
@@ -348,7 +426,7 @@ impl Carrier {
                 self.outward.tell_gone(&self.store, dead.stream);
             }
             // There is no room now. The receiver says it again when it is connected to anew.
-            Err(_) => self.outward.refused(index),
+            Err(_) => drop(self.outward.refused(index)),
         }
     }
 
@@ -367,10 +445,10 @@ impl Carrier {
     }
 
     fn pump(&mut self) -> Result<bool, LogError> {
-        let (moved, expired) = self.outward.pump(self.store.log(), now_ms())?;
-        for (stream, seq) in expired {
+        let (moved, expired) = self.outward.pump(&self.store, now_ms())?;
+        for (stream, first, last) in expired {
             let mut done = Done::default();
-            done.add(seq, seq);
+            done.add(first, last);
             self.settled(stream, &done);
         }
         Ok(moved)
@@ -393,10 +471,15 @@ pub fn prepare(socket: Socket) -> Result<(), Error> {
 }
 
 /// A socket on which a client listens, and its endpoint.
-pub fn listen(context: &Context, endpoint: &str) -> Result<(Socket, String), Error> {
+pub fn listen(
+    context: &Context,
+    endpoint: &str,
+    keys: Option<&Arc<Keyring>>,
+) -> Result<(Socket, String), Error> {
     const LAST_ENDPOINT: i32 = 32;
     let socket = context.socket(SERVER)?;
     let bound = prepare(socket)
+        .and_then(|()| keys.map_or(Ok(()), |keys| keys.guard(context, socket)))
         .and_then(|()| socket.set_option(DISCONNECT_MSG, &LOST))
         .and_then(|()| socket.bind(endpoint))
         .and_then(|()| {

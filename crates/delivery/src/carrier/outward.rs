@@ -4,7 +4,7 @@
 //! served as the log is read on; one that has not (its peer was away, or gave no more credit) is behind, and is served
 //! from where it left off, together with all others that are in that part of the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Outgoing, Socket};
@@ -13,7 +13,7 @@ use crate::log::{Log, LogError, Place};
 use crate::ranges::Done;
 use crate::store::Store;
 use crate::store::records::{self, Message};
-use crate::wire::{Data, Entry, FromSender, WINDOW};
+use crate::wire::{COST, Data, Entry, FromSender, WINDOW};
 
 /// Bytes of a frame of messages from which on it is sent.
 const FRAME_BYTES: usize = 64 << 10;
@@ -30,7 +30,7 @@ pub struct Peer {
     pub socket: Socket,
     /// It has said that it takes our streams, since the connection was last lost.
     pub live: bool,
-    /// Bytes of bodies that it takes since then, and that were sent.
+    /// What it takes since then, and what was sent, as messages cost.
     pub credit: u64,
     pub sent: u64,
     pub lanes: Vec<u32>,
@@ -38,6 +38,8 @@ pub struct Peer {
     stalled: Vec<u32>,
     /// It was refused: when to ask again.
     again_at: Option<Instant>,
+    /// It has not taken our streams since.
+    was_refused: bool,
 }
 
 /// How far a stream is.
@@ -74,6 +76,8 @@ pub struct Outward {
     behind: BTreeMap<Place, Vec<u32>>,
     /// Up to where the log was read for those that are current.
     tail: Option<Place>,
+    /// Streams of which something may be held in memory that is not sent.
+    held: HashSet<u32>,
     buffer: Vec<u8>,
     touched: Vec<u32>,
 }
@@ -93,14 +97,17 @@ impl Lane {
     }
 }
 
+/// Messages of a stream whose time is over: the first and the last of some that follow each other.
+pub type Expired = (u32, u64, u64);
+
 /// One reading of a part of the log.
 struct Pass<'a> {
     outward: &'a mut Outward,
+    store: &'a Store,
     /// It is for those that are current, or for those that were behind and are at its beginning.
     tail: bool,
     now_ms: u64,
-    /// Messages whose time is over.
-    expired: Vec<(u32, u64)>,
+    expired: Vec<Expired>,
 }
 
 impl Outward {
@@ -132,6 +139,7 @@ impl Outward {
             lanes: Vec::new(),
             stalled: Vec::new(),
             again_at: None,
+            was_refused: false,
         };
         self.peers.push(Some(peer));
         self.peers.len() - 1
@@ -203,7 +211,7 @@ impl Outward {
     /// The peer takes our streams.
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        (peer.live, peer.credit, peer.sent) = (true, 0, 0);
+        (peer.live, peer.credit, peer.sent, peer.was_refused) = (true, 0, 0, false);
         peer.stalled.clear();
         for stream in peer.lanes.clone() {
             self.open(store, stream);
@@ -231,12 +239,14 @@ impl Outward {
         }
     }
 
-    /// The peer does not take our streams now; it is asked again later, by a new connection.
-    pub fn refused(&mut self, index: usize) {
+    /// The peer does not take our streams now; it is asked again later, by a new connection. Returns whose peer it is
+    /// and its name, where it did take them before, or was never asked.
+    pub fn refused(&mut self, index: usize) -> Option<(u32, String)> {
         self.lost(index);
-        if let Some(peer) = self.peer(index) {
-            peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
-        }
+        let peer = self.peer(index)?;
+        peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
+        let is_news = !std::mem::replace(&mut peer.was_refused, true);
+        is_news.then(|| (peer.client, peer.name.clone()))
     }
 
     /// Asks those again whose time has come. Returns the time until the next, where there is one.
@@ -277,6 +287,7 @@ impl Outward {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
         let place = store.lock().outbox.get(stream).and_then(|stream| stream.place_behind(received));
         (lane.ready, lane.sent, lane.done) = (true, received, done);
+        self.held.insert(stream);
         match place.filter(|place| Some(*place) < self.tail) {
             Some(place) => self.fall_behind(stream, place),
             None => lane.at = At::Current,
@@ -304,11 +315,11 @@ impl Outward {
     }
 
     /// Sends what there is to send, for a while. False: there is nothing more now.
-    pub fn pump(&mut self, log: &Log, now_ms: u64) -> Result<(bool, Vec<(u32, u64)>), LogError> {
+    pub fn pump(&mut self, store: &Store, now_ms: u64) -> Result<(bool, Vec<Expired>), LogError> {
         let mut expired = Vec::new();
         let mut moved = false;
         if let Some((place, group)) = self.behind.pop_first() {
-            let next = match self.pass(log, place, false, now_ms, &mut expired) {
+            let next = match self.pass(store, place, false, now_ms, &mut expired) {
                 Ok(next) => next,
                 Err(error) => {
                     self.behind.entry(place).or_default().extend(group);
@@ -321,11 +332,63 @@ impl Outward {
             moved = true;
         }
         if let Some(tail) = self.tail {
-            let next = self.pass(log, tail, true, now_ms, &mut expired)?;
+            let next = self.pass(store, tail, true, now_ms, &mut expired)?;
             moved |= next != tail;
             self.tail = Some(next);
         }
+        moved |= self.send_held(store, now_ms, &mut expired);
         Ok((moved, expired))
+    }
+
+    /// Sends what is held in memory, of streams that have sent all that lies in the log before it.
+    fn send_held(&mut self, store: &Store, now_ms: u64, expired: &mut Vec<Expired>) -> bool {
+        self.held.extend(store.lock().take_held());
+        let (mut moved, held) = (false, std::mem::take(&mut self.held));
+        for stream in held {
+            let Some(lane) = self.lanes.get(&stream).filter(|lane| lane.ready) else { continue };
+            let before = lane.sent;
+            let all =
+                lane.at == At::Current && self.send_held_below(store, stream, u64::MAX, now_ms, expired);
+            moved |= self.lanes.get(&stream).is_some_and(|lane| lane.sent != before);
+            if !all {
+                self.held.insert(stream);
+            }
+        }
+        moved
+    }
+
+    /// Sends what is held of a stream with numbers below one. False: there is more, for which it is not time.
+    fn send_held_below(
+        &mut self,
+        store: &Store,
+        stream: u32,
+        below: u64,
+        now_ms: u64,
+        expired: &mut Vec<Expired>,
+    ) -> bool {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return true };
+        let Some(peer) = self.peers[lane.peer].as_mut() else { return true };
+        let mut at = lane.sent;
+        loop {
+            let run = store.lock().outbox.held_behind(stream, at);
+            let Some(run) = run.filter(|run| run.first < below) else { return true };
+            if run.is_expired(now_ms) {
+                expired.push((stream, run.first, run.last));
+            } else if !lane.done.contains_all(run.first, run.last) {
+                // What lies before it in the log comes first.
+                let is_read = below < u64::MAX || run.behind.is_none_or(|behind| Some(behind) < self.tail);
+                if !is_read || peer.sent >= peer.credit {
+                    return false;
+                }
+                peer.sent += run.cost;
+                flush_lane(lane, peer);
+                let data = run.write(stream, lane.sent.min(run.first - 1));
+                // As what is flushed.
+                let _ = peer.socket.send(Outgoing::Body(data.into()), false, false);
+                lane.sent = run.last;
+            }
+            at = run.last;
+        }
     }
 
     /// A lane that was behind has been served up to `next`, where it has not stalled on the way.
@@ -342,15 +405,15 @@ impl Outward {
 
     fn pass(
         &mut self,
-        log: &Log,
+        store: &Store,
         from: Place,
         tail: bool,
         now_ms: u64,
-        expired: &mut Vec<(u32, u64)>,
+        expired: &mut Vec<Expired>,
     ) -> Result<Place, LogError> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut pass = Pass { outward: self, tail, now_ms, expired: Vec::new() };
-        let next = log.read(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
+        let mut pass = Pass { outward: self, store, tail, now_ms, expired: Vec::new() };
+        let next = store.log().read(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
             if kind == records::MESSAGE
                 && let Some(message) = Message::read(payload)
             {
@@ -369,14 +432,17 @@ impl Outward {
     /// Sends what has gathered for a lane.
     fn flush(&mut self, stream: u32) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        if lane.frame.is_empty() {
-            return;
-        }
-        let frame = std::mem::take(&mut lane.frame);
         if let Some(peer) = self.peers[lane.peer].as_ref() {
-            // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
-            let _ = peer.socket.send(Outgoing::Body(frame.into()), false, false);
+            flush_lane(lane, peer);
         }
+    }
+}
+
+fn flush_lane(lane: &mut Lane, peer: &Peer) {
+    if !lane.frame.is_empty() {
+        let frame = std::mem::take(&mut lane.frame);
+        // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
+        let _ = peer.socket.send(Outgoing::Body(frame.into()), false, false);
     }
 }
 
@@ -399,31 +465,27 @@ impl Pass<'_> {
         }
         let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
         if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
-            self.expired.push((stream, seq));
+            self.expired.push((stream, seq, seq));
             return;
         }
+        // Where numbers are missing, messages from memory may come between.
+        let has_all = seq == lane.sent + 1
+            || self.outward.send_held_below(self.store, stream, seq, self.now_ms, &mut self.expired);
+        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
         let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
-        if peer.sent >= peer.credit {
+        if !has_all || peer.sent >= peer.credit {
             lane.at = At::Stalled(place);
             peer.stalled.push(stream);
             return;
         }
-        peer.sent += message.body.len() as u64;
+        peer.sent += COST + message.body.len() as u64;
         if lane.frame.is_empty() {
             lane.time = message.accepted_ms;
             Data::begin(&mut lane.frame, u64::from(stream), lane.sent, lane.time);
             self.outward.touched.push(stream);
         }
-        let has = |flag| message.flags & flag != 0;
-        let entry = Entry {
-            seq,
-            accepted_ms: message.accepted_ms,
-            ttl_ms,
-            begins: has(records::BEGINS),
-            ends: has(records::ENDS),
-            dead: has(records::DEAD),
-            body: message.body,
-        };
+        let entry =
+            Entry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags: message.flags, body: message.body };
         entry.put(&mut lane.frame, lane.sent, lane.time);
         lane.sent = seq;
         if lane.frame.len() >= FRAME_BYTES {

@@ -1,38 +1,29 @@
 //! A client: it sends to topics, and receives what others send to those that it listens on.
 
+mod builder;
+mod cursor;
+mod pending;
 mod receive;
 mod send;
 
-use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::carrier::{self, Command};
-use crate::depot::{self, Depot};
-use crate::inbox::{Inbox, Retry};
-use crate::log::{Damage, Settings};
-use crate::registry::{Entry, Member, Tell, Watch, file_name};
+use crate::carrier::Command;
+use crate::depot::Depot;
+use crate::inbox::Inbox;
+use crate::log::Damage;
+use crate::registry::{Entry, Member, RegistryError, Tell, Trouble, Watch};
 use crate::store::records;
-use crate::wire::NAME_MAX;
-pub use receive::{Dead, Delivery};
+pub use builder::Builder;
+pub use cursor::{CURSOR_SCHEMA, Cursor};
+pub use pending::Pending;
+pub use receive::{Dead, Deliveries, Delivery};
 use send::Routes;
 pub use send::{Durability, Options, Ticket};
-
-/// A client that is to be.
-pub struct Builder {
-    name: String,
-    topic: String,
-    endpoint: String,
-    data_dir: Option<PathBuf>,
-    registry: Option<String>,
-    lease: Duration,
-    peers: Vec<Member>,
-    interval: Duration,
-    skip_damage: bool,
-    retry: Retry,
-}
 
 /// A client. Its calls may come from any thread.
 pub struct Client {
@@ -43,154 +34,22 @@ pub struct Client {
     routes: Arc<Mutex<Routes>>,
     /// The registry, and what this client says of itself there.
     watch: Option<Arc<Watch>>,
+    /// Threads that handle messages.
+    handlers: Mutex<Vec<JoinHandle<()>>>,
     entry: Mutex<Entry>,
-}
-
-impl Builder {
-    /// Where others reach it: an endpoint of ZeroMQ's; by default a free port of the loopback interface.
-    pub fn listen(mut self, endpoint: &str) -> Builder {
-        self.endpoint = endpoint.to_owned();
-        self
-    }
-
-    /// The directory of its store. Clients of one process with the same directory share a store.
-    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Builder {
-        self.data_dir = Some(path.into());
-        self
-    }
-
-    /// Where clients know of each other: `dir://PATH`, a directory that the processes of one host share, or
-    /// `sqlite://PATH`, or `none`, where only those are known that are given ([`Builder::peer`]). By default a
-    /// directory of the user's.
-    pub fn registry(mut self, url: &str) -> Builder {
-        self.registry = Some(url.to_owned());
-        self
-    }
-
-    /// How long the name stays this client's where it says nothing, in a registry that goes by the clock; 10 s by
-    /// default.
-    pub fn lease(mut self, lease: Duration) -> Builder {
-        self.lease = lease;
-        self
-    }
-
-    /// Another client that is known beforehand.
-    pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
-        let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
-        self.peers.push(Member { name, id: None, endpoint, topics });
-        self
-    }
-
-    /// How long what was sent with [`Durability::Interval`] may be away from the disk; 100 ms by default.
-    pub fn interval(mut self, interval: Duration) -> Builder {
-        self.interval = interval;
-        self
-    }
-
-    /// How long to wait before a message that failed is delivered again: at first, and at most; 100 ms and a minute by
-    /// default. Each wait is twice the last, give or take a quarter.
-    pub fn retry(mut self, first: Duration, most: Duration) -> Builder {
-        (self.retry.first, self.retry.most) = (first, most);
-        self
-    }
-
-    /// After so many deliveries a message is given up, and its sender keeps it as a dead letter: it is sent on the
-    /// topic of that name with `.dead` behind it. By default none is.
-    pub fn max_deliveries(mut self, deliveries: u32) -> Builder {
-        self.retry.deliveries = Some(deliveries.max(1));
-        self
-    }
-
-    /// Opens a damaged store, without what is damaged.
-    pub fn skip_damage(mut self) -> Builder {
-        self.skip_damage = true;
-        self
-    }
-
-    pub fn start(self) -> Result<Client, Error> {
-        if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
-            return Err(Error::Name);
-        }
-        let path =
-            self.data_dir.clone().unwrap_or_else(|| state_dir().join("delivery").join(file_name(&self.name)));
-        let settings = Settings { interval: self.interval, skip_damage: self.skip_damage };
-        let depot = Depot::open(&path, settings)?;
-        depot.take_name(&self.name)?;
-        let started = self.start_in(&depot);
-        if started.is_err() {
-            depot.give_name_back(&self.name);
-        }
-        started
-    }
-
-    fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
-        let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
-        let record = depot.store.claim(&self.name, id)?;
-        let (socket, endpoint) =
-            carrier::listen(&depot::context()?, &self.endpoint).map_err(Error::Endpoint)?;
-        let (bell, number) = (depot.bell.clone(), record.number);
-        let inbox = Arc::new(Inbox::new(self.retry, Box::new(move || bell.ring_for(number))));
-        depot.carrier.tell(Command::Add { client: record.clone(), socket, inbox: inbox.clone() });
-        let entry = Entry {
-            name: self.name.clone(),
-            id: record.id,
-            endpoint: endpoint.clone(),
-            topics: vec![self.topic.clone()],
-            lease: self.lease,
-        };
-        let client = Client {
-            record,
-            endpoint,
-            depot: depot.clone(),
-            inbox,
-            routes: Arc::default(),
-            watch: self.watch()?,
-            entry: Mutex::new(entry.clone()),
-        };
-        let tell = client.teller(self.peers.clone());
-        match &client.watch {
-            Some(watch) => watch.join(entry, tell)?,
-            None => tell(&Arc::default()),
-        }
-        Ok(client)
-    }
-
-    fn watch(&self) -> Result<Option<Arc<Watch>>, Error> {
-        let own = || format!("dir://{}", state_dir().join("registry").display());
-        Ok(match self.registry.clone().unwrap_or_else(own).as_str() {
-            "none" => None,
-            url => Some(Watch::open(url)?),
-        })
-    }
-}
-
-/// Where this user's programs keep what they have to remember (XDG Base Directory Specification).
-fn state_dir() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace")
+    memory_limit: u64,
+    linger: Duration,
+    largest: usize,
+    pack_from: usize,
+    trouble: Trouble,
+    /// Where the registry is; None: there is none.
+    registry: Option<String>,
 }
 
 impl Client {
     /// A client of this name, which no other has, that listens on a topic of its own.
     pub fn builder(name: &str, topic: &str) -> Builder {
-        Builder {
-            name: name.to_owned(),
-            topic: topic.to_owned(),
-            endpoint: "tcp://127.0.0.1:*".to_owned(),
-            data_dir: None,
-            registry: None,
-            lease: Duration::from_secs(10),
-            peers: Vec::new(),
-            interval: Duration::from_millis(100),
-            skip_damage: false,
-            retry: Retry {
-                first: Duration::from_millis(100),
-                most: Duration::from_secs(60),
-                deliveries: None,
-            },
-        }
+        Builder::new(name, topic)
     }
 
     pub fn name(&self) -> &str {
@@ -202,7 +61,7 @@ impl Client {
         &self.depot.store.damage
     }
 
-    /// Where others reach it.
+    /// Where it listens.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -240,12 +99,27 @@ impl Client {
         routes.members().addresses_of(topic).map(str::to_owned).collect()
     }
 
+    /// What keeps this client from being known in its registry, or from knowing who is there; None: nothing. It is
+    /// tried again and again, and meanwhile the client goes on: what it sends is stored, and reaches those that it
+    /// knows of. NameTaken: another client, which lives, has taken the name while the registry was not there.
+    pub fn registry_error(&self) -> Option<RegistryError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Clears away what clients that are dead left of themselves in the registry on a topic. Returns how many that were.
+    /// None of them counts before either; a name of the dead can be taken again by anybody from then on.
+    pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
+        let Some(registry) = &self.registry else { return Ok(0) };
+        Ok(crate::registry::open(registry)?.clear(topic)?)
+    }
+
     /// What to do with the news who is there.
     fn teller(&self, given: Vec<Member>) -> Tell {
         let (routes, depot, client) = (self.routes.clone(), Arc::downgrade(&self.depot), self.record.number);
         Box::new(move |members| {
             let Some(depot) = depot.upgrade() else { return };
-            let members = Arc::new(members.with(&given));
+            // Shared by all clients of the registry, where nothing is to be added.
+            let members = if given.is_empty() { members.clone() } else { Arc::new(members.with(&given)) };
             routes.lock().unwrap_or_else(PoisonError::into_inner).change(members.clone());
             depot.carrier.tell(Command::Members { client, members });
         })
@@ -253,13 +127,19 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// What was handled is noted; what was accepted stays where it is.
+    /// What was handled is noted; what is on the disk stays there; what is in memory has [`Builder::linger`] to go.
     fn drop(&mut self) {
+        self.depot.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
-            // Where the registry does not answer its lease ends.
-            let _ = watch.leave(&self.record.name, self.record.id);
+            watch.leave(&self.record.name, self.record.id);
         }
         self.inbox.close();
+        let handlers = std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::thread::current().id();
+        for thread in handlers.into_iter().filter(|thread| thread.thread().id() != own) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
         let (done, removed) = channel();
         self.depot.carrier.tell(Command::Remove { client: self.record.number, done });
         // An error: the carrier has ended, and with it all there was to remove.

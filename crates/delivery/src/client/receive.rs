@@ -2,13 +2,18 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use futures_core::Stream;
 
 use super::Client;
 use crate::Error;
 use crate::inbox::{Inbox, Message, Parts};
-use crate::wire::{Bytes, NAME_MAX, Verdict};
+use crate::pack::unpack;
+use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
 
 /// A message, from its arrival until it is handled.
 ///
@@ -17,7 +22,7 @@ use crate::wire::{Bytes, NAME_MAX, Verdict};
 pub struct Delivery {
     /// There, until something is said of it.
     message: Option<Message>,
-    /// The body of a message in parts, and where it begins.
+    /// The body of a message in parts, or of one that was compressed; and where it begins.
     whole: Option<Vec<u8>>,
     begin: usize,
     dead: Option<Box<Dead>>,
@@ -31,27 +36,37 @@ pub struct Dead {
     pub topic: String,
     /// Who has given it up.
     pub receiver: String,
-    /// Its handler gave it up by a word ([`Delivery::terminate`]), and not by failing too often.
-    pub terminated: bool,
+    /// Why it was given up.
+    pub reason: Verdict,
     /// How often it was delivered.
     pub deliveries: u64,
 }
 
 impl Delivery {
-    fn new(message: Message, inbox: Arc<Inbox>) -> Delivery {
+    /// Err: the message cannot be delivered.
+    fn new(message: Message, inbox: Arc<Inbox>) -> Result<Delivery, (Message, Verdict)> {
         let whole = match &message.parts {
             Parts::One(_) => None,
             Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
         };
-        let is_dead = message.parts.first().dead;
+        let (is_dead, is_packed) = (message.parts.first().has(DEAD), message.parts.first().has(PACKED));
+        let most = inbox.largest();
         let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, inbox };
         if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
             (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);
         }
-        delivery
+        if is_packed {
+            match (unpack(delivery.body(), most), delivery.message.take()) {
+                (Err(verdict), Some(message)) => return Err((message, verdict)),
+                (body, message) => {
+                    (delivery.whole, delivery.begin, delivery.message) = (body.ok(), 0, message);
+                }
+            }
+        }
+        Ok(delivery)
     }
 
-    fn message(&self) -> Option<&Message> {
+    pub(super) fn message(&self) -> Option<&Message> {
         self.message.as_ref()
     }
 
@@ -96,6 +111,14 @@ impl Delivery {
         }
     }
 
+    /// It is still being handled: where that has a time limit ([`Builder::ack_within`](super::Builder::ack_within)) it
+    /// begins anew.
+    pub fn in_progress(&self) {
+        if let Some(message) = self.message() {
+            self.inbox.go_on(message);
+        }
+    }
+
     /// It is to be delivered again after `delay`, or, where that is not said, after a while that grows. Others of its
     /// stream go first: this one is out of order then.
     pub fn nack(mut self, delay: Option<Duration>) {
@@ -107,7 +130,7 @@ impl Delivery {
     /// It will never be handled here: its sender keeps it as a dead letter.
     pub fn terminate(mut self) {
         if let Some(message) = self.message.take() {
-            self.inbox.give_up(message, Verdict::Terminated);
+            self.inbox.give_up(&message, Verdict::Terminated);
         }
     }
 }
@@ -116,9 +139,8 @@ impl Delivery {
 fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
     let mut from = Bytes::new(body);
     let (topic, receiver) = (from.text(NAME_MAX)?.to_owned(), from.text(NAME_MAX)?.to_owned());
-    let terminated = Verdict::read(from.byte()?)? == Verdict::Terminated;
-    let deliveries = from.number()?;
-    Some((Dead { topic, receiver, terminated, deliveries }, body.len() - from.rest().len()))
+    let (reason, deliveries) = (Verdict::read(from.byte()?)?, from.number()?);
+    Some((Dead { topic, receiver, reason, deliveries }, body.len() - from.rest().len()))
 }
 
 impl Drop for Delivery {
@@ -129,10 +151,76 @@ impl Drop for Delivery {
     }
 }
 
+/// From [`Client::stream`].
+#[must_use = "a stream does nothing until it is polled"]
+pub struct Deliveries<'a> {
+    client: &'a Client,
+}
+
+impl Stream for Deliveries<'_> {
+    type Item = Delivery;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        let next = pin!(self.client.recv_async());
+        next.poll(task).map(Result::ok)
+    }
+}
+
 impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
-        Ok(Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()))
+        loop {
+            match Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()) {
+                Ok(delivery) => return Ok(delivery),
+                Err((message, verdict)) => self.inbox.give_up(&message, verdict),
+            }
+        }
+    }
+
+    /// All messages that come, until the client is closed.
+    pub fn iter(&self) -> impl Iterator<Item = Delivery> + '_ {
+        std::iter::from_fn(|| self.recv(None).ok())
+    }
+
+    /// The next message, for a task of any executor. Error: Closed. Dropped before its end, it has taken none.
+    pub async fn recv_async(&self) -> Result<Delivery, Error> {
+        loop {
+            let message = std::future::poll_fn(|task| self.inbox.poll_next(task)).await?;
+            match Delivery::new(message, self.inbox.clone()) {
+                Ok(delivery) => return Ok(delivery),
+                Err((message, verdict)) => self.inbox.give_up(&message, verdict),
+            }
+        }
+    }
+
+    /// All messages that come, for a task of any executor, until the client is closed.
+    pub fn stream(&self) -> Deliveries<'_> {
+        Deliveries { client: self }
+    }
+
+    /// Has a thread of its own handle messages, one after the other, until the client is closed or dropped. A message
+    /// is done when the handler has returned Ok. One for which it returns an error, or panics, has failed.
+    pub fn listen<E>(
+        &self,
+        mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
+    ) -> Result<(), Error> {
+        let inbox = self.inbox.clone();
+        let work = move || {
+            while let Ok(message) = inbox.next(None) {
+                match Delivery::new(message, inbox.clone()) {
+                    // One that is dropped has failed.
+                    Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
+                        Ok(Ok(())) => delivery.ack(),
+                        Ok(Err(_)) | Err(_) => drop(delivery),
+                    },
+                    Err((message, verdict)) => inbox.give_up(&message, verdict),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pinnace-handler".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::Io(error.kind()))?;
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     /// Handles messages, one after the other, until the handler breaks or the client is closed. A message is done when

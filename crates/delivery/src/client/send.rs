@@ -1,7 +1,7 @@
 //! Sending.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Client;
@@ -9,10 +9,11 @@ use crate::Error;
 use crate::carrier::Command;
 use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
+use crate::pack::pack;
 use crate::registry::Members;
-use crate::store::records::{BEGINS, ENDS, Receiver};
+use crate::store::records::Receiver;
 use crate::store::{Sending, State};
-use crate::wire::{NAME_MAX, PART_MAX};
+use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +23,8 @@ pub enum Durability {
     Sync,
     /// Some time after Ok, see [`Builder::interval`](super::Builder::interval).
     Interval,
+    /// Never: it is in memory until it is acknowledged, and lost with this process.
+    Memory,
 }
 
 /// How a message is sent; the default is as [`Client::send_to`] does it.
@@ -81,6 +84,18 @@ impl Routes {
     }
 }
 
+/// In how many parts a message goes.
+fn parts_of(body: &[u8]) -> usize {
+    body.len().div_ceil(PART_MAX).max(1)
+}
+
+/// One part of a message, with its flags, of which some are those of the message.
+fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
+    let end = body.len().min((part + 1) * PART_MAX);
+    let place = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
+    (flags | place, &body[part * PART_MAX..end])
+}
+
 impl Client {
     /// Sends to one of those that listen on a topic, in turn; where nobody does, to the first that will. Ok: it is on
     /// this machine's disk, and will be delivered.
@@ -99,26 +114,13 @@ impl Client {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
             Durability::Sync => self.wait(ticket, options.deadline),
-            Durability::Interval => Ok(()),
+            Durability::Interval | Durability::Memory => Ok(()),
         }
     }
 
-    /// Waits until a message is on the disk.
+    /// Waits until a message is on the disk; one that is kept in memory is not waited for.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         Ok(self.depot.store.log().wait(ticket.batch, deadline)?)
-    }
-
-    /// How many messages, and parts of such, nobody has yet said to have.
-    pub fn pending(&self) -> u64 {
-        self.depot.store.lock().pending(self.record.number)
-    }
-
-    /// Waits until [`pending`](Self::pending) says `most` or less. Error: TimedOut.
-    pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
-        match self.depot.store.wait_settled(self.record.number, most, deadline) {
-            true => Ok(()),
-            false => Err(Error::TimedOut),
-        }
     }
 
     /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
@@ -126,11 +128,17 @@ impl Client {
         if topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
+        if body.len() > self.largest {
+            return Err(Error::TooLarge);
+        }
+        let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
+        let any = if options.all { 0 } else { ANY };
+        let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
         let store = &self.depot.store;
         let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
-            Durability::Interval => Urgency::Interval,
+            Durability::Interval | Durability::Memory => Urgency::Interval,
         };
         let mut opened = Vec::new();
         let (mut state, streams) = loop {
@@ -146,25 +154,27 @@ impl Client {
         };
         // Whatever becomes of this message: the streams are there now.
         opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
-        let parts = body.len().div_ceil(PART_MAX).max(1);
-        if parts > 1 {
+        let parts = parts_of(body);
+        if parts > 1 && options.durability != Durability::Memory {
             state = store.wait_for_end(state, &streams, options.deadline).ok_or(Error::TimedOut)?;
             store.begin_parts(&mut state, &streams);
         }
         let mut sending = Sending {
             client: self.record.number,
             streams: &streams,
-            flags: 0,
+            flags,
             accepted_ms: now_ms(),
             ttl_ms,
             body: &[],
             urgency,
         };
+        if options.durability == Durability::Memory {
+            return self.hold(state, &mut sending, body, options.deadline);
+        }
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
-            sending.body = &body[part * PART_MAX..body.len().min((part + 1) * PART_MAX)];
-            sending.flags = if part == 0 { BEGINS } else { 0 } | if part + 1 == parts { ENDS } else { 0 };
+            (sending.flags, sending.body) = part_of(body, part, flags);
             sent = self.accept(&sending, parts == 1, options.deadline);
             if sent.is_err() {
                 break;
@@ -176,6 +186,31 @@ impl Client {
             store.end_parts(&mut store.lock(), &streams, left)?;
         }
         Ok(Ticket { batch: sent? })
+    }
+
+    /// Accepts a message that is held in memory, once there is room.
+    fn hold<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        sending: &mut Sending<'a>,
+        body: &'a [u8],
+        deadline: Option<Instant>,
+    ) -> Result<Ticket, Error> {
+        let (store, parts, flags) = (&self.depot.store, parts_of(body), sending.flags);
+        let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
+        let most = self.memory_limit.saturating_sub(cost);
+        let state = store.wait_for_memory(state, most, deadline).ok_or(Error::NoRoom)?;
+        let mut state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
+        let mut is_news = false;
+        for part in 0..parts {
+            (sending.flags, sending.body) = part_of(body, part, flags);
+            is_news |= store.hold(&mut state, sending);
+        }
+        drop(state);
+        if is_news {
+            self.depot.bell.ring();
+        }
+        Ok(Ticket { batch: 0 })
     }
 
     /// Accepts a message, `whole` or a part of one that has begun, once there is room. Returns the batch that

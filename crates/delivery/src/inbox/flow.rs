@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
 use crate::ranges::Done;
-use crate::wire::Data;
+use crate::wire::{BEGINS, COST, Data, ENDS, Entry, VOLATILE, Verdict};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
@@ -14,11 +14,18 @@ pub struct Flow {
     pub received: u64,
     /// What was handled, and what never will be.
     pub done: Done,
+    /// Up to which number that is beyond doubt, and the sender heard of it.
+    pub settled: u64,
+    /// Something of that lies in the sender's log, and how far it is was not yet noted here.
+    pub to_note: bool,
     /// More is done than was noted.
     pub dirty: bool,
     /// What is missing behind this number was asked for by the present connection.
     asked_behind: Option<u64>,
     queue: VecDeque<Arrived>,
+    /// Bytes of the message that arrives; and the first part of one that is too large.
+    growing: usize,
+    skipping: Option<u64>,
     /// Messages that were delivered and failed: they come before all that wait.
     again: VecDeque<Message>,
     /// Nothing is delivered until then, so that what failed stays ahead.
@@ -31,13 +38,28 @@ pub struct Flow {
     pub given_up: BTreeMap<u64, GivenUp>,
 }
 
+/// What came of a frame: what it cost, and how much of that nobody has to handle.
+pub struct Taken {
+    pub outcome: Outcome,
+    pub cost: u64,
+    pub at_once: u64,
+    /// Messages that are larger than is taken here, by the number of the last part.
+    pub given_up: Vec<(u64, GivenUp)>,
+}
+
 /// A whole message.
+#[derive(Clone)]
 pub struct Message {
     pub parts: Parts,
     /// How often it was delivered, this time included, since this client was started.
     pub deliveries: u32,
+    /// Of this delivery, where it has a time limit.
+    pub watch: Option<u64>,
+    /// Up to which number no message of its stream comes again.
+    pub settled: u64,
 }
 
+#[derive(Clone)]
 pub enum Parts {
     One(Arrived),
     Many(Vec<Arrived>),
@@ -70,9 +92,13 @@ impl Flow {
             origin,
             received: 0,
             done: Done::default(),
+            settled: 0,
+            to_note: false,
             dirty: false,
             asked_behind: None,
             queue: VecDeque::new(),
+            growing: 0,
+            skipping: None,
             again: VecDeque::new(),
             held_until: None,
             listed: false,
@@ -86,34 +112,47 @@ impl Flow {
         self.asked_behind = None;
     }
 
+    /// A message, or a part, was handled, or never will be.
+    pub fn finish(&mut self, part: &Arrived) {
+        self.done.add(part.first, part.seq);
+        self.to_note |= !part.has(VOLATILE);
+    }
+
     /// The sender has nothing of these any more.
     pub fn settle(&mut self, done: &Done) {
+        self.to_note = true;
         self.done.add_all(done, u64::MAX);
         self.received = self.received.max(self.done.all_upto());
         self.given_up.retain(|seq, _| !done.contains(*seq));
     }
 
-    /// Takes messages in. Returns what came of it, and the bytes of bodies that nobody has to handle.
-    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>) -> (Outcome, u64) {
+    /// Takes messages in.
+    pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         if data.prev > self.received {
             // What is passed over here comes again, and is paid for again.
-            let bytes = data.entries().flatten().map(|entry| entry.body.len() as u64).sum();
+            let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
             let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
-            return (if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) }, bytes);
+            let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
+            return Taken { outcome, cost, at_once: cost, given_up: Vec::new() };
         }
-        let (mut prev, mut at_once) = (data.prev, 0);
+        let mut prev = data.prev;
+        let mut taken = Taken { outcome: Outcome::Taken, cost: 0, at_once: 0, given_up: Vec::new() };
         let start = frame.bytes.as_ptr() as usize;
         for entry in data.entries() {
-            let Some(entry) = entry else { return (Outcome::Nonsense, at_once) };
+            let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
+            taken.cost += COST + entry.body.len() as u64;
             let first = std::mem::replace(&mut prev, entry.seq) + 1;
             let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
-            let is_whole = entry.begins && entry.ends;
-            if !(is_new && is_whole) {
+            let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
+            let skipped = is_new && self.skips(&entry, largest);
+            if !(is_new && is_whole) || skipped {
                 // The rest of a message in parts may be more than may be under way.
-                at_once += entry.body.len() as u64;
+                taken.at_once += COST + entry.body.len() as u64;
             }
             self.received = self.received.max(entry.seq);
-            if is_new {
+            if skipped && entry.flags & ENDS != 0 {
+                taken.given_up.extend(self.give_up_skipped(entry.seq));
+            } else if is_new && !skipped {
                 self.queue.push_back(Arrived {
                     frame: frame.clone(),
                     at: entry.body.as_ptr() as usize - start,
@@ -122,13 +161,34 @@ impl Flow {
                     seq: entry.seq,
                     accepted_ms: entry.accepted_ms,
                     ttl_ms: entry.ttl_ms,
-                    begins: entry.begins,
-                    ends: entry.ends,
-                    dead: entry.dead,
+                    flags: entry.flags,
                 });
             }
         }
-        (Outcome::Taken, at_once)
+        taken
+    }
+
+    /// Whether a message, or a part, belongs to one that is larger than is taken here.
+    fn skips(&mut self, entry: &Entry<'_>, largest: usize) -> bool {
+        if entry.flags & BEGINS != 0 {
+            (self.growing, self.skipping) = (0, None);
+        }
+        self.growing += entry.body.len();
+        if self.growing > largest && self.skipping.is_none() {
+            let begin = self.queue.iter().rposition(|part| part.has(BEGINS) && !part.has(ENDS));
+            let begin = begin.filter(|_| entry.flags & BEGINS == 0);
+            let first = begin.map_or(entry.seq, |at| self.queue[at].seq);
+            self.queue.truncate(begin.unwrap_or(self.queue.len()));
+            self.skipping = Some(first);
+        }
+        self.skipping.is_some()
+    }
+
+    /// All of it was skipped.
+    fn give_up_skipped(&mut self, last: u64) -> Option<(u64, GivenUp)> {
+        let given_up = GivenUp { first: self.skipping.take()?, verdict: Verdict::TooLarge, deliveries: 0 };
+        self.given_up.insert(last, given_up);
+        Some((last, given_up))
     }
 
     /// A message failed: it is the next again, but not before `until`.
@@ -147,20 +207,21 @@ impl Flow {
     /// The next message, where all of it is there. Expired ones, and parts whose message has no beginning or no end
     /// because its sender ended in the middle of it, are done with.
     pub fn next(&mut self, now_ms: u64) -> Option<Message> {
-        if let Some(mut message) = self.again.pop_front() {
-            message.deliveries += 1;
-            return Some(message);
+        while let Some(mut message) = self.again.pop_front() {
+            // Whoever was late with it may have handled it since.
+            if !self.done.contains(message.parts.last_seq()) {
+                message.deliveries += 1;
+                return Some(message);
+            }
         }
         loop {
             let parts = self.next_parts()?;
             if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
-                return Some(Message { parts, deliveries: 1 });
+                return Some(Message { parts, deliveries: 1, watch: None, settled: self.settled });
             }
-            for part in parts.as_slice() {
-                self.done.add(part.first, part.seq);
-            }
+            parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {
-                self.unpaid.push((part.frame.session, part.len as u64));
+                self.unpaid.push((part.frame.session, part.cost()));
             }
             self.dirty = true;
         }
@@ -169,22 +230,21 @@ impl Flow {
     fn next_parts(&mut self) -> Option<Parts> {
         loop {
             let first = self.queue.front()?;
-            if first.begins && first.ends {
+            if first.has(BEGINS | ENDS) {
                 return self.queue.pop_front().map(Parts::One);
             }
-            let more = self.queue.iter().skip(1).take_while(|part| !part.begins);
-            let until_end = more.clone().position(|part| part.ends).map(|at| at + 2);
-            match until_end.filter(|_| first.begins) {
+            let more = self.queue.iter().skip(1).take_while(|part| !part.has(BEGINS));
+            let until_end = more.clone().position(|part| part.has(ENDS)).map(|at| at + 2);
+            match until_end.filter(|_| first.has(BEGINS)) {
                 Some(count) => return Some(Parts::Many(self.queue.drain(..count).collect())),
                 None => {
                     let count = 1 + more.count();
-                    if first.begins && count == self.queue.len() {
+                    if first.has(BEGINS) && count == self.queue.len() {
                         return None;
                     }
                     // Another message begins where this one should have gone on.
-                    for part in self.queue.drain(..count) {
-                        self.done.add(part.first, part.seq);
-                    }
+                    let parts: Vec<Arrived> = self.queue.drain(..count).collect();
+                    parts.iter().for_each(|part| self.finish(part));
                     self.dirty = true;
                 }
             }
@@ -199,7 +259,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Entry, FromSender};
+    use crate::wire::FromSender;
 
     /// A frame with one message of 10 bytes.
     fn frame(prev: u64, seq: u64) -> Vec<u8> {
@@ -207,17 +267,54 @@ mod tests {
         Data::begin(&mut frame, 1, prev, 0);
         let body = &[7; 10];
         let (accepted_ms, ttl_ms) = (0, None);
-        Entry { seq, accepted_ms, ttl_ms, begins: true, ends: true, dead: false, body }
-            .put(&mut frame, prev, 0);
+        Entry { seq, accepted_ms, ttl_ms, flags: BEGINS | ENDS, body }.put(&mut frame, prev, 0);
         frame
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
         let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
         match FromSender::read(&frame.bytes) {
-            Some(FromSender::Data(data)) => flow.take(&frame, &data),
+            Some(FromSender::Data(data)) => {
+                let taken = flow.take(&frame, &data, 10);
+                assert_eq!(taken.cost, COST + 10);
+                (taken.outcome, taken.at_once)
+            }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_too_large_is_given_up_and_the_rest_goes_on() {
+        let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
+        let mut flow = Flow::new(Arc::new(origin));
+        let mut bytes = Vec::new();
+        Data::begin(&mut bytes, 1, 0, 0);
+        let whole = BEGINS | ENDS;
+        let parts = [
+            (whole, 9),
+            (BEGINS, 6),
+            (0, 4),
+            (0, 1),
+            (ENDS, 8),
+            (whole, 10),
+            (whole, 11),
+            (BEGINS, 2),
+            (ENDS, 2),
+        ];
+        for (seq, (flags, len)) in (1..).zip(parts) {
+            let body = &[7; 20][..len];
+            Entry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
+        }
+        let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
+        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
+        let taken = flow.take(&frame, &data, 10);
+        let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };
+        assert_eq!(taken.given_up, [(5, too_large(2)), (7, too_large(7))]);
+        let paid = taken.cost - taken.at_once;
+        assert_eq!(paid, 2 * COST + 19, "what is whole and is to be handled");
+        let numbers: Vec<u64> =
+            std::iter::from_fn(|| flow.next(0)).map(|message| message.parts.last_seq()).collect();
+        assert_eq!(numbers, [1, 6, 9]);
     }
 
     #[test]
@@ -225,13 +322,13 @@ mod tests {
         let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
         let mut flow = Flow::new(Arc::new(origin));
         assert_eq!(take(&mut flow, frame(0, 1)), (Outcome::Taken, 0));
-        assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), 10));
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, 10), "it is asked for");
+        assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), COST + 10));
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, COST + 10), "it is asked for");
         flow.begin();
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), 10), "by another connection, too");
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), COST + 10), "by another connection, too");
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 0));
-        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 10), "it is there already");
-        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), 10));
+        assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, COST + 10), "it is there already");
+        assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), COST + 10));
         // An epoch later numbers begin above all others.
         assert_eq!(take(&mut flow, frame(2, 1 << 40)), (Outcome::Taken, 0));
         let numbers: Vec<u64> =

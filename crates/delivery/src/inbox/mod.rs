@@ -4,24 +4,29 @@
 //! rests; one that is put off lets others go first. Streams have their turns.
 
 mod flow;
+mod waiting;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::clock::now_ms;
 use crate::ranges::Done;
 use crate::store::Incoming;
-use crate::wire::{FromSender, Verdict};
-use flow::Flow;
+use crate::wire::{COST, FromSender, Verdict};
+use flow::{Flow, Taken};
 pub use flow::{Message, Parts};
+use waiting::Waiting;
 
 /// Where messages wait for their handler.
 pub struct Inbox {
     state: Mutex<Waiting>,
     arrived: Condvar,
     retry: Retry,
+    /// The largest body that is taken, in bytes.
+    largest: usize,
     /// Called where there is news for the first time since `take_news`.
     tell: Box<dyn Fn() + Send + Sync>,
 }
@@ -34,23 +39,10 @@ pub struct Retry {
     pub most: Duration,
     /// Deliveries after which a message is given up; None: never.
     pub deliveries: Option<u32>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    flows: Vec<Flow>,
-    by_stream: HashMap<Incoming, usize>,
-    /// Flows with something to deliver, in their turns.
-    ready: VecDeque<usize>,
-    /// Messages that were put off, by when they are due.
-    later: BTreeMap<(Instant, u64), Message>,
-    /// To tell those apart that are due at once.
-    put_off: u64,
-    /// Flows that rest, by when they go on.
-    resting: BTreeMap<(Instant, usize), ()>,
-    news: News,
-    told: bool,
-    closed: bool,
+    /// How long a handler may take; None: as long as it likes.
+    pub within: Option<Duration>,
+    /// Others go first while one that failed waits.
+    pub skips: bool,
 }
 
 /// Who sends a stream, and what about.
@@ -72,6 +64,7 @@ pub struct Frame {
 }
 
 /// One message of a frame, or a part of one.
+#[derive(Clone)]
 pub struct Arrived {
     pub frame: Arc<Frame>,
     at: usize,
@@ -81,10 +74,7 @@ pub struct Arrived {
     pub seq: u64,
     pub accepted_ms: u64,
     pub ttl_ms: Option<u64>,
-    pub begins: bool,
-    pub ends: bool,
-    /// It is, or is a part of, what another has given up.
-    pub dead: bool,
+    pub flags: u8,
 }
 
 /// A message that will not be handled here.
@@ -108,11 +98,11 @@ pub enum Outcome {
 /// What the carrier has to see to.
 #[derive(Default)]
 pub struct News {
-    /// How far streams are of which more is done.
-    pub done: Vec<(Incoming, Done)>,
+    /// How far streams are of which more is done, and whether that is to be noted.
+    pub done: Vec<(Incoming, Done, bool)>,
     /// Flows that are to be among them.
     dirty: Vec<usize>,
-    /// Bytes that were taken, by connection.
+    /// What was paid back, by connection.
     pub taken: HashMap<u32, u64>,
     /// Streams with messages that were given up, with the number of the last part of each.
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
@@ -122,6 +112,15 @@ impl Arrived {
     /// Whether its time is over at `now_ms`.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms)
+    }
+
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// What it costs its connection until it is handled.
+    pub fn cost(&self) -> u64 {
+        COST + self.len as u64
     }
 
     pub fn body(&self) -> &[u8] {
@@ -139,8 +138,13 @@ impl Retry {
 }
 
 impl Inbox {
-    pub fn new(retry: Retry, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        Inbox { state: Mutex::default(), arrived: Condvar::new(), retry, tell }
+    pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
+        Inbox { state: Mutex::default(), arrived: Condvar::new(), retry, largest, tell }
+    }
+
+    /// The largest body that is taken, in bytes.
+    pub fn largest(&self) -> usize {
+        self.largest
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -172,6 +176,7 @@ impl Inbox {
         }
         flow.begin();
         flow.done.add_all(noted, u64::MAX);
+        flow.settled = flow.settled.max(noted.all_upto());
         flow.settle(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let (origin, received) = (flow.origin.clone(), flow.received);
@@ -182,21 +187,26 @@ impl Inbox {
         (origin, received, done, given_up)
     }
 
-    /// Takes a frame of messages in.
-    pub fn take(&self, frame: Frame) -> Outcome {
+    /// Takes a frame of messages in. Returns what came of it, and what it cost.
+    pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
-        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { return Outcome::Nonsense };
+        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else {
+            return (Outcome::Nonsense, 0);
+        };
         let mut state = self.lock();
         let index = frame.origin.flow;
-        let (outcome, at_once) = state.flows[index].take(&frame, &data);
+        let Taken { outcome, cost, at_once, given_up } = state.flows[index].take(&frame, &data, self.largest);
+        for (last, given_up) in given_up {
+            state.news.given_up.push((frame.origin.of, last, given_up));
+            self.tell_once(&mut state);
+        }
         state.list(index);
         if at_once > 0 {
             *state.news.taken.entry(frame.session).or_default() += at_once;
             self.tell_once(&mut state);
         }
-        drop(state);
-        self.arrived.notify_all();
-        outcome
+        self.tell_arrived(state);
+        (outcome, cost)
     }
 
     /// The sender has nothing of these any more.
@@ -207,6 +217,14 @@ impl Inbox {
         self.tell_once(&mut state);
     }
 
+    /// What is done of a stream up to a number is so beyond doubt.
+    pub fn settled(&self, of: &Incoming, upto: u64) {
+        let mut state = self.lock();
+        if let Some(index) = state.by_stream.get(of).copied() {
+            state.flows[index].settled = state.flows[index].settled.max(upto);
+        }
+    }
+
     /// Waits for the next message. Errors: TimedOut, Closed.
     pub fn next(&self, deadline: Option<Instant>) -> Result<Message, Error> {
         let mut state = self.lock();
@@ -214,7 +232,7 @@ impl Inbox {
             if state.closed {
                 return Err(Error::Closed);
             }
-            let due = state.wake();
+            let due = self.wake(&mut state);
             if let Some(message) = self.pop(&mut state) {
                 return Ok(message);
             }
@@ -230,6 +248,47 @@ impl Inbox {
                 }
             };
         }
+    }
+
+    /// The next message, or Pending: the task is woken when there may be one. Error: Closed.
+    pub fn poll_next(&self, task: &mut Context<'_>) -> Poll<Result<Message, Error>> {
+        let mut state = self.lock();
+        if state.closed {
+            return Poll::Ready(Err(Error::Closed));
+        }
+        let due = self.wake(&mut state);
+        if let Some(message) = self.pop(&mut state) {
+            return Poll::Ready(Ok(message));
+        }
+        if !state.tasks.iter().any(|other| other.will_wake(task.waker())) {
+            state.tasks.push(task.waker().clone());
+        }
+        if due.is_some() {
+            // Somebody has to look at the clock for it.
+            (self.tell)();
+        }
+        Poll::Pending
+    }
+
+    /// Looks at the clock for tasks that wait and for handlers that take too long. Returns when to look again.
+    pub fn wake_tasks(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        if state.tasks.is_empty() && state.limits.is_empty() {
+            return None;
+        }
+        let due = self.wake(&mut state);
+        if !state.ready.is_empty() {
+            self.tell_arrived(state);
+        }
+        due
+    }
+
+    /// Something can be delivered, or could be.
+    fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        self.arrived.notify_all();
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     fn pop(&self, state: &mut MutexGuard<'_, Waiting>) -> Option<Message> {
@@ -249,9 +308,16 @@ impl Inbox {
             for (session, bytes) in unpaid {
                 *state.news.taken.entry(session).or_default() += bytes;
             }
-            if message.is_some() {
+            if let Some(mut message) = message {
                 state.list(index);
-                return message;
+                if let Some(within) = self.retry.within {
+                    if state.limits.is_empty() {
+                        // Somebody has to look at the clock for it.
+                        (self.tell)();
+                    }
+                    state.watch(&mut message, Instant::now() + within);
+                }
+                return Some(message);
             }
         }
         None
@@ -261,8 +327,12 @@ impl Inbox {
     pub fn ack(&self, message: &Message) {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
+        state.take_back(message);
+        if state.flows[index].done.contains(message.parts.last_seq()) {
+            return;
+        }
         for part in message.parts.as_slice() {
-            state.flows[index].done.add(part.first, part.seq);
+            state.flows[index].finish(part);
         }
         state.credit(message);
         state.note(index);
@@ -271,31 +341,50 @@ impl Inbox {
 
     /// A message failed: it is the next of its stream again, after a while.
     pub fn fail(&self, message: Message) {
-        if self.is_last(&message) {
-            return self.give_up(message, Verdict::Deliveries);
-        }
         let mut state = self.lock();
+        if state.take_back(&message) {
+            self.fail_in(&mut state, message);
+            self.tell_arrived(state);
+        }
+    }
+
+    fn fail_in(&self, state: &mut MutexGuard<'_, Waiting>, message: Message) {
+        if self.is_last(&message) {
+            return self.give_up_in(state, &message, Verdict::Deliveries);
+        }
+        if self.retry.skips {
+            return state.put_off(self.retry.wait(message.deliveries), message);
+        }
         let (index, until) =
             (message.parts.first().frame.origin.flow, Instant::now() + self.retry.wait(message.deliveries));
         state.flows[index].put_back(message, until);
         let until = state.flows[index].held_until.unwrap_or(until);
         state.resting.insert((until, index), ());
-        drop(state);
-        self.arrived.notify_all();
     }
 
     /// A message is delivered again after `delay`, or where that is not said after a while; others go on.
     pub fn put_off(&self, message: Message, delay: Option<Duration>) {
-        if self.is_last(&message) {
-            return self.give_up(message, Verdict::Deliveries);
-        }
-        let delay = delay.unwrap_or_else(|| self.retry.wait(message.deliveries));
         let mut state = self.lock();
-        state.put_off += 1;
-        let at = (Instant::now() + delay, state.put_off);
-        state.later.insert(at, message);
-        drop(state);
-        self.arrived.notify_all();
+        if !state.take_back(&message) {
+            return;
+        }
+        if self.is_last(&message) {
+            return self.give_up_in(&mut state, &message, Verdict::Deliveries);
+        }
+        state.put_off(delay.unwrap_or_else(|| self.retry.wait(message.deliveries)), message);
+        self.tell_arrived(state);
+    }
+
+    /// A handler is still at it: its time begins anew.
+    pub fn go_on(&self, message: &Message) {
+        let (mut state, within) = (self.lock(), self.retry.within);
+        let (Some(watch), Some(within)) = (message.watch, within) else { return };
+        let until = Instant::now() + within;
+        if let Some(out) = state.out.get_mut(&watch) {
+            let before = std::mem::replace(&mut out.until, until);
+            state.limits.remove(&(before, watch));
+            state.limits.insert((until, watch));
+        }
     }
 
     fn is_last(&self, message: &Message) -> bool {
@@ -303,15 +392,21 @@ impl Inbox {
     }
 
     /// A message is not delivered here any more; its sender puts it away.
-    pub fn give_up(&self, message: Message, verdict: Verdict) {
+    pub fn give_up(&self, message: &Message, verdict: Verdict) {
         let mut state = self.lock();
+        if state.take_back(message) {
+            self.give_up_in(&mut state, message, verdict);
+        }
+    }
+
+    fn give_up_in(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message, verdict: Verdict) {
         let origin = message.parts.first().frame.origin.clone();
         let (first, last) = (message.parts.first().seq, message.parts.last_seq());
         let given_up = GivenUp { first, verdict, deliveries: message.deliveries };
         state.flows[origin.flow].given_up.insert(last, given_up);
         state.news.given_up.push((origin.of, last, given_up));
-        state.credit(&message);
-        self.tell_once(&mut state);
+        state.credit(message);
+        self.tell_once(state);
     }
 
     fn tell_once(&self, state: &mut MutexGuard<'_, Waiting>) {
@@ -328,61 +423,31 @@ impl Inbox {
         for index in news.dirty.drain(..) {
             let flow = &mut state.flows[index];
             flow.dirty = false;
-            news.done.push((flow.origin.of, flow.done.clone()));
+            let to_note = std::mem::take(&mut flow.to_note);
+            news.done.push((flow.origin.of, flow.done.clone(), to_note));
         }
         news
     }
 
     /// Nothing more is delivered; who waits is told.
     pub fn close(&self) {
-        self.lock().closed = true;
-        self.arrived.notify_all();
+        let mut state = self.lock();
+        state.closed = true;
+        self.tell_arrived(state);
     }
-}
 
-impl Waiting {
     /// What is due is ready. Returns when more is.
-    fn wake(&mut self) -> Option<Instant> {
-        if self.later.is_empty() && self.resting.is_empty() {
+    fn wake(&self, state: &mut MutexGuard<'_, Waiting>) -> Option<Instant> {
+        if state.later.is_empty() && state.resting.is_empty() && state.limits.is_empty() {
             return None;
         }
         let now = Instant::now();
-        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
-            let message = entry.remove();
-            let index = message.parts.first().frame.origin.flow;
-            self.flows[index].deliver_again(message);
-            self.list(index);
-        }
-        while let Some(entry) = self.resting.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (_, index) = entry.remove_entry().0;
-            let flow = &mut self.flows[index];
-            if flow.held_until.is_some_and(|until| until <= now) {
-                flow.held_until = None;
-                self.list(index);
+        while let Some((_, watch)) = state.limits.first().copied().filter(|(until, _)| *until <= now) {
+            // Whoever has it may still handle it; another may try before.
+            if let Some(out) = state.take_out(watch) {
+                self.fail_in(state, out.message);
             }
         }
-        let later = self.later.keys().next().map(|key| key.0);
-        let resting = self.resting.keys().next().map(|key| key.0);
-        later.into_iter().chain(resting).min()
-    }
-
-    fn list(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        if flow.has_some() && !std::mem::replace(&mut flow.listed, true) {
-            self.ready.push_back(index);
-        }
-    }
-
-    /// The bytes of a message may be sent anew by its connection; those of parts could be before.
-    fn credit(&mut self, message: &Message) {
-        if let Parts::One(part) = &message.parts {
-            *self.news.taken.entry(part.frame.session).or_default() += part.len as u64;
-        }
-    }
-
-    fn note(&mut self, index: usize) {
-        if !std::mem::replace(&mut self.flows[index].dirty, true) {
-            self.news.dirty.push(index);
-        }
+        state.wake(now)
     }
 }

@@ -67,6 +67,8 @@ pub enum Urgency {
 pub struct Settings {
     /// How long what nobody waits for may be away from the disk.
     pub interval: Duration,
+    /// Bytes of files that there may be.
+    pub most: u64,
     /// Opens a damaged log, without what is damaged.
     pub skip_damage: bool,
 }

@@ -5,7 +5,7 @@
 //! system's own. Files of segments that nobody needs any more are used again.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use super::format::PAGE;
@@ -35,8 +35,14 @@ pub fn run(shared: &Shared) {
         let bytes = wanted_bytes(&queue);
         queue.reclaim();
         if is_wanted(&queue) {
+            let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
+            // As large as there is room for, where that is large enough.
+            let bytes = if bytes <= room { bytes } else { least_bytes(&queue) };
             drop(queue);
-            let made = create(&*shared.storage, bytes);
+            let made = match bytes <= room {
+                true => create(&*shared.storage, bytes),
+                false => Err(ErrorKind::QuotaExceeded.into()),
+            };
             queue = locked(&shared.queue);
             match made {
                 Ok(spare) => {
@@ -67,6 +73,13 @@ pub fn is_wanted(queue: &Queue) -> bool {
 pub fn wanted_bytes(queue: &Queue) -> u64 {
     let by_use = (queue.bytes_in_use() / 2).next_power_of_two();
     by_use.max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
+}
+
+/// Bytes of all files that there are.
+fn bytes_of_files(queue: &Queue) -> u64 {
+    let spare: u64 = queue.spares.iter().map(|spare| spare.bytes).sum();
+    let freed: u64 = queue.freed.iter().map(|(_, segment)| segment.header.bytes).sum();
+    queue.bytes_in_use() + spare + freed
 }
 
 fn least_bytes(queue: &Queue) -> u64 {

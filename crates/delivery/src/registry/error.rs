@@ -21,6 +21,8 @@ pub enum RegistryError {
     Lost,
     /// Other clients: they kept the registry locked for five seconds.
     Busy,
+    /// The place: nobody answers there, or not in time, or not now; who, and why. It may be there again at any time.
+    Unreachable(String),
     /// The place: it holds something else, or what another version wrote. Nothing was changed.
     Foreign(String),
     /// The place: what it holds is spoiled.
@@ -34,6 +36,11 @@ impl RegistryError {
     pub(super) fn io(error: &io::Error, tried: impl fmt::Display) -> RegistryError {
         RegistryError::Io { kind: error.kind(), text: format!("{tried}: {error}") }
     }
+
+    /// Whether the place may be well, and the same call succeed a while later.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, RegistryError::Busy | RegistryError::Unreachable(_))
+    }
 }
 
 impl fmt::Display for RegistryError {
@@ -46,11 +53,16 @@ impl fmt::Display for RegistryError {
             }
             RegistryError::Lease => f.write_str("a lease of 1 ms to 30 days is wanted"),
             RegistryError::Url(kind) => {
-                write!(f, "a registry is dir://PATH, sqlite://PATH or a path without a scheme, not {kind}")
+                write!(
+                    f,
+                    "a registry is dir://PATH, sqlite://PATH, redis://HOST, rediss://HOST or a path without a scheme, \
+                     not {kind}"
+                )
             }
             RegistryError::NameTaken => f.write_str("another client has this name"),
             RegistryError::Lost => f.write_str("the name is not this client's any more"),
             RegistryError::Busy => f.write_str("others keep the registry locked"),
+            RegistryError::Unreachable(text) => write!(f, "the registry is not reached: {text}"),
             RegistryError::Foreign(text) => write!(f, "this is no registry of ours: {text}"),
             RegistryError::Damaged(text) => write!(f, "the registry is spoiled: {text}"),
             RegistryError::Io { text, .. } => f.write_str(text),

@@ -1,8 +1,8 @@
 //! Who is where: names, topics and addresses, in a place that clients share.
 //!
-//! What it is: a trait, [`Registry`], and two places: a directory of one host ([`Folder`]) and a database in a file
-//! ([`Sqlite`]). [`open`] takes either by its address. Nothing here runs by itself: who has a name renews it, and who
-//! wants to know of others asks now and then.
+//! What it is: a trait, [`Registry`], and three places: a directory of one host ([`Folder`]), a database in a file
+//! ([`Sqlite`]) and a server that hosts share ([`Redis`]). [`open`] takes any by its address. Nothing here runs by
+//! itself: who has a name renews it, and who wants to know of others asks now and then.
 //!
 //! What it guarantees:
 //! - at no time two clients have one name with leases that live, whatever crashes between;
@@ -33,6 +33,7 @@
 mod error;
 mod folder;
 mod members;
+mod redis;
 mod sqlite;
 mod watch;
 
@@ -44,8 +45,9 @@ pub use error::RegistryError;
 pub use folder::Folder;
 pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
+pub use redis::Redis;
 pub use sqlite::Sqlite;
-pub(crate) use watch::{Tell, Watch};
+pub(crate) use watch::{Tell, Trouble, Watch};
 
 /// How long a call waits for others that have the place locked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// An object may hold several names, and several objects may be open on one place, in one process or many. One that
 /// goes without giving its names back leaves them as a client does that was killed. Every call may fail with Busy,
-/// Foreign, Damaged or Io.
+/// Unreachable, Foreign, Damaged or Io.
 pub trait Registry: Send {
     /// Takes the name for `lease` from now on. Called again by the same id, from this object or another, it changes
     /// what others see. Errors: NameTaken, while another id has the name and lives; Name, Endpoint, Topics, Lease.
@@ -63,6 +65,11 @@ pub trait Registry: Send {
     /// The lease goes on, as long as was claimed, from now. Where it was over and nobody took the name since, it lives
     /// again, or is Lost. Error: Lost, another has the name, or nobody; then it is to be claimed anew.
     fn renew(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
+
+    /// Renews many names: for each what `renew` says. In a place that is far it takes a few questions in all.
+    fn renew_all(&mut self, held: &[(&str, &Id)]) -> Vec<Result<(), RegistryError>> {
+        held.iter().map(|(name, id)| self.renew(name, id)).collect()
+    }
 
     /// Gives the name back at once; Ok also where nobody has it. Error: Lost, another has it and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
@@ -78,7 +85,8 @@ pub trait Registry: Send {
 }
 
 /// Opens a registry, and makes it where there is none: `dir://PATH` or a bare path is a [`Folder`], `sqlite://PATH` a
-/// [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now.
+/// [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now. `redis://` and
+/// `rediss://` are [`Redis`], which is opened whether or not there is a server.
 pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
     match url.split_once("://") {
         Some((scheme, "")) => Err(RegistryError::Url(format!("{scheme}:// without a path"))),
@@ -87,6 +95,7 @@ pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
             let path = url.strip_prefix("dir://").unwrap_or(url);
             Ok(Box::new(Folder::open(Path::new(path))?))
         }
+        Some(("redis" | "rediss", _)) => Ok(Box::new(Redis::open(url)?)),
         Some(("sqlite", path)) => Ok(Box::new(Sqlite::open(Path::new(path))?)),
         Some((scheme, _)) => Err(RegistryError::Url(format!("{scheme}://"))),
     }

@@ -3,18 +3,20 @@
 //! All of it is behind one lock and in one log. Every change is made in both under the
 //! lock, so that the log's order is the order of events.
 
+mod held;
 mod outbox;
 pub mod records;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use records::{BEGINS, CLIENT, CURSOR, DONE, Destination, ENDS, MESSAGE, Message, Receiver, STREAM};
+use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STREAM};
 
+use crate::clock::now_ms;
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
-use crate::wire::Id;
+use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
 pub use outbox::Outbox;
 
 /// Who has sent a stream to one of the clients, and its number there.
@@ -29,6 +31,8 @@ pub struct State {
     in_parts: HashSet<u32>,
     /// Streams whose last message was found without its end: its first part and its last, as far as they were found.
     unfinished: HashMap<u32, (u64, u64)>,
+    /// Streams in which something is held that the carrier has not heard of.
+    held: HashSet<u32>,
     /// The segment that was written to last.
     tail: u64,
     scratch: Vec<u8>,
@@ -51,6 +55,7 @@ pub struct Sending<'a> {
     pub accepted_ms: u64,
     pub ttl_ms: u32,
     pub body: &'a [u8],
+    /// Of a message that goes into the log.
     pub urgency: Urgency,
 }
 
@@ -218,12 +223,77 @@ impl Store {
         Ok(Accepted { batch: appended.batch })
     }
 
+    /// Accepts a message that is held in memory alone. True: the carrier is to be told.
+    pub fn hold(&self, state: &mut State, sending: &Sending<'_>) -> bool {
+        let epoch = state.clients[sending.client as usize].epoch;
+        let entry = Entry {
+            seq: 0,
+            accepted_ms: sending.accepted_ms,
+            ttl_ms: (sending.ttl_ms > 0).then_some(u64::from(sending.ttl_ms)),
+            flags: sending.flags | VOLATILE,
+            body: sending.body,
+        };
+        let was_empty = state.held.is_empty();
+        for stream in sending.streams {
+            state.outbox.hold(*stream, epoch, &entry);
+            state.held.insert(*stream);
+        }
+        was_empty
+    }
+
+    /// Waits until no more than `most` is held. None: the time is over.
+    pub fn wait_for_memory<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        most: u64,
+        deadline: Option<Instant>,
+    ) -> Option<MutexGuard<'a, State>> {
+        while state.outbox.held_cost() > most {
+            let now = now_ms();
+            let (expired, next_ms) = state.outbox.held_expired(now);
+            if expired.is_empty() {
+                if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                    return None;
+                }
+                let next = next_ms.map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now)));
+                let until = deadline.into_iter().chain(next).min();
+                match self.wait(state, until) {
+                    Some(again) => state = again,
+                    None => state = self.lock(),
+                }
+            }
+            for (stream, first, last) in expired {
+                let mut done = Done::default();
+                done.add(first, last);
+                // A log that has failed is noticed elsewhere.
+                let _ = self.settle(&mut state, stream, &done);
+            }
+        }
+        Some(state)
+    }
+
+    /// Waits until nothing of a client's is held in memory, and forgets what still is at the deadline.
+    pub fn wait_for_held(&self, client: u32, deadline: Instant) {
+        let mut state = self.lock();
+        while state.outbox.is_held(client) {
+            match self.wait(state, Some(deadline)) {
+                Some(again) => state = again,
+                None => return self.lock().outbox.forget_held(client),
+            }
+        }
+    }
+
     /// More of a stream to others is done. False: it makes no sense, or is not new.
     pub fn settle(&self, state: &mut State, stream: u32, done: &Done) -> Result<bool, LogError> {
         let Some(of) = state.outbox.get(stream) else { return Ok(false) };
         let epoch = state.clients[of.record.client as usize].epoch;
+        let is_logged = of.is_logged_upto(done.last());
         if !state.outbox.settle(stream, epoch, done) {
             return Ok(false);
+        }
+        if !is_logged {
+            self.settled.notify_all();
+            return Ok(true);
         }
         let settled = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
         self.settled.notify_all();
@@ -313,6 +383,11 @@ impl State {
     pub fn pending(&self, client: u32) -> u64 {
         let own = self.outbox.iter().filter(|stream| stream.record.client == client);
         own.map(|stream| stream.pending()).sum()
+    }
+
+    /// Streams in which something is held, since this was last asked.
+    pub fn take_held(&mut self) -> HashSet<u32> {
+        std::mem::take(&mut self.held)
     }
 
     /// Something was written there. A segment that is full and in which nobody has anything is free.

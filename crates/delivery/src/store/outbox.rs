@@ -2,11 +2,13 @@
 //! of the log they lie.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
+use super::held::{Held, HeldRun};
 use super::records::{self, Receiver};
 use crate::log::Place;
 use crate::ranges::Done;
-use crate::wire::{Bytes, put_number};
+use crate::wire::{Bytes, COST, Entry, put_number};
 
 /// Numbers of an epoch are above it, times this.
 const EPOCH_SHIFT: u32 = 40;
@@ -16,6 +18,7 @@ pub struct Outbox {
     streams: BTreeMap<u32, Stream>,
     by_receiver: HashMap<(u32, Receiver, String), u32>,
     last_stream: u32,
+    held_cost: u64,
     /// How many streams have something in a segment.
     segments: HashMap<u64, u32>,
     /// Segments in which nobody has anything any more, since `take_free` was called.
@@ -28,6 +31,9 @@ pub struct Outbox {
 pub struct Stream {
     pub record: records::Stream,
     runs: VecDeque<Run>,
+    /// The last message that went into the log, since that was opened.
+    logged: Option<Place>,
+    held: Held,
 }
 
 /// What a stream has in one segment.
@@ -44,6 +50,11 @@ impl Stream {
     /// The number of its next message in an epoch.
     pub fn next(&self, epoch: u64) -> u64 {
         (self.record.last + 1).max((epoch << EPOCH_SHIFT) + 1)
+    }
+
+    /// Whether something of it up to a number lies in the log.
+    pub fn is_logged_upto(&self, seq: u64) -> bool {
+        self.runs.front().is_some_and(|run| run.first <= seq)
     }
 
     /// How many messages, and parts of such, are not done.
@@ -120,7 +131,10 @@ impl Outbox {
         let (number, key) = (record.number, (record.client, record.receiver.clone(), record.topic.clone()));
         self.by_receiver.insert(key, number);
         self.last_stream = self.last_stream.max(number);
-        self.streams.entry(number).insert_entry(Stream { record, runs: VecDeque::new() }).into_mut()
+        self.streams
+            .entry(number)
+            .insert_entry(Stream { record, runs: VecDeque::new(), logged: None, held: Held::default() })
+            .into_mut()
     }
 
     /// Somebody else receives the stream from here on.
@@ -159,6 +173,57 @@ impl Outbox {
             *self.segments.entry(place.segment).or_default() += 1;
         }
         extend(&mut to.runs, place, seq);
+        to.logged = Some(place);
+        to.held.close();
+    }
+
+    /// A message is held in memory alone, with the number that is next, which replaces that of the entry.
+    pub fn hold(&mut self, stream: u32, epoch: u64, entry: &Entry<'_>) {
+        let Some(to) = self.streams.get_mut(&stream) else { return };
+        let seq = to.give(epoch);
+        to.held.add(&Entry { seq, ..*entry }, to.logged);
+        self.held_cost += COST + entry.body.len() as u64;
+    }
+
+    /// What is held of a stream behind a number: the next that follow each other.
+    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<Arc<HeldRun>> {
+        self.streams.get_mut(&stream)?.held.run_behind(seq)
+    }
+
+    /// Whether something of a client's is held.
+    pub fn is_held(&self, client: u32) -> bool {
+        self.streams.values().any(|stream| stream.record.client == client && !stream.held.is_empty())
+    }
+
+    /// Nothing of a client's is held any more, and it was never sent.
+    pub fn forget_held(&mut self, client: u32) {
+        for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
+            let mut done = Done::default();
+            stream.held.all().for_each(|run| done.add(run.first, run.last));
+            self.held_cost -= stream.held.settle(&done);
+            stream.record.done.add_all(&done, u64::MAX);
+        }
+    }
+
+    /// What all that is held costs.
+    pub fn held_cost(&self) -> u64 {
+        self.held_cost
+    }
+
+    /// What is held and too old: the stream, and the first and the last number of some messages that follow each other.
+    /// And when the next of those will be that are not.
+    pub fn held_expired(&self, now_ms: u64) -> (Vec<(u32, u64, u64)>, Option<u64>) {
+        let (mut expired, mut next) = (Vec::new(), None);
+        for (number, stream) in &self.streams {
+            for run in stream.held.all() {
+                match run.expires_ms {
+                    Some(at) if at <= now_ms => expired.push((*number, run.first, run.last)),
+                    Some(at) => next = Some(next.map_or(at, |next: u64| next.min(at))),
+                    None => {}
+                }
+            }
+        }
+        (expired, next)
     }
 
     /// More of a stream is done. False: it was known already, or was never sent. What an earlier epoch sent and the log
@@ -178,6 +243,7 @@ impl Outbox {
         of.record.jumps.retain(|(_, to)| *to > upto);
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
+        self.held_cost -= of.held.settle(&of.record.done);
         for run in gone {
             self.release(run.segment);
         }

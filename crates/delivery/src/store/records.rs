@@ -22,11 +22,6 @@ pub const CURSOR: u8 = 6;
 pub const HEADER: usize = 16;
 pub const DESTINATION: usize = 12;
 
-/// Flags of a message.
-pub const BEGINS: u8 = 1;
-pub const ENDS: u8 = 2;
-pub const DEAD: u8 = 4;
-
 /// Where a message goes: a stream, and its number there.
 pub type Destination = (u32, u64);
 
@@ -73,6 +68,7 @@ pub struct Cursor {
 /// A message as it lies in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
+    /// As on the wire.
     pub flags: u8,
     pub accepted_ms: u64,
     /// 0: for ever.

@@ -6,7 +6,7 @@ use super::*;
 use crate::log::Directory;
 
 fn open(dir: &std::path::Path) -> Store {
-    let settings = Settings { interval: Duration::from_millis(1), skip_damage: false };
+    let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };
     Store::open(Arc::new(Directory::open(dir).unwrap()), settings, Box::new(|| {})).unwrap()
 }
 

@@ -15,12 +15,9 @@ const AGAIN: u8 = 0x14;
 const FINAL: u8 = 0x15;
 const REFUSED: u8 = 0x16;
 
-/// Flags of an entry.
-const HAS_TTL: u8 = 1;
-const BEGINS: u8 = 2;
-const ENDS: u8 = 4;
-const DEAD: u8 = 8;
-const FLAGS: u8 = 15;
+/// The flag of an entry that says how long it may live, which is of the wire alone, and all flags.
+const HAS_TTL: u8 = 32;
+const FLAGS: u8 = 127;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +47,10 @@ pub enum Verdict {
     Terminated,
     /// It was delivered as often as it may be.
     Deliveries,
+    /// It is larger than its receiver takes.
+    TooLarge,
+    /// It is compressed, and what was compressed cannot be read.
+    Unreadable,
 }
 
 /// Why nothing more is said.
@@ -64,6 +65,8 @@ pub enum Refusal {
     NotMe,
     /// It said what makes no sense, or too much.
     Protocol,
+    /// Its key is not that of the name it says.
+    Forged,
 }
 
 /// Messages of a stream, one behind the other.
@@ -83,11 +86,8 @@ pub struct Entry<'a> {
     pub accepted_ms: u64,
     /// How long it may live from then on, in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// It is the first, or the last, part of a message.
-    pub begins: bool,
-    pub ends: bool,
-    /// Somebody has given it up; what is known of that precedes the body of its first part.
-    pub dead: bool,
+    /// [`BEGINS`](super::BEGINS) and others.
+    pub flags: u8,
     pub body: &'a [u8],
 }
 
@@ -219,6 +219,16 @@ impl<'a> Data<'a> {
         put_numbers(to, DATA, &[stream, prev, time]);
     }
 
+    /// Writes data of one piece of entries: the first of them has the number `first`, and was written without its step.
+    pub fn write(stream: u64, prev: u64, time: u64, first: u64, entries: &[u8]) -> Vec<u8> {
+        const NUMBERS: usize = 50;
+        let mut to = Vec::with_capacity(NUMBERS + entries.len());
+        Data::begin(&mut to, stream, prev, time);
+        put_number(&mut to, first - prev);
+        to.extend_from_slice(entries);
+        to
+    }
+
     /// The entries in order; None for one that makes no sense, which is the last.
     pub fn entries(&self) -> impl Iterator<Item = Option<Entry<'a>>> + use<'a> {
         let Data { mut prev, time, mut entries, .. } = *self;
@@ -239,25 +249,22 @@ impl<'a> Data<'a> {
 impl<'a> Entry<'a> {
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
-        let flags = from.byte().filter(|flags| *flags <= FLAGS)?;
+        let said = from.byte().filter(|flags| *flags <= FLAGS)?;
         let accepted_ms = time.checked_add(from.number()?)?;
-        let ttl_ms = if flags & HAS_TTL != 0 { Some(from.number()?) } else { None };
+        let ttl_ms = if said & HAS_TTL != 0 { Some(from.number()?) } else { None };
         let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;
-        let has = |flag| flags & flag != 0;
-        let (begins, ends, dead) = (has(BEGINS), has(ENDS), has(DEAD));
-        Some(Entry { seq, accepted_ms, ttl_ms, begins, ends, dead, body })
+        Some(Entry { seq, accepted_ms, ttl_ms, flags: said & !HAS_TTL, body })
     }
 
     /// Writes it behind the entry with the number `prev`, in data that begin at `time`.
     pub fn put(&self, to: &mut Vec<u8>, prev: u64, time: u64) {
-        let flag = |flag, on| if on { flag } else { 0 };
         put_number(to, self.seq - prev);
-        to.push(
-            flag(HAS_TTL, self.ttl_ms.is_some())
-                | flag(BEGINS, self.begins)
-                | flag(ENDS, self.ends)
-                | flag(DEAD, self.dead),
-        );
+        self.put_behind_step(to, time);
+    }
+
+    /// The same, without what depends on the entry before it.
+    pub fn put_behind_step(&self, to: &mut Vec<u8>, time: u64) {
+        to.push(self.flags | if self.ttl_ms.is_some() { HAS_TTL } else { 0 });
         put_number(to, self.accepted_ms.saturating_sub(time));
         if let Some(ttl_ms) = self.ttl_ms {
             put_number(to, ttl_ms);
@@ -268,15 +275,23 @@ impl<'a> Entry<'a> {
 
 impl Verdict {
     pub fn read(byte: u8) -> Option<Verdict> {
-        [Verdict::Terminated, Verdict::Deliveries].get(usize::from(byte)).copied()
+        [Verdict::Terminated, Verdict::Deliveries, Verdict::TooLarge, Verdict::Unreadable]
+            .get(usize::from(byte))
+            .copied()
     }
 }
 
 impl Refusal {
     fn read(byte: u8) -> Option<Refusal> {
-        [Refusal::Version, Refusal::NameTaken, Refusal::OldEpoch, Refusal::NotMe, Refusal::Protocol]
-            .get(usize::from(byte))
-            .copied()
+        const ALL: [Refusal; 6] = [
+            Refusal::Version,
+            Refusal::NameTaken,
+            Refusal::OldEpoch,
+            Refusal::NotMe,
+            Refusal::Protocol,
+            Refusal::Forged,
+        ];
+        ALL.get(usize::from(byte)).copied()
     }
 }
 
@@ -319,6 +334,7 @@ pub fn take_done(from: &mut Bytes<'_>) -> Option<Done> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{BEGINS, DEAD, ENDS};
     use super::*;
 
     #[test]
@@ -360,16 +376,8 @@ mod tests {
 
     #[test]
     fn entries_come_back() {
-        let entry = Entry {
-            seq: 11,
-            accepted_ms: 1003,
-            ttl_ms: None,
-            begins: true,
-            ends: true,
-            dead: false,
-            body: b"one",
-        };
-        let other = Entry { seq: 1 << 41, ttl_ms: Some(5), ends: false, dead: true, body: b"", ..entry };
+        let entry = Entry { seq: 11, accepted_ms: 1003, ttl_ms: None, flags: BEGINS | ENDS, body: b"one" };
+        let other = Entry { seq: 1 << 41, ttl_ms: Some(5), flags: BEGINS | DEAD, body: b"", ..entry };
         let mut frame = Vec::new();
         Data::begin(&mut frame, 2, 10, 1000);
         entry.put(&mut frame, 10, 1000);

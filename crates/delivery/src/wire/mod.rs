@@ -16,13 +16,13 @@
 //! welcome  = %x10 version name id                      ; who receives
 //! cursor   = %x11 stream received done                 ; go on behind received, without what is done
 //! ack      = %x12 stream done                          ; what is done is so for good
-//! credit   = %x13 bytes                                ; of bodies, that may be sent since the connection began
+//! credit   = %x13 bytes                                ; that may be sent since the connection began
 //! again    = %x14 stream received                      ; something is missing behind received
 //! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender puts it away
 //! refused  = %x16 code text                            ; nothing more is said here
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
-//! flags    = OCTET                                     ; 1 ttl, 2 begins, 4 ends, 8 dead letter
+//! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 packed, 16 volatile, 32 ttl, 64 any
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
@@ -39,8 +39,10 @@ pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, put_do
 pub const VERSION: u64 = 1;
 /// Numbers of messages are below it.
 pub const SEQ_MAX: u64 = 1 << 63;
-/// Bytes of bodies that a connection may have under way and not handled.
+/// What a connection may have under way and not handled: bytes of bodies, and COST for each message or part.
 pub const WINDOW: u64 = 8 << 20;
+/// What a message costs beyond its body, so that empty ones are not free.
+pub const COST: u64 = 64;
 /// The longest name or topic, in bytes.
 pub const NAME_MAX: usize = 255;
 /// The most ranges that are told behind the number up to which all is done.
@@ -49,6 +51,19 @@ pub const RANGES_MAX: usize = 1024;
 pub const PART_MAX: usize = 1 << 20;
 /// The longest body of an entry: a part, and what precedes a dead letter.
 pub const BODY_MAX: usize = PART_MAX + 1024;
+
+/// Flags of a message, or a part of one: it is the first part.
+pub const BEGINS: u8 = 1;
+/// It is the last part.
+pub const ENDS: u8 = 2;
+/// Somebody has given it up; what is known of that precedes the body of its first part.
+pub const DEAD: u8 = 4;
+/// The parts together are compressed.
+pub const PACKED: u8 = 8;
+/// Its sender has it in memory alone.
+pub const VOLATILE: u8 = 16;
+/// It was sent to one of those that listen, and another may have it as well.
+pub const ANY: u8 = 64;
 
 /// Which client it is: its name may be another's later, this may not.
 pub type Id = [u8; 16];

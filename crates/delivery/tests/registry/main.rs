@@ -1,13 +1,17 @@
-//! Registries: one suite over both, and what is particular to each.
+//! Registries: one suite over all, and what is particular to each.
 
 mod conformance;
 mod crowds;
 mod folder;
+mod outages;
 mod place;
+mod redis;
+mod server;
 mod sqlite;
+mod tls;
 
 /// Runs tests of the suite over each kind of place.
-macro_rules! over_both {
+macro_rules! over_all {
     ($($room:ident::$name:ident)*) => {
         mod in_a_folder {
             $(#[test] fn $name() { crate::$room::$name(&crate::place::Place::folder()) })*
@@ -15,10 +19,13 @@ macro_rules! over_both {
         mod in_sqlite {
             $(#[test] fn $name() { crate::$room::$name(&crate::place::Place::sqlite()) })*
         }
+        mod in_redis {
+            $(#[test] fn $name() { crate::$room::$name(&crate::place::Place::redis()) })*
+        }
     };
 }
 
-over_both! {
+over_all! {
     conformance::a_claim_is_seen_by_all
     conformance::a_name_is_one_client_s
     conformance::the_same_client_claims_again
@@ -49,7 +56,13 @@ fn child() {
 fn other_addresses_are_refused_without_their_secrets() {
     use pinnace_delivery::registry::{RegistryError, open};
     for (url, said) in [
-        ("redis://user:secret@host", "redis://"),
+        ("redis://user:secret@", "redis:// without an address"),
+        ("redis://", "redis:// without a path"),
+        ("redis://:secret@host/first", "redis:// without a host, or with a database that is no number"),
+        ("redis://:secret@host?ca=x", "redis:// with a parameter that is not known"),
+        ("rediss://:secret@host?cert=x", "rediss:// with one of cert and key"),
+        ("rediss://:secret@host/#insecure", "rediss:// with a fragment"),
+        ("redis://secret@host", "redis:// with a user and without a password"),
         ("http://host/x", "http://"),
         ("", "nothing"),
         ("dir://", "dir:// without a path"),

@@ -1,4 +1,4 @@
-//! A place for a registry, and what tests of either kind need: clients, observers, and processes to kill.
+//! A place for a registry, and what tests of any kind need: clients, observers, and processes to kill.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -11,10 +11,13 @@ use tempfile::TempDir;
 /// A lease that no test waits for.
 pub const LONG: Duration = Duration::from_secs(600);
 
-#[derive(PartialEq, Eq)]
+use crate::server::Server;
+
+/// Where the registry is.
 enum Kind {
     Folder,
     Sqlite,
+    Redis(Server),
 }
 
 pub struct Place {
@@ -31,13 +34,20 @@ impl Place {
         Place { kind: Kind::Sqlite, dir: tempfile::tempdir().unwrap() }
     }
 
+    pub fn redis() -> Place {
+        Place { kind: Kind::Redis(Server::start()), dir: tempfile::tempdir().unwrap() }
+    }
+
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("registry")
     }
 
     pub fn url(&self) -> String {
-        let scheme = if self.kind == Kind::Folder { "dir" } else { "sqlite" };
-        format!("{scheme}://{}", self.path().display())
+        match &self.kind {
+            Kind::Folder => format!("dir://{}", self.path().display()),
+            Kind::Sqlite => format!("sqlite://{}", self.path().display()),
+            Kind::Redis(server) => server.url(),
+        }
     }
 
     pub fn open(&self) -> Box<dyn Registry> {
@@ -51,7 +61,7 @@ impl Place {
     /// A client loses its name, of letters alone, while it lives: its lease, which is to be short, runs out, or
     /// somebody removes its file.
     pub fn lose(&self, name: &str) {
-        if self.kind == Kind::Folder {
+        if matches!(self.kind, Kind::Folder) {
             std::fs::remove_file(self.path().join(name)).unwrap();
         }
         let mut observer = self.observer();

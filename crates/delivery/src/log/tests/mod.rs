@@ -92,7 +92,7 @@ fn payload_of(number: u64, len: usize) -> Vec<u8> {
 }
 
 fn settings() -> Settings {
-    Settings { interval: Duration::from_millis(5), skip_damage: false }
+    Settings { interval: Duration::from_millis(5), most: u64::MAX, skip_damage: false }
 }
 
 fn open_log(storage: Arc<dyn Storage>, numbers: &mut Numbers) -> Result<Log, LogError> {

@@ -1,0 +1,46 @@
+//! How a client lies on the server.
+//!
+//! In the hash of clients: its id in hexadecimal digits, its lease in milliseconds and its endpoint, with blanks
+//! between. In the hash of topics: a NUL, and each topic with one behind it, so that one is found by what is around it.
+
+use std::time::Duration;
+
+use crate::registry::{Entry, Id, Member};
+
+pub fn write_id(id: &Id) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn write_topics(member: &Member) -> String {
+    let mut text = "\0".to_owned();
+    for topic in &member.topics {
+        text.push_str(topic);
+        text.push('\0');
+    }
+    text
+}
+
+/// None: nobody wrote that who keeps to the above.
+pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Member> {
+    let mut parts = std::str::from_utf8(client).ok()?.splitn(3, ' ');
+    let id = read_id(parts.next()?)?;
+    let lease = Duration::from_millis(parts.next()?.parse().ok()?);
+    let endpoint = parts.next()?.to_owned();
+    let topics = std::str::from_utf8(topics).ok()?.strip_prefix('\0')?;
+    let topics = topics.split_terminator('\0').map(str::to_owned).collect();
+    let name = std::str::from_utf8(name).ok()?.to_owned();
+    let entry = Entry { name, id, endpoint, topics, lease };
+    entry.check().ok()?;
+    Some(entry.to_member())
+}
+
+fn read_id(text: &str) -> Option<Id> {
+    let mut id = Id::default();
+    if text.len() != 2 * id.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in id.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(id)
+}

@@ -1,0 +1,87 @@
+//! Bodies of all sizes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Builder, Client, Durability, Error, Options, Verdict};
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(20))
+}
+
+fn client(name: &str, dir: &Path) -> Builder {
+    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
+}
+
+#[test]
+fn bodies_of_any_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = client("receiver", dir.path()).start().unwrap();
+    let sender =
+        client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
+    for len in [0, 1, 1000, 65_536, 1 << 20, (1 << 20) + 1, 20_000_000] {
+        let body: Vec<u8> = (0..len).map(|at: usize| (at / 7) as u8).collect();
+        sender.send_to("news", &body).unwrap();
+        let delivery = receiver.recv(soon()).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
+        assert!(delivery.body() == body, "{len} bytes");
+        delivery.ack();
+    }
+}
+
+/// How often some bytes stand in the files of a client's store.
+fn count_stored(dir: &Path, some: &[u8]) -> usize {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    files.map(|bytes| bytes.windows(some.len()).filter(|window| *window == some).count()).sum()
+}
+
+#[test]
+fn large_bodies_are_compressed_where_it_pays() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = client("receiver", dir.path()).start().unwrap();
+    let sender = client("sender", dir.path()).compress_from(100_000);
+    let sender = sender.peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
+    let rule: Vec<u8> = (0..1_500_000_u32).flat_map(u32::to_le_bytes).collect();
+    let small = [b"small".repeat(10), vec![b'x'; 90_000]].concat();
+    let large = [b"large".repeat(10), vec![b'x'; 110_000]].concat();
+    for durability in [Durability::Sync, Durability::Memory] {
+        for body in [&rule, &small, &large] {
+            sender.send("news", body, &Options { durability, ..Options::default() }).unwrap();
+            let delivery = receiver.recv(soon()).unwrap();
+            assert!(delivery.body() == body);
+            delivery.ack();
+        }
+    }
+    let store = dir.path().join("sender");
+    assert_eq!((count_stored(&store, &small[..50]), count_stored(&store, &large[..50])), (1, 0));
+}
+
+#[test]
+fn what_is_too_large_is_refused_or_becomes_a_dead_letter() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = client("receiver", dir.path()).max_body(3_000_000).start().unwrap();
+    let undertaker = client("undertaker", dir.path()).start().unwrap();
+    let sender = client("sender", dir.path()).max_body(4_000_000).compress_from(3_500_000);
+    let sender = sender
+        .peer("receiver", receiver.endpoint(), &["news"])
+        .peer("undertaker", undertaker.endpoint(), &["news.dead"])
+        .start()
+        .unwrap();
+    assert_eq!(sender.send_to("news", &[0; 4_000_001]), Err(Error::TooLarge));
+    // One that is large on its way, and one that becomes so when it is unpacked.
+    for len in [3_000_001, 4_000_000] {
+        for durability in [Durability::Sync, Durability::Memory] {
+            let options = Options { durability, ..Options::default() };
+            let body = vec![b'x'; len];
+            sender.send("news", &body, &options).unwrap();
+            sender.send("news", b"behind", &options).unwrap();
+            let delivery = receiver.recv(soon()).unwrap();
+            assert_eq!(delivery.body(), b"behind");
+            delivery.ack();
+            let letter = undertaker.recv(soon()).unwrap();
+            let dead = letter.dead().unwrap();
+            assert!(letter.body() == body && dead.reason == Verdict::TooLarge, "{dead:?}");
+            letter.ack();
+        }
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}
