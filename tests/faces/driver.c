@@ -137,7 +137,7 @@ static void receive(int count, char **words) {
     deliveries[received] = delivery;
     size_t size = pinnace_delivery_size(delivery);
     printf("delivery %zu %s %s %llu %llu %zu %u\n", received++, pinnace_delivery_from(delivery),
-           pinnace_delivery_topic(delivery), (unsigned long long)pinnace_delivery_count(delivery),
+           pinnace_delivery_topic(delivery), (unsigned long long)pinnace_delivery_deliveries(delivery),
            (unsigned long long)pinnace_delivery_accepted_ms(delivery), size,
            adler32(pinnace_delivery_body(delivery), size));
 }
@@ -151,7 +151,7 @@ static void dead(int count, char **words) {
     else
         printf("dead %s %s %llu %d\n", pinnace_delivery_dead_topic(delivery),
                pinnace_delivery_dead_receiver(delivery),
-               (unsigned long long)pinnace_delivery_dead_count(delivery), terminated);
+               (unsigned long long)pinnace_delivery_dead_deliveries(delivery), terminated);
 }
 
 static void settle(int count, char **words) {
@@ -199,7 +199,7 @@ static int say(pinnace_delivery_t *delivery, void *arg) {
     script_t *script = arg;
     fprintf(script->out, " %.*s:%llu", (int)pinnace_delivery_size(delivery),
             (const char *)pinnace_delivery_body(delivery),
-            (unsigned long long)pinnace_delivery_count(delivery));
+            (unsigned long long)pinnace_delivery_deliveries(delivery));
     int stop = --script->left == 0 ? PINNACE_STOP : 0;
     switch (*(*script->verdicts++)) {
     case 'a':

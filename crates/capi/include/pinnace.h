@@ -207,7 +207,8 @@ int pinnace_client_options_destroy(pinnace_client_options_t *options);
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
 /* Whoever waits in the client for messages or acknowledgements gets ECANCELED. It returns when all calls and handlers
- * have; called by a handler, at once, and the client ends with the last of them. */
+ * have; called by a handler, at once, and the client ends with the last of them: until then another call waits for
+ * that, and no handler is called after it. */
 int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* stays until it is closed */
@@ -260,13 +261,13 @@ size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_from(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
-uint64_t pinnace_delivery_count(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
+uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
 
 /* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and whether a handler
  * said so (1), or it failed too often (0). ENOENT: it is none. */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
-uint64_t pinnace_delivery_dead_count(pinnace_delivery_t *delivery);
+uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
 int pinnace_delivery_dead_terminated(pinnace_delivery_t *delivery);
 
 /* ECANCELED: the client was closed; the message comes again when it is started anew. */
@@ -282,6 +283,7 @@ int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* again, before w
 #define PINNACE_FAIL 1
 #define PINNACE_NACK 2
 #define PINNACE_TERMINATE 3
+#define PINNACE_KEEP 4 /* it is the handler's from now on, to be settled at any time */
 #define PINNACE_STOP 16
 typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 

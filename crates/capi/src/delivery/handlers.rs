@@ -18,6 +18,8 @@ type ReporterFn = unsafe extern "C" fn(error: c_int, text: *const c_char, argume
 const ACK: c_int = 0;
 const NACK: c_int = 2;
 const TERMINATE: c_int = 3;
+/// The delivery is the handler's from now on.
+const KEEP: c_int = 4;
 const STOP: c_int = 16;
 
 /// A handler of messages.
@@ -70,7 +72,9 @@ impl Handler {
             let said = unsafe { (self.call)(delivery, self.argument) };
             drop(inside);
             // None: the handler has settled it itself.
-            if let Some(delivery) = take_back(delivery) {
+            if said & !STOP != KEEP
+                && let Some(delivery) = take_back(delivery)
+            {
                 settle(delivery, said & !STOP);
             }
             if said >= 0 && said & STOP != 0 {

@@ -3,8 +3,9 @@
 //! Options, clients and deliveries are handles that are checked: one that is none, or was let go, is EFAULT. A function
 //! that fails sets errno and leaves words for its thread (`pinnace_client_error`, [`trouble`]). A call that is inside
 //! holds its client open; `pinnace_client_close` wakes those that wait for messages, and returns when the last has
-//! left. Handlers run with no lock held, and may call anything.
+//! left ([`ending`]). Handlers run with no lock held, and may call anything.
 
+mod ending;
 mod handlers;
 mod options;
 mod receive;
@@ -15,8 +16,8 @@ mod trouble;
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 
 use parking_lot::Mutex;
 use pinnace_delivery::Client;
@@ -25,6 +26,7 @@ use pinnace_sys::fork;
 use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::put_text;
 use crate::registry::Registry;
+use ending::End;
 use handlers::Reporter;
 use trouble::{Trouble, attempt};
 
@@ -41,9 +43,7 @@ struct Open {
     closing: AtomicBool,
     /// The process that it belongs to.
     fork: u32,
-    /// Gone with all else: what was received with its other end sees that.
-    _end: mpsc::Sender<()>,
-    ended: Mutex<Option<mpsc::Receiver<()>>>,
+    end: End,
 }
 
 thread_local! {
@@ -73,7 +73,6 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
         let builder = options.lock().builder();
         let client = builder.start()?;
         let text = |text: &str| CString::new(text).unwrap_or_default();
-        let (end, ended) = mpsc::channel();
         Ok(CLIENTS.insert(Open {
             name: text(client.name()),
             endpoint: text(client.endpoint()),
@@ -82,30 +81,35 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
             tickets: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             fork: fork::generation(),
-            _end: end,
-            ended: Mutex::new(Some(ended)),
+            end: End::default(),
         }))
     })
 }
 
 /// Closes a client: what was handled is noted, and what was accepted stays where it is. Who waits in it for messages or
-/// acknowledgements gets ECANCELED. Waits until all calls have returned, unless a handler calls it.
+/// acknowledgements gets ECANCELED. Waits until all calls have returned, also where another has closed it already;
+/// unless a handler calls it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
     attempt(|| {
-        let open = CLIENTS.remove(handle).map_err(|_| no_client())?;
-        if open.fork != fork::generation() {
-            // Its threads are not here, and its files are the parent's.
-            std::mem::forget(open);
-            return Ok(0);
-        }
-        open.closing.store(true, Ordering::Release);
-        open.client.close();
-        let ended = open.ended.lock().take();
-        drop(open);
-        if let Some(ended) = ended.filter(|_| HANDLERS.get() == 0) {
-            // Nothing is ever sent: an error is the end.
-            let _ = ended.recv();
+        let ended = match CLIENTS.get(handle) {
+            Err(_) => ending::of(handle).ok_or_else(no_client)?,
+            Ok(open) if open.fork != fork::generation() => {
+                // Its threads are not here, and its files are the parent's.
+                std::mem::forget((CLIENTS.remove(handle), open));
+                return Ok(0);
+            }
+            Ok(open) => {
+                // In this order, so that another who closes it finds it in one place or the other.
+                let ended = open.end.begin(handle);
+                let _ = CLIENTS.remove(handle);
+                open.closing.store(true, Ordering::Release);
+                open.client.close();
+                ended
+            }
+        };
+        if HANDLERS.get() == 0 {
+            ended.wait();
         }
         Ok(0)
     })

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use pinnace_delivery::{Dead, Delivery, Error as DeliveryError, Verdict};
+use pinnace_sys::fork;
 
 use super::send::deadline;
 use super::trouble::{Trouble, attempt};
@@ -45,7 +46,14 @@ fn none() -> Trouble {
 fn take(handle: *mut c_void) -> Result<Option<Delivery>, Trouble> {
     let held = DELIVERIES.remove(handle).map_err(|_| none())?;
     let delivery = held.delivery.lock().take().ok_or_else(none)?;
-    Ok(held.of.upgrade().map(|_| delivery))
+    match held.of.upgrade() {
+        Some(open) if open.fork != fork::generation() => {
+            // The parent has it, and settles it.
+            std::mem::forget((delivery, open));
+            Err(none())
+        }
+        open => Ok(open.map(|_| delivery)),
+    }
 }
 
 /// As `take`, where a handler may have settled it.
@@ -119,7 +127,7 @@ pub extern "C" fn pinnace_delivery_accepted_ms(handle: *mut c_void) -> u64 {
 
 /// How often it was delivered since the client was started, this time included.
 #[unsafe(no_mangle)]
-pub extern "C" fn pinnace_delivery_count(handle: *mut c_void) -> u64 {
+pub extern "C" fn pinnace_delivery_deliveries(handle: *mut c_void) -> u64 {
     look(handle, |_, delivery| Ok(delivery.deliveries().into()))
 }
 
@@ -149,7 +157,7 @@ pub extern "C" fn pinnace_delivery_dead_receiver(handle: *mut c_void) -> *const 
 
 /// How often a dead letter was delivered; 0 where it is none.
 #[unsafe(no_mangle)]
-pub extern "C" fn pinnace_delivery_dead_count(handle: *mut c_void) -> u64 {
+pub extern "C" fn pinnace_delivery_dead_deliveries(handle: *mut c_void) -> u64 {
     look_dead(handle, |_, dead| dead.deliveries)
 }
 

@@ -1,0 +1,65 @@
+/* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
+ * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
+
+/* What all headers of guaranteed delivery need: errors and times. */
+
+#ifndef PINNACE_ERROR_HPP
+#define PINNACE_ERROR_HPP
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <system_error>
+
+#include <pinnace.h>
+
+namespace pinnace {
+
+using Millis = std::chrono::milliseconds;
+
+/* For times: without end. */
+constexpr Millis forever{-1};
+
+/* What went wrong: code() is an errno, what() says it in words. */
+class Error : public std::system_error {
+  public:
+    Error(int number, const std::string &words) : std::system_error(number, std::generic_category(), words) {}
+};
+
+namespace detail {
+
+[[noreturn]] inline void fail() {
+    const int number = errno;
+    throw Error(number, pinnace_client_error());
+}
+
+template <typename Returned> Returned checked(Returned returned, bool failed) {
+    if (failed)
+        fail();
+    return returned;
+}
+
+inline void checked(int returned) { checked(returned, returned < 0); }
+
+/* As checked, by a code. */
+inline bool noted(bool failed, std::error_code &error) noexcept {
+    error = failed ? std::error_code(errno, std::generic_category()) : std::error_code();
+    return !failed;
+}
+
+/* How many handlers of clients this thread is in. */
+inline int &depth() {
+    thread_local int handlers = 0;
+    return handlers;
+}
+
+struct Inside {
+    Inside() { depth()++; }
+    ~Inside() { depth()--; }
+};
+
+} // namespace detail
+
+} // namespace pinnace
+
+#endif /* PINNACE_ERROR_HPP */

@@ -1,0 +1,27 @@
+"""Guaranteed delivery between named clients: at least once, crash-safe, with no service to run.
+
+    with Client("billing", "invoices") as billing, Client("shop", "orders") as shop:
+        shop.send_to("invoices", b"3 pinnaces")  # on this machine's disk
+        with billing.recv() as delivery:  # acknowledged at the end
+            print(delivery.sender, delivery.body)
+
+A layer over libpinnace's C functions, by ctypes: the loader has to find libpinnace.so, or PINNACE_LIBRARY names it.
+"""
+from ._client import Client, Durability, Handler, Peer, Ticket
+from ._delivery import Dead, Delivery, Verdict
+from ._library import Closed, Error, TimedOut, lib
+
+__all__ = [
+    "Client",
+    "Closed",
+    "Dead",
+    "Delivery",
+    "Durability",
+    "Error",
+    "Handler",
+    "Peer",
+    "Ticket",
+    "TimedOut",
+    "Verdict",
+]
+__version__: str = lib.pinnace_version().decode()

@@ -1,0 +1,139 @@
+"""A message that has arrived, and what can be said of it."""
+import ctypes
+import enum
+import errno
+from types import TracebackType
+from typing import NamedTuple, Optional
+
+from ._library import Closed, checked, last_error, lib, milliseconds, text
+
+
+class Verdict(enum.IntFlag):
+    """What becomes of a message when its handler returns. `| STOP`: and it was the last."""
+
+    ACK = 0  # it is handled
+    FAIL = 1  # it is the next of its stream again, after a while
+    NACK = 2  # again after a while; others go first
+    TERMINATE = 3  # it never will be handled: its sender has a dead letter
+    STOP = 16
+
+
+class Dead(NamedTuple):
+    """Why a message is a dead letter."""
+
+    topic: str  # where it was sent at first
+    receiver: str  # who gave it up
+    terminated: bool  # by a word of its handler's, and not by failing too often
+    deliveries: int
+
+
+class Delivery:
+    """A message, from its arrival until it is settled: by ack, nack, terminate or fail.
+
+    As a context manager it is acknowledged at the end, or fails by an exception, unless it was settled within. One that
+    nobody settles and nobody has any more has failed.
+    """
+
+    __slots__ = ("_body", "_handle")
+
+    def __init__(self, handle: int) -> None:
+        self._handle: Optional[int] = handle
+        self._body: Optional[bytes] = None
+
+    @property
+    def body(self) -> bytes:
+        if self._body is None:
+            data = lib.pinnace_delivery_body(self._handle)
+            if data is None:
+                raise last_error()
+            self._body = ctypes.string_at(data, lib.pinnace_delivery_size(self._handle))
+        return self._body
+
+    @property
+    def sender(self) -> str:
+        """The name of the client that sent it."""
+        return text(lib.pinnace_delivery_from(self._handle))
+
+    @property
+    def topic(self) -> str:
+        return text(lib.pinnace_delivery_topic(self._handle))
+
+    @property
+    def accepted(self) -> float:
+        """When it was accepted, in seconds since 1970, by the sender's clock."""
+        return int(lib.pinnace_delivery_accepted_ms(self._handle)) / 1000
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered since the receiver was started, this time included."""
+        return int(lib.pinnace_delivery_deliveries(self._handle))
+
+    @property
+    def dead(self) -> Optional[Dead]:
+        """None: it is no dead letter."""
+        terminated = lib.pinnace_delivery_dead_terminated(self._handle)
+        if terminated < 0 and ctypes.get_errno() == errno.ENOENT:
+            return None
+        return Dead(
+            topic=text(lib.pinnace_delivery_dead_topic(self._handle)),
+            receiver=text(lib.pinnace_delivery_dead_receiver(self._handle)),
+            terminated=checked(terminated) == 1,
+            deliveries=lib.pinnace_delivery_dead_deliveries(self._handle),
+        )
+
+    @property
+    def settled(self) -> bool:
+        return self._handle is None
+
+    def _release(self) -> Optional[int]:
+        handle, self._handle = self._handle, None
+        return handle
+
+    def ack(self) -> None:
+        """It is handled: it is not delivered again."""
+        checked(lib.pinnace_delivery_ack(self._release()))
+
+    def nack(self, delay: Optional[float] = None) -> None:
+        """It is to be delivered again after `delay` seconds, or after a while that grows; others go first."""
+        checked(lib.pinnace_delivery_nack(self._release(), milliseconds(delay)))
+
+    def terminate(self) -> None:
+        """It will never be handled here: its sender keeps it as a dead letter."""
+        checked(lib.pinnace_delivery_terminate(self._release()))
+
+    def fail(self) -> None:
+        """It is the next of its stream again, after a while."""
+        checked(lib.pinnace_delivery_fail(self._release()))
+
+    def settle(self, verdict: Verdict) -> None:
+        """As a handler says; nothing, where it was settled before."""
+        if self.settled:
+            return
+        verdict &= ~Verdict.STOP
+        if verdict == Verdict.ACK:
+            self.ack()
+        elif verdict == Verdict.NACK:
+            self.nack()
+        elif verdict == Verdict.TERMINATE:
+            self.terminate()
+        else:
+            self.fail()
+
+    def __enter__(self) -> "Delivery":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        try:
+            self.settle(Verdict.ACK if kind is None else Verdict.FAIL)
+        except Closed:
+            if kind is None:
+                raise
+
+    def __del__(self) -> None:
+        if self._handle is not None:
+            lib.pinnace_delivery_fail(self._release())

@@ -1,0 +1,124 @@
+"""libpinnace, and the functions of pinnace.h that this package calls: what each takes and returns."""
+import ctypes
+import ctypes.util
+import errno
+import os
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_long, c_size_t, c_uint64, c_void_p
+from typing import Any
+
+
+class SendOptions(ctypes.Structure):
+    """pinnace_send_options_t."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("timeout_ms", c_int64),
+        ("ttl_ms", c_int64),
+        ("all", c_int),
+        ("durability", c_int),
+    ]
+
+
+REPORTER = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
+
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "pinnace_version": (c_char_p, []),
+    "pinnace_client_error": (c_char_p, []),
+    "pinnace_client_options_new": (c_void_p, [c_char_p, c_char_p]),
+    "pinnace_client_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "pinnace_client_options_peer": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_char_p), c_size_t]),
+    "pinnace_client_options_destroy": (c_int, [c_void_p]),
+    "pinnace_client_start": (c_void_p, [c_void_p]),
+    "pinnace_client_close": (c_int, [c_void_p]),
+    "pinnace_client_name": (c_char_p, [c_void_p]),
+    "pinnace_client_endpoint": (c_char_p, [c_void_p]),
+    "pinnace_client_subscribe": (c_int, [c_void_p, c_char_p]),
+    "pinnace_client_unsubscribe": (c_int, [c_void_p, c_char_p]),
+    "pinnace_client_addresses": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_size_t)]),
+    "pinnace_client_send": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(SendOptions)]),
+    "pinnace_client_send_async": (
+        c_int,
+        [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(SendOptions), POINTER(c_uint64)],
+    ),
+    "pinnace_client_wait": (c_int, [c_void_p, c_uint64, c_long]),
+    "pinnace_client_pending": (c_int, [c_void_p, POINTER(c_uint64)]),
+    "pinnace_client_wait_pending": (c_int, [c_void_p, c_uint64, c_long]),
+    "pinnace_client_recv": (c_void_p, [c_void_p, c_long]),
+    "pinnace_client_on_error": (c_int, [c_void_p, REPORTER, c_void_p]),
+    "pinnace_delivery_body": (c_void_p, [c_void_p]),
+    "pinnace_delivery_size": (c_size_t, [c_void_p]),
+    "pinnace_delivery_from": (c_char_p, [c_void_p]),
+    "pinnace_delivery_topic": (c_char_p, [c_void_p]),
+    "pinnace_delivery_accepted_ms": (c_uint64, [c_void_p]),
+    "pinnace_delivery_deliveries": (c_uint64, [c_void_p]),
+    "pinnace_delivery_dead_topic": (c_char_p, [c_void_p]),
+    "pinnace_delivery_dead_receiver": (c_char_p, [c_void_p]),
+    "pinnace_delivery_dead_deliveries": (c_uint64, [c_void_p]),
+    "pinnace_delivery_dead_terminated": (c_int, [c_void_p]),
+    "pinnace_delivery_ack": (c_int, [c_void_p]),
+    "pinnace_delivery_nack": (c_int, [c_void_p, c_long]),
+    "pinnace_delivery_terminate": (c_int, [c_void_p]),
+    "pinnace_delivery_fail": (c_int, [c_void_p]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    """The library that the environment's PINNACE_LIBRARY names, or the loader finds."""
+    name = os.environ.get("PINNACE_LIBRARY") or ctypes.util.find_library("pinnace") or "libpinnace.so"
+    library = ctypes.CDLL(name, use_errno=True)
+    for function, (returned, taken) in _FUNCTIONS.items():
+        found = getattr(library, function)
+        found.restype, found.argtypes = returned, taken
+    return library
+
+
+lib = _load()
+
+
+class Error(OSError):
+    """What went wrong: errno, and words for it."""
+
+
+class TimedOut(Error, TimeoutError):
+    """The time is over (EAGAIN)."""
+
+
+class Closed(Error):
+    """The client was closed (ECANCELED), or had been (EFAULT)."""
+
+
+_KINDS: dict[int, type[Error]] = {errno.EAGAIN: TimedOut, errno.ECANCELED: Closed, errno.EFAULT: Closed}
+
+
+def error_of(number: int, words: str) -> Error:
+    return _KINDS.get(number, Error)(number, words)
+
+
+def last_error() -> Error:
+    """The error of the call before, in this thread."""
+    number = ctypes.get_errno()
+    return error_of(number, lib.pinnace_client_error().decode(errors="replace"))
+
+
+def checked(returned: int) -> int:
+    if returned < 0:
+        raise last_error()
+    return returned
+
+
+def text(found: "bytes | None") -> str:
+    if found is None:
+        raise last_error()
+    return found.decode(errors="replace")
+
+
+def in_c(word: str) -> bytes:
+    """A text as C reads it."""
+    if "\0" in word:
+        raise ValueError(f"{word!r} has a NUL")
+    return word.encode()
+
+
+def milliseconds(seconds: "float | None") -> int:
+    """A time for C; None is for ever."""
+    return -1 if seconds is None else max(0, round(seconds * 1000))

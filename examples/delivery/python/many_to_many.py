@@ -1,0 +1,39 @@
+"""Many to many: everybody in a room hears what everybody else says."""
+import asyncio
+
+from pinnace import Client
+
+PEOPLE = ["Ada", "Bo", "Cy", "Di"]
+SAID_BY_EACH = 25
+HEARD_BY_EACH = SAID_BY_EACH * (len(PEOPLE) - 1)
+
+
+async def listen(person: Client) -> int:
+    heard = 0
+    async for delivery in person:
+        with delivery:
+            assert delivery.body.startswith(delivery.sender.encode())
+            heard += 1
+        if heard == HEARD_BY_EACH:
+            break
+    return heard
+
+
+async def talk(name: str) -> int:
+    with Client(name, "room") as person:
+        while len(person.addresses("room")) < len(PEOPLE):
+            await asyncio.to_thread(lambda: None)
+        for number in range(SAID_BY_EACH):
+            person.send_all("room", f"{name} says {number}".encode())  # Nobody hears themselves.
+        heard = await listen(person)
+        # Leaves when the others have heard it out.
+        await asyncio.to_thread(person.wait_pending)
+    return heard
+
+
+async def main() -> None:
+    heard = await asyncio.gather(*map(talk, PEOPLE))
+    print(f"result messages={sum(heard)} expected={HEARD_BY_EACH * len(PEOPLE)}")
+
+
+asyncio.run(main())

@@ -1,0 +1,42 @@
+//! Many to many: everybody in a room hears what everybody else says.
+//!
+//! cargo run --example delivery_many_to_many
+
+use std::ops::ControlFlow;
+use std::thread;
+
+use pinnace::delivery::{Client, Error};
+
+const PEOPLE: [&str; 4] = ["Ada", "Bo", "Cy", "Di"];
+const SAID_BY_EACH: usize = 25;
+const HEARD_BY_EACH: usize = SAID_BY_EACH * (PEOPLE.len() - 1);
+
+fn talk(name: &str) -> Result<usize, Error> {
+    let person = Client::builder(name, "room").start()?;
+    while person.addresses_of("room").len() < PEOPLE.len() {
+        thread::yield_now();
+    }
+    for number in 1..=SAID_BY_EACH {
+        // Nobody hears themselves.
+        person.send_all("room", format!("{name} says {number}").as_bytes())?;
+    }
+    let mut heard = 0;
+    person.run(|delivery| {
+        assert!(delivery.body().starts_with(delivery.from().as_bytes()));
+        heard += 1;
+        // Returning acknowledges; after the last it is enough.
+        if heard < HEARD_BY_EACH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    // Leaves when the others have heard it out.
+    person.wait_pending(0, None)?;
+    Ok(heard)
+}
+
+fn main() -> Result<(), Error> {
+    let heard = thread::scope(|scope| {
+        let people = PEOPLE.map(|name| scope.spawn(move || talk(name)));
+        people.into_iter().map(|person| person.join().expect("nobody panics")).sum::<Result<usize, _>>()
+    })?;
+    println!("result messages={heard} expected={}", HEARD_BY_EACH * PEOPLE.len());
+    Ok(())
+}

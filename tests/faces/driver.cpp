@@ -1,0 +1,216 @@
+/* The driver of the C++ face: driver.py says what each command does. */
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <pinnace/client.hpp>
+
+using pinnace::Client;
+using pinnace::Delivery;
+using pinnace::Millis;
+using pinnace::Verdict;
+using Words = std::vector<std::string>;
+
+static std::map<std::string, std::unique_ptr<Client>> clients;
+static std::vector<Delivery> deliveries;
+
+static Client &client(const Words &words) { return *clients.at(words[1]); }
+
+static Millis ms(const std::string &word) { return Millis(std::stoll(word)); }
+
+static std::string body(const std::string &spec) {
+    if (spec[0] == '=')
+        return spec.substr(1);
+    const std::size_t size = std::stoul(spec), seed = std::stoul(spec.substr(spec.find(':') + 1));
+    std::string bytes(size, '\0');
+    for (std::size_t at = 0; at < size; at++)
+        bytes[at] = static_cast<char>(at / 7 + seed);
+    return bytes;
+}
+
+static unsigned adler32(std::string_view bytes) {
+    unsigned low = 1, high = 0;
+    for (const char byte : bytes) {
+        low = (low + static_cast<unsigned char>(byte)) % 65521;
+        high = (high + low) % 65521;
+    }
+    return high << 16 | low;
+}
+
+static std::string start(const Words &words) {
+    pinnace::Options options(words[2], words[3]);
+    for (std::size_t at = 4; at < words.size(); at++) {
+        const std::size_t equals = words[at].find('=');
+        const std::string key = words[at].substr(0, equals), value = words[at].substr(equals + 1);
+        if (key != "peer") {
+            options.set(key, value);
+            continue;
+        }
+        const std::size_t first = value.find('@'), second = value.find('@', first + 1);
+        options.peer(value.substr(0, first), value.substr(first + 1, second - first - 1), {value.substr(second + 1)});
+    }
+    clients[words[1]] = std::make_unique<Client>(options);
+    return "ok";
+}
+
+static std::string send(const Words &words) {
+    const std::string bytes = body(words[3]);
+    if (words.size() > 4) {
+        pinnace::SendOptions options;
+        options.all = words[4] == "1";
+        options.durability = words[5] == "1" ? pinnace::Durability::interval : pinnace::Durability::sync;
+        options.ttl = ms(words[6]);
+        options.timeout = ms(words[7]);
+        client(words).send(words[2], bytes, options);
+    } else if (words[0] == "all") {
+        client(words).send_all(words[2], bytes);
+    } else {
+        client(words).send_to(words[2], bytes);
+    }
+    return "ok";
+}
+
+static std::string burst(const Words &words) {
+    pinnace::Ticket last{0};
+    for (int number = 0; number < std::stoi(words[3]); number++)
+        last = client(words).send_async(words[2], std::to_string(number));
+    client(words).wait(last);
+    return "ok";
+}
+
+static std::string recv(const Words &words) {
+    Delivery delivery = client(words).recv(ms(words[2]));
+    const auto accepted = std::chrono::duration_cast<Millis>(delivery.accepted().time_since_epoch());
+    std::ostringstream said;
+    said << "delivery " << deliveries.size() << ' ' << delivery.from() << ' ' << delivery.topic() << ' '
+         << delivery.deliveries() << ' ' << accepted.count() << ' ' << delivery.body().size() << ' '
+         << adler32(delivery.body());
+    deliveries.push_back(std::move(delivery));
+    return said.str();
+}
+
+static std::string dead(const Words &words) {
+    const auto why = deliveries.at(std::stoul(words[1])).dead();
+    if (!why)
+        throw pinnace::Error(ENOENT, "no dead letter");
+    return "dead " + why->topic + ' ' + why->receiver + ' ' + std::to_string(why->deliveries) +
+           (why->terminated ? " 1" : " 0");
+}
+
+static std::string settle(const Words &words) {
+    Delivery &delivery = deliveries.at(std::stoul(words[1]));
+    if (words[0] == "ack")
+        delivery.ack();
+    else if (words[0] == "nack")
+        delivery.nack(ms(words[2]));
+    else if (words[0] == "terminate")
+        delivery.terminate();
+    else
+        delivery.fail();
+    return "ok";
+}
+
+static std::string take(const Words &words) {
+    std::string said = "took";
+    for (int left = std::stoi(words[2]); left > 0; left--) {
+        Delivery delivery = client(words).recv(Millis(20000));
+        said.append(" ").append(delivery.body());
+        delivery.ack();
+    }
+    return said;
+}
+
+static std::string run(const Words &words) {
+    static const std::map<std::string, Verdict> verdicts = {{"ack", Verdict::ack},
+                                                            {"nack", Verdict::nack},
+                                                            {"terminate", Verdict::terminate},
+                                                            {"fail", Verdict::fail}};
+    std::string said = "ran";
+    std::size_t at = 2;
+    const auto say = [&](Delivery &delivery) {
+        said.append(" ").append(delivery.body()).append(":").append(std::to_string(delivery.deliveries()));
+        const std::string &word = words[at++];
+        if (word == "throw")
+            throw std::runtime_error("on purpose");
+        const Verdict verdict = verdicts.at(word);
+        return at == words.size() ? verdict | Verdict::stop : verdict;
+    };
+    while (at < words.size()) {
+        try {
+            client(words).run(say);
+        } catch (const std::runtime_error &thrown) {
+            if (thrown.what() != std::string("on purpose"))
+                throw;
+        }
+    }
+    return said;
+}
+
+static std::string forward(const Words &words) {
+    Client &one = client(words);
+    one.listen([&one, topic = words[2]](Delivery &delivery) { one.send_to(topic, delivery.body()); });
+    return "ok";
+}
+
+static std::string close(const Words &words) {
+    clients.erase(words[1]);
+    return "ok";
+}
+
+static std::string interrupt(const Words &words) {
+    std::error_code error;
+    std::thread receiver([&] { client(words).recv(pinnace::forever, error); });
+    client(words).close();
+    receiver.join();
+    return "error " + std::to_string(error.value()) + " of the thread that received";
+}
+
+static std::string addresses(const Words &words) {
+    std::string said = "addresses";
+    for (const std::string &address : client(words).addresses(words[2]))
+        said += ' ' + address;
+    return said;
+}
+
+static std::string other(const Words &words) {
+    Client &one = client(words);
+    if (words[0] == "pending")
+        return "number " + std::to_string(one.pending());
+    if (words[0] == "who")
+        return "who " + one.name() + ' ' + one.endpoint();
+    if (words[0] == "settle")
+        one.wait_pending(std::stoull(words[2]), ms(words[3]));
+    else if (words[0] == "subscribe")
+        one.subscribe(words[2]);
+    else if (words[0] == "unsubscribe")
+        one.unsubscribe(words[2]);
+    else
+        throw std::invalid_argument(words[0]);
+    return "ok";
+}
+
+static const std::map<std::string, std::function<std::string(const Words &)>> commands = {
+    {"start", start},   {"close", close}, {"send", send},     {"all", send},         {"with", send},
+    {"burst", burst},   {"recv", recv},   {"dead", dead},     {"ack", settle},       {"nack", settle},
+    {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
+    {"interrupt", interrupt}, {"addresses", addresses},
+};
+
+int main() {
+    for (std::string line; std::getline(std::cin, line);) {
+        std::istringstream from(line);
+        const Words words{std::istream_iterator<std::string>(from), {}};
+        const auto found = commands.find(words[0]);
+        try {
+            std::cout << (found == commands.end() ? other(words) : found->second(words)) << std::endl;
+        } catch (const pinnace::Error &error) {
+            std::cout << "error " << error.code().value() << ' ' << error.what() << std::endl;
+        }
+    }
+}

@@ -1,0 +1,193 @@
+"""The driver of the Python face: driver.py says what each command does."""
+import errno
+import sys
+import threading
+import zlib
+from typing import Callable
+
+from pinnace import Client, Delivery, Durability, Error, Peer, Ticket, Verdict
+
+clients: dict[str, Client] = {}
+deliveries: list[Delivery] = []
+
+
+def seconds(word: str) -> "float | None":
+    return None if word.startswith("-") else int(word) / 1000
+
+
+def body(spec: str) -> bytes:
+    if spec.startswith("="):
+        return spec[1:].encode()
+    size, seed = map(int, spec.split(":"))
+    period = bytes((at // 7 + seed) % 256 for at in range(7 * 256))
+    return (period * (size // len(period) + 1))[:size]
+
+
+def start(client: str, name: str, topic: str, *options: str) -> str:
+    pairs = [option.split("=", 1) for option in options]
+    known = [value.split("@") for key, value in pairs if key == "peer"]
+    peers = [Peer(peer, endpoint, (listens,)) for peer, endpoint, listens in known]
+    more = {key: value for key, value in pairs if key != "peer"}
+    if client in clients:
+        clients.pop(client).close()
+    clients[client] = Client(name, topic, peers=peers, more=more)
+    return "ok"
+
+
+def close(client: str) -> str:
+    clients[client].close()
+    return "ok"
+
+
+def send(client: str, topic: str, spec: str) -> str:
+    clients[client].send_to(topic, body(spec))
+    return "ok"
+
+
+def send_all(client: str, topic: str, spec: str) -> str:
+    clients[client].send_all(topic, body(spec))
+    return "ok"
+
+
+def send_with(client: str, topic: str, spec: str, every: str, interval: str, ttl: str, timeout: str) -> str:
+    durability = Durability.INTERVAL if interval == "1" else Durability.SYNC
+    lives = None if ttl == "0" else seconds(ttl)
+    clients[client].send(
+        topic, body(spec), all=every == "1", durability=durability, ttl=lives, timeout=seconds(timeout)
+    )
+    return "ok"
+
+
+def burst(client: str, topic: str, count: str) -> str:
+    last = Ticket(0)
+    for number in range(int(count)):
+        last = clients[client].send_async(topic, str(number).encode())
+    clients[client].wait(last)
+    return "ok"
+
+
+def recv(client: str, timeout: str) -> str:
+    got = clients[client].recv(seconds(timeout))
+    deliveries.append(got)
+    known = f"{got.sender} {got.topic} {got.deliveries} {round(got.accepted * 1000)}"
+    return f"delivery {len(deliveries) - 1} {known} {len(got.body)} {zlib.adler32(got.body)}"
+
+
+def dead(number: str) -> str:
+    why = deliveries[int(number)].dead
+    if why is None:
+        raise Error(errno.ENOENT, "no dead letter")
+    return f"dead {why.topic} {why.receiver} {why.deliveries} {int(why.terminated)}"
+
+
+def settle(how: str, number: str, delay: str = "-1") -> str:
+    delivery = deliveries[int(number)]
+    if how == "nack":
+        delivery.nack(seconds(delay))
+    else:
+        getattr(delivery, how)()
+    return "ok"
+
+
+def take(client: str, count: str) -> str:
+    said = "took"
+    for _ in range(int(count)):
+        with clients[client].recv(20) as delivery:
+            said += f" {delivery.body.decode()}"
+    return said
+
+
+class OnPurpose(Exception):
+    """What the handler raises where it is to throw."""
+
+
+def run(client: str, *verdicts: str) -> str:
+    said, left = "ran", list(verdicts)
+
+    def say(delivery: Delivery) -> "Verdict | None":
+        nonlocal said
+        said += f" {delivery.body.decode()}:{delivery.deliveries}"
+        word = left.pop(0)
+        if word == "throw":
+            raise OnPurpose
+        stop = Verdict(0) if left else Verdict.STOP
+        return Verdict[word.upper()] | stop
+
+    while left:
+        try:
+            clients[client].run(say)
+        except OnPurpose:
+            continue
+    return said
+
+
+def forward(client: str, topic: str) -> str:
+    one = clients[client]
+    one.listen(lambda delivery: one.send_to(topic, delivery.body))
+    return "ok"
+
+
+def wait_pending(client: str, most: str, timeout: str) -> str:
+    clients[client].wait_pending(int(most), seconds(timeout))
+    return "ok"
+
+
+def subscribe(client: str, topic: str) -> str:
+    clients[client].subscribe(topic)
+    return "ok"
+
+
+def unsubscribe(client: str, topic: str) -> str:
+    clients[client].unsubscribe(topic)
+    return "ok"
+
+
+def interrupt(client: str) -> str:
+    ended: list[int] = []
+
+    def receive() -> None:
+        try:
+            clients[client].recv()
+        except Error as error:
+            ended.append(error.errno or 0)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    clients[client].close()
+    thread.join()
+    return f"error {ended[0]} of the thread that received"
+
+
+COMMANDS: "dict[str, Callable[..., str]]" = {
+    "start": start,
+    "close": close,
+    "send": send,
+    "all": send_all,
+    "with": send_with,
+    "burst": burst,
+    "recv": recv,
+    "dead": dead,
+    "take": take,
+    "run": run,
+    "forward": forward,
+    "pending": lambda client: f"number {clients[client].pending}",
+    "settle": wait_pending,
+    "subscribe": subscribe,
+    "unsubscribe": unsubscribe,
+    "addresses": lambda client, topic: " ".join(["addresses", *clients[client].addresses(topic)]),
+    "who": lambda client: f"who {clients[client].name} {clients[client].endpoint}",
+    "interrupt": interrupt,
+}
+
+
+def obey(word: str, *rest: str) -> str:
+    if word in ("ack", "nack", "terminate", "fail"):
+        return settle(word, *rest)
+    return COMMANDS[word](*rest)
+
+
+for line in sys.stdin:
+    try:
+        print(obey(*line.split()), flush=True)
+    except Error as error:
+        print(f"error {error.errno} {error.strerror}", flush=True)
