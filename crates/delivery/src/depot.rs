@@ -50,7 +50,11 @@ impl Depot {
         let bell = Arc::new(Bell::new().map_err(Error::Endpoint)?);
         let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
         let ring = bell.clone();
-        let store = Arc::new(Store::open(Arc::new(directory), settings, Box::new(move || ring.ring()))?);
+        let store = Arc::new(Store::open(
+            Arc::new(directory),
+            settings,
+            Box::new(move |failed| ring.ring_where_wanted(failed)),
+        )?);
         let carrier = carrier::start(store.clone(), context()?, bell.clone()).map_err(Error::Endpoint)?;
         let depot = Arc::new(Depot { store, bell, carrier, names: Mutex::default() });
         open.insert(path, Arc::downgrade(&depot));

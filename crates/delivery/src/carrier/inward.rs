@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinnace_engine::{Label, Outgoing, Socket};
+use pinnace_engine::{Body, Frame, Label, Outgoing, Socket};
 
 use super::keys::{Keyring, USER_ID};
 use super::{Listening, Notify};
@@ -45,11 +45,24 @@ pub struct Inward {
     unnoted: Vec<(Incoming, Done)>,
 }
 
+/// A frame's bytes; those of a large one are not copied.
+fn taken(frame: Frame<'_>) -> Body {
+    match frame {
+        Frame::Body { body, .. } => body.take().unwrap_or_else(|| Vec::new().into()),
+        Frame::Bytes { data, .. } => data.to_vec().into(),
+    }
+}
+
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, socket, inbox, keys, notify, patience } = listening;
         let (sessions, noted, unnoted) = Default::default();
         Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted }
+    }
+
+    /// Whether something is to be said once it is on the disk.
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
     }
 
     pub fn has_unnoted(&self) -> bool {
@@ -60,10 +73,9 @@ impl Inward {
     pub fn receive(&mut self, store: &Store, most: usize) -> bool {
         let mut any = false;
         for _ in 0..most {
-            let mut bytes = Vec::new();
-            let received =
-                self.socket.recv_labelled(false, &mut |frame| bytes.extend_from_slice(frame.data()));
-            let Ok(received) = received else { break };
+            let mut bytes = None;
+            let received = self.socket.recv_labelled(false, &mut |frame| bytes = Some(taken(frame)));
+            let (Ok(received), Some(bytes)) = (received, bytes) else { break };
             any = true;
             let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
             self.on_frame(store, received.label.routing_id, user_id, bytes);
@@ -71,8 +83,8 @@ impl Inward {
         any
     }
 
-    fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Vec<u8>) {
-        if bytes == super::LOST {
+    fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Body) {
+        if *bytes == super::LOST {
             self.sessions.remove(&from);
             return;
         }
@@ -160,7 +172,7 @@ impl Inward {
         self.say(to, &FromReceiver::Final { stream, first, last, verdict, deliveries });
     }
 
-    fn on_data(&mut self, from: u32, stream: u64, bytes: Vec<u8>) {
+    fn on_data(&mut self, from: u32, stream: u64, bytes: Body) {
         // What was on its way when a connection was lost comes by the next, before its stream is opened there. It is
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();

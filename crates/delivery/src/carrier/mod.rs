@@ -87,6 +87,8 @@ pub enum Command {
 pub struct Bell {
     wake: WakeFd,
     rung: AtomicBool,
+    /// The carrier waits for what is on its way to the disk.
+    wants_disk: AtomicBool,
     /// Clients whose inboxes have news.
     news: Mutex<Vec<u32>>,
 }
@@ -98,6 +100,13 @@ impl Bell {
         }
     }
 
+    /// More is on the disk, or the log has failed.
+    pub fn ring_where_wanted(&self, failed: bool) {
+        if failed || self.wants_disk.load(Ordering::SeqCst) {
+            self.ring();
+        }
+    }
+
     pub fn ring_for(&self, client: u32) {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).push(client);
         self.ring();
@@ -105,7 +114,12 @@ impl Bell {
 
     pub fn new() -> Result<Bell, Error> {
         let wake = WakeFd::new().map_err(Error::from)?;
-        Ok(Bell { wake, rung: AtomicBool::new(false), news: Mutex::default() })
+        Ok(Bell {
+            wake,
+            rung: AtomicBool::new(false),
+            wants_disk: AtomicBool::new(true),
+            news: Mutex::default(),
+        })
     }
 }
 
@@ -157,6 +171,8 @@ struct Carrier {
     move_at: Option<Instant>,
     /// Whose turn it is to get some.
     turn: usize,
+    /// What was written and on the disk when that was last looked at.
+    seen: (u64, u64),
     /// The log has failed, and all were told.
     failed: bool,
 }
@@ -168,7 +184,7 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
     poller.add(What::Fd(bell.wake.raw()), POLLIN, Token::Bell)?;
     let outward = Outward::new(store.log());
     let ring = bell.clone();
-    let (inward, members, moves, move_at, turn, failed) = Default::default();
+    let (inward, members, moves, move_at, turn, seen, failed) = Default::default();
     let carrier = Carrier {
         store,
         context,
@@ -181,6 +197,7 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
         moves,
         move_at,
         turn,
+        seen,
         failed,
     };
     let thread = std::thread::Builder::new()
@@ -199,7 +216,7 @@ impl Carrier {
             let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
             let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
             let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).chain(move_in).min();
-            let timeout = if busy { Some(Duration::ZERO) } else { later };
+            let timeout = if busy || self.is_behind_disk() { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
                 Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
@@ -229,6 +246,13 @@ impl Carrier {
             busy |= self.pump().unwrap_or(false);
             self.move_on();
         }
+    }
+
+    /// Whether there is more on the disk than was looked at, and that is of interest; else the bell rings for it.
+    fn is_behind_disk(&mut self) -> bool {
+        let wants = self.outward.is_live() || self.inward.iter().any(Inward::has_noted);
+        self.bell.wants_disk.store(wants, Ordering::SeqCst);
+        wants && self.store.log().progress().is_ok_and(|progress| progress != self.seen)
     }
 
     /// Does what was asked for. False: nobody can ask for anything any more.
@@ -433,7 +457,8 @@ impl Carrier {
     /// Notes what was handled, and says what is noted.
     fn settle(&mut self) -> Result<(), LogError> {
         let news = std::mem::take(&mut *self.bell.news.lock().unwrap_or_else(PoisonError::into_inner));
-        let (_, durable) = self.store.log().progress()?;
+        self.seen = self.store.log().progress()?;
+        let durable = self.seen.1;
         let mut settled = Ok(());
         for inward in &mut self.inward {
             if news.contains(&inward.client.number) || inward.has_unnoted() {

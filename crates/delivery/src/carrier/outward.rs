@@ -119,6 +119,11 @@ impl Outward {
         Outward { tail, ..Outward::default() }
     }
 
+    /// Whether some peer takes our streams.
+    pub fn is_live(&self) -> bool {
+        self.peers.iter().flatten().any(|peer| peer.live)
+    }
+
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
         self.peers.get_mut(index)?.as_mut()
     }
@@ -341,7 +346,10 @@ impl Outward {
             }
             moved = true;
         }
-        if let Some(tail) = self.tail {
+        if !self.is_live() {
+            // Nobody is current; who becomes so begins where its stream lies.
+            self.tail = Some(store.log().end());
+        } else if let Some(tail) = self.tail {
             let next = self.pass(store, tail, true, now_ms, &mut expired)?;
             moved |= next != tail;
             self.tail = Some(next);
@@ -392,9 +400,8 @@ impl Outward {
                 }
                 peer.sent += run.cost;
                 flush_lane(lane, peer);
-                let data = run.write(stream, lane.sent.min(run.first - 1));
                 // As what is flushed.
-                let _ = peer.socket.send(Outgoing::Body(data.into()), false, false);
+                let _ = peer.socket.send(Outgoing::Bytes(&run.frame_behind(stream, lane.sent)), false, false);
                 lane.sent = run.last;
             }
             at = run.last;
@@ -450,9 +457,10 @@ impl Outward {
 
 fn flush_lane(lane: &mut Lane, peer: &Peer) {
     if !lane.frame.is_empty() {
-        let frame = std::mem::take(&mut lane.frame);
         // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
-        let _ = peer.socket.send(Outgoing::Body(frame.into()), false, false);
+        let _ = peer.socket.send(Outgoing::Bytes(&lane.frame), false, false);
+        lane.frame.clear();
+        lane.frame.shrink_to(2 * FRAME_BYTES);
     }
 }
 

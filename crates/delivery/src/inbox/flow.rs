@@ -206,7 +206,7 @@ impl Flow {
 
     /// The next message, where all of it is there. Expired ones, and parts whose message has no beginning or no end
     /// because its sender ended in the middle of it, are done with.
-    pub fn next(&mut self, now_ms: u64) -> Option<Message> {
+    pub fn next(&mut self, now_ms: impl Fn() -> u64) -> Option<Message> {
         while let Some(mut message) = self.again.pop_front() {
             // Whoever was late with it may have handled it since.
             if !self.done.contains(message.parts.last_seq()) {
@@ -216,7 +216,8 @@ impl Flow {
         }
         loop {
             let parts = self.next_parts()?;
-            if parts.as_slice().iter().all(|part| !part.is_expired(now_ms) && !self.done.contains(part.seq)) {
+            if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !self.done.contains(part.seq))
+            {
                 return Some(Message { parts, deliveries: 1, watch: None, settled: self.settled });
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
@@ -272,7 +273,7 @@ mod tests {
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
-        let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
         match FromSender::read(&frame.bytes) {
             Some(FromSender::Data(data)) => {
                 let taken = flow.take(&frame, &data, 10);
@@ -305,7 +306,7 @@ mod tests {
             let body = &[7; 20][..len];
             Entry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
         }
-        let frame = Arc::new(Frame { bytes, session: 1, origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
         let taken = flow.take(&frame, &data, 10);
         let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };
@@ -313,7 +314,7 @@ mod tests {
         let paid = taken.cost - taken.at_once;
         assert_eq!(paid, 2 * COST + 19, "what is whole and is to be handled");
         let numbers: Vec<u64> =
-            std::iter::from_fn(|| flow.next(0)).map(|message| message.parts.last_seq()).collect();
+            std::iter::from_fn(|| flow.next(|| 0)).map(|message| message.parts.last_seq()).collect();
         assert_eq!(numbers, [1, 6, 9]);
     }
 
@@ -332,7 +333,7 @@ mod tests {
         // An epoch later numbers begin above all others.
         assert_eq!(take(&mut flow, frame(2, 1 << 40)), (Outcome::Taken, 0));
         let numbers: Vec<u64> =
-            std::iter::from_fn(|| flow.next(0)).map(|message| message.parts.last_seq()).collect();
+            std::iter::from_fn(|| flow.next(|| 0)).map(|message| message.parts.last_seq()).collect();
         assert_eq!(numbers, [1, 2, 1 << 40]);
     }
 }

@@ -6,10 +6,11 @@
 mod flow;
 mod waiting;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+use pinnace_engine::Body;
 
 use crate::Error;
 use crate::clock::now_ms;
@@ -57,7 +58,7 @@ pub struct Origin {
 
 /// A frame as it came.
 pub struct Frame {
-    pub bytes: Vec<u8>,
+    pub bytes: Body,
     /// The connection by which it came.
     pub session: u32,
     pub origin: Arc<Origin>,
@@ -103,15 +104,25 @@ pub struct News {
     /// Flows that are to be among them.
     dirty: Vec<usize>,
     /// What was paid back, by connection.
-    pub taken: HashMap<u32, u64>,
+    pub taken: Vec<(u32, u64)>,
     /// Streams with messages that were given up, with the number of the last part of each.
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
 }
 
+impl News {
+    /// What a connection has paid may be spent anew.
+    pub fn pay_back(&mut self, session: u32, cost: u64) {
+        match self.taken.iter_mut().rev().find(|(other, _)| *other == session) {
+            Some((_, taken)) => *taken += cost,
+            None => self.taken.push((session, cost)),
+        }
+    }
+}
+
 impl Arrived {
-    /// Whether its time is over at `now_ms`.
-    pub fn is_expired(&self, now_ms: u64) -> bool {
-        self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms)
+    /// Whether its time is over by a clock.
+    pub fn is_expired(&self, now_ms: impl Fn() -> u64) -> bool {
+        self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms())
     }
 
     pub fn has(&self, flags: u8) -> bool {
@@ -202,7 +213,7 @@ impl Inbox {
         }
         state.list(index);
         if at_once > 0 {
-            *state.news.taken.entry(frame.session).or_default() += at_once;
+            state.news.pay_back(frame.session, at_once);
             self.tell_once(&mut state);
         }
         self.tell_arrived(state);
@@ -298,7 +309,7 @@ impl Inbox {
             if flow.held_until.is_some() {
                 continue;
             }
-            let (was_dirty, message) = (flow.dirty, flow.next(now_ms()));
+            let (was_dirty, message) = (flow.dirty, flow.next(now_ms));
             let unpaid = std::mem::take(&mut flow.unpaid);
             if flow.dirty && !was_dirty {
                 flow.dirty = false;
@@ -306,7 +317,7 @@ impl Inbox {
                 self.tell_once(state);
             }
             for (session, bytes) in unpaid {
-                *state.news.taken.entry(session).or_default() += bytes;
+                state.news.pay_back(session, bytes);
             }
             if let Some(mut message) = message {
                 state.list(index);

@@ -96,7 +96,7 @@ impl Waiting {
     /// The bytes of a message may be sent anew by its connection; those of parts could be before.
     pub fn credit(&mut self, message: &Message) {
         if let Parts::One(part) = &message.parts {
-            *self.news.taken.entry(part.frame.session).or_default() += part.cost();
+            self.news.pay_back(part.frame.session, part.cost());
         }
     }
 

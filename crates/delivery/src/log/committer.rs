@@ -34,9 +34,9 @@ enum Work {
 pub fn run(shared: &Shared) {
     let mut unsynced = Unsynced::default();
     // The last batch that was written, and the last that is on the disk.
-    let (mut written, mut durable) = {
+    let (mut written, mut durable, mut end) = {
         let queue = locked(&shared.queue);
-        (queue.written, queue.durable)
+        (queue.written, queue.durable, queue.end)
     };
     loop {
         let outcome = match next(shared, &unsynced) {
@@ -44,7 +44,10 @@ pub fn run(shared: &Shared) {
             Work::Sync => unsynced.sync().map(|()| durable = written),
             Work::Write { mut batches, sync } => {
                 let outcome = batches.iter_mut().try_for_each(|batch| unsynced.write(batch, durable));
-                written = batches.last().map_or(written, |batch| batch.number);
+                if let Some(last) = batches.last() {
+                    written = last.number;
+                    end = (last.segment.header.number, last.at + last.bytes.len() as u64);
+                }
                 let outcome = match sync {
                     true => outcome.and_then(|()| unsynced.sync()).map(|()| durable = written),
                     false => outcome,
@@ -53,7 +56,7 @@ pub fn run(shared: &Shared) {
                 outcome
             }
         };
-        settle(shared, outcome, written, durable);
+        settle(shared, outcome, written, durable, end);
     }
 }
 
@@ -129,19 +132,21 @@ fn give_back(queue: &mut Queue, batches: Vec<Gathered>) {
 }
 
 /// Tells everybody how far it is.
-fn settle(shared: &Shared, outcome: io::Result<()>, written: u64, durable: u64) {
+fn settle(shared: &Shared, outcome: io::Result<()>, written: u64, durable: u64, end: (u64, u64)) {
     let mut queue = locked(&shared.queue);
     match outcome {
         Ok(()) => {
             queue.written = written;
             queue.durable = durable;
+            queue.end = end;
             queue.reclaim();
         }
         Err(error) => queue.failed = Some(Failure::of(&error)),
     }
+    let failed = queue.failed.is_some();
     drop(queue);
     shared.settled.notify_all();
-    (shared.tell)();
+    (shared.tell)(failed);
 }
 
 impl Unsynced {

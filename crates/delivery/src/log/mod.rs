@@ -121,6 +121,9 @@ pub enum LogError {
     TimedOut,
 }
 
+/// Is called when more is written or on the disk, and with true when the log has failed.
+pub type Tell = Box<dyn Fn(bool) + Send + Sync>;
+
 /// A log that takes records. Calls may come from any thread.
 pub struct Log {
     shared: Arc<Shared>,
@@ -136,7 +139,7 @@ struct Shared {
     /// For those who wait for the disk, or for room.
     settled: Condvar,
     wants_spare: Condvar,
-    tell: Box<dyn Fn() + Send + Sync>,
+    tell: Tell,
 }
 
 /// A log that was read and does not take anything yet.
@@ -166,9 +169,8 @@ impl Opened {
         &self.found.damage
     }
 
-    /// Goes on in a new segment. `tell` is called, on a thread of the log's, when more is written or on the disk, and
-    /// when the log has failed.
-    pub fn start(self, keeper: &dyn Keeper, tell: Box<dyn Fn() + Send + Sync>) -> Result<Log, LogError> {
+    /// Goes on in a new segment.
+    pub fn start(self, keeper: &dyn Keeper, tell: Tell) -> Result<Log, LogError> {
         let Opened { storage, settings, found } = self;
         for (segment, end) in &found.unsealed {
             segment.seal(0, *end, &keeper.summary(segment.header.number))?;
@@ -325,15 +327,11 @@ impl Log {
         let (segment, next, end, written) = {
             let queue = locked(&self.shared.queue);
             let segment = queue.segments.get(&from.segment).cloned();
-            (
-                segment,
-                queue.next_segment_of(from.segment),
-                queue.ends.get(&from.segment).copied(),
-                queue.written,
-            )
+            (segment, queue.next_segment_of(from.segment), queue.end_of(from.segment), queue.written)
         };
-        let mut at = from.at;
-        if let Some(segment) = &segment {
+        let left = end.map_or(most as u64, |end| end.saturating_sub(u64::from(from.at)));
+        let (mut at, most) = (from.at, most.min(left as usize));
+        if let Some(segment) = segment.as_ref().filter(|_| most > 0) {
             at = Window::read(segment, from.at, most, written, buffer)?.visit(visit)?;
             if let (true, Some(_), Some(end)) = (at == from.at, next, end)
                 && u64::from(at) < end
@@ -347,6 +345,12 @@ impl Log {
             Some(next) if at == from.at => Log::start_of(next),
             _ => Place { at, ..from },
         })
+    }
+
+    /// Behind all that is written.
+    pub fn end(&self) -> Place {
+        let (segment, at) = locked(&self.shared.queue).end;
+        Place { segment, at: at as u32 }
     }
 
     /// The segments in use, oldest first.

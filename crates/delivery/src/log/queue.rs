@@ -2,6 +2,7 @@
 //!
 //! Everything here is behind the log's lock and does no I/O; the committer takes the batches and writes them.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub struct Queue {
     /// The number of the last batch that is written, and of the last that is on the disk.
     pub written: u64,
     pub durable: u64,
+    /// Behind the last batch that is written: the segment, and where in it.
+    pub end: (u64, u64),
     pub failed: Option<Failure>,
     pub spares: Vec<Spare>,
     /// Segments that nobody needs, to be spares once the batch is on the disk that says so.
@@ -112,6 +115,7 @@ impl Queue {
         segments.insert(first.segment.header.number, first.segment.clone());
         let mut queue = Queue {
             next_segment: first.segment.header.number + 1,
+            end: (first.segment.header.number, PAGE),
             ends: BTreeMap::new(),
             first_batch: BTreeMap::from([(first.segment.header.number, number)]),
             checkpoint_bytes: first.bytes.len(),
@@ -274,6 +278,15 @@ impl Queue {
         // What is still to be written is in the order of the segments.
         let pending = self.written + 1 < self.first_batch.get(next).copied().unwrap_or(0);
         (!pending).then_some(*next)
+    }
+
+    /// Where what is written of a segment ends; None: that is not known.
+    pub fn end_of(&self, segment: u64) -> Option<u64> {
+        match segment.cmp(&self.end.0) {
+            Ordering::Less => self.ends.get(&segment).copied(),
+            Ordering::Equal => Some(self.end.1),
+            Ordering::Greater => Some(0),
+        }
     }
 
     /// How much there is for the committer: nothing, something, or something that is not to wait.

@@ -68,11 +68,7 @@ pub struct Accepted {
 
 impl Store {
     /// A store in a log. `tell` is called when more of it is on the disk, and when it has failed.
-    pub fn open(
-        storage: Arc<dyn Storage>,
-        settings: Settings,
-        tell: Box<dyn Fn() + Send + Sync>,
-    ) -> Result<Store, LogError> {
+    pub fn open(storage: Arc<dyn Storage>, settings: Settings, tell: log::Tell) -> Result<Store, LogError> {
         let mut state = State::default();
         let opened = log::open(storage, settings, &mut state)?;
         // Nobody was told that they are safe, and their end never comes.

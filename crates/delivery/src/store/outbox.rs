@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::held::{Held, HeldRun};
+use super::held::{Held, HeldRun, Spare};
 use super::records::{self, Receiver};
 use crate::log::Place;
 use crate::ranges::Done;
@@ -19,6 +19,7 @@ pub struct Outbox {
     by_receiver: HashMap<(u32, Receiver, String), u32>,
     last_stream: u32,
     held_cost: u64,
+    spare: Spare,
     /// How many streams have something in a segment.
     segments: HashMap<u64, u32>,
     /// Segments in which nobody has anything any more, since `take_free` was called.
@@ -181,7 +182,7 @@ impl Outbox {
     pub fn hold(&mut self, stream: u32, epoch: u64, entry: &Entry<'_>) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
-        to.held.add(&Entry { seq, ..*entry }, to.logged);
+        to.held.add(stream, &Entry { seq, ..*entry }, to.logged, &mut self.spare);
         self.held_cost += COST + entry.body.len() as u64;
     }
 
@@ -200,7 +201,7 @@ impl Outbox {
         for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
             let mut done = Done::default();
             stream.held.all().for_each(|run| done.add(run.first, run.last));
-            self.held_cost -= stream.held.settle(&done);
+            self.held_cost -= stream.held.settle(&done, &mut self.spare);
             stream.record.done.add_all(&done, u64::MAX);
         }
     }
@@ -243,7 +244,7 @@ impl Outbox {
         of.record.jumps.retain(|(_, to)| *to > upto);
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
-        self.held_cost -= of.held.settle(&of.record.done);
+        self.held_cost -= of.held.settle(&of.record.done, &mut self.spare);
         for run in gone {
             self.release(run.segment);
         }

@@ -7,7 +7,7 @@ use crate::log::Directory;
 
 fn open(dir: &std::path::Path) -> Store {
     let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };
-    Store::open(Arc::new(Directory::open(dir).unwrap()), settings, Box::new(|| {})).unwrap()
+    Store::open(Arc::new(Directory::open(dir).unwrap()), settings, Box::new(|_| {})).unwrap()
 }
 
 fn send(store: &Store, stream: u32, flags: u8) {

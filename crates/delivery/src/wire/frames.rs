@@ -219,14 +219,11 @@ impl<'a> Data<'a> {
         put_numbers(to, DATA, &[stream, prev, time]);
     }
 
-    /// Writes data of one piece of entries: the first of them has the number `first`, and was written without its step.
-    pub fn write(stream: u64, prev: u64, time: u64, first: u64, entries: &[u8]) -> Vec<u8> {
-        const NUMBERS: usize = 50;
-        let mut to = Vec::with_capacity(NUMBERS + entries.len());
-        Data::begin(&mut to, stream, prev, time);
-        put_number(&mut to, first - prev);
-        to.extend_from_slice(entries);
-        to
+    /// The same, and the step to the first entry. Returns where that goes on.
+    pub fn begin_at(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64, first: u64) -> usize {
+        Data::begin(to, stream, prev, time);
+        put_number(to, first - prev);
+        to.len()
     }
 
     /// The entries in order; None for one that makes no sense, which is the last.

@@ -96,7 +96,7 @@ fn settings() -> Settings {
 }
 
 fn open_log(storage: Arc<dyn Storage>, numbers: &mut Numbers) -> Result<Log, LogError> {
-    open(storage, settings(), numbers)?.start(numbers, Box::new(|| {}))
+    open(storage, settings(), numbers)?.start(numbers, Box::new(|_| {}))
 }
 
 /// Appends once there is room.
@@ -283,7 +283,7 @@ fn damage_is_left_out_where_that_is_asked_for() {
     assert!(!found.places.contains_key(&60));
     assert!(found.places.len() >= numbers.places.len() - 5, "others of its batch may go with it");
     // It goes on, and is damaged as long as that segment is needed.
-    drop(opened.start(&found, Box::new(|| {})).unwrap());
+    drop(opened.start(&found, Box::new(|_| {})).unwrap());
     let mut again = Numbers::default();
     let opened = open(Arc::new(storage), Settings { skip_damage: true, ..settings() }, &mut again).unwrap();
     assert_eq!(opened.damage().len(), 1);
