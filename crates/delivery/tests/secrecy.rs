@@ -16,7 +16,8 @@ fn soon() -> Option<Instant> {
 }
 
 fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
+    let builder = Client::builder(name, &format!("{name}'s")).listen("tcp://127.0.0.1:*");
+    builder.data_dir(dir.join(name)).registry("none")
 }
 
 /// A builder, and what goes wrong with what it makes.

@@ -20,7 +20,7 @@ use crate::wire::NAME_MAX;
 pub struct Builder {
     name: String,
     topic: String,
-    endpoint: String,
+    endpoint: Option<String>,
     advertised: Option<String>,
     data_dir: Option<PathBuf>,
     registry: Option<String>,
@@ -45,7 +45,7 @@ impl Builder {
         Builder {
             name: name.to_owned(),
             topic: topic.to_owned(),
-            endpoint: "tcp://127.0.0.1:*".to_owned(),
+            endpoint: None,
             advertised: None,
             data_dir: None,
             registry: None,
@@ -72,9 +72,10 @@ impl Builder {
         }
     }
 
-    /// Where others reach it: an endpoint of ZeroMQ's; by default a free port of the loopback interface.
+    /// Where others reach it: an endpoint of ZeroMQ's; by default a local socket (zmq_ipc(7)) with an abstract name of its
+    /// own, which processes of the same host reach. `tcp://127.0.0.1:*` is a free port, `tcp://*:5555` one for all.
     pub fn listen(mut self, endpoint: &str) -> Builder {
-        self.endpoint = endpoint.to_owned();
+        self.endpoint = Some(endpoint.to_owned());
         self
     }
 
@@ -244,8 +245,10 @@ impl Builder {
         let record = depot.store.claim(&self.name, id)?;
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
+        let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
+        let endpoint = self.endpoint.clone().unwrap_or_else(own);
         let (socket, endpoint) =
-            carrier::listen(&depot::context()?, &self.endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
+            carrier::listen(&depot::context()?, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
         let (bell, number) = (depot.bell.clone(), record.number);
         let inbox = Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || bell.ring_for(number))));
         depot.carrier.tell(Command::Add(Box::new(Listening {

@@ -13,6 +13,8 @@ use super::queue::{Gathered, Queue, ToSeal};
 use super::segment::Segment;
 use super::{Failure, Shared, locked};
 
+/// Vectors of batches that are kept for others.
+const EMPTIED_MAX: usize = 8;
 /// How long what nobody waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
@@ -125,7 +127,7 @@ fn wait<'a>(
 fn give_back(queue: &mut Queue, batches: Vec<Gathered>) {
     for batch in batches {
         queue.gathered = queue.gathered.saturating_sub(batch.bytes.len() - super::format::BATCH_HEADER);
-        if queue.emptied.len() < 2 {
+        if queue.emptied.len() < EMPTIED_MAX {
             queue.emptied.push(batch.bytes);
         }
     }

@@ -171,7 +171,12 @@ impl Opened {
 
     /// Goes on in a new segment.
     pub fn start(self, keeper: &dyn Keeper, tell: Tell) -> Result<Log, LogError> {
-        let Opened { storage, settings, found } = self;
+        let Opened { storage, settings, mut found } = self;
+        // Before anything says that the log ends ahead of them.
+        for segment in found.torn.drain(..) {
+            segment.retire()?;
+            found.spares.push(segment.into_spare());
+        }
         for (segment, end) in &found.unsealed {
             segment.seal(0, *end, &keeper.summary(segment.header.number))?;
             segment.sync()?;

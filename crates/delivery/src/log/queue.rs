@@ -6,9 +6,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
-use super::segment::{MAX_BYTES, Segment, Spare};
+use super::segment::{MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::spares;
 use super::{Appended, Failure, Keeper, LogError, Place, Urgency};
 
@@ -22,6 +23,10 @@ pub const GATHERED_MAX: usize = 8 << 20;
 
 /// Bytes that are written without waiting for more.
 pub const GATHER_BYTES: usize = 256 << 10;
+
+/// Where a segment was full sooner, the next files are larger.
+const SEGMENT_TIME: Duration = Duration::from_millis(100);
+const PACE_MAX: u64 = 4 << 20;
 
 /// Bytes in one batch at most, where one record is not more: what is lost in one piece.
 const BATCH_MAX: usize = 1 << 20;
@@ -78,6 +83,9 @@ pub struct Queue {
     /// The segment that comes after the last.
     pub next_segment: u64,
     pub checkpoint_bytes: usize,
+    /// When the last segment began, and how large files are to be so that not too many begin.
+    began: Instant,
+    pub pace_bytes: u64,
     /// The bytes of the largest record that a new segment was needed for.
     pub largest_record: u64,
     pub stop: bool,
@@ -119,6 +127,8 @@ impl Queue {
             ends: BTreeMap::new(),
             first_batch: BTreeMap::from([(first.segment.header.number, number)]),
             checkpoint_bytes: first.bytes.len(),
+            began: Instant::now(),
+            pace_bytes: MIN_BYTES,
             largest_record: 0,
             gathered: first.bytes.len() - BATCH_HEADER,
             segments,
@@ -227,6 +237,12 @@ impl Queue {
         self.segments.insert(first.segment.header.number, first.segment.clone());
         self.first_batch.insert(first.segment.header.number, first.number);
         self.checkpoint_bytes = first.bytes.len();
+        let before = std::mem::replace(&mut self.began, Instant::now()).elapsed();
+        self.pace_bytes = match before {
+            quick if quick < SEGMENT_TIME => (first.segment.header.bytes * 2).min(PACE_MAX),
+            slow if slow > 20 * SEGMENT_TIME => (self.pace_bytes / 2).max(MIN_BYTES),
+            _ => self.pace_bytes,
+        };
         self.gathered += first.bytes.len() - BATCH_HEADER;
         self.open = first;
         self.close();

@@ -18,6 +18,8 @@ use super::{Damage, LogError, Place, Replay};
 pub struct Recovered {
     pub segments: BTreeMap<u64, Arc<Segment>>,
     pub spares: Vec<Spare>,
+    /// Segments that do not count, which the next opening has to know.
+    pub torn: Vec<Segment>,
     pub last_batch: u64,
     pub last_segment: u64,
     /// Segments that were not sealed, and where their batches end.
@@ -63,6 +65,7 @@ fn look(storage: &dyn Storage) -> Result<Recovered, LogError> {
     Ok(Recovered {
         segments,
         spares,
+        torn: Vec::new(),
         last_batch: 0,
         last_segment,
         unsealed: Vec::new(),
@@ -109,7 +112,9 @@ impl Recovered {
             for (number, scan) in here {
                 self.note(scan.last);
                 self.note(scan.later.iter().map(|batch| batch.number).max());
-                self.set_aside(*number);
+                if let Some(Ok(segment)) = self.segments.remove(number).map(Arc::try_unwrap) {
+                    self.torn.push(segment);
+                }
             }
             return Ok(());
         }

@@ -9,11 +9,16 @@ use super::storage::{File, Storage};
 pub const MIN_BYTES: u64 = 1 << 20;
 pub const MAX_BYTES: u64 = 64 << 20;
 
+/// The number in the header of a file whose segment does not count; others begin at 1.
+const RETIRED: u64 = 0;
+
 /// A file in use as the segment `header.number`.
 pub struct Segment {
     pub name: String,
     pub header: Header,
     file: Box<dyn File>,
+    /// There is no header in the file yet, nor ever was.
+    is_fresh: bool,
 }
 
 /// A file with room for a segment.
@@ -21,6 +26,8 @@ pub struct Spare {
     pub name: String,
     pub bytes: u64,
     pub file: Box<dyn File>,
+    /// It was never used.
+    pub is_fresh: bool,
 }
 
 /// What a file was found to be.
@@ -38,13 +45,13 @@ impl Spare {
     /// A new file.
     pub fn create(storage: &dyn Storage, name: String, bytes: u64) -> io::Result<Spare> {
         let file = storage.create(&name, bytes)?;
-        Ok(Spare { name, bytes, file })
+        Ok(Spare { name, bytes, file, is_fresh: true })
     }
 
     /// The file as a segment; its header is still to be written.
     pub fn into_segment(self, number: u64, generation: u32) -> Segment {
         let header = Header { number, bytes: self.bytes, generation };
-        Segment { name: self.name, header, file: self.file }
+        Segment { name: self.name, header, file: self.file, is_fresh: self.is_fresh }
     }
 }
 
@@ -60,21 +67,33 @@ impl Segment {
         file.read_at(&mut start, 0)?;
         if let Some(header) = Header::read(&start) {
             return match header.bytes == bytes {
-                true => Ok(Found::Segment(Segment { name, header, file })),
+                true if header.number == RETIRED => {
+                    Ok(Found::Spare(Spare { name, bytes, file, is_fresh: false }))
+                }
+                true => Ok(Found::Segment(Segment { name, header, file, is_fresh: false })),
                 false => Ok(Found::Damaged),
             };
         }
         let mut first = [0; BATCH_HEADER];
         file.read_at(&mut first, PAGE)?;
         match start == [0; HEADER] && first == [0; BATCH_HEADER] {
-            true => Ok(Found::Spare(Spare { name, bytes, file })),
+            true => Ok(Found::Spare(Spare { name, bytes, file, is_fresh: true })),
             false => Ok(Found::Damaged),
         }
     }
 
-    /// It begins: what lay in the file before is nothing from here on.
+    /// It begins: what lay in the file before is nothing from here on. A header is on the disk before all else, so that
+    /// a file without one is never more than that.
     pub fn begin(&self) -> io::Result<()> {
-        self.file.write_at(&self.header.write(), 0)
+        self.file.write_at(&self.header.write(), 0)?;
+        if self.is_fresh { self.file.sync() } else { Ok(()) }
+    }
+
+    /// Nothing that is in it ever counts again.
+    pub fn retire(&self) -> io::Result<()> {
+        let header = Header { number: RETIRED, ..self.header };
+        self.file.write_at(&header.write(), 0)?;
+        self.file.sync()
     }
 
     /// Where batches may go up to.
@@ -138,6 +157,6 @@ impl Segment {
 
     /// The file, to be used for another segment.
     pub fn into_spare(self) -> Spare {
-        Spare { name: self.name, bytes: self.header.bytes, file: self.file }
+        Spare { name: self.name, bytes: self.header.bytes, file: self.file, is_fresh: false }
     }
 }

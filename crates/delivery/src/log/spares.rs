@@ -59,6 +59,17 @@ pub fn run(shared: &Shared) {
             shared.settled.notify_all();
             continue;
         }
+        if let Some(bytes) = larger_bytes(&queue, shared.settings.most) {
+            drop(queue);
+            // It would be welcome; without it all goes on.
+            let made = create(&*shared.storage, bytes);
+            queue = locked(&shared.queue);
+            match made {
+                Ok(spare) => queue.spares.push(spare),
+                Err(_) => queue.pace_bytes = bytes / 2,
+            }
+            continue;
+        }
         queue = shared.wants_spare.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
     }
 }
@@ -72,7 +83,14 @@ pub fn is_wanted(queue: &Queue) -> bool {
 /// The size of the next file: small for who has little waiting, and such that there are never very many.
 pub fn wanted_bytes(queue: &Queue) -> u64 {
     let by_use = (queue.bytes_in_use() / 2).next_power_of_two();
-    by_use.max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
+    by_use.max(queue.pace_bytes).max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
+}
+
+/// The size of a file that is to be used instead of a smaller one, because segments are full too soon.
+fn larger_bytes(queue: &Queue, most: u64) -> Option<u64> {
+    let bytes = queue.pace_bytes;
+    let is_there = queue.spares.iter().any(|spare| spare.bytes >= bytes);
+    (!is_there && bytes_of_files(queue) + bytes <= most / 2).then_some(bytes)
 }
 
 /// Bytes of all files that there are.

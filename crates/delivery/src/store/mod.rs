@@ -19,6 +19,9 @@ use crate::ranges::Done;
 use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
 pub use outbox::Outbox;
 
+/// How many epochs a damaged store may have had that it does not know of.
+const EPOCHS_LOST: u64 = 1000;
+
 /// Who has sent a stream to one of the clients, and its number there.
 pub type Incoming = (u32, Id, u64);
 
@@ -109,7 +112,8 @@ impl Store {
                 epoch: 0,
             });
         }
-        state.clients[number].epoch += 1;
+        // Of what is missing nobody knows which numbers it had.
+        state.clients[number].epoch += if self.damage.is_empty() { 1 } else { EPOCHS_LOST };
         let client = state.clients[number].clone();
         // Whoever starts may wait for a file as little as who receives.
         let batch = self.append(&mut state, Urgency::Note, CLIENT, &[&client.write()])?;
