@@ -42,7 +42,13 @@ impl From<Error> for Trouble {
 
 impl From<DeliveryError> for Trouble {
     fn from(error: DeliveryError) -> Trouble {
-        let number = match &error {
+        Trouble::from(&error)
+    }
+}
+
+impl From<&DeliveryError> for Trouble {
+    fn from(error: &DeliveryError) -> Trouble {
+        let number = match error {
             DeliveryError::Name => libc::EINVAL,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
@@ -55,12 +61,14 @@ impl From<DeliveryError> for Trouble {
             DeliveryError::TimedOut => libc::EAGAIN,
             DeliveryError::TooLarge => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
+            DeliveryError::Refused { .. } => libc::ECONNREFUSED,
+            DeliveryError::Unreachable { .. } => libc::EHOSTUNREACH,
         };
         Trouble::new(number, error)
     }
 }
 
-fn of_registry(error: &RegistryError) -> c_int {
+pub(super) fn of_registry(error: &RegistryError) -> c_int {
     match error {
         RegistryError::Name
         | RegistryError::Endpoint
