@@ -25,6 +25,7 @@ help:
 	@echo 'make interop           against every other implementation of ZMTP, as a table'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
+	@echo 'make bench-delivery    guaranteed delivery beside liner, plain sockets and the disk (QUICK=1: whether it runs)'
 	@echo 'make tidy              the rules of the house'
 	@echo 'make clean'
 
@@ -86,6 +87,10 @@ bench: examples
 	bench/run
 	bench/watched
 
+bench-delivery:
+	tools/setup bench-delivery
+	bench/delivery/run $(if $(QUICK),--quick)
+
 tidy:
 	tools/tidy
 
@@ -93,4 +98,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
-	interop fuzz bench tidy clean
+	interop fuzz bench bench-delivery tidy clean

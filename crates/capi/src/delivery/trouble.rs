@@ -61,7 +61,7 @@ impl From<&DeliveryError> for Trouble {
             DeliveryError::TimedOut => libc::EAGAIN,
             DeliveryError::TooLarge => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
-            DeliveryError::Refused { .. } => libc::ECONNREFUSED,
+            DeliveryError::Refused { .. } => libc::EACCES,
             DeliveryError::Unreachable { .. } => libc::EHOSTUNREACH,
         };
         Trouble::new(number, error)

@@ -27,6 +27,8 @@ pub struct Peer {
     pub client: u32,
     pub name: String,
     pub endpoint: String,
+    /// Where it is said to be since, while the connection lives.
+    elsewhere: Option<String>,
     pub socket: Socket,
     /// It has said that it takes our streams, since the connection was last lost.
     pub live: bool,
@@ -132,6 +134,7 @@ impl Outward {
             client,
             name: name.to_owned(),
             endpoint: endpoint.to_owned(),
+            elsewhere: None,
             socket,
             live: false,
             credit: 0,
@@ -145,17 +148,23 @@ impl Outward {
         self.peers.len() - 1
     }
 
-    /// A peer may be elsewhere than it was.
+    /// A peer may be elsewhere than it was. Where the connection to it lives, what is said of it is old.
     pub fn move_peer(&mut self, index: usize, endpoint: &str) {
         let Some(peer) = self.peer(index) else { return };
-        if peer.endpoint != endpoint {
-            // An address that cannot be connected to is not a better one than the last.
-            if peer.socket.connect(endpoint).is_err() {
-                return;
-            }
+        peer.elsewhere = (peer.endpoint != endpoint).then(|| endpoint.to_owned());
+        if !peer.live {
+            self.move_on_to(index);
+        }
+    }
+
+    /// Goes where a peer is said to be now.
+    fn move_on_to(&mut self, index: usize) {
+        let Some(peer) = self.peer(index) else { return };
+        let Some(endpoint) = peer.elsewhere.take() else { return };
+        // An address that cannot be connected to is not a better one than the last.
+        if peer.socket.connect(&endpoint).is_ok() {
             let _ = peer.socket.disconnect(&peer.endpoint);
-            peer.endpoint = endpoint.to_owned();
-            self.lost(index);
+            peer.endpoint = endpoint;
         }
     }
 
@@ -237,6 +246,7 @@ impl Outward {
         for stream in peer.lanes.clone() {
             self.stop(stream);
         }
+        self.move_on_to(index);
     }
 
     /// The peer does not take our streams now; it is asked again later, by a new connection. Returns whose peer it is

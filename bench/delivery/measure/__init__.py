@@ -1,0 +1,1 @@
+"""What bench/delivery/run is made of."""

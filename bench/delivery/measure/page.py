@@ -1,0 +1,109 @@
+"""page: the result as Markdown, for the terminal and for docs/bench/delivery.md."""
+
+import datetime
+import os
+import pathlib
+import re
+
+from harness import machine
+
+from . import programs
+
+FIGURES = ("case", "side", "on the disk: sender / receiver", "median", "smallest..largest", "runs", "CPU s/M")
+BARS = ("case", "median", "smallest..largest", "bar", "aim", "")
+
+# Of the processors; with more, figures are not to be believed.
+OTHER_WORK_PERCENT = 10
+
+EXPLAINED = """
+- `make bench-delivery` writes this page. Sides run in turn, each round another one first; a ratio is the median of the
+  ratios of runs of the same round.
+- Ours are two processes, liner's are two clients in one process, as in its own benchmark. Every clock is
+  CLOCK_MONOTONIC, which is one for all processes of a machine; the receiver tells its times through a pipe.
+- On the disk, with `sync`: every message before its ticket resolves (fdatasync(2)); of the receiver, which messages
+  were handled, before the sender forgets them. Elsewhere nothing is on any disk.
+- Ours: the clock runs from before the first send until every ticket is resolved and the last handler has run. liner:
+  until its callback has had the last. PUSH/PULL: until the last is received. Every message carries its number, and a
+  run with one that is missing, twice or out of order is no result.
+- Cycles: {cycle:,} messages, then a pause of {pause_ms} ms (liner's own benchmark has a second, and is slower without
+  it), {cycles} times a run; the figure of a run is its median cycle.
+- liner: `at_least_once_delivery` is set; it keeps what it has accepted in memory. Its Redis keeps nothing on the disk.
+- One at a time: turns of {block} messages, {blocks} a run on each side. The disk's side writes as many bytes as the log
+  does for one message, one behind the other, into a file of zeros made before, each followed by fdatasync(2), from the
+  same process. The median is of turns, and so is the ratio. CPU: of the process.
+- Recovery: the sender's process is killed (SIGKILL) when all is accepted, and started again while the receiver waits;
+  the clock runs from before its start. "Nothing cached": the log's pages were dropped from the kernel's cache.
+- Memory: private resident pages of the sender's process (smaps_rollup), with the receiver stopped (SIGSTOP).
+- CPU s/M: user and system seconds a million messages, all processes of a side, set-up and Redis included.
+"""
+
+
+def table(headings, rows):
+    rows = [headings, *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
+    lines.insert(1, "| " + " | ".join("-" * max(width, 3) for width in widths) + " |")
+    return "\n".join(lines)
+
+
+def disk():
+    """The file system and the disk below the place where the logs were."""
+    where = os.stat(programs.place()).st_dev
+    device = f"{os.major(where)}:{os.minor(where)}"
+    kind = None
+    for line in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if fields[2] == device:
+            kind = fields[fields.index("-") + 1]
+    queue = pathlib.Path(f"/sys/dev/block/{device}/queue")
+    if not queue.exists():
+        queue = queue.parent.parent / "queue"
+    cache = machine.first_line(queue / "write_cache")
+    name = re.search(r"^DEVNAME=([a-z]+)", text_of(f"/sys/dev/block/{device}/uevent"), re.MULTILINE)
+    parts = [kind, name and name[1], cache and f"its cache: {cache}"]
+    return ", ".join(part for part in parts if part)
+
+
+def text_of(path):
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def facts(weather):
+    redis = re.search(r"v=(\S+)", machine.output("redis-server", "--version") or "")
+    rustc = machine.output("rustc", "--version")
+    found = {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": machine.cpu_facts(),
+        "processors": f"{len(os.sched_getaffinity(0))}; virtual machine: {machine.virtual()}",
+        "memory": machine.memory(),
+        "disk": disk(),
+        "kernel": f"{os.uname().sysname} {os.uname().release.split('-')[0]}",
+        "system": machine.system(),
+        "ours": f"Pinnace, commit {machine.commit() or 'unknown'}",
+        "liner": f"liner_broker 1.4.1, Redis {redis[1] if redis else '?'}",
+        "libzmq": machine.package(),
+        "Rust compiler": rustc.split(" (")[0] if rustc else None,
+        **weather.told(),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def render(results, plan, weather):
+    known = facts(weather)
+    parts = ["# Guaranteed delivery, measured", table(("", "on this machine"), list(known.items()))]
+    other = known.get("other work meanwhile", "0 %")
+    if float(other.split()[0]) > OTHER_WORK_PERCENT:
+        parts.append(f"Other work had {other} meanwhile, and the same disk: **a look, not a result.**")
+    bars = [bar.cells() for result in results for bar in result.bars]
+    if bars:
+        parts += ["## Bars", table(BARS, bars)]
+    figures = [figure.cells() for result in results for figure in result.figures]
+    parts += ["## Figures", table(FIGURES, figures)]
+    notes = [f"- {note}" for result in results for note in result.notes]
+    if notes:
+        parts.append("\n".join(notes))
+    parts += ["## What a figure is", EXPLAINED.format(**vars(plan)).strip()]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,79 @@
+"""programs: builds the loads, and starts a Redis of its own for each run of liner."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from harness.programs import BENCH, FLAGS, ROOT, Trouble, compiler
+
+HERE = BENCH / "delivery"
+BUILD = ROOT / "target" / "bench-delivery"
+PATIENCE_S = 10
+
+
+def cargo(name, program):
+    """The program of one of the two workspaces, built."""
+    target = BUILD / name
+    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(HERE / name / "Cargo.toml")]
+    if subprocess.run([*command, "--target-dir", str(target)], check=False).returncode:
+        raise Trouble(f"{name} does not build")
+    return target / "release" / program
+
+
+def build():
+    """The three programs, by side."""
+    if shutil.which("redis-server") is None:
+        raise Trouble("no redis-server (Debian: redis-server)")
+    programs = {"ours": cargo("ours", "delivery-load"), "liner": cargo("liner", "liner-load")}
+    plain = BUILD / "plain"
+    command = [compiler(), *FLAGS, "-o", str(plain), str(HERE / "plain.c"), "-lzmq"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Trouble(f"{' '.join(command)}\n{done.stderr}\nneeds a C compiler and libzmq (Debian: gcc, libzmq3-dev)")
+    return {**programs, "libzmq": plain}
+
+
+def place():
+    """Where the logs are while they are measured: a directory on the disk that is meant."""
+    where = pathlib.Path(os.environ.get("BENCH_DIR") or BUILD)
+    where.mkdir(parents=True, exist_ok=True)
+    return where
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def redis():
+    """A Redis that keeps nothing on the disk, for as long as this lasts; its URL."""
+    with tempfile.TemporaryDirectory(prefix="bench-redis") as directory:
+        port = free_port()
+        words = {"port": port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": directory}
+        argv = ["redis-server", *(part for key, value in words.items() for part in (f"--{key}", str(value)))]
+        server = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(server, port)
+            yield f"redis://127.0.0.1:{port}/"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def wait_for(server, port):
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError as error:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise Trouble("redis-server does not start") from error
+            time.sleep(0.01)

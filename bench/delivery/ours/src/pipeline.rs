@@ -1,0 +1,42 @@
+//! A sender that does not wait for one message before it sends the next.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use pinnace::delivery::{Client, Error, Options, Ticket};
+
+use crate::peer::TOPIC;
+
+/// Tickets that are out at most, before the oldest is waited for.
+const TICKETS: usize = 50_000;
+
+pub struct Pipeline<'a> {
+    sender: &'a Client,
+    options: Options,
+    body: Vec<u8>,
+    tickets: VecDeque<Ticket>,
+}
+
+impl<'a> Pipeline<'a> {
+    pub fn new(sender: &'a Client, size: u64, options: Options) -> Pipeline<'a> {
+        let (body, tickets) = (vec![b'.'; size as usize], VecDeque::with_capacity(TICKETS + 1));
+        Pipeline { sender, options, body, tickets }
+    }
+
+    /// Sends messages with these numbers.
+    pub fn send(&mut self, numbers: RangeInclusive<u64>) -> Result<(), Error> {
+        for number in numbers {
+            self.body[..8].copy_from_slice(&number.to_le_bytes());
+            self.tickets.push_back(self.sender.send_async(TOPIC, &self.body, &self.options)?);
+            if self.tickets.len() > TICKETS {
+                self.tickets.pop_front().map_or(Ok(()), |ticket| self.sender.wait(ticket, None))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every ticket is resolved.
+    pub fn resolve(&mut self) -> Result<(), Error> {
+        self.tickets.drain(..).try_for_each(|ticket| self.sender.wait(ticket, None))
+    }
+}
