@@ -201,7 +201,10 @@ impl Driver {
                 said = format!("{said} {}:{}", text(delivery), delivery.deliveries());
             };
             match *verdict {
-                "ack" => client.run(|delivery| ControlFlow::Break(note(delivery)))?,
+                "ack" => client.run(|delivery| {
+                    note(delivery);
+                    ControlFlow::Break(())
+                })?,
                 "throw" => {
                     let thrown = catch_unwind(AssertUnwindSafe(|| {
                         client.run(|delivery| -> ControlFlow<()> {
