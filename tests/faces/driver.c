@@ -145,13 +145,13 @@ static void receive(int count, char **words) {
 static void dead(int count, char **words) {
     (void)count;
     pinnace_delivery_t *delivery = deliveries[atoi(words[1])];
-    int terminated = pinnace_delivery_dead_terminated(delivery);
-    if (terminated < 0)
+    int reason = pinnace_delivery_dead_reason(delivery);
+    if (reason < 0)
         refused();
     else
         printf("dead %s %s %llu %d\n", pinnace_delivery_dead_topic(delivery),
                pinnace_delivery_dead_receiver(delivery),
-               (unsigned long long)pinnace_delivery_dead_deliveries(delivery), terminated);
+               (unsigned long long)pinnace_delivery_dead_deliveries(delivery), reason);
 }
 
 static void settle(int count, char **words) {

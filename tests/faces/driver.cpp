@@ -100,7 +100,7 @@ static std::string dead(const Words &words) {
     if (!why)
         throw pinnace::Error(ENOENT, "no dead letter");
     return "dead " + why->topic + ' ' + why->receiver + ' ' + std::to_string(why->deliveries) +
-           (why->terminated ? " 1" : " 0");
+           ' ' + std::to_string(static_cast<int>(why->reason));
 }
 
 static std::string settle(const Words &words) {

@@ -8,7 +8,7 @@ it. The suite knows a face by its driver alone.
     with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    by options, as numbers; TTL_MS 0: none
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last one's ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
-    dead NUMBER                               -> dead TOPIC RECEIVER COUNT TERMINATED
+    dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON, 0 for a word of its handler's
     ack NUMBER, terminate NUMBER, fail NUMBER, nack NUMBER DELAY_MS
     take CLIENT COUNT                         receives and acknowledges -> took BODY...
     run CLIENT VERDICT...                     a handler that says these: ack, nack, terminate, fail, and throw, by an

@@ -168,8 +168,8 @@ impl Driver {
         let delivery = self.deliveries[number(at) as usize].as_ref();
         let dead = delivery.and_then(Delivery::dead);
         let dead = dead.ok_or_else(|| Refused(ENOENT, "no dead letter".to_owned()))?;
-        let terminated = u8::from(dead.terminated);
-        Ok(format!("dead {} {} {} {terminated}", dead.topic, dead.receiver, dead.deliveries))
+        let reason = dead.reason as u8;
+        Ok(format!("dead {} {} {} {reason}", dead.topic, dead.receiver, dead.deliveries))
     }
 
     fn settle(&mut self, words: &[&str]) -> Answer {
@@ -201,7 +201,10 @@ impl Driver {
                 said = format!("{said} {}:{}", text(delivery), delivery.deliveries());
             };
             match *verdict {
-                "ack" => client.run(|delivery| ControlFlow::Break(note(delivery)))?,
+                "ack" => client.run(|delivery| {
+                    note(delivery);
+                    ControlFlow::Break(())
+                })?,
                 "throw" => {
                     let thrown = catch_unwind(AssertUnwindSafe(|| {
                         client.run(|delivery| -> ControlFlow<()> {

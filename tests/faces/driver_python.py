@@ -77,7 +77,7 @@ def dead(number: str) -> str:
     why = deliveries[int(number)].dead
     if why is None:
         raise Error(errno.ENOENT, "no dead letter")
-    return f"dead {why.topic} {why.receiver} {why.deliveries} {int(why.terminated)}"
+    return f"dead {why.topic} {why.receiver} {why.deliveries} {int(why.reason)}"
 
 
 def settle(how: str, number: str, delay: str = "-1") -> str:

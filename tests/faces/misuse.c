@@ -77,7 +77,7 @@ static void no_delivery(pinnace_delivery_t *none) {
     IS_NULL(pinnace_delivery_dead_receiver(none), EFAULT);
     EXPECT(pinnace_delivery_size(none) == 0 && pinnace_delivery_deliveries(none) == 0);
     EXPECT(pinnace_delivery_accepted_ms(none) == 0 && pinnace_delivery_dead_deliveries(none) == 0);
-    FAILS(pinnace_delivery_dead_terminated(none), EFAULT);
+    FAILS(pinnace_delivery_dead_reason(none), EFAULT);
     FAILS(pinnace_delivery_ack(none), EFAULT);
     FAILS(pinnace_delivery_nack(none, 0), EFAULT);
     FAILS(pinnace_delivery_terminate(none), EFAULT);

@@ -192,7 +192,7 @@ def what_is_given_up_is_a_dead_letter(open_driver):
     driver.tell("send", "sender", "news", "3000000:5")
     for _ in range(2):
         driver.tell("fail", driver.recv("receiver").number)
-    for spec, dead in (("=refused", ["news", "receiver", "1", "1"]), ("3000000:5", ["news", "receiver", "2", "0"])):
+    for spec, dead in (("=refused", ["news", "receiver", "1", "0"]), ("3000000:5", ["news", "receiver", "2", "1"])):
         letter = driver.recv("undertaker")
         same_body(letter, spec)
         expect(letter.topic == "news.dead", f"{letter}")

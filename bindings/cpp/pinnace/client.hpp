@@ -56,6 +56,7 @@ class Options {
         set("retry_first_ms", std::to_string(first.count()));
         return set("retry_most_ms", std::to_string(most.count()));
     }
+    Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
     /* Another client that is known beforehand. */
@@ -65,6 +66,17 @@ class Options {
             texts.push_back(topic.c_str());
         detail::checked(pinnace_client_options_peer(handle_.get(), name.c_str(), endpoint.c_str(), texts.data(),
                                                     texts.size()));
+        return *this;
+    }
+
+    /* With the keys of a certificate of pinnace_cert_load's; it speaks to those alone whose public keys are given, as
+     * 40 characters of Z85. */
+    Options &curve(void *certificate) {
+        detail::checked(pinnace_client_options_curve(handle_.get(), certificate));
+        return *this;
+    }
+    Options &trust(const std::string &name, const std::string &key) {
+        detail::checked(pinnace_client_options_trust(handle_.get(), name.c_str(), key.c_str()));
         return *this;
     }
 
@@ -79,7 +91,8 @@ class Options {
 
 enum class Durability : int {
     sync = PINNACE_SYNC,        /* on the disk before the call returns */
-    interval = PINNACE_INTERVAL /* some time after: Options::interval */
+    interval = PINNACE_INTERVAL, /* some time after: Options::interval */
+    memory = PINNACE_MEMORY      /* never, and lost with the process */
 };
 
 /* How a message is sent; as it stands, as Client::send_to does it. */
@@ -164,6 +177,12 @@ class Client {
     std::uint64_t pending() const {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_pending(handle(), &number));
+        return number;
+    }
+    /* Forgets what waits on a topic; returns how many messages, and parts of such, that were. */
+    std::uint64_t clear_pending(const std::string &topic) {
+        std::uint64_t number = 0;
+        detail::checked(pinnace_client_clear_pending(handle(), topic.c_str(), &number));
         return number;
     }
     void wait_pending(std::uint64_t most = 0, Millis timeout = forever) {

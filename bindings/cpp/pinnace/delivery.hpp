@@ -32,11 +32,19 @@ constexpr Verdict operator|(Verdict one, Verdict other) {
     return static_cast<Verdict>(static_cast<int>(one) | static_cast<int>(other));
 }
 
-/* Why a message is a dead letter. */
+/* Why a message was given up. */
+enum class Reason : int {
+    terminated = PINNACE_TERMINATED, /* its handler said so */
+    deliveries = PINNACE_DELIVERIES, /* it was delivered as often as it may be */
+    too_large = PINNACE_TOO_LARGE,   /* for its receiver */
+    unreadable = PINNACE_UNREADABLE  /* it is compressed, and cannot be read */
+};
+
+/* What is known of a dead letter. */
 struct Dead {
     std::string topic;    /* where it was sent at first */
     std::string receiver; /* who gave it up */
-    bool terminated;      /* by a word of its handler's, and not by failing too often */
+    Reason reason;
     std::uint64_t deliveries;
 };
 
@@ -74,13 +82,16 @@ class Delivery {
         return std::chrono::system_clock::time_point(Millis(pinnace_delivery_accepted_ms(handle_)));
     }
     std::optional<Dead> dead() const {
-        const int terminated = pinnace_delivery_dead_terminated(handle_);
-        if (terminated < 0 && errno == ENOENT)
+        const int reason = pinnace_delivery_dead_reason(handle_);
+        if (reason < 0 && errno == ENOENT)
             return std::nullopt;
-        detail::checked(terminated);
-        return Dead{pinnace_delivery_dead_topic(handle_), pinnace_delivery_dead_receiver(handle_), terminated == 1,
+        detail::checked(reason);
+        return Dead{pinnace_delivery_dead_topic(handle_), pinnace_delivery_dead_receiver(handle_), Reason{reason},
                     pinnace_delivery_dead_deliveries(handle_)};
     }
+
+    /* It is still being handled: Options::ack_within begins anew. */
+    void in_progress() { detail::checked(pinnace_delivery_in_progress(handle_)); }
 
     void ack() { detail::checked(pinnace_delivery_ack(release())); }
     void nack(Millis delay = forever) { detail::checked(pinnace_delivery_nack(release(), delay.count())); }

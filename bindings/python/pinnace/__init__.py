@@ -8,7 +8,7 @@
 A layer over libpinnace's C functions, by ctypes: the loader has to find libpinnace.so, or PINNACE_LIBRARY names it.
 """
 from ._client import Client, Durability, Handler, Peer, Ticket
-from ._delivery import Dead, Delivery, Verdict
+from ._delivery import Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Error",
     "Handler",
     "Peer",
+    "Reason",
     "Ticket",
     "TimedOut",
     "Verdict",

@@ -30,6 +30,7 @@ _log = logging.getLogger("pinnace")
 class Durability(enum.IntEnum):
     SYNC = 0  # on the disk before the call returns
     INTERVAL = 1  # some time after: `interval` of the client
+    MEMORY = 2  # never, and lost with the process
 
 
 class Peer(NamedTuple):
@@ -58,7 +59,7 @@ class Client:
     """A client of this name, which no other has, that listens on a topic of its own. Times are in seconds.
 
     `data_dir` is the directory of its store, `registry` where clients know of each other (dir://PATH, sqlite://PATH,
-    none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it says nothing,
+    redis://HOST, none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it says nothing,
     `interval` how long Durability.INTERVAL may be away from the disk, `retry` the first and the longest wait before a
     message that failed comes again; after `max_deliveries` it is given up. `skip_damage` opens a damaged store without
     what is damaged. `more` are options by the names that pinnace.h has for them, as text. `on_error` hears of what goes
@@ -220,6 +221,12 @@ class Client:
         """How many messages, and parts of such, nobody has yet said to have."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_pending(self._handle, ctypes.byref(number)))
+        return number.value
+
+    def clear_pending(self, topic: str) -> int:
+        """Forgets what waits on a topic. Returns how many messages, and parts of such, that were."""
+        number = ctypes.c_uint64()
+        checked(lib.pinnace_client_clear_pending(self._handle, in_c(topic), ctypes.byref(number)))
         return number.value
 
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:

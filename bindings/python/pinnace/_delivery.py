@@ -18,12 +18,21 @@ class Verdict(enum.IntFlag):
     STOP = 16
 
 
+class Reason(enum.IntEnum):
+    """Why a message was given up."""
+
+    TERMINATED = 0  # its handler said so
+    DELIVERIES = 1  # it was delivered as often as it may be
+    TOO_LARGE = 2  # for its receiver
+    UNREADABLE = 3  # it is compressed, and cannot be read
+
+
 class Dead(NamedTuple):
-    """Why a message is a dead letter."""
+    """What is known of a dead letter."""
 
     topic: str  # where it was sent at first
     receiver: str  # who gave it up
-    terminated: bool  # by a word of its handler's, and not by failing too often
+    reason: Reason
     deliveries: int
 
 
@@ -71,19 +80,23 @@ class Delivery:
     @property
     def dead(self) -> Optional[Dead]:
         """None: it is no dead letter."""
-        terminated = lib.pinnace_delivery_dead_terminated(self._handle)
-        if terminated < 0 and ctypes.get_errno() == errno.ENOENT:
+        reason = lib.pinnace_delivery_dead_reason(self._handle)
+        if reason < 0 and ctypes.get_errno() == errno.ENOENT:
             return None
         return Dead(
             topic=text(lib.pinnace_delivery_dead_topic(self._handle)),
             receiver=text(lib.pinnace_delivery_dead_receiver(self._handle)),
-            terminated=checked(terminated) == 1,
+            reason=Reason(checked(reason)),
             deliveries=lib.pinnace_delivery_dead_deliveries(self._handle),
         )
 
     @property
     def settled(self) -> bool:
         return self._handle is None
+
+    def in_progress(self) -> None:
+        """It is still being handled: the time that it has begins anew (`ack_within`)."""
+        checked(lib.pinnace_delivery_in_progress(self._handle))
 
     def _release(self) -> Optional[int]:
         handle, self._handle = self._handle, None

@@ -188,21 +188,35 @@ typedef struct pinnace_delivery_t pinnace_delivery_t;
 
 const char *pinnace_client_error(void); /* of the calling thread; it stays until the next failure */
 
-/* What a client is to be; options serve for any number of clients. Each is set as text:
- *   data_dir        the directory of its store; by default one of the user's
- *   registry        dir://PATH, sqlite://PATH, none; by default a directory of the user's
- *   listen          where others reach it, an endpoint [tcp://127.0.0.1:*]
- *   lease_ms        how long the name stays its own where it says nothing, 1 to 2592000000 [10000]
- *   interval_ms     how long PINNACE_INTERVAL may be away from the disk, 1 to 86400000 [100]
- *   retry_first_ms  the wait before a message that failed comes again, 1 to 86400000 [100]; each is twice the last,
- *   retry_most_ms   at most this [60000]
- *   max_deliveries  after which a message is given up [0: never]
- *   skip_damage     1: opens a damaged store without what is damaged [0] */
+/* What a client is to be; options serve for any number of clients. Each is set as text; times are 1 to 86400000:
+ *   data_dir           the directory of its store; by default one of the user's
+ *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
+ *   listen             where others reach it, an endpoint [tcp://127.0.0.1:*]
+ *   advertise          where they are told to, where that differs
+ *   lease_ms           how long the name stays its own where it says nothing, 1 to 2592000000 [10000]
+ *   interval_ms        how long PINNACE_INTERVAL may be away from the disk [100]
+ *   retry_first_ms     the wait before a message that failed comes again [100]; each is twice the last,
+ *   retry_most_ms      at most this [60000]
+ *   max_deliveries     after which a message is given up [0: never]
+ *   ack_within_ms      how long a message may be with its handler before it has failed [0: as it likes]
+ *   reassign_after_ms  how long one that went to one of many waits for that one [30000; 0: for ever]
+ *   skip_failing       1: others go on while a message that failed waits [0]
+ *   skip_damage        1: opens a damaged store without what is damaged [0]
+ *   memory_limit       bytes that PINNACE_MEMORY may keep [64 MiB]
+ *   linger_ms          how long closing waits for these to be acknowledged [1000; 0: not at all]
+ *   disk_limit         bytes of the store's files, 4 MiB at least [0: none]
+ *   max_body           bytes of the largest body that is sent and taken [1 GiB]
+ *   compress_from      bytes from which on bodies are compressed, where that pays [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);
 int pinnace_client_options_set(pinnace_client_options_t *options, const char *key, const char *value);
 int pinnace_client_options_peer(pinnace_client_options_t *options, const char *name, const char *endpoint,
                                 const char *const *topics, size_t count); /* one that is known beforehand */
 int pinnace_client_options_destroy(pinnace_client_options_t *options);
+
+/* All that it says and hears is encrypted, with the keys of a certificate (ENOKEY: it has no secret one); it speaks to
+ * those alone whose public keys, 40 characters of Z85, are given. */
+int pinnace_client_options_curve(pinnace_client_options_t *options, void *cert);
+int pinnace_client_options_trust(pinnace_client_options_t *options, const char *name, const char *z85_public_key);
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
@@ -220,15 +234,23 @@ int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
  * the call and what the text needs, with its NUL, after it. ENOBUFS: it does not fit. */
 int pinnace_client_addresses(pinnace_client_t *client, const char *topic, char *buffer, size_t *size);
 
+/* 0, or an error for what keeps it from being known in its registry, or from knowing who is there; that is tried again
+ * and again. EHOSTUNREACH: a server does not answer; EEXIST: another has taken the name meanwhile. */
+int pinnace_client_registry_error(pinnace_client_t *client);
+
+/* Clears away what dead clients left of themselves in the registry on a topic; returns how many that were. */
+int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
+
 #define PINNACE_SYNC 0     /* on the disk before the call returns */
 #define PINNACE_INTERVAL 1 /* on the disk some time after: interval_ms */
+#define PINNACE_MEMORY 2   /* never on the disk, and lost with the process */
 
 typedef struct pinnace_send_options_t {
     size_t size;        /* bytes of this struct; later versions have more members, whose default is 0 */
     int64_t timeout_ms; /* how long to wait for room and the disk; below 0 is for ever */
     int64_t ttl_ms;     /* how long the message may live, at most UINT32_MAX; 0: as long as it takes */
     int all;            /* 0: to one of those that listen on the topic, in turn; 1: to each */
-    int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL */
+    int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
 } pinnace_send_options_t;
 
 /* How pinnace_client_send_to sends. */
@@ -252,6 +274,9 @@ int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
 int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
 
+/* Forgets what waits on a topic; writes how many messages, and parts of such, that were, unless `cleared` is NULL. */
+int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
+
 /* The next message. It is the caller's until it is settled, by one of pinnace_delivery_ack, _nack, _terminate and
  * _fail, also after the client was closed; then it is gone, with all that its functions pointed to. */
 pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
@@ -263,12 +288,16 @@ const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
 uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
 
-/* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and whether a handler
- * said so (1), or it failed too often (0). ENOENT: it is none. */
+/* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and why it was given
+ * up. ENOENT: it is none. */
+#define PINNACE_TERMINATED 0 /* its handler said so */
+#define PINNACE_DELIVERIES 1 /* it was delivered as often as it may be */
+#define PINNACE_TOO_LARGE 2  /* it is larger than its receiver takes */
+#define PINNACE_UNREADABLE 3 /* it is compressed, and cannot be read */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
-int pinnace_delivery_dead_terminated(pinnace_delivery_t *delivery);
+int pinnace_delivery_dead_reason(pinnace_delivery_t *delivery);
 
 /* ECANCELED: the client was closed; the message comes again when it is started anew. */
 int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* it is handled */
@@ -276,6 +305,8 @@ int pinnace_delivery_nack(pinnace_delivery_t *delivery,
                           long delay_ms);                     /* again, then; below 0: after a while that grows */
 int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* it never will be: its sender has a dead letter */
 int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* again, before what follows it, after a while */
+
+int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* it is not settled yet: ack_within_ms begins anew */
 
 /* What a handler returns: one of these, and with it, or not, PINNACE_STOP. Anything else is PINNACE_FAIL. A handler may
  * settle its delivery itself; then only PINNACE_STOP counts. It must return: no exception, no longjmp. */
@@ -292,7 +323,8 @@ typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 
-/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. */
+/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. The library waits
+ * for it: it must not call what waits for the disk or for others. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

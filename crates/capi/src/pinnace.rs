@@ -1,7 +1,7 @@
 //! What Pinnace adds to libzmq's interface: pinnace.h.
 
 mod certificate_stores;
-mod certificates;
+pub(crate) mod certificates;
 mod contexts;
 mod peers;
 mod stats;

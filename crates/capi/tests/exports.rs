@@ -29,14 +29,16 @@ const DRAFT: &str = "
 
 /// Of guaranteed delivery.
 const DELIVERY: &str = "
-    pinnace_client_addresses pinnace_client_close pinnace_client_endpoint pinnace_client_error pinnace_client_listen
+    pinnace_client_addresses pinnace_client_clear_addresses pinnace_client_clear_pending
+    pinnace_client_options_curve pinnace_client_options_trust pinnace_client_registry_error
+    pinnace_delivery_in_progress pinnace_client_close pinnace_client_endpoint pinnace_client_error pinnace_client_listen
     pinnace_client_name pinnace_client_on_error pinnace_client_options_destroy pinnace_client_options_new
     pinnace_client_options_peer pinnace_client_options_set pinnace_client_pending pinnace_client_recv
     pinnace_client_run pinnace_client_send pinnace_client_send_all pinnace_client_send_async pinnace_client_send_to
     pinnace_client_start pinnace_client_subscribe pinnace_client_unsubscribe pinnace_client_wait
     pinnace_client_wait_pending pinnace_delivery_accepted_ms pinnace_delivery_ack pinnace_delivery_body
     pinnace_delivery_deliveries pinnace_delivery_dead_deliveries pinnace_delivery_dead_receiver
-    pinnace_delivery_dead_terminated pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
+    pinnace_delivery_dead_reason pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
     pinnace_delivery_nack pinnace_delivery_size pinnace_delivery_terminate pinnace_delivery_topic";
 
 /// The library, built as this test was, loaded.

@@ -2,7 +2,8 @@
 //!
 //! cargo run --release --example delivery_throughput -- [CYCLES] [MESSAGES]
 //!
-//! `send_to` is the time until all of a cycle are on the disk, `receive_from` that from there until the last is handled.
+//! `send_to` is the time until all of a cycle are on the disk, `receive_from` that from there until the last is
+//! handled.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::channel;

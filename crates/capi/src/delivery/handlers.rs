@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::thread;
 
+use parking_lot::Mutex;
 use pinnace_delivery::{Delivery, Error as DeliveryError};
 
 use super::receive::{publish, take_back};
@@ -94,15 +95,15 @@ fn settle(delivery: Delivery, said: c_int) {
     }
 }
 
-impl Open {
-    /// Tells the client's handler of errors, where there is one.
-    fn report(&self, trouble: &Trouble) {
-        let Some(reporter) = *self.reporter.lock() else { return };
-        let text = trouble.text();
-        let _inside = Inside::enter();
-        // SAFETY: the promise of who gave the handler.
-        unsafe { (reporter.call)(trouble.number, text.as_ptr(), reporter.argument) };
-    }
+/// A client's handler of errors, where there is one.
+pub(super) type Reporting = Arc<Mutex<Option<Reporter>>>;
+
+pub(super) fn report(to: &Reporting, trouble: &Trouble) {
+    let Some(reporter) = *to.lock() else { return };
+    let text = trouble.text();
+    let _inside = Inside::enter();
+    // SAFETY: the promise of who gave the handler.
+    unsafe { (reporter.call)(trouble.number, text.as_ptr(), reporter.argument) };
 }
 
 /// Handles messages on this thread, one after the other, until the handler says PINNACE_STOP.
@@ -139,8 +140,8 @@ pub unsafe extern "C" fn pinnace_client_listen(
             block_signals();
             match caught(|| Ok(handler.run(&open))) {
                 Ok(Ok(()) | Err(DeliveryError::Closed)) => {}
-                Ok(Err(error)) => open.report(&error.into()),
-                Err(trouble) => open.report(&trouble),
+                Ok(Err(error)) => report(&open.reporter, &error.into()),
+                Err(trouble) => report(&open.reporter, &trouble),
             }
         };
         let thread = thread::Builder::new().name("pinnace handler".to_owned()).spawn(listen);

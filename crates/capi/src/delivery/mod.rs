@@ -19,7 +19,6 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use pinnace_delivery::Client;
 use pinnace_sys::fork;
 
@@ -27,8 +26,8 @@ use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::put_text;
 use crate::registry::Registry;
 use ending::End;
-use handlers::Reporter;
-use trouble::{Trouble, attempt};
+use handlers::{Reporting, report};
+use trouble::{Trouble, attempt, of_registry};
 
 static CLIENTS: Registry<Open> = Registry::new();
 
@@ -37,7 +36,7 @@ struct Open {
     client: Client,
     name: CString,
     endpoint: CString,
-    reporter: Mutex<Option<Reporter>>,
+    reporter: Reporting,
     /// The largest ticket that was given out.
     tickets: AtomicU64,
     closing: AtomicBool,
@@ -71,13 +70,15 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
         fork::watch();
         let options = OPTIONS.get(options.cast_mut()).map_err(no_options)?;
         let builder = options.lock().builder();
-        let client = builder.start()?;
+        let reporter = Reporting::default();
+        let hear = reporter.clone();
+        let client = builder.on_error(move |error| report(&hear, &error.into())).start()?;
         let text = |text: &str| CString::new(text).unwrap_or_default();
         Ok(CLIENTS.insert(Open {
             name: text(client.name()),
             endpoint: text(client.endpoint()),
             client,
-            reporter: Mutex::default(),
+            reporter,
             tickets: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             fork: fork::generation(),
@@ -175,5 +176,28 @@ pub unsafe extern "C" fn pinnace_client_addresses(
         // SAFETY: as above.
         unsafe { put_text(&lines, buffer, size) }?;
         Ok(c_int::try_from(addresses.len()).unwrap_or(c_int::MAX))
+    })
+}
+
+/// What keeps the client from being known in its registry, or from knowing who is there, as an error; 0: nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
+    attempt(|| match open(handle)?.client.registry_error() {
+        Some(error) => Err(Trouble::new(of_registry(&error), error)),
+        None => Ok(0),
+    })
+}
+
+/// Clears away what dead clients left of themselves in the registry on a topic. Returns how many that were.
+///
+/// # Safety
+/// `topic` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_clear_addresses(handle: *mut c_void, topic: *const c_char) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        let cleared = open.client.clear_addresses(unsafe { string(topic, "the topic") }?)?;
+        Ok(c_int::try_from(cleared).unwrap_or(c_int::MAX))
     })
 }

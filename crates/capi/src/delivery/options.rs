@@ -1,34 +1,33 @@
 //! What a client is to be: options by name, as text, so that more of them change no function.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pinnace_cert::{KeyPair, PublicKey};
 use pinnace_delivery::{Builder, Client};
-use pinnace_engine::Error;
+use pinnace_engine::{Error, z85};
 
 use super::trouble::{Trouble, attempt};
 use crate::arguments::text;
+use crate::pinnace::certificates;
 use crate::registry::Registry;
 
 pub(super) static OPTIONS: Registry<Mutex<Options>> = Registry::new();
 
 /// The options as they were set; they serve for any number of clients.
+#[derive(Default)]
 pub(super) struct Options {
     name: String,
     topic: String,
-    data_dir: Option<PathBuf>,
-    registry: Option<String>,
-    listen: Option<String>,
-    lease_ms: u64,
-    interval_ms: u64,
-    retry_first_ms: u64,
-    retry_most_ms: u64,
-    max_deliveries: u32,
-    skip_damage: bool,
+    /// By their places among KEYS.
+    values: BTreeMap<usize, Value>,
     peers: Vec<Peer>,
+    curve: Option<KeyPair>,
+    trusted: Vec<(String, PublicKey)>,
 }
 
 struct Peer {
@@ -37,76 +36,144 @@ struct Peer {
     topics: Vec<String>,
 }
 
-/// Takes a value over; an error says what would be one.
-type Set = fn(&mut Options, &CStr) -> Result<(), String>;
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-
-/// What can be set: a line an option.
-const KEYS: &[(&str, Set)] = &[
-    ("data_dir", |options, value| {
-        options.data_dir = Some(PathBuf::from(OsStr::from_bytes(value.to_bytes())));
-        Ok(())
-    }),
-    ("registry", |options, value| word(value).map(|url| options.registry = Some(url))),
-    ("listen", |options, value| word(value).map(|endpoint| options.listen = Some(endpoint))),
-    ("lease_ms", |options, value| number(value, 1, 30 * DAY_MS).map(|ms| options.lease_ms = ms)),
-    ("interval_ms", |options, value| number(value, 1, DAY_MS).map(|ms| options.interval_ms = ms)),
-    ("retry_first_ms", |options, value| number(value, 1, DAY_MS).map(|ms| options.retry_first_ms = ms)),
-    ("retry_most_ms", |options, value| number(value, 1, DAY_MS).map(|ms| options.retry_most_ms = ms)),
-    ("max_deliveries", |options, value| {
-        number(value, 0, u32::MAX.into()).map(|most| options.max_deliveries = most as u32)
-    }),
-    ("skip_damage", |options, value| number(value, 0, 1).map(|skip| options.skip_damage = skip == 1)),
-];
-
-fn word(value: &CStr) -> Result<String, String> {
-    value.to_str().map(str::to_owned).map_err(|_| "text in UTF-8".to_owned())
+/// What an option takes.
+enum Kind {
+    Path,
+    Text,
+    Number { least: u64, most: u64 },
 }
 
-fn number(value: &CStr, least: u64, most: u64) -> Result<u64, String> {
-    let found = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let found = found.and_then(|text| text.parse().ok()).filter(|found| (least..=most).contains(found));
-    found.ok_or_else(|| format!("a number from {least} to {most}"))
+enum Value {
+    Path(PathBuf),
+    Text(String),
+    Number(u64),
+}
+
+/// An option: its name, what it takes, and what it does to a client that is to be.
+struct Key(&'static str, Kind, fn(Plan, &Value) -> Plan);
+
+/// A client that is to be, with what takes two options.
+struct Plan {
+    builder: Builder,
+    retry: (Duration, Duration),
+}
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const TIME: Kind = Kind::Number { least: 1, most: DAY_MS };
+const TIME_OR_NONE: Kind = Kind::Number { least: 0, most: DAY_MS };
+const FLAG: Kind = Kind::Number { least: 0, most: 1 };
+const BYTES: Kind = Kind::Number { least: 0, most: u64::MAX };
+
+/// What can be set: a line an option.
+const KEYS: &[Key] = &[
+    Key("data_dir", Kind::Path, |plan, value| plan.with(|builder| builder.data_dir(value.path()))),
+    Key("registry", Kind::Text, |plan, value| plan.with(|builder| builder.registry(value.text()))),
+    Key("listen", Kind::Text, |plan, value| plan.with(|builder| builder.listen(value.text()))),
+    Key("advertise", Kind::Text, |plan, value| plan.with(|builder| builder.advertise(value.text()))),
+    Key("lease_ms", Kind::Number { least: 1, most: 30 * DAY_MS }, |plan, value| {
+        plan.with(|builder| builder.lease(value.time()))
+    }),
+    Key("interval_ms", TIME, |plan, value| plan.with(|builder| builder.interval(value.time()))),
+    Key("retry_first_ms", TIME, |plan, value| Plan { retry: (value.time(), plan.retry.1), ..plan }),
+    Key("retry_most_ms", TIME, |plan, value| Plan { retry: (plan.retry.0, value.time()), ..plan }),
+    Key("max_deliveries", Kind::Number { least: 0, most: u32::MAX as u64 }, |plan, value| {
+        plan.with_some(value, |builder| builder.max_deliveries(value.number() as u32))
+    }),
+    Key("ack_within_ms", TIME_OR_NONE, |plan, value| {
+        plan.with_some(value, |builder| builder.ack_within(value.time()))
+    }),
+    Key("reassign_after_ms", TIME_OR_NONE, |plan, value| {
+        let after = Some(value.time()).filter(|time| !time.is_zero());
+        plan.with(|builder| builder.reassign_after(after))
+    }),
+    Key("skip_failing", FLAG, |plan, value| plan.with_some(value, Builder::skip_failing)),
+    Key("skip_damage", FLAG, |plan, value| plan.with_some(value, Builder::skip_damage)),
+    Key("memory_limit", BYTES, |plan, value| plan.with(|builder| builder.memory_limit(value.number()))),
+    Key("linger_ms", TIME_OR_NONE, |plan, value| plan.with(|builder| builder.linger(value.time()))),
+    Key("disk_limit", BYTES, |plan, value| {
+        plan.with_some(value, |builder| builder.disk_limit(value.number()))
+    }),
+    Key("max_body", BYTES, |plan, value| plan.with(|builder| builder.max_body(value.number() as usize))),
+    Key("compress_from", BYTES, |plan, value| {
+        plan.with(|builder| builder.compress_from(value.number() as usize))
+    }),
+];
+
+impl Kind {
+    /// An error says what would be a value.
+    fn read(&self, value: &CStr) -> Result<Value, String> {
+        let text = value.to_str();
+        match self {
+            Kind::Path => Ok(Value::Path(PathBuf::from(OsStr::from_bytes(value.to_bytes())))),
+            Kind::Text => text.map(|text| Value::Text(text.to_owned())).map_err(|_| "UTF-8".to_owned()),
+            Kind::Number { least, most } => {
+                let digits = text.ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+                let number = digits.and_then(|text| text.parse().ok());
+                let number = number.filter(|number| (least..=most).contains(&number));
+                number.map(Value::Number).ok_or_else(|| format!("a number from {least} to {most}"))
+            }
+        }
+    }
+}
+
+/// Each of the kind that its key says.
+impl Value {
+    fn path(&self) -> PathBuf {
+        if let Value::Path(path) = self { path.clone() } else { PathBuf::new() }
+    }
+
+    fn text(&self) -> &str {
+        if let Value::Text(text) = self { text } else { "" }
+    }
+
+    fn number(&self) -> u64 {
+        if let Value::Number(number) = self { *number } else { 0 }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_millis(self.number())
+    }
+}
+
+impl Plan {
+    fn with(self, change: impl FnOnce(Builder) -> Builder) -> Plan {
+        Plan { builder: change(self.builder), ..self }
+    }
+
+    /// As `with`, but 0 changes nothing.
+    fn with_some(self, value: &Value, change: impl FnOnce(Builder) -> Builder) -> Plan {
+        if value.number() == 0 { self } else { self.with(change) }
+    }
 }
 
 impl Options {
     fn set(&mut self, key: &CStr, value: &CStr) -> Result<(), Trouble> {
-        let Some((name, set)) = KEYS.iter().find(|(name, _)| name.as_bytes() == key.to_bytes()) else {
-            let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
+        let Some(at) = KEYS.iter().position(|Key(name, ..)| name.as_bytes() == key.to_bytes()) else {
+            let known: Vec<&str> = KEYS.iter().map(|Key(name, ..)| *name).collect();
             let words = format!("there is no option {key:?}; there are {}", known.join(", "));
             return Err(Trouble::new(libc::EINVAL, words));
         };
-        set(self, value)
-            .map_err(|wanted| Trouble::new(libc::EINVAL, format!("{name} is {wanted}, not {value:?}")))
+        let Key(name, kind, _) = &KEYS[at];
+        let read = kind.read(value);
+        let read =
+            read.map_err(|wanted| Trouble::new(libc::EINVAL, format!("{name} is {wanted}, not {value:?}")))?;
+        self.values.insert(at, read);
+        Ok(())
     }
 
     pub(super) fn builder(&self) -> Builder {
-        let ms = Duration::from_millis;
-        let mut builder = Client::builder(&self.name, &self.topic)
-            .lease(ms(self.lease_ms))
-            .interval(ms(self.interval_ms))
-            .retry(ms(self.retry_first_ms), ms(self.retry_most_ms));
-        if let Some(path) = &self.data_dir {
-            builder = builder.data_dir(path);
-        }
-        if let Some(url) = &self.registry {
-            builder = builder.registry(url);
-        }
-        if let Some(endpoint) = &self.listen {
-            builder = builder.listen(endpoint);
-        }
-        if self.max_deliveries > 0 {
-            builder = builder.max_deliveries(self.max_deliveries);
-        }
-        if self.skip_damage {
-            builder = builder.skip_damage();
-        }
+        let retry = (Duration::from_millis(100), Duration::from_secs(60));
+        let plan = Plan { builder: Client::builder(&self.name, &self.topic), retry };
+        let plan = self.values.iter().fold(plan, |plan, (at, value)| KEYS[*at].2(plan, value));
+        let mut builder = plan.builder.retry(plan.retry.0, plan.retry.1);
         for peer in &self.peers {
             let topics: Vec<&str> = peer.topics.iter().map(String::as_str).collect();
             builder = builder.peer(&peer.name, &peer.endpoint, &topics);
         }
-        builder
+        if let Some(keys) = &self.curve {
+            builder = builder.curve(keys);
+        }
+        self.trusted.iter().fold(builder, |builder, (name, key)| builder.trust(name, key))
     }
 }
 
@@ -150,20 +217,8 @@ pub unsafe extern "C" fn pinnace_client_options_new(
     attempt(|| {
         // SAFETY: the caller's promise.
         let (name, topic) = unsafe { (string(name, "the name")?, string(topic, "the topic")?) };
-        Ok(OPTIONS.insert(Mutex::new(Options {
-            name: name.to_owned(),
-            topic: topic.to_owned(),
-            data_dir: None,
-            registry: None,
-            listen: None,
-            lease_ms: 10_000,
-            interval_ms: 100,
-            retry_first_ms: 100,
-            retry_most_ms: 60_000,
-            max_deliveries: 0,
-            skip_damage: false,
-            peers: Vec::new(),
-        })))
+        let (name, topic) = (name.to_owned(), topic.to_owned());
+        Ok(OPTIONS.insert(Mutex::new(Options { name, topic, ..Options::default() })))
     })
 }
 
@@ -213,6 +268,39 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
         }
         let peer = Peer { name: name.to_owned(), endpoint: endpoint.to_owned(), topics: known };
         options.lock().peers.push(peer);
+        Ok(0)
+    })
+}
+
+/// Has all that the client says and hears encrypted, with the keys of a certificate (pinnace_cert_load).
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_options_curve(handle: *mut c_void, certificate: *mut c_void) -> c_int {
+    attempt(|| {
+        let options = OPTIONS.get(handle).map_err(no_options)?;
+        let keys = certificates::keys(certificate)?;
+        let keys = keys.ok_or_else(|| Trouble::new(libc::ENOKEY, "the certificate has no secret key"))?;
+        options.lock().curve = Some(keys);
+        Ok(0)
+    })
+}
+
+/// The public key of another client, as 40 characters of Z85.
+///
+/// # Safety
+/// Both must be null or C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_options_trust(
+    handle: *mut c_void,
+    name: *const c_char,
+    key: *const c_char,
+) -> c_int {
+    attempt(|| {
+        let options = OPTIONS.get(handle).map_err(no_options)?;
+        // SAFETY: the caller's promise.
+        let (name, key) = unsafe { (string(name, "the name")?, string(key, "the key")?) };
+        let key = z85::decode_key(key.as_bytes())
+            .ok_or_else(|| Trouble::new(libc::EINVAL, "a key is 40 characters of Z85"))?;
+        options.lock().trusted.push((name.to_owned(), key));
         Ok(0)
     })
 }

@@ -161,10 +161,24 @@ pub extern "C" fn pinnace_delivery_dead_deliveries(handle: *mut c_void) -> u64 {
     look_dead(handle, |_, dead| dead.deliveries)
 }
 
-/// 1 where a handler gave it up by a word, 0 where it failed too often, -1 where it is no dead letter.
+/// Why a dead letter was given up: PINNACE_TERMINATED and what follows it; -1 where it is none.
 #[unsafe(no_mangle)]
-pub extern "C" fn pinnace_delivery_dead_terminated(handle: *mut c_void) -> c_int {
-    look_dead(handle, |_, dead| c_int::from(dead.reason == Verdict::Terminated))
+pub extern "C" fn pinnace_delivery_dead_reason(handle: *mut c_void) -> c_int {
+    look_dead(handle, |_, dead| match dead.reason {
+        Verdict::Terminated => 0,
+        Verdict::Deliveries => 1,
+        Verdict::TooLarge => 2,
+        Verdict::Unreadable => 3,
+    })
+}
+
+/// It is still being handled: its time begins anew, where that is limited.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_in_progress(handle: *mut c_void) -> c_int {
+    look(handle, |_, delivery| {
+        delivery.in_progress();
+        Ok(0)
+    })
 }
 
 /// It is handled.

@@ -14,6 +14,7 @@ use crate::pinnace::timeout;
 
 const SYNC: c_int = 0;
 const INTERVAL: c_int = 1;
+const MEMORY: c_int = 2;
 
 /// How often a wait that nothing else ends looks whether its client is being closed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -64,6 +65,7 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
     let durability = match given.durability {
         SYNC => Durability::Sync,
         INTERVAL => Durability::Interval,
+        MEMORY => Durability::Memory,
         other => return Err(wrong(format_args!("there is no durability {other}"))),
     };
     let ttl = match u32::try_from(given.ttl_ms) {
@@ -203,6 +205,29 @@ pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *m
         }
         // SAFETY: not null, and the caller's promise.
         unsafe { pending.write(open.client.pending()) };
+        Ok(0)
+    })
+}
+
+/// Forgets what waits on a topic: it is not sent any more. Writes how many messages, and parts of such, that were, where
+/// `cleared` is not null.
+///
+/// # Safety
+/// `topic` must be null or a C string, `cleared` null or good for writing a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_clear_pending(
+    handle: *mut c_void,
+    topic: *const c_char,
+    cleared: *mut u64,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        let number = open.client.clear_pending(unsafe { string(topic, "the topic") }?)?;
+        if !cleared.is_null() {
+            // SAFETY: as above.
+            unsafe { cleared.write(number) };
+        }
         Ok(0)
     })
 }

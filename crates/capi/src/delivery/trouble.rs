@@ -42,7 +42,13 @@ impl From<Error> for Trouble {
 
 impl From<DeliveryError> for Trouble {
     fn from(error: DeliveryError) -> Trouble {
-        let number = match &error {
+        Trouble::from(&error)
+    }
+}
+
+impl From<&DeliveryError> for Trouble {
+    fn from(error: &DeliveryError) -> Trouble {
+        let number = match error {
             DeliveryError::Name => libc::EINVAL,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
@@ -62,7 +68,7 @@ impl From<DeliveryError> for Trouble {
     }
 }
 
-fn of_registry(error: &RegistryError) -> c_int {
+pub(super) fn of_registry(error: &RegistryError) -> c_int {
     match error {
         RegistryError::Name
         | RegistryError::Endpoint

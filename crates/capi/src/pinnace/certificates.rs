@@ -64,6 +64,11 @@ pub(super) fn publish(certificate: Certificate) -> *mut c_void {
     CERTIFICATES.insert(Mutex::new(certificate))
 }
 
+/// The keys of a certificate; None where it has no secret one.
+pub(crate) fn keys(handle: *mut c_void) -> Result<Option<KeyPair>, Error> {
+    Ok(CERTIFICATES.get(handle)?.lock().keys().cloned())
+}
+
 /// Does something with a certificate and a path, and says of which file it was where it fails.
 ///
 /// # Safety

@@ -223,6 +223,11 @@ impl Inward {
         Ok(())
     }
 
+    /// The batch with the last note of which nothing was said yet.
+    pub fn last_noted(&self) -> Option<u64> {
+        self.noted.iter().map(|(batch, ..)| *batch).max()
+    }
+
     /// Says what is on the disk up to this batch.
     pub fn acknowledge(&mut self, durable: u64) {
         let noted = std::mem::take(&mut self.noted);
