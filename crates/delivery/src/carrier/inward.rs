@@ -56,6 +56,11 @@ impl Inward {
         !self.unnoted.is_empty()
     }
 
+    /// The last batch in which something was noted that is still to be said.
+    pub fn last_noted(&self) -> Option<u64> {
+        self.noted.iter().map(|(batch, ..)| *batch).max()
+    }
+
     /// Takes what has come. False: nothing had.
     pub fn receive(&mut self, store: &Store, most: usize) -> bool {
         let mut any = false;

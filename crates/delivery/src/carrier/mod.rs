@@ -51,6 +51,9 @@ const LOST: [u8; 1] = [0];
 /// How long to wait before what there was no room to note is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
+/// How long who leaves waits for the disk, so as to say what it has handled.
+const PARTING: Duration = Duration::from_secs(1);
+
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
 
@@ -268,8 +271,13 @@ impl Carrier {
     }
 
     fn remove(&mut self, client: u32) {
-        // What was handled is noted, and said.
+        // What was handled is noted, and said once that is on the disk.
         let _ = self.settle();
+        let own = self.inward.iter().filter(|inward| inward.client.number == client);
+        if let Some(batch) = own.filter_map(Inward::last_noted).max() {
+            let _ = self.store.log().wait(batch, Some(Instant::now() + PARTING));
+            let _ = self.settle();
+        }
         self.members.retain(|(other, _)| *other != client);
         for inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
             let _ = self.poller.remove(What::Socket(inward.socket));
