@@ -31,6 +31,7 @@ mod error;
 mod inbox;
 mod log;
 mod pack;
+pub mod places;
 mod ranges;
 pub mod registry;
 mod store;
