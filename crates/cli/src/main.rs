@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `table` | every command and flag, once: the parser, the help, the man pages, the completions, `docs/cli.md` |
 //! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | a command each |
+//! | `deliver` | the commands of guaranteed delivery |
 //! | `face` | the crate `pinnace` as the commands see it: waits that a signal ends, failures in words |
 //! | `settings` | flags that every socket takes, put into options |
 //! | `guests` | who is let in |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod deliver;
 mod face;
 mod forward;
 mod guests;
@@ -60,6 +62,7 @@ fn run(command: Command) -> Outcome {
         Command::Monitor(given) => monitor::run(&given),
         Command::Bench(given) => bench::run(&given),
         Command::Keygen(given) => keygen::run(&given),
+        Command::Deliver { command } => deliver::run(&command),
         Command::Version => pages::version(),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { folder } => pages::man(folder.as_deref()),

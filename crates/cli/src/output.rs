@@ -106,19 +106,23 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The frames, a routing id (SERVER, PEER) and a group (DISH) where there are some.
-fn to_json(message: &Message) -> Value {
-    let bytes = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+/// Bytes as a text, or as {"base64":"..."} where they are none.
+pub fn json_of(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
         Err(_) => json!({ "base64": BASE64_STANDARD.encode(bytes) }),
-    };
+    }
+}
+
+/// The frames, a routing id (SERVER, PEER) and a group (DISH) where there are some.
+fn to_json(message: &Message) -> Value {
     let mut object =
-        json!({ "frames": message.iter().map(|frame: &Frame| bytes(frame)).collect::<Vec<_>>() });
+        json!({ "frames": message.iter().map(|frame: &Frame| json_of(frame)).collect::<Vec<_>>() });
     if message.routing_id() != 0 {
         object["routing_id"] = json!(message.routing_id());
     }
     if !message.group().is_empty() {
-        object["group"] = bytes(message.group());
+        object["group"] = json_of(message.group());
     }
     object
 }

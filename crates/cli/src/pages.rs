@@ -54,20 +54,25 @@ pub fn reference() -> Outcome {
     let command = shown();
     let _ = writeln!(page, "{}\n\n{EXIT_CODES}", text(command.get_long_about()));
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        section(&mut page, command);
+        section(&mut page, command, "");
     }
     print(page.as_bytes())
 }
 
-fn section(page: &mut String, command: &Command) {
+/// A command, or one below the command `above`.
+fn section(page: &mut String, command: &Command, above: &str) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    let _ = writeln!(page, "\n## {}\n\n{}.\n\n    {usage}\n", command.get_name(), text(command.get_about()));
+    let name = format!("{above}{}", command.get_name());
+    let _ = writeln!(page, "\n## {name}\n\n{}.\n\n    {usage}", text(command.get_about()));
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        section(page, below, &format!("{name} "));
+    }
     let arguments: Vec<&Arg> = command.get_arguments().filter(|arg| arg.get_id() != "help").collect();
     if arguments.is_empty() {
         return;
     }
-    let _ = writeln!(page, "| argument | what it does |\n| --- | --- |");
+    let _ = writeln!(page, "\n| argument | what it does |\n| --- | --- |");
     for argument in arguments {
         let _ = writeln!(page, "| `{}` | {} |", cell(&flag(argument)), cell(&explained(argument)));
     }

@@ -1,6 +1,8 @@
 //! Every command and every flag, once. From here come the parser, the help, the man pages, the completions and
 //! `docs/cli.md`.
 
+pub mod deliver;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,6 +44,11 @@ pub enum Command {
     Bench(Bench),
     /// Make a pair of CURVE keys
     Keygen(Keygen),
+    /// Guaranteed delivery between named clients: at least once, with no service to run
+    Deliver {
+        #[command(subcommand)]
+        command: deliver::Deliver,
+    },
     /// Print the version, and libzmq's whose interface it is
     Version,
     /// Print a completion script for a shell

@@ -29,8 +29,11 @@ mod clock;
 mod depot;
 mod error;
 mod inbox;
+mod letters;
 mod log;
 mod pack;
+mod peek;
+pub mod places;
 mod ranges;
 pub mod registry;
 mod store;
@@ -40,6 +43,8 @@ pub use client::{
     Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
 };
 pub use error::Error;
+pub use letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use log::{Damage, Failure};
+pub use peek::{Sender, peek};
 pub use pinnace_crypto::{KeyPair, PublicKey};
 pub use wire::Verdict;

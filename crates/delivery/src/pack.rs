@@ -1,6 +1,7 @@
 //! Compressing large bodies (Zstandard, RFC 8878), where it pays.
 
 use std::borrow::Cow;
+use std::io::Read;
 
 use crate::wire::Verdict;
 
@@ -34,6 +35,18 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Vec<u8>, Verdict> {
     }
 }
 
+/// How what was compressed begins, at most `most` bytes of it, and how many bytes it is in all, as far as it says so.
+/// Of `packed` the beginning will do.
+pub fn begin(packed: &[u8], most: usize) -> (Vec<u8>, u64) {
+    let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten().unwrap_or(0);
+    let mut begin = Vec::new();
+    if let Ok(reader) = zstd::Decoder::new(packed) {
+        // As much as can be read.
+        let _ = reader.take(most as u64).read_to_end(&mut begin);
+    }
+    (begin, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +57,7 @@ mod tests {
         let (packed, is_packed) = pack(&body);
         assert!(is_packed && packed.len() < body.len() / 2);
         assert_eq!(unpack(&packed, body.len()).as_ref(), Ok(&body));
+        assert_eq!(begin(&packed[..packed.len() / 2], 9), (body[..9].to_vec(), body.len() as u64));
         assert_eq!(unpack(&packed, body.len() - 1), Err(Verdict::TooLarge));
         assert_eq!(unpack(&packed[..packed.len() - 1], body.len()), Err(Verdict::Unreadable));
         assert_eq!(unpack(&body, body.len()), Err(Verdict::Unreadable), "never packed");

@@ -118,8 +118,12 @@ impl Running {
         rest
     }
 
+    pub fn id(&self) -> Pid {
+        pid(&self.child)
+    }
+
     pub fn signal(&self, signal: Signal) {
-        kill_process(pid(&self.child), signal).expect("it runs");
+        kill_process(self.id(), signal).expect("it runs");
     }
 
     /// Nobody reads its standard output from here on.

@@ -20,11 +20,11 @@ pub struct DeadLetter {
     pub deliveries: u64,
 }
 
-/// One part of it.
-struct Part {
-    flags: u8,
+/// One part of a message.
+pub struct Part {
+    pub flags: u8,
     accepted_ms: u64,
-    body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 /// The topic of a topic's dead letters.
@@ -96,7 +96,7 @@ impl DeadLetter {
     fn read(&self, store: &Store) -> Result<Vec<Part>, LogError> {
         let mut parts = self.read_held(store);
         if parts.is_empty() {
-            parts = self.read_log(store)?;
+            parts = read_parts(store, self.stream, self.first, self.last)?;
         }
         let begins = parts.first().is_some_and(|part| part.flags & BEGINS != 0);
         let ends = parts.iter().position(|part| part.flags & ENDS != 0);
@@ -118,33 +118,32 @@ impl DeadLetter {
         }
         parts
     }
+}
 
-    /// Those that lie in the log.
-    fn read_log(&self, store: &Store) -> Result<Vec<Part>, LogError> {
-        let place =
-            store.lock().outbox.get(self.stream).and_then(|of| of.place_behind(self.first.saturating_sub(1)));
-        let Some(mut place) = place else { return Ok(Vec::new()) };
-        let (mut parts, mut buffer, mut at_end) = (Vec::new(), Vec::new(), false);
-        while !at_end {
-            let next = store.log().read(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
-                if kind == MESSAGE
-                    && let Some(message) = Message::read(payload)
-                    && let Some((_, seq)) = message.destinations().find(|(stream, _)| *stream == self.stream)
-                {
-                    if (self.first..=self.last).contains(&seq) {
-                        parts.push(Part::of(&message));
-                    }
-                    at_end = seq >= self.last || (seq >= self.first && message.flags & ENDS != 0);
+/// The parts of a message in the log, whose first has one number and whose last another, or one before that.
+pub fn read_parts(store: &Store, stream: u32, first: u64, last: u64) -> Result<Vec<Part>, LogError> {
+    let place = store.lock().outbox.get(stream).and_then(|of| of.place_behind(first.saturating_sub(1)));
+    let Some(mut place) = place else { return Ok(Vec::new()) };
+    let (mut parts, mut buffer, mut at_end) = (Vec::new(), Vec::new(), false);
+    while !at_end {
+        let next = store.log().read(place, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
+            if kind == MESSAGE
+                && let Some(message) = Message::read(payload)
+                && let Some((_, seq)) = message.destinations().find(|(other, _)| *other == stream)
+            {
+                if (first..=last).contains(&seq) {
+                    parts.push(Part::of(&message));
                 }
-                !at_end
-            })?;
-            if next == place {
-                break;
+                at_end = seq >= last || (seq >= first && message.flags & ENDS != 0);
             }
-            place = next;
+            !at_end
+        })?;
+        if next == place {
+            break;
         }
-        Ok(parts)
+        place = next;
     }
+    Ok(parts)
 }
 
 impl Part {

@@ -69,6 +69,11 @@ impl Inward {
         !self.unnoted.is_empty()
     }
 
+    /// The last batch in which something was noted that is still to be said.
+    pub fn last_noted(&self) -> Option<u64> {
+        self.noted.iter().map(|(batch, ..)| *batch).max()
+    }
+
     /// Takes what has come. False: nothing had.
     pub fn receive(&mut self, store: &Store, most: usize) -> bool {
         let mut any = false;
@@ -221,11 +226,6 @@ impl Inward {
             self.noted.push((batch, of, done));
         }
         Ok(())
-    }
-
-    /// The batch with the last note of which nothing was said yet.
-    pub fn last_noted(&self) -> Option<u64> {
-        self.noted.iter().map(|(batch, ..)| *batch).max()
     }
 
     /// Says what is on the disk up to this batch.

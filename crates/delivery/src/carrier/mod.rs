@@ -27,6 +27,7 @@ use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, FromSender, VERSION};
 use dead::DeadLetter;
+pub use dead::{Part, read_parts};
 use inward::Inward;
 pub use keys::Keyring;
 use moves::Moves;

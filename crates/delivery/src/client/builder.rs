@@ -13,7 +13,8 @@ use crate::carrier::{self, Command, Keyring, Listening, Notify};
 use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
 use crate::log::Settings;
-use crate::registry::{Entry, Member, Trouble, Watch, file_name};
+use crate::places;
+use crate::registry::{Entry, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
 /// A client that is to be.
@@ -225,8 +226,7 @@ impl Builder {
         if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
-        let path =
-            self.data_dir.clone().unwrap_or_else(|| state_dir().join("delivery").join(file_name(&self.name)));
+        let path = self.data_dir.clone().unwrap_or_else(|| places::store_of(&self.name));
         let settings =
             Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage };
         let depot = Depot::open(&path, settings)?;
@@ -292,14 +292,6 @@ impl Builder {
 
     /// The address of the registry, where there is one.
     fn registry_url(&self) -> Option<String> {
-        let own = || format!("dir://{}", state_dir().join("registry").display());
-        Some(self.registry.clone().unwrap_or_else(own)).filter(|url| url != "none")
+        Some(self.registry.clone().unwrap_or_else(places::registry)).filter(|url| url != "none")
     }
-}
-
-/// Where this user's programs keep what they have to remember (XDG Base Directory Specification).
-fn state_dir() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace")
 }

@@ -4,6 +4,7 @@ mod builder;
 mod cursor;
 mod pending;
 mod receive;
+mod requeue;
 mod send;
 
 use std::sync::mpsc::channel;
@@ -21,6 +22,7 @@ use crate::store::records;
 pub use builder::Builder;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use pending::Pending;
+pub(crate) use receive::read_envelope;
 pub use receive::{Dead, Deliveries, Delivery};
 use send::Routes;
 pub use send::{Durability, Options, Ticket};

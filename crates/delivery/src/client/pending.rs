@@ -6,6 +6,7 @@ use super::Client;
 use crate::Error;
 use crate::carrier::Command;
 use crate::ranges::Done;
+use crate::store::Stream;
 use crate::store::records::Receiver;
 
 /// What waits for one receiver on one topic.
@@ -18,6 +19,16 @@ pub struct Pending {
     pub messages: u64,
 }
 
+impl Pending {
+    pub(crate) fn of(stream: &Stream) -> Pending {
+        let receiver = match &stream.record.receiver {
+            Receiver::Anyone => None,
+            Receiver::Client(name) => Some(name.clone()),
+        };
+        Pending { receiver, topic: stream.record.topic.clone(), messages: stream.pending() }
+    }
+}
+
 impl Client {
     /// How many messages, and parts of such, nobody has yet said to have.
     pub fn pending(&self) -> u64 {
@@ -28,15 +39,7 @@ impl Client {
     pub fn pending_by_peer(&self) -> Vec<Pending> {
         let state = self.depot.store.lock();
         let own = state.outbox.iter().filter(|stream| stream.record.client == self.record.number);
-        let pending = own.map(|stream| Pending {
-            receiver: match &stream.record.receiver {
-                Receiver::Anyone => None,
-                Receiver::Client(name) => Some(name.clone()),
-            },
-            topic: stream.record.topic.clone(),
-            messages: stream.pending(),
-        });
-        pending.collect()
+        own.map(Pending::of).collect()
     }
 
     /// Waits until [`pending`](Self::pending) says `most` or less. Error: TimedOut.

@@ -136,7 +136,7 @@ impl Delivery {
 }
 
 /// What precedes a dead letter's body, and how long that is.
-fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
+pub(crate) fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
     let mut from = Bytes::new(body);
     let (topic, receiver) = (from.text(NAME_MAX)?.to_owned(), from.text(NAME_MAX)?.to_owned());
     let (reason, deliveries) = (Verdict::read(from.byte()?)?, from.number()?);

@@ -22,6 +22,7 @@ mod spares;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod viewing;
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,7 @@ use queue::{GATHERED_MAX, Queue};
 use reading::Window;
 use segment::MIN_BYTES;
 pub use storage::{Directory, File, Storage};
+pub use viewing::View;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

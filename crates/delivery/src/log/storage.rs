@@ -35,7 +35,8 @@ pub struct Directory {
     _lock: fs::File,
 }
 
-const LOCK: &str = "lock";
+/// The file that is locked.
+pub const LOCK: &str = "lock";
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Directory {

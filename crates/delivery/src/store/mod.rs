@@ -6,6 +6,7 @@
 mod held;
 mod outbox;
 pub mod records;
+mod viewing;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,8 @@ use crate::clock::now_ms;
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
 use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
-pub use outbox::Outbox;
+pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
+pub use viewing::view;
 
 /// How many epochs a damaged store may have had that it does not know of.
 const EPOCHS_LOST: u64 = 1000;
@@ -74,13 +76,7 @@ impl Store {
     pub fn open(storage: Arc<dyn Storage>, settings: Settings, tell: log::Tell) -> Result<Store, LogError> {
         let mut state = State::default();
         let opened = log::open(storage, settings, &mut state)?;
-        // Nobody was told that they are safe, and their end never comes.
-        for (stream, (first, last)) in std::mem::take(&mut state.unfinished) {
-            let mut done = Done::default();
-            done.add(first, last);
-            state.outbox.find_done(stream, &done);
-        }
-        state.outbox.found_all();
+        state.found_all();
         let damage = opened.damage().to_vec();
         let log = opened.start(&state, tell)?;
         for segment in log.segments() {
@@ -420,6 +416,17 @@ impl State {
             _ => {}
         }
         Some(())
+    }
+
+    /// Puts together what was found.
+    fn found_all(&mut self) {
+        // Nobody was told that they are safe, and their end never comes.
+        for (stream, (first, last)) in std::mem::take(&mut self.unfinished) {
+            let mut done = Done::default();
+            done.add(first, last);
+            self.outbox.find_done(stream, &done);
+        }
+        self.outbox.found_all();
     }
 
     fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {

@@ -1,7 +1,7 @@
 //! What this store's clients have sent and nobody has yet said to have: by stream, which numbers, and in which segments
 //! of the log they lie.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::held::{Held, HeldRun, Spare};
@@ -11,7 +11,7 @@ use crate::ranges::Done;
 use crate::wire::{Bytes, COST, Entry, put_number};
 
 /// Numbers of an epoch are above it, times this.
-const EPOCH_SHIFT: u32 = 40;
+pub const EPOCH_SHIFT: u32 = 40;
 
 #[derive(Default)]
 pub struct Outbox {
@@ -275,6 +275,12 @@ impl Outbox {
 
     pub fn is_used(&self, segment: u64) -> bool {
         self.segments.contains_key(&segment)
+    }
+
+    /// The segments in which streams of such topics have something.
+    pub fn segments_of_topics(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<u64> {
+        let wanted = self.streams.values().filter(|stream| is_wanted(&stream.record.topic));
+        wanted.flat_map(|stream| stream.runs.iter().map(|run| run.segment)).collect()
     }
 
     /// What lies in one segment: stream, first and last number, and where the first is.

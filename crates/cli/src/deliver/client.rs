@@ -1,0 +1,115 @@
+//! The client of a command: its start, its waits, its failures in words.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pinnace::delivery::registry::RegistryError;
+use pinnace::delivery::{Builder, Client, Error, places};
+
+use super::holder::holder;
+use crate::outcome::{Failure, Outcome, say};
+use crate::signals::Signals;
+use crate::table::deliver::ClientArgs;
+
+/// Between two looks at signals, and whether somebody reads our output.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is to be a client.
+pub fn builder(given: &ClientArgs, topic: &str) -> Builder {
+    let builder = Client::builder(&given.name, topic).data_dir(store_of(given));
+    let builder = match &given.registry {
+        Some(url) => builder.registry(url),
+        None => builder,
+    };
+    let builder = match &given.listen {
+        Some(endpoint) => builder.listen(endpoint),
+        None => builder,
+    };
+    match &given.advertise {
+        Some(endpoint) => builder.advertise(endpoint),
+        None => builder,
+    }
+}
+
+fn store_of(given: &ClientArgs) -> PathBuf {
+    given.data_dir.clone().unwrap_or_else(|| places::store_of(&given.name))
+}
+
+/// Starts a client.
+pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
+    builder.start().map_err(|error| match error {
+        Error::InUse | Error::Damaged(_) => of_store(&store_of(given), error),
+        Error::NameTaken => Failure::of(&given.name, error),
+        Error::Endpoint(_) => Failure::of(given.listen.as_deref().unwrap_or("listening"), error),
+        error => failure(error),
+    })
+}
+
+/// Why a store cannot be used.
+pub fn of_store(store: &Path, error: Error) -> Failure {
+    match (error, holder(store)) {
+        (Error::InUse, Some(process)) => {
+            Failure::of(store.display(), format!("process {process} has the store open"))
+        }
+        (error, _) => Failure::of(store.display(), error),
+    }
+}
+
+/// A failure in words.
+pub fn failure(error: Error) -> Failure {
+    match error {
+        Error::Name => Failure::usage(error),
+        Error::Registry(error) => of_registry(error),
+        Error::TimedOut => Failure::TimedOut("timed out".to_owned()),
+        Error::NoRoom => Failure::TimedOut("timed out: there is no room for more".to_owned()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
+
+pub fn of_registry(error: RegistryError) -> Failure {
+    match error {
+        RegistryError::Url(_)
+        | RegistryError::Name
+        | RegistryError::Topics
+        | RegistryError::Endpoint
+        | RegistryError::Lease => Failure::usage(error),
+        error => Failure::of("registry", error),
+    }
+}
+
+/// Does what may wait until a moment that it is given, and then says TimedOut; it may be asked again. A signal is an
+/// error, and so is TimedOut at the deadline.
+pub fn wait<R>(
+    signals: &Signals,
+    deadline: Option<Instant>,
+    mut step: impl FnMut(Instant) -> Result<R, Error>,
+) -> Outcome<R> {
+    loop {
+        signals.check()?;
+        let next = Instant::now() + LOOK_EVERY;
+        match step(deadline.map_or(next, |deadline| deadline.min(next))) {
+            Err(Error::TimedOut) if deadline.is_none_or(|deadline| deadline > Instant::now()) => {}
+            result => return result.map_err(failure),
+        }
+    }
+}
+
+/// What is amiss with the registry, said once.
+#[derive(Default)]
+pub struct Trouble {
+    said: Option<RegistryError>,
+}
+
+impl Trouble {
+    /// Error: another client has taken the name.
+    pub fn tell(&mut self, client: &Client) -> Outcome {
+        let error = client.registry_error();
+        match &error {
+            Some(RegistryError::NameTaken) => return Err(Failure::of(client.name(), Error::NameTaken)),
+            Some(error) if self.said.as_ref() != Some(error) => say(format!("registry: {error}")),
+            _ => {}
+        }
+        self.said = error;
+        Ok(())
+    }
+}

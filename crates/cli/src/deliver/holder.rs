@@ -1,0 +1,47 @@
+//! Which process has a store: whose lock (flock(2)) lies on its file, as the kernel lists them (proc_locks(5)).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The file of a store that is locked.
+const LOCK: &str = "lock";
+
+/// The number of the process that has a store; None: none has, or the kernel does not tell.
+pub fn holder(store: &Path) -> Option<u32> {
+    let inode = fs::metadata(store.join(LOCK)).ok()?.ino();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| process_of(line, inode))
+}
+
+/// A line is: number, FLOCK or POSIX, ADVISORY, WRITE or READ, process, device:inode, and more. Of those that wait for
+/// a lock the number is followed by an arrow.
+fn process_of(line: &str, inode: u64) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1);
+    if words.next()? != "FLOCK" {
+        return None;
+    }
+    let (process, file) = (words.nth(2)?, words.next()?);
+    let is_it = file.rsplit(':').next()?.parse() == Ok(inode);
+    process.parse().ok().filter(|process| is_it && *process > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_process_that_has_the_lock() {
+        let line = "1: FLOCK  ADVISORY  WRITE 4711 00:2b:815 0 EOF";
+        assert_eq!(process_of(line, 815), Some(4711));
+        assert_eq!(process_of(line, 816), None);
+        assert_eq!(process_of("1: -> FLOCK  ADVISORY  WRITE 4711 00:2b:815 0 EOF", 815), None, "it waits");
+        assert_eq!(process_of("1: POSIX  ADVISORY  WRITE 4711 00:2b:815 0 EOF", 815), None);
+        assert_eq!(
+            process_of("1: FLOCK  ADVISORY  WRITE -1 00:2b:815 0 EOF", 815),
+            None,
+            "of another system"
+        );
+        assert_eq!(process_of("", 815), None);
+    }
+}

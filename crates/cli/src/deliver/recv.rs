@@ -1,0 +1,183 @@
+//! `pinnace deliver recv`: prints messages as they come, or gives each to a command.
+//!
+//! A message is acknowledged when it was printed and flushed, or its command has ended with 0. One that could not be
+//! printed has failed, and stays its sender's, to be delivered again.
+
+use std::ffi::OsStr;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use pinnace::delivery::{Client, Delivery, Error, Verdict};
+use serde_json::json;
+
+use super::client::{self, LOOK_EVERY, Trouble, failure};
+use crate::face;
+use crate::outcome::{self, Failure, Outcome, say};
+use crate::output;
+use crate::signals::Signals;
+use crate::table::deliver::Recv;
+
+/// Messages that are printed before they are flushed and acknowledged.
+const BURST: usize = 1000;
+/// Bytes that are held back for one write.
+const BUFFER: usize = 64 << 10;
+
+pub fn run(given: &Recv) -> Outcome {
+    let signals = Signals::new(false)?;
+    let builder = client::builder(&given.client, &given.topics[0]);
+    let builder = match given.max_deliveries {
+        Some(deliveries) => builder.max_deliveries(deliveries),
+        None => builder,
+    };
+    let client = client::start(builder, &given.client)?;
+    for topic in &given.topics[1..] {
+        client.subscribe(topic).map_err(failure)?;
+    }
+    let mut receiver = Receiver { given, client, signals, trouble: Trouble::default() };
+    let outcome = match &given.exec {
+        Some(command) => receiver.hand_all(command),
+        None => receiver.print_all(),
+    };
+    outcome::reached(outcome, given.count.is_some())
+}
+
+struct Receiver<'a> {
+    given: &'a Recv,
+    client: Client,
+    signals: Signals,
+    trouble: Trouble,
+}
+
+impl Receiver<'_> {
+    fn print_all(&mut self) -> Outcome {
+        let mut out = BufWriter::with_capacity(BUFFER, io::stdout());
+        let (mut count, mut printed) = (0, Vec::new());
+        while self.given.count.is_none_or(|wanted| count < wanted) {
+            let ready = match self.signals.check() {
+                Ok(()) if printed.len() < BURST => self.client.recv(Some(Instant::now())),
+                _ => Err(Error::TimedOut),
+            };
+            let delivery = match ready {
+                Ok(delivery) => delivery,
+                Err(_) => {
+                    acknowledge(&mut out, &mut printed)?;
+                    self.next()?
+                }
+            };
+            print(self.given, &mut out, &delivery).map_err(|error| Failure::of_output(&error))?;
+            printed.push(delivery);
+            count += 1;
+        }
+        acknowledge(&mut out, &mut printed)
+    }
+
+    fn hand_all(&mut self, command: &OsStr) -> Outcome {
+        let mut count = 0;
+        while self.given.count.is_none_or(|wanted| count < wanted) {
+            let delivery = self.next()?;
+            if hand(command, &delivery)? {
+                delivery.ack();
+                count += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a message, for the end of whoever reads our output, and for signals.
+    fn next(&mut self) -> Outcome<Delivery> {
+        let deadline = face::deadline(self.given.timeout);
+        loop {
+            self.signals.check()?;
+            let is_read = face::wait_on(vec![output::end_item()], Some(Instant::now()))?;
+            if is_read.is_some_and(|items| items[0].is_over()) {
+                return Err(Failure::Unread);
+            }
+            let next = Instant::now() + LOOK_EVERY;
+            match self.client.recv(Some(deadline.map_or(next, |deadline| deadline.min(next)))) {
+                Ok(delivery) => return Ok(delivery),
+                Err(Error::TimedOut) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    return Err(Failure::TimedOut("timed out: no message came".to_owned()));
+                }
+                Err(Error::TimedOut) => self.trouble.tell(&self.client)?,
+                Err(error) => return Err(failure(error)),
+            }
+        }
+    }
+}
+
+/// Acknowledges what was printed, once it is out.
+fn acknowledge(out: &mut impl Write, printed: &mut Vec<Delivery>) -> Outcome {
+    out.flush().map_err(|error| Failure::of_output(&error))?;
+    printed.drain(..).for_each(Delivery::ack);
+    Ok(())
+}
+
+fn print(given: &Recv, out: &mut impl Write, delivery: &Delivery) -> io::Result<()> {
+    if given.json {
+        return writeln!(out, "{}", to_json(delivery));
+    }
+    out.write_all(delivery.body())?;
+    match given {
+        Recv { raw: true, .. } => Ok(()),
+        Recv { null: true, .. } => out.write_all(&[0]),
+        _ => out.write_all(b"\n"),
+    }
+}
+
+fn to_json(delivery: &Delivery) -> serde_json::Value {
+    let mut object = json!({
+        "from": delivery.from(),
+        "topic": delivery.topic(),
+        "accepted_ms": delivery.accepted_ms(),
+        "deliveries": delivery.deliveries(),
+        "body": output::json_of(delivery.body()),
+    });
+    if let Some(dead) = delivery.dead() {
+        object["dead"] = json!({
+            "topic": dead.topic,
+            "receiver": dead.receiver,
+            "reason": reason(dead.reason),
+            "deliveries": dead.deliveries,
+        });
+    }
+    object
+}
+
+/// Why a message was given up, as a word.
+pub fn reason(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Terminated => "terminated",
+        Verdict::Deliveries => "deliveries",
+        Verdict::TooLarge => "too_large",
+        Verdict::Unreadable => "unreadable",
+    }
+}
+
+/// Gives a message to a command, and waits for that. True: it has ended with 0.
+fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
+    let failed = |error| Failure::of("sh", error);
+    // An environment has no NUL.
+    let text = |text: &str| text.replace('\0', "");
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .env("PINNACE_FROM", text(delivery.from()))
+        .env("PINNACE_TOPIC", text(delivery.topic()))
+        .env("PINNACE_ACCEPTED_MS", delivery.accepted_ms().to_string())
+        .env("PINNACE_DELIVERIES", delivery.deliveries().to_string())
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(delivery.body()));
+    let status = child.wait().map_err(failed)?;
+    match written {
+        // It need not read all of it.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
+        _ => {}
+    }
+    if !status.success() {
+        say(format!("the command has failed ({status}); its message stays with {}", delivery.from()));
+    }
+    Ok(status.success())
+}

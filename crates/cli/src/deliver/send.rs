@@ -1,0 +1,141 @@
+//! `pinnace deliver send`: messages from the command line or standard input. Done means accepted: they are on this
+//! machine's disk, from where they arrive; with `--wait`, or where they are in memory alone, handled.
+//!
+//! What was accepted before a failure is on the disk all the same.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use pinnace::delivery::{self, Client, Error, Options, Ticket};
+
+use super::client::{self, LOOK_EVERY, Trouble, failure};
+use crate::face;
+use crate::input::{Cut, Input};
+use crate::outcome::{self, Failure, Outcome};
+use crate::signals::Signals;
+use crate::table::deliver::{Durability, Send};
+
+pub fn run(given: &Send) -> Outcome {
+    let signals = Signals::new(false)?;
+    let own = given.own.as_ref().unwrap_or(&given.client.name);
+    // What is in memory alone is waited for here, and not when the client is dropped.
+    let client = client::start(client::builder(&given.client, own).linger(Duration::ZERO), &given.client)?;
+    Trouble::default().tell(&client)?;
+    let given_up = dead_letters(&client, &given.topic);
+    let (mut sent, mut last) = (0, None);
+    let outcome = send_all(given, &client, &signals, &mut sent, &mut last);
+    let deadline = face::deadline(given.timeout);
+    let accepted = match last {
+        Some(ticket) if given.durability != Durability::Memory => {
+            client::wait(&signals, deadline, |until| client.wait(ticket, Some(until)))
+        }
+        _ => Ok(()),
+    };
+    let outcome = outcome::both(outcome, accepted);
+    let waits = given.wait || (given.durability == Durability::Memory && sent > 0);
+    if !waits || matches!(outcome, Err(Failure::Signal(_))) {
+        return outcome;
+    }
+    outcome::both(outcome, wait_handled(given, &client, &signals, deadline, given_up))
+}
+
+/// How many messages it has `sent`, and the `last` of those that are to be waited for.
+fn send_all(
+    given: &Send,
+    client: &Client,
+    signals: &Signals,
+    sent: &mut u64,
+    last: &mut Option<Ticket>,
+) -> Outcome {
+    let is_input = given.bodies.is_empty() || given.bodies == ["-"];
+    if !is_input {
+        for body in &given.bodies {
+            *last = Some(accept(given, client, signals, body.as_bytes(), *sent + 1)?);
+            *sent += 1;
+        }
+        return Ok(());
+    }
+    let cut = match given {
+        Send { raw: true, .. } => Cut::Whole,
+        Send { null: true, .. } => Cut::At(0),
+        _ => Cut::At(b'\n'),
+    };
+    let mut input = Input::new(Vec::new(), cut, given.max);
+    while let Some(body) = input.next(signals)? {
+        *last = Some(accept(given, client, signals, &body, *sent + 1)?);
+        *sent += 1;
+    }
+    Ok(())
+}
+
+/// Has a message accepted, once there is room. Who gives up before has accepted nothing, so it is tried in steps, for
+/// signals to be seen; each is twice as long as the last, so that a large message finds the time it needs.
+fn accept(given: &Send, client: &Client, signals: &Signals, body: &[u8], number: u64) -> Outcome<Ticket> {
+    let durability = match given.durability {
+        Durability::Sync => delivery::Durability::Sync,
+        Durability::Interval => delivery::Durability::Interval,
+        Durability::Memory => delivery::Durability::Memory,
+    };
+    let (end, mut step) = (face::deadline(given.timeout), LOOK_EVERY);
+    loop {
+        signals.check()?;
+        let next = Instant::now() + step;
+        let deadline = Some(end.map_or(next, |end| end.min(next)));
+        let options = Options { all: given.all, durability, ttl: given.ttl, deadline };
+        match client.send_async(&given.topic, body, &options) {
+            Ok(ticket) => return Ok(ticket),
+            Err(Error::TimedOut | Error::NoRoom) if end.is_none_or(|end| end > Instant::now()) => step *= 2,
+            Err(Error::TimedOut | Error::NoRoom) => {
+                return Err(Failure::TimedOut(format!("timed out: there is no room for message {number}")));
+            }
+            Err(Error::TooLarge) => {
+                return Err(Failure::of(format_args!("message {number}"), Error::TooLarge));
+            }
+            Err(error) => return Err(failure(error)),
+        }
+    }
+}
+
+/// Waits until all that waits on the topic is handled. Those that were given up meanwhile are a failure.
+fn wait_handled(
+    given: &Send,
+    client: &Client,
+    signals: &Signals,
+    deadline: Option<Instant>,
+    given_up: u64,
+) -> Outcome {
+    let waiting = || pending(client, &given.topic);
+    let waited = client::wait(signals, deadline, |until| match waiting() {
+        0 => Ok(()),
+        // It also ends where something else is handled.
+        _ => {
+            let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
+            if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
+        }
+    });
+    match waited {
+        Err(Failure::TimedOut(_)) => {
+            let fate = match given.durability {
+                Durability::Memory => "those in memory are lost",
+                Durability::Sync | Durability::Interval => "they stay in the store",
+            };
+            let left = waiting();
+            return Err(Failure::TimedOut(format!("timed out: messages not handled: {left}; {fate}")));
+        }
+        waited => waited?,
+    }
+    match dead_letters(client, &given.topic).saturating_sub(given_up) {
+        0 => Ok(()),
+        dead => Err(Failure::Failed(format!("messages given up by their receivers: {dead}"))),
+    }
+}
+
+/// What waits on a topic.
+fn pending(client: &Client, topic: &str) -> u64 {
+    let all = client.pending_by_peer();
+    all.iter().filter(|pending| pending.topic == topic).map(|pending| pending.messages).sum()
+}
+
+fn dead_letters(client: &Client, topic: &str) -> u64 {
+    pending(client, &format!("{topic}.dead"))
+}

@@ -1,0 +1,140 @@
+//! The commands below `pinnace deliver`, and their flags.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::milliseconds;
+
+#[derive(Subcommand)]
+pub enum Deliver {
+    /// Send messages to a topic. Done means that they are on this machine's disk, from where they arrive
+    Send(Send),
+    /// Receive what is sent to topics, print it, and acknowledge what is printed
+    Recv(Recv),
+    /// Print who is there: names, topics and addresses
+    Registry(Registry),
+}
+
+/// What every client takes.
+#[derive(Args)]
+#[command(next_help_heading = "Client")]
+pub struct ClientArgs {
+    /// Our name, which no other client has
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+    /// Where clients know of each other: dir://PATH, sqlite://PATH, redis://HOST[:PORT][/DATABASE], or none [default: a
+    /// directory of the user's]
+    #[arg(long, value_name = "URL")]
+    pub registry: Option<String>,
+    /// The directory of our store [default: one of the user's, by our name]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where others reach us [default: a free port of the loopback interface]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub listen: Option<String>,
+    /// Where others are told to reach us [default: where we listen]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub advertise: Option<String>,
+}
+
+/// When a message is on the disk.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the command ends with 0
+    Sync,
+    /// The same, but it is synced within 100 ms and not as soon as may be
+    Interval,
+    /// Never: the command waits until it is handled, as with --wait, and what is not by then is lost
+    Memory,
+}
+
+#[derive(Args)]
+pub struct Send {
+    /// Where to send to
+    #[arg(value_name = "TOPIC")]
+    pub topic: String,
+    /// A message each. Without one, or as - alone, standard input is read, a message a line
+    #[arg(value_name = "BODY")]
+    pub bodies: Vec<OsString>,
+    /// A topic of our own, on which others may send to us [default: our name]
+    #[arg(long = "topic", value_name = "OWN")]
+    pub own: Option<String>,
+    /// Send each message to all that listen on the topic, and not to one in turn
+    #[arg(long)]
+    pub all: bool,
+    /// When a message is on the disk
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "sync")]
+    pub durability: Durability,
+    /// How long a message may live: it is not handled after that [default: for ever]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub ttl: Option<Duration>,
+    /// The longest wait for room on the disk, and with --wait for the end of handling [default: for ever]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub timeout: Option<Duration>,
+    /// At the end, wait until all that waits on the topic is handled; one that is given up is a failure
+    #[arg(long)]
+    pub wait: bool,
+    /// The whole of standard input is one message
+    #[arg(long, conflicts_with = "null")]
+    pub raw: bool,
+    /// Messages of standard input end with NUL, not with a line's end
+    #[arg(short = '0', long)]
+    pub null: bool,
+    /// The largest message that is read from standard input
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub max: usize,
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Args)]
+pub struct Recv {
+    /// What to listen on
+    #[arg(value_name = "TOPIC", required = true)]
+    pub topics: Vec<String>,
+    /// Stop after so many messages
+    #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// The longest wait for a message [default: for ever]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub timeout: Option<Duration>,
+    /// Give each message to a command of the shell's, on standard input, instead of printing it. It is acknowledged
+    /// when the command ends with 0, and has failed otherwise. PINNACE_FROM, PINNACE_TOPIC, PINNACE_ACCEPTED_MS and
+    /// PINNACE_DELIVERIES tell of it
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
+    pub exec: Option<OsString>,
+    /// Give a message up that was delivered so often: its sender keeps it as a dead letter [default: never]
+    #[arg(long, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_deliveries: Option<u32>,
+    /// A line of JSON a message: from, topic, accepted_ms (since 1970), deliveries, body (a body that is no UTF-8 as
+    /// {"base64":"..."}), and dead, where it is a dead letter
+    #[arg(long, group = "format")]
+    pub json: bool,
+    /// The bodies alone, nothing between them
+    #[arg(long, group = "format")]
+    pub raw: bool,
+    /// Bodies end with NUL, not with a line's end
+    #[arg(short = '0', long, group = "format")]
+    pub null: bool,
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Args)]
+pub struct Registry {
+    /// dir://PATH, sqlite://PATH or redis://HOST[:PORT][/DATABASE] [default: a directory of the user's]
+    #[arg(value_name = "URL")]
+    pub url: Option<String>,
+    /// Print them again whenever they change, until a signal comes
+    #[arg(long)]
+    pub watch: bool,
+    /// A line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Clear away what the dead have left that listened on this topic, and print how many addresses that were
+    #[arg(long, value_name = "TOPIC", conflicts_with_all = ["watch", "json"])]
+    pub clear: Option<String>,
+}

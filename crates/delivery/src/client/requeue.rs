@@ -1,0 +1,51 @@
+//! Dead letters that are sent again.
+
+use std::io::ErrorKind;
+use std::time::Instant;
+
+use super::Client;
+use super::receive::read_envelope;
+use super::send::Options;
+use crate::Error;
+use crate::carrier::{Command, Part, read_parts};
+use crate::letters::LetterNumber;
+use crate::pack::unpack;
+use crate::ranges::Done;
+use crate::wire::{BEGINS, DEAD, ENDS, PACKED, Verdict};
+
+impl Client {
+    /// Sends a dead letter of its own ([`dead_letters`](crate::dead_letters)) again, to one of those that listen on the
+    /// topic to which it was sent, in turn. Once that is on the disk the letter is done; a crash before leaves both.
+    /// False: there is no such letter. Errors: as of [`Client::send`]; Io, its body cannot be read.
+    pub fn requeue(&self, letter: LetterNumber, deadline: Option<Instant>) -> Result<bool, Error> {
+        let (store, LetterNumber { stream, seq: first }) = (&self.depot.store, letter);
+        let is_own = store
+            .lock()
+            .outbox
+            .get(stream)
+            .is_some_and(|of| of.record.client == self.record.number && !of.record.done.contains(first));
+        let parts = if is_own { read_parts(store, stream, first, u64::MAX)? } else { Vec::new() };
+        let Some(flags) = flags_of(&parts) else { return Ok(false) };
+        let whole: Vec<u8> = parts.iter().flat_map(|part| &part.body).copied().collect();
+        let Some((dead, begin)) = read_envelope(&whole) else { return Ok(false) };
+        let unpacked =
+            if flags & PACKED == 0 { Ok(None) } else { unpack(&whole[begin..], self.largest).map(Some) };
+        let body = unpacked.map_err(|verdict| match verdict {
+            Verdict::TooLarge => Error::TooLarge,
+            _ => Error::Io(ErrorKind::InvalidData),
+        })?;
+        let options = Options { deadline, ..Options::default() };
+        self.send(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
+        let mut done = Done::default();
+        done.add(first, first + parts.len() as u64 - 1);
+        store.settle(&mut store.lock(), stream, &done)?;
+        self.depot.carrier.tell(Command::Gone(stream));
+        Ok(true)
+    }
+}
+
+/// The flags of a letter that is whole.
+fn flags_of(parts: &[Part]) -> Option<u8> {
+    let (first, last) = (parts.first()?, parts.last()?);
+    (first.flags & (BEGINS | DEAD) == BEGINS | DEAD && last.flags & ENDS != 0).then_some(first.flags)
+}

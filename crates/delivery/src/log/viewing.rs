@@ -1,0 +1,58 @@
+//! Reads a log as it lies there, whoever writes to it meanwhile: without its lock, and without changing anything.
+//!
+//! What is read may be torn between two moments of the log, which looks like damage: then it is to be read again.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::recovery::{Recovered, recover};
+use super::scan::scan;
+use super::storage::LOCK;
+use super::{Damage, File, LogError, Replay, Storage};
+
+/// A directory in which nothing is changed.
+struct Untouched(PathBuf);
+
+/// A log that was read.
+pub struct View(Recovered);
+
+impl View {
+    /// Reads the log of a directory.
+    pub fn read(path: &Path, replay: &mut dyn Replay) -> Result<View, LogError> {
+        recover(&Untouched(path.to_owned()), false, replay).map(View)
+    }
+
+    /// Visits the kind and the payload of each record of a segment. Error: Damaged, it does not hold any more what it
+    /// held when the log was read.
+    pub fn visit(&self, segment: u64, visit: &mut dyn FnMut(u8, &[u8])) -> Result<(), LogError> {
+        let Some(end) = self.0.ends.get(&segment).copied() else { return Ok(()) };
+        let Some(file) = self.0.segments.get(&segment) else { return Ok(()) };
+        match scan(file, end, false, &mut |_, kind, payload| visit(kind, payload))?.end {
+            at if at < end => Err(LogError::Damaged(vec![Damage::Batches { segment, at }])),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Storage for Untouched {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.0)?;
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string()));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        Ok(names.into_iter().flatten().filter(|name| name != LOCK).collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(fs::File::open(self.0.join(name))?))
+    }
+
+    fn create(&self, _: &str, _: u64) -> io::Result<Box<dyn File>> {
+        Err(ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// A file that is not whole is left out, and stays.
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! What a store holds, seen from outside: also while another process has it open, and without changing anything.
+//!
+//! It is what the store's files say, which may be a tenth of a second old; what is in memory alone is not in them.
+//!
+//! ```
+//! use pinnace_delivery::{Client, peek};
+//! # let dir = tempfile::tempdir()?;
+//! let shop = Client::builder("shop", "orders").data_dir(dir.path()).registry("none").start()?;
+//! shop.send_to("invoices", b"3 pinnaces")?;
+//! let senders = peek(dir.path())?;
+//! assert_eq!((senders[0].name.as_str(), senders[0].pending[0].messages), ("shop", 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::path::Path;
+
+use crate::store::{State, view};
+use crate::{Error, Pending};
+
+/// A client of a store, and what it has sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    pub name: String,
+    /// What waits, by receiver and topic; those with nothing are among it.
+    pub pending: Vec<Pending>,
+}
+
+/// The clients of the store in a directory. Errors: Io, there is none or it cannot be read; Damaged.
+pub fn peek(store: &Path) -> Result<Vec<Sender>, Error> {
+    Ok(view(store, |state, _| Ok(state.clients.iter().map(|client| sender(state, client)).collect()))?)
+}
+
+fn sender(state: &State, client: &crate::store::records::Client) -> Sender {
+    let own = state.outbox.iter().filter(|stream| stream.record.client == client.number);
+    Sender { name: client.name.clone(), pending: own.map(Pending::of).collect() }
+}
