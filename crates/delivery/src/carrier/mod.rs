@@ -243,10 +243,13 @@ impl Carrier {
             if let Err(error @ LogError::Failed(_)) = self.settle()
                 && !std::mem::replace(&mut self.failed, true)
             {
-                let error = crate::Error::from(error);
-                self.inward.iter().for_each(|inward| (inward.notify)(&error));
+                self.notify_all(&crate::Error::from(error));
             }
             busy |= self.pump().unwrap_or(false);
+            let rot = self.store.log().take_rot();
+            if !rot.is_empty() {
+                self.notify_all(&crate::Error::Damaged(rot));
+            }
             self.move_on();
         }
     }
@@ -287,6 +290,10 @@ impl Carrier {
             (listening.notify)(&crate::Error::Endpoint(error));
         }
         self.inward.push(Inward::new(listening));
+    }
+
+    fn notify_all(&self, error: &crate::Error) {
+        self.inward.iter().for_each(|inward| (inward.notify)(error));
     }
 
     /// Tells a client what goes wrong.

@@ -25,6 +25,7 @@ mod tests;
 mod viewing;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -141,6 +142,8 @@ struct Shared {
     /// For those who wait for the disk, or for room.
     settled: Condvar,
     wants_spare: Condvar,
+    /// There is rot that was not told.
+    is_rotten: AtomicBool,
     tell: Tell,
 }
 
@@ -149,6 +152,16 @@ pub struct Opened {
     storage: Arc<dyn Storage>,
     settings: Settings,
     found: recovery::Recovered,
+}
+
+impl Shared {
+    fn note_rot(&self, damage: Damage) {
+        let mut queue = locked(&self.queue);
+        if !queue.rot.contains(&damage) {
+            queue.rot.push(damage);
+            self.is_rotten.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
@@ -205,9 +218,10 @@ impl Opened {
         };
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
-        let (work, settled, wants_spare) = Default::default();
+        let (work, settled, wants_spare, is_rotten) = Default::default();
         let queue = Mutex::new(queue);
-        let shared = Arc::new(Shared { storage, settings, queue, work, settled, wants_spare, tell });
+        let shared =
+            Arc::new(Shared { storage, settings, queue, work, settled, wants_spare, is_rotten, tell });
         let mut log = Log { shared, threads: Vec::new() };
         log.spawn("pinnace-log", committer::run)?;
         log.spawn("pinnace-spares", spares::run)?;
@@ -343,6 +357,7 @@ impl Log {
             if let (true, Some(_), Some(end)) = (at == from.at, next, end)
                 && u64::from(at) < end
             {
+                self.shared.note_rot(Damage::Batches { segment: from.segment, at: u64::from(at) });
                 // Behind what makes no sense, the next batch, or the end.
                 let batch = scan::look_behind(segment, u64::from(at) + 8, end, None)?;
                 at = batch.map_or(end, |(at, _)| at) as u32;
@@ -358,6 +373,17 @@ impl Log {
     pub fn end(&self) -> Place {
         let (segment, at) = locked(&self.shared.queue).end;
         Place { segment, at: at as u32 }
+    }
+
+    /// What was found to be damaged while it was read, since this was last asked.
+    pub fn take_rot(&self) -> Vec<Damage> {
+        if !self.shared.is_rotten.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut queue = locked(&self.shared.queue);
+        let news = queue.rot[queue.rot_told..].to_vec();
+        queue.rot_told = queue.rot.len();
+        news
     }
 
     /// The segments in use, oldest first.

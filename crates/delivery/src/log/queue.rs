@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::segment::{MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::spares;
-use super::{Appended, Failure, Keeper, LogError, Place, Urgency};
+use super::{Appended, Damage, Failure, Keeper, LogError, Place, Urgency};
 
 /// Kinds of records that the log writes itself: the segments in use before this one, each with where its batches end,
 /// and those that are not any more.
@@ -88,6 +88,9 @@ pub struct Queue {
     pub pace_bytes: u64,
     /// The bytes of the largest record that a new segment was needed for.
     pub largest_record: u64,
+    /// What was found to be damaged while it was read, and how much of that was told.
+    pub rot: Vec<Damage>,
+    pub rot_told: usize,
     pub stop: bool,
 }
 
@@ -141,6 +144,8 @@ impl Queue {
             spares,
             freed: VecDeque::new(),
             no_spare: None,
+            rot: Vec::new(),
+            rot_told: 0,
             stop: false,
         };
         queue.close();

@@ -1,0 +1,249 @@
+//! The books of a bad day: every message has a number, and what became of it is checked in the end.
+//!
+//! A message is known by the flow it belongs to (a sender and a topic), the run of its sender, and a number that grows
+//! in each run. Its body says so, and the rest of the body follows from that. What was accepted, what was handled and
+//! what became a dead letter is written down, in memory or in journals, and [`Books::close`] compares them: nothing that
+//! Ok was said of is lost, nothing is handled out of order, or twice, but where the rules of the day allow for it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Message {
+    pub flow: u32,
+    pub run: u32,
+    pub number: u32,
+}
+
+/// A message was handled: by whom, and in which run of that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handled {
+    pub by: u32,
+    pub run: u32,
+    pub message: Message,
+}
+
+/// Bytes of the shortest body.
+const SHORTEST: usize = 12;
+/// Bytes of a line in a journal: a part of a page, because a write that is killed ends between two pages.
+const LINE: usize = 32;
+
+impl Message {
+    /// Its body, of 12 bytes or more.
+    pub fn body(self, len: usize) -> Vec<u8> {
+        let mut body = Vec::with_capacity(len.max(SHORTEST));
+        for number in [self.flow, self.run, self.number] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        let mut random = u64::from(self.number) << 32 | u64::from(self.run) << 8 | 1;
+        while body.len() < len {
+            body.extend_from_slice(&next(&mut random).to_le_bytes());
+        }
+        body.truncate(len.max(SHORTEST));
+        body
+    }
+
+    /// The message of a body, which is as it was sent.
+    pub fn of(body: &[u8]) -> Message {
+        let number = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().unwrap());
+        let message = Message { flow: number(0), run: number(4), number: number(8) };
+        assert!(
+            body == message.body(body.len()),
+            "{message:?} of {} bytes is not as it was sent",
+            body.len()
+        );
+        message
+    }
+}
+
+/// xorshift64.
+pub fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Which messages may be handled twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Twice {
+    Never,
+    /// By two runs of a receiver's, or by two receivers, and so many at most.
+    BetweenRuns(usize),
+    /// So many at most.
+    Ever(usize),
+}
+
+/// What a day may do.
+#[derive(Clone, Copy)]
+pub struct Rules {
+    pub may_lose: fn(Message) -> bool,
+    pub twice: Twice,
+    pub may_reorder: bool,
+    /// Messages between others may be missing though they were not accepted, or went elsewhere.
+    pub may_skip: bool,
+}
+
+/// Nothing is lost, twice or out of order.
+pub const STRICT: Rules =
+    Rules { may_lose: |_| false, twice: Twice::Never, may_reorder: false, may_skip: false };
+
+/// What was written down.
+#[derive(Debug, Default)]
+pub struct Books {
+    pub accepted: Vec<Message>,
+    pub handled: Vec<Handled>,
+    pub dead: Vec<Message>,
+}
+
+/// What it came to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Sums {
+    pub sent: usize,
+    pub lost: usize,
+    pub duplicated: usize,
+    pub reordered: usize,
+}
+
+impl Books {
+    /// Compares the books, and panics where something is not as the rules say.
+    pub fn sums(&self, rules: &Rules) -> Sums {
+        let mut sums = Sums { sent: self.accepted.len(), ..Sums::default() };
+        let mut by: HashMap<Message, Handled> = HashMap::with_capacity(self.handled.len());
+        let mut last: HashMap<(u32, u32), Message> = HashMap::new();
+        let mut twice = BTreeSet::new();
+        for handled in &self.handled {
+            let message = handled.message;
+            if let Some(before) = by.insert(message, *handled) {
+                let same_run = (before.by, before.run) == (handled.by, handled.run);
+                assert!(
+                    rules.twice != Twice::Never
+                        && !(same_run && matches!(rules.twice, Twice::BetweenRuns(_))),
+                    "{handled:?} was handled before: {before:?}"
+                );
+                twice.insert(message);
+                continue;
+            }
+            let before = last.entry((handled.by, message.flow)).or_insert(message);
+            if message < *before {
+                assert!(rules.may_reorder, "{handled:?} behind {before:?}");
+                sums.reordered += 1;
+                continue;
+            }
+            let from = if before.run == message.run { before.number + 1 } else { 0 };
+            // The first of a receiver's that comes late has others before it.
+            if !rules.may_skip && *before != message {
+                let mut skipped = (from..message.number).map(|number| Message { number, ..message });
+                let missing =
+                    skipped.find(|skipped| !(rules.may_lose)(*skipped) && !by.contains_key(skipped));
+                assert_eq!(missing, None, "missing before {handled:?}");
+            }
+            *before = message;
+        }
+        let dead: BTreeSet<Message> = self.dead.iter().copied().collect();
+        let gone = |message: &&Message| !by.contains_key(message) && !dead.contains(message);
+        for message in self.accepted.iter().filter(gone) {
+            assert!((rules.may_lose)(*message), "{message:?} was accepted, and is lost");
+            sums.lost += 1;
+        }
+        sums.duplicated = twice.len();
+        if let Twice::BetweenRuns(most) | Twice::Ever(most) = rules.twice {
+            assert!(twice.len() <= most, "{} messages were handled twice; {most} may be", twice.len());
+        }
+        sums
+    }
+
+    /// Compares the books and reports the day in a line.
+    pub fn close(&self, what: &str, rules: &Rules, more: &str) -> Sums {
+        let sums = self.sums(rules);
+        report(what, &sums, rules, more);
+        sums
+    }
+
+    /// From journals.
+    pub fn read(dir: &Path) -> Books {
+        let accepted = lines(&dir.join("accepted")).into_iter().map(|line| line.message).collect();
+        let dead = lines(&dir.join("dead")).into_iter().map(|line| line.message).collect();
+        Books { accepted, handled: lines(&dir.join("handled")), dead }
+    }
+
+    /// By receiver, how many were handled.
+    pub fn shares(&self) -> BTreeMap<u32, usize> {
+        let mut shares = BTreeMap::new();
+        self.handled.iter().for_each(|handled| *shares.entry(handled.by).or_default() += 1);
+        shares
+    }
+}
+
+/// Reports a day in a line: on the standard output, and in the file that FAULTS_REPORT names.
+pub fn report(what: &str, sums: &Sums, rules: &Rules, more: &str) {
+    let Sums { sent, lost, duplicated, reordered } = sums;
+    let allowed = |count: &usize| if *count > 0 { " (allowed)" } else { "" };
+    let mut line = format!("{what}: {sent} sent, {lost} lost{}", allowed(lost));
+    let _ = write!(line, ", {duplicated} duplicated");
+    let may = if rules.twice == Twice::Never { "" } else { " (allowed)" };
+    let _ = write!(line, "{may}, {reordered} reordered{}", allowed(reordered));
+    if !more.is_empty() {
+        let _ = write!(line, "; {more}");
+    }
+    println!("{line}");
+    if let Some(path) = std::env::var_os("FAULTS_REPORT") {
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
+/// Books that several threads write in.
+#[derive(Default)]
+pub struct Shared(Mutex<Books>);
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn accept(&self, message: Message) {
+        self.lock().accepted.push(message);
+    }
+
+    pub fn handle(&self, by: u32, run: u32, body: &[u8]) -> Message {
+        let message = Message::of(body);
+        self.lock().handled.push(Handled { by, run, message });
+        message
+    }
+}
+
+/// A file that outlives its writer, whenever that is killed.
+pub struct Journal(File);
+
+impl Journal {
+    pub fn open(dir: &Path, name: &str) -> Journal {
+        Journal(OpenOptions::new().create(true).append(true).open(dir.join(name)).unwrap())
+    }
+
+    pub fn write(&mut self, lines: &[Handled]) {
+        let mut bytes = Vec::with_capacity(lines.len() * LINE);
+        for Handled { by, run, message } in lines {
+            for number in [*by, *run, message.flow, message.run, message.number] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.resize(bytes.len().next_multiple_of(LINE), 0);
+        }
+        self.0.write_all(&bytes).unwrap();
+    }
+}
+
+/// What a journal says; nothing where there is none.
+fn lines(path: &Path) -> Vec<Handled> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let read = |line: &[u8]| {
+        let number = |at: usize| u32::from_le_bytes(line[at * 4..at * 4 + 4].try_into().unwrap());
+        let message = Message { flow: number(2), run: number(3), number: number(4) };
+        Handled { by: number(0), run: number(1), message }
+    };
+    bytes.chunks_exact(LINE).map(read).collect()
+}

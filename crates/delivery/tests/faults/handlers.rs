@@ -1,0 +1,128 @@
+//! A receiver whose handlers fail, hang and panic: each message is handled or becomes a dead letter, and never both.
+
+use std::collections::HashSet;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pinnace_delivery::{Delivery, Verdict};
+
+use crate::checker::{Message, Rules, STRICT, Shared, next};
+use crate::common::{client, durability, kept, short_or_long, soon};
+
+const WITHIN: Duration = Duration::from_millis(20);
+const DELIVERIES: u32 = 4;
+
+/// What a handler does with a message, by the message and how often it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Handle,
+    Fail,
+    Panic,
+    Hang,
+}
+
+fn way(message: Message, delivery: u32) -> Way {
+    let mut random = u64::from(message.number + 1) * 0x9e37_79b9 + u64::from(delivery) * 0x85eb_ca6b;
+    for _ in 0..4 {
+        next(&mut random);
+    }
+    // Some never succeed.
+    match (random % 100, message.number % 37) {
+        (0..10, _) => Way::Fail,
+        (10..20, _) => Way::Panic,
+        (20, _) => Way::Hang,
+        (_, 3) => Way::Fail,
+        _ => Way::Handle,
+    }
+}
+
+/// Handles a message, or does not. Whoever hangs gives up in the end.
+fn handle(delivery: &Delivery, books: &Shared, never: &Mutex<Receiver<()>>) -> Result<(), Way> {
+    let message = Message::of(delivery.body());
+    match way(message, delivery.deliveries()) {
+        Way::Handle => {
+            books.handle(0, 0, delivery.body());
+            Ok(())
+        }
+        Way::Panic => resume_unwind(Box::new("a handler that panics")),
+        Way::Hang => {
+            let _ = never.lock().unwrap().recv_timeout(WITHIN * 3);
+            Err(Way::Hang)
+        }
+        way => Err(way),
+    }
+}
+
+/// `threads` handle at once.
+fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
+    let dir = tempfile::tempdir().unwrap();
+    let retry = Duration::from_millis(1);
+    let receiver = client("receiver", dir.path()).retry(retry, retry * 4);
+    let receiver = receiver.ack_within(WITHIN).max_deliveries(DELIVERIES).start().unwrap();
+    let undertaker = client("undertaker", dir.path()).start().unwrap();
+    let sender = client("sender", dir.path())
+        .peer("receiver", receiver.endpoint(), &["news"])
+        .peer("undertaker", undertaker.endpoint(), &["news.dead"])
+        .start()
+        .unwrap();
+    let books = Arc::new(Shared::default());
+    for _ in 0..threads {
+        // Nobody ever sends there.
+        let (books, (keep, never)) = (books.clone(), channel());
+        let never = Mutex::new(never);
+        let handler = move |delivery: &Delivery| {
+            let _keep = &keep;
+            handle(delivery, &books, &never)
+        };
+        receiver.listen(handler).unwrap();
+    }
+    for number in 0..count {
+        let message = Message { flow: 0, run: 0, number };
+        let len = if number % 500 == 77 { 2_500_000 } else { 12 };
+        sender.send("news", &message.body(len), &kept(durability(number + number / 3))).unwrap();
+        books.accept(message);
+    }
+    // What waits on either topic counts.
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| {
+            sender.wait_pending(0, soon()).unwrap();
+            undertaker.close();
+        });
+        for letter in undertaker.iter() {
+            let dead = letter.dead().unwrap().clone();
+            assert_eq!((dead.topic.as_str(), dead.receiver.as_str()), ("news", "receiver"));
+            assert_eq!((dead.reason, dead.deliveries), (Verdict::Deliveries, u64::from(DELIVERIES)));
+            books.lock().dead.push(Message::of(letter.body()));
+            letter.ack();
+        }
+        done.join().unwrap();
+    });
+    let books = books.lock();
+    let dead: HashSet<Message> = books.dead.iter().copied().collect();
+    let handled: HashSet<Message> = books.handled.iter().map(|handled| handled.message).collect();
+    assert_eq!((dead.len(), handled.len()), (books.dead.len(), books.handled.len()), "each once");
+    assert!(dead.is_disjoint(&handled));
+    assert_eq!(dead.len() + handled.len(), count as usize);
+    let of_four = (0..count).filter(|number| {
+        let message = Message { flow: 0, run: 0, number: *number };
+        (1..=DELIVERIES).all(|delivery| way(message, delivery) != Way::Handle)
+    });
+    assert_eq!(of_four.count(), dead.len(), "who never succeeds");
+    books.close(what, rules, &format!("{} handled and {} dead letters", handled.len(), dead.len()));
+}
+
+#[test]
+fn a_handler_that_fails_hangs_and_panics() {
+    let count = short_or_long(3000, 100_000);
+    fail_at_random("a handler that fails, hangs, panics", 1, count, &Rules { may_skip: true, ..STRICT });
+}
+
+#[test]
+fn several_handlers_that_fail_hang_and_panic() {
+    let count = short_or_long(3000, 100_000);
+    // One that is with a handler while another fails is behind that one's next delivery.
+    let rules = Rules { may_skip: true, may_reorder: true, ..STRICT };
+    fail_at_random("four handlers that fail, hang, panic", 4, count, &rules);
+}
