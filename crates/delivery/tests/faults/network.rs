@@ -14,7 +14,8 @@ fn send_through(what: &str, repeats: Repeats) {
         Repeats::Bytes => builder.curve(keys).trust(other, &key.public),
         Repeats::Frames => builder,
     };
-    let receiver = secure(client("receiver", dir.path()), &there, "sender", &here).start().unwrap();
+    let receiver = client("receiver", dir.path()).listen("tcp://127.0.0.1:*");
+    let receiver = secure(receiver, &there, "sender", &here).start().unwrap();
     let proxy = Proxy::start(receiver.endpoint(), repeats);
     let sender = client("sender", dir.path()).peer("receiver", &proxy.endpoint, &["news"]);
     let sender = secure(sender, &here, "receiver", &there).start().unwrap();
