@@ -39,7 +39,7 @@ pub struct ClientArgs {
     /// The directory of our store [default: one of the user's, by our name]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Where others reach us [default: a free port of the loopback interface]
+    /// Where others reach us [default: a local socket, for processes of this host]; tcp://127.0.0.1:* is a free port
     #[arg(long, value_name = "ENDPOINT")]
     pub listen: Option<String>,
     /// Where others are told to reach us [default: where we listen]
