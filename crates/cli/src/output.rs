@@ -71,6 +71,12 @@ impl Output {
     }
 }
 
+/// Bytes as they are, at once.
+pub fn print(bytes: &[u8]) -> Outcome {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
+}
+
 /// Frames, with `separator` between them.
 fn write_joined<'a>(
     out: &mut impl Write,

@@ -1,13 +1,13 @@
 //! What is made from the table of flags: the version, completions, man pages, and the reference in Markdown.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::outcome::{Failure, Outcome};
+use crate::output::print;
 use crate::table::{EXIT_CODES, Pinnace};
 
 /// Whose C interface the library has.
@@ -15,11 +15,6 @@ const LIBZMQ: &str = "4.3.5";
 
 pub fn version() -> Outcome {
     print(format!("pinnace {} (libzmq {LIBZMQ})\n", env!("CARGO_PKG_VERSION")).as_bytes())
-}
-
-fn print(bytes: &[u8]) -> Outcome {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
 }
 
 /// The command without what it hides.

@@ -2,45 +2,10 @@
 
 mod common;
 
-use common::{Done, Folder, Running, run, start};
+use common::clients::{Clients, fails};
+use common::{Folder, Running, run, start};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-
-/// Clients that know of each other, each with a store of its own.
-struct Clients {
-    folder: Folder,
-}
-
-impl Clients {
-    fn new() -> Clients {
-        Clients { folder: Folder::new() }
-    }
-
-    fn registry(&self) -> String {
-        format!("dir://{}", self.folder.text("registry"))
-    }
-
-    /// The arguments of a command for the client of this name.
-    fn arguments(&self, command: &str, name: &str, more: &[&str]) -> Vec<String> {
-        let own = ["deliver", command, "--name", name, "--registry", &self.registry(), "--data-dir"];
-        let own = own.iter().copied().chain([self.folder.text(name).as_str()]).map(str::to_owned).collect();
-        [own, more.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()].concat()
-    }
-
-    fn start(&self, command: &str, name: &str, more: &[&str]) -> Running {
-        start(&self.arguments(command, name, more))
-    }
-
-    fn run(&self, command: &str, name: &str, more: &[&str], input: &[u8]) -> Done {
-        run(&self.arguments(command, name, more), input)
-    }
-
-    /// Sends `input` from the shop, and waits until it is handled.
-    fn sent(&self, more: &[&str], input: &[u8]) -> Done {
-        let wait = ["--wait", "--timeout", "30000", "orders"];
-        self.run("send", "shop", &[&wait, more].concat(), input).expect(0)
-    }
-}
 
 #[test]
 fn lines_arrive_and_are_waited_for() {
@@ -176,8 +141,8 @@ fn a_receiver_whose_output_is_closed_ends() {
 #[test]
 fn commands_get_messages_and_fail_at_them() {
     let clients = Clients::new();
-    let told = "read body; echo \"$PINNACE_FROM $PINNACE_TOPIC $PINNACE_DELIVERIES $body\"";
-    let command = &format!("{told}; test $PINNACE_DELIVERIES = 2");
+    let told = "read body; echo \"$DELIVERY_FROM $DELIVERY_TOPIC $DELIVERY_COUNT $body\"";
+    let command = &format!("{told}; test $DELIVERY_COUNT = 2");
     let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", command]);
     clients.sent(&["a message"], b"");
     let done = receiver.end().expect(0);
@@ -234,13 +199,6 @@ fn who_is_there() {
     watch.end().expect(0);
     assert_eq!(registry(&["--clear", "orders"]).expect(0).out, "1\n");
     assert_eq!(registry(&["--clear", "orders"]).expect(0).out, "0\n");
-}
-
-/// It ends with `code` and says one line that holds `words`.
-fn fails(done: Done, code: i32, words: &str) {
-    let done = done.expect(code);
-    assert!(done.err.starts_with("pinnace: ") && done.err.lines().count() == 1, "{done:?}");
-    assert!(done.err.contains(words), "{words:?} is not in {done:?}");
 }
 
 #[test]

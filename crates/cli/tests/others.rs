@@ -233,10 +233,13 @@ fn the_table_makes_every_page() {
     let folder = Folder::new();
     run(&["man", &folder.text("man")], b"").expect(0);
     let page = |name: &str| std::fs::read_to_string(folder.path("man").join(name)).unwrap();
-    let commands = ["send", "recv", "proxy", "forward", "monitor", "bench", "keygen", "version"];
+    let commands = ["send", "recv", "proxy", "forward", "monitor", "bench", "keygen", "deliver", "version"];
     for command in commands {
         assert!(page(&format!("pinnace-{command}.1")).contains(".SH NAME"), "{command}");
         assert!(page("pinnace.1").contains(command));
+    }
+    for command in ["send", "recv", "status", "dead-letters", "requeue", "registry"] {
+        assert!(page(&format!("pinnace-deliver-{command}.1")).contains(".SH OPTIONS"), "{command}");
     }
     assert!(page("pinnace-recv.1").contains("subscribe") && !page("pinnace.1").contains("completions"));
     for shell in ["bash", "zsh", "fish"] {

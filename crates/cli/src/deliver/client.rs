@@ -7,7 +7,9 @@ use pinnace::delivery::registry::RegistryError;
 use pinnace::delivery::{Builder, Client, Error, places};
 
 use super::holder::holder;
+use crate::face;
 use crate::outcome::{Failure, Outcome, say};
+use crate::output;
 use crate::signals::Signals;
 use crate::table::deliver::ClientArgs;
 
@@ -31,7 +33,8 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Builder {
     }
 }
 
-fn store_of(given: &ClientArgs) -> PathBuf {
+/// The directory of its store.
+pub fn store_of(given: &ClientArgs) -> PathBuf {
     given.data_dir.clone().unwrap_or_else(|| places::store_of(&given.name))
 }
 
@@ -92,6 +95,17 @@ pub fn wait<R>(
             result => return result.map_err(failure),
         }
     }
+}
+
+/// A pause between two looks. Signals, and an output that nobody reads, are errors.
+pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
+    let until = face::deadline(Some(time));
+    while let Some(items) = face::wait(vec![output::end_item()], signals, until)? {
+        if items[0].is_over() {
+            return Err(Failure::Unread);
+        }
+    }
+    Ok(())
 }
 
 /// What is amiss with the registry, said once.

@@ -7,11 +7,16 @@ use std::path::Path;
 /// The file of a store that is locked.
 const LOCK: &str = "lock";
 
+/// How often the list is read: where locks come and go meanwhile, the kernel may leave others out.
+const READS: u32 = 4;
+
 /// The number of the process that has a store; None: none has, or the kernel does not tell.
 pub fn holder(store: &Path) -> Option<u32> {
     let inode = fs::metadata(store.join(LOCK)).ok()?.ino();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| process_of(line, inode))
+    (0..READS).find_map(|_| {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        locks.lines().find_map(|line| process_of(line, inode))
+    })
 }
 
 /// A line is: number, FLOCK or POSIX, ADVISORY, WRITE or READ, process, device:inode, and more. Of those that wait for

@@ -2,17 +2,22 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `send`, `recv`, `registry` | a command each |
+//! | `send`, `recv`, `status`, `registry` | a command each |
+//! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the client of a command: its start, its waits, its failures in words |
-//! | `holder` | which process has a store |
+//! | `stores` | which stores there are |
+//! | `holder` | which process has one |
 //! | `columns` | rows of words as columns |
 
 mod client;
 mod columns;
 mod holder;
+mod letters;
 mod recv;
 mod registry;
 mod send;
+mod status;
+mod stores;
 
 use crate::outcome::Outcome;
 use crate::table::deliver::Deliver;
@@ -21,6 +26,9 @@ pub fn run(command: &Deliver) -> Outcome {
     match command {
         Deliver::Send(given) => send::run(given),
         Deliver::Recv(given) => recv::run(given),
+        Deliver::Status(given) => status::run(given),
+        Deliver::DeadLetters(given) => letters::list(given),
+        Deliver::Requeue(given) => letters::requeue(given),
         Deliver::Registry(given) => registry::run(given),
     }
 }

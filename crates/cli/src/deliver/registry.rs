@@ -1,17 +1,15 @@
 //! `pinnace deliver registry`: who is there.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use pinnace::delivery::places;
 use pinnace::delivery::registry::{self, Members, RegistryError};
 use serde_json::json;
 
-use super::client::{LOOK_EVERY, of_registry};
+use super::client::{LOOK_EVERY, look_later, of_registry};
 use super::columns::columns;
-use crate::face;
 use crate::outcome::{Failure, Outcome, say};
-use crate::output;
+use crate::output::print;
 use crate::signals::Signals;
 use crate::table::deliver::Registry;
 
@@ -27,11 +25,11 @@ pub fn run(given: &Registry) -> Outcome {
     let mut registry = registry::open(&url).map_err(of_registry)?;
     if let Some(topic) = &given.clear {
         let cleared = registry.clear(topic).map_err(of_registry)?;
-        return print(&format!("{cleared}\n"));
+        return print(format!("{cleared}\n").as_bytes());
     }
     if !given.watch {
         let members = registry.members().map_err(of_registry)?.unwrap_or_default();
-        return print(&shown(given, &members));
+        return print(shown(given, &members).as_bytes());
     }
     match watch(given, &mut *registry, &signals) {
         Err(Failure::Signal(_)) => Ok(()),
@@ -46,7 +44,7 @@ fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Sign
         match registry.members() {
             Ok(members) => {
                 said = None;
-                members.map_or(Ok(()), |members| print(&shown(given, &members)))?;
+                members.map_or(Ok(()), |members| print(shown(given, &members).as_bytes()))?;
             }
             Err(error) if said.as_ref() == Some(&error) => {}
             Err(error @ (RegistryError::Busy | RegistryError::Unreachable(_))) => {
@@ -55,12 +53,7 @@ fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Sign
             }
             Err(error) => return Err(of_registry(error)),
         }
-        let pause = face::deadline(Some(LOOK_EVERY));
-        while let Some(items) = face::wait(vec![output::end_item()], signals, pause)? {
-            if items[0].is_over() {
-                return Err(Failure::Unread);
-            }
-        }
+        look_later(signals, LOOK_EVERY)?;
     }
 }
 
@@ -85,9 +78,4 @@ fn shown(given: &Registry, members: &Members) -> String {
     let mut rows = vec![row("NAME", "ADDRESS", "TOPICS".to_owned())];
     rows.extend(members.iter().map(|member| row(&member.name, &member.endpoint, member.topics.join(" "))));
     columns(&rows)
-}
-
-fn print(text: &str) -> Outcome {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
 }

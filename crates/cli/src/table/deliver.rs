@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use pinnace::delivery::LetterNumber;
 
 use super::milliseconds;
 
@@ -14,6 +15,12 @@ pub enum Deliver {
     Send(Send),
     /// Receive what is sent to topics, print it, and acknowledge what is printed
     Recv(Recv),
+    /// Print what the clients of stores have sent that is not handled, also while others have them open
+    Status(Status),
+    /// Print the dead letters that stores keep: messages that their receivers have given up
+    DeadLetters(DeadLetters),
+    /// Send dead letters again to the topic to which they were sent, and print their numbers
+    Requeue(Requeue),
     /// Print who is there: names, topics and addresses
     Registry(Registry),
 }
@@ -32,7 +39,7 @@ pub struct ClientArgs {
     /// The directory of our store [default: one of the user's, by our name]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Where others reach us [default: a free port of the loopback interface]
+    /// Where others reach us [default: a local socket, for processes of this host]; tcp://127.0.0.1:* is a free port
     #[arg(long, value_name = "ENDPOINT")]
     pub listen: Option<String>,
     /// Where others are told to reach us [default: where we listen]
@@ -102,8 +109,8 @@ pub struct Recv {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
     /// Give each message to a command of the shell's, on standard input, instead of printing it. It is acknowledged
-    /// when the command ends with 0, and has failed otherwise. PINNACE_FROM, PINNACE_TOPIC, PINNACE_ACCEPTED_MS and
-    /// PINNACE_DELIVERIES tell of it
+    /// when the command ends with 0, and has failed otherwise. DELIVERY_FROM, DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and
+    /// DELIVERY_COUNT tell of it
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
     /// Give a message up that was delivered so often: its sender keeps it as a dead letter [default: never]
@@ -119,6 +126,47 @@ pub struct Recv {
     /// Bodies end with NUL, not with a line's end
     #[arg(short = '0', long, group = "format")]
     pub null: bool,
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+#[derive(Args)]
+pub struct Status {
+    /// The directory of a store [default: all of the user's]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print it again whenever it changes, until a signal comes
+    #[arg(long)]
+    pub watch: bool,
+    /// A line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct DeadLetters {
+    /// The directory of a store [default: all of the user's]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// A line of JSON a letter
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Requeue {
+    /// The number of a letter, as dead-letters prints it
+    #[arg(value_name = "NUMBER", required_unless_present_any = ["all", "topics"])]
+    pub numbers: Vec<LetterNumber>,
+    /// All letters that were sent to this topic; may be given again
+    #[arg(long = "topic", value_name = "TOPIC", conflicts_with = "numbers")]
+    pub topics: Vec<String>,
+    /// All letters of the client's
+    #[arg(long, conflicts_with_all = ["numbers", "topics"])]
+    pub all: bool,
+    /// The longest wait for room on the disk, for each letter [default: for ever]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub timeout: Option<Duration>,
     #[command(flatten)]
     pub client: ClientArgs,
 }

@@ -1,0 +1,116 @@
+//! `pinnace deliver dead-letters` and `requeue`: messages that their receivers have given up, listed as the stores'
+//! files say it, and sent again.
+//!
+//! A letter that is sent again is done when that is on the disk: who is killed between leaves both, and never neither.
+
+use std::time::Duration;
+
+use pinnace::delivery::{DeadLetter, LetterNumber, dead_letters};
+use serde_json::json;
+
+use super::client::{self, failure};
+use super::columns::columns;
+use super::recv::reason;
+use super::stores::{stores, unseen};
+use crate::face;
+use crate::outcome::{self, Failure, Outcome};
+use crate::output::{json_of, print};
+use crate::signals::Signals;
+use crate::table::deliver::{DeadLetters, Requeue};
+
+/// How much of a body stands in a column, in characters.
+const SHOWN: usize = 40;
+
+pub fn list(given: &DeadLetters) -> Outcome {
+    let (mut letters, mut outcome) = (Vec::new(), Ok(()));
+    for store in stores(given.data_dir.as_deref())? {
+        match dead_letters(&store) {
+            Ok(found) => letters.extend(found.into_iter().map(|letter| (store.clone(), letter))),
+            Err(error) => outcome = outcome::both(outcome, Err(unseen(&store, error))),
+        }
+    }
+    if given.json {
+        let lines = letters.iter().map(|(store, letter)| {
+            let mut object = to_json(letter);
+            object["store"] = json!(store.to_string_lossy());
+            format!("{object}\n")
+        });
+        return print(lines.collect::<String>().as_bytes()).and(outcome);
+    }
+    let head = ["FROM", "NUMBER", "TOPIC", "RECEIVER", "REASON", "DELIVERIES", "BYTES", "BODY"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(letters.iter().map(|(_, letter)| row(letter)));
+    print(columns(&rows).as_bytes()).and(outcome)
+}
+
+fn row(letter: &DeadLetter) -> Vec<String> {
+    let DeadLetter { number, from, dead, bytes, preview, .. } = letter;
+    let body = String::from_utf8_lossy(whole_characters(preview)).chars().take(SHOWN).collect();
+    let (topic, receiver) = (dead.topic.clone(), dead.receiver.clone());
+    let (deliveries, bytes) = (dead.deliveries.to_string(), bytes.to_string());
+    let reason = reason(dead.reason).to_owned();
+    vec![from.clone(), number.to_string(), topic, receiver, reason, deliveries, bytes, body]
+}
+
+fn to_json(letter: &DeadLetter) -> serde_json::Value {
+    json!({
+        "from": letter.from,
+        "number": letter.number.to_string(),
+        "topic": letter.dead.topic,
+        "receiver": letter.dead.receiver,
+        "reason": reason(letter.dead.reason),
+        "deliveries": letter.dead.deliveries,
+        "accepted_ms": letter.accepted_ms,
+        "bytes": letter.bytes,
+        "preview": json_of(whole_characters(&letter.preview)),
+    })
+}
+
+/// The bytes without a character that was cut off at their end.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+pub fn requeue(given: &Requeue) -> Outcome {
+    let signals = Signals::new(false)?;
+    let store = client::store_of(&given.client);
+    let found = dead_letters(&store).map_err(|error| unseen(&store, error))?;
+    let own: Vec<DeadLetter> = found.into_iter().filter(|letter| letter.from == given.client.name).collect();
+    let (wanted, mut outcome) = wanted(given, &own);
+    if wanted.is_empty() {
+        return outcome;
+    }
+    let builder = client::builder(&given.client, &given.client.name).linger(Duration::ZERO);
+    let client = client::start(builder, &given.client)?;
+    for number in wanted {
+        signals.check()?;
+        match client.requeue(number, face::deadline(given.timeout)) {
+            Ok(true) => print(format!("{number}\n").as_bytes())?,
+            Ok(false) => outcome = outcome::both(outcome, Err(missing(number))),
+            Err(error) => return outcome::both(Err(failure(error)), outcome),
+        }
+    }
+    outcome
+}
+
+/// The numbers of the letters that are to be sent again, and those that are not there, in words.
+fn wanted(given: &Requeue, own: &[DeadLetter]) -> (Vec<LetterNumber>, Outcome) {
+    if given.numbers.is_empty() {
+        let is_wanted = |letter: &&DeadLetter| given.all || given.topics.contains(&letter.dead.topic);
+        return (own.iter().filter(is_wanted).map(|letter| letter.number).collect(), Ok(()));
+    }
+    let (there, gone): (Vec<_>, Vec<_>) =
+        given.numbers.iter().partition(|number| own.iter().any(|letter| letter.number == **number));
+    let mut outcome = Ok(());
+    for number in gone {
+        outcome = outcome::both(outcome, Err(missing(number)));
+    }
+    (there, outcome)
+}
+
+fn missing(number: LetterNumber) -> Failure {
+    Failure::of(number, "there is no such dead letter")
+}

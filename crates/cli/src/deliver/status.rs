@@ -1,0 +1,139 @@
+//! `pinnace deliver status`: what the clients of stores have sent that nobody has yet said to have handled, as the
+//! stores' files say it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use pinnace::delivery::{Sender, peek};
+use serde_json::{Value, json};
+
+use super::client::{LOOK_EVERY, look_later};
+use super::columns::columns;
+use super::holder::holder;
+use super::stores::{stores, unseen};
+use crate::outcome::{self, Failure, Outcome};
+use crate::output::print;
+use crate::signals::Signals;
+use crate::table::deliver::Status;
+
+/// A file whose time is younger may be written to again without getting another.
+const TIME_STEP: Duration = Duration::from_millis(50);
+/// A pause is so many times as long as the look before it.
+const REST: u32 = 4;
+
+pub fn run(given: &Status) -> Outcome {
+    let signals = Signals::new(false)?;
+    let mut seen = HashMap::new();
+    if !given.watch {
+        let (text, outcome) = look(given, &mut seen)?;
+        return print(text.as_bytes()).and(outcome);
+    }
+    match watch(given, &mut seen, &signals) {
+        Err(Failure::Signal(_)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn watch(given: &Status, seen: &mut HashMap<PathBuf, Seen>, signals: &Signals) -> Outcome {
+    let mut printed = String::new();
+    loop {
+        let start = Instant::now();
+        let (text, outcome) = look(given, seen)?;
+        outcome?;
+        if text != printed {
+            let gap = if given.json || printed.is_empty() { "" } else { "\n" };
+            print(format!("{gap}{text}").as_bytes())?;
+            printed = text;
+        }
+        look_later(signals, (start.elapsed() * REST).max(LOOK_EVERY))?;
+    }
+}
+
+/// A store that was looked at, and its files before that.
+struct Seen {
+    files: Vec<(OsString, SystemTime)>,
+    /// Nobody can have written to them since and left their times as they were.
+    settled: bool,
+    senders: Vec<Sender>,
+}
+
+/// What is to be printed of all stores, and why not all is: those that can be looked at are shown all the same.
+fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(String, Outcome)> {
+    let (mut shown, mut outcome) = (Vec::new(), Ok(()));
+    for store in stores(given.data_dir.as_deref())? {
+        match look_at(&store, seen.remove(&store)) {
+            Ok(found) => {
+                shown.push((store.clone(), holder(&store), found.senders.clone()));
+                seen.insert(store, found);
+            }
+            Err(failure) => outcome = outcome::both(outcome, Err(failure)),
+        }
+    }
+    Ok((if given.json { to_json(&shown) } else { to_text(&shown) }, outcome))
+}
+
+fn look_at(store: &Path, before: Option<Seen>) -> Outcome<Seen> {
+    let now = SystemTime::now();
+    // Where they cannot be listed, looking says why.
+    let files = files_of(store).unwrap_or_default();
+    if let Some(before) = before.filter(|before| before.settled && before.files == files) {
+        return Ok(before);
+    }
+    let settled = files.iter().all(|(_, time)| now.duration_since(*time).is_ok_and(|age| age > TIME_STEP));
+    let senders = peek(store).map_err(|error| unseen(store, error))?;
+    Ok(Seen { files, settled, senders })
+}
+
+fn files_of(store: &Path) -> std::io::Result<Vec<(OsString, SystemTime)>> {
+    let entries = fs::read_dir(store)?;
+    let mut files = entries
+        .map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.metadata()?.modified()?))))
+        .collect::<Result<Vec<_>, _>>()?;
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// A store, the process that has it, and its clients.
+type Shown = (PathBuf, Option<u32>, Vec<Sender>);
+
+fn to_text(shown: &[Shown]) -> String {
+    let row = |words: [&str; 5]| words.map(str::to_owned).to_vec();
+    let mut rows = vec![row(["CLIENT", "PROCESS", "TOPIC", "RECEIVER", "PENDING"])];
+    for (_, process, senders) in shown {
+        let process = process.map(|process| process.to_string()).unwrap_or_default();
+        for sender in senders {
+            if sender.pending.is_empty() {
+                rows.push(row([&sender.name, &process, "", "", "0"]));
+            }
+            for pending in &sender.pending {
+                let receiver = pending.receiver.as_deref().unwrap_or_default();
+                let messages = pending.messages.to_string();
+                rows.push(row([&sender.name, &process, &pending.topic, receiver, &messages]));
+            }
+        }
+    }
+    columns(&rows)
+}
+
+fn to_json(shown: &[Shown]) -> String {
+    let clients = |senders: &[Sender]| -> Vec<Value> {
+        senders.iter().map(|sender| json!({ "name": sender.name, "pending": pending(sender) })).collect()
+    };
+    let stores: Vec<Value> = shown
+        .iter()
+        .map(|(store, process, senders)| {
+            json!({ "store": store.to_string_lossy(), "process": process, "clients": clients(senders) })
+        })
+        .collect();
+    format!("{}\n", json!({ "stores": stores }))
+}
+
+/// What waits for each receiver on each topic; a receiver of null is whoever comes first.
+fn pending(sender: &Sender) -> Vec<Value> {
+    let each = sender.pending.iter();
+    each.map(|one| json!({ "topic": one.topic, "receiver": one.receiver, "messages": one.messages }))
+        .collect()
+}

@@ -1,0 +1,46 @@
+//! Clients of guaranteed delivery, as commands.
+
+use super::{Done, Folder, Running, run, start};
+
+/// Clients that know of each other, each with a store of its own.
+pub struct Clients {
+    pub folder: Folder,
+}
+
+impl Clients {
+    pub fn new() -> Clients {
+        Clients { folder: Folder::new() }
+    }
+
+    pub fn registry(&self) -> String {
+        format!("dir://{}", self.folder.text("registry"))
+    }
+
+    /// The arguments of a command for the client of this name.
+    pub fn arguments(&self, command: &str, name: &str, more: &[&str]) -> Vec<String> {
+        let own = ["deliver", command, "--name", name, "--registry", &self.registry(), "--data-dir"];
+        let own = own.iter().copied().chain([self.folder.text(name).as_str()]).map(str::to_owned).collect();
+        [own, more.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()].concat()
+    }
+
+    pub fn start(&self, command: &str, name: &str, more: &[&str]) -> Running {
+        start(&self.arguments(command, name, more))
+    }
+
+    pub fn run(&self, command: &str, name: &str, more: &[&str], input: &[u8]) -> Done {
+        run(&self.arguments(command, name, more), input)
+    }
+
+    /// Sends `input` from the shop, and waits until it is handled.
+    pub fn sent(&self, more: &[&str], input: &[u8]) -> Done {
+        let wait = ["--wait", "--timeout", "30000", "orders"];
+        self.run("send", "shop", &[&wait, more].concat(), input).expect(0)
+    }
+}
+
+/// It ends with `code` and says one line that holds `words`.
+pub fn fails(done: Done, code: i32, words: &str) {
+    let done = done.expect(code);
+    assert!(done.err.starts_with("pinnace: ") && done.err.lines().count() == 1, "{done:?}");
+    assert!(done.err.contains(words), "{words:?} is not in {done:?}");
+}
