@@ -50,8 +50,6 @@ const LOST: [u8; 1] = [0];
 
 /// How long to wait before what there was no room to note is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How long a client that goes waits for its last acknowledgements, first for the disk and then to be sent.
-const LAST_WORD_MS: i32 = 1000;
 
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
@@ -270,18 +268,11 @@ impl Carrier {
     }
 
     fn remove(&mut self, client: u32) {
-        // What was handled is noted, and said: who sent it may wait for that, and this client may never come again.
+        // What was handled is noted, and said.
         let _ = self.settle();
-        let (log, until) = (self.store.log(), Instant::now() + Duration::from_millis(LAST_WORD_MS as u64));
-        for inward in self.inward.iter_mut().filter(|inward| inward.client.number == client) {
-            let noted = inward.last_noted().map(|batch| log.wait(batch, Some(until)));
-            if let (Some(Ok(())), Ok((_, durable))) = (noted, log.progress()) {
-                inward.acknowledge(durable);
-            }
-            let _ = inward.socket.set_option(LINGER, &LAST_WORD_MS.to_ne_bytes());
-        }
         self.members.retain(|(other, _)| *other != client);
-        for inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
+        for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
+            inward.say_last(&self.store);
             let _ = self.poller.remove(What::Socket(inward.socket));
             let _ = inward.socket.close();
         }
