@@ -59,11 +59,11 @@ class Client:
     """A client of this name, which no other has, that listens on a topic of its own. Times are in seconds.
 
     `data_dir` is the directory of its store, `registry` where clients know of each other (dir://PATH, sqlite://PATH,
-    redis://HOST, none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it says nothing,
-    `interval` how long Durability.INTERVAL may be away from the disk, `retry` the first and the longest wait before a
-    message that failed comes again; after `max_deliveries` it is given up. `skip_damage` opens a damaged store without
-    what is damaged. `more` are options by the names that pinnace.h has for them, as text. `on_error` hears of what goes
-    wrong where no call tells of it, on any thread; without it the log does.
+    redis://HOST, none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it
+    says nothing, `interval` how long Durability.INTERVAL may be away from the disk, `retry` the first and the longest
+    wait before a message that failed comes again; after `max_deliveries` it is given up. `skip_damage` opens a damaged
+    store without what is damaged. `more` are options by the names that pinnace.h has for them, as text. `on_error`
+    hears of what goes wrong where no call tells of it, on any thread; without it the log does.
 
     Any thread may call it. It is closed at the end of a `with`.
     """

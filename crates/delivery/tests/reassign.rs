@@ -40,7 +40,7 @@ fn what_waited_for_one_that_went_goes_to_another() {
     wait_for(&sender, "work", 2);
     let mut gone = Some(gone);
     let (mut one, mut each) = (BTreeSet::new(), BTreeSet::new());
-    // Some before one goes, some before it is known that it has, some behind, some large, some for both, some in memory.
+    // Some before one goes, some before it is known that it has, some behind; large ones, for both, in memory.
     for number in 0..100 {
         let durability = if number % 3 == 0 { Durability::Memory } else { Durability::Interval };
         let all = number % 10 == 7;

@@ -209,8 +209,8 @@ pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *m
     })
 }
 
-/// Forgets what waits on a topic: it is not sent any more. Writes how many messages, and parts of such, that were, where
-/// `cleared` is not null.
+/// Forgets what waits on a topic: it is not sent any more. Writes how many messages, and parts of such, that were,
+/// where `cleared` is not null.
 ///
 /// # Safety
 /// `topic` must be null or a C string, `cleared` null or good for writing a number.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Frame, Label, Outgoing, Socket};
 
@@ -12,6 +12,9 @@ use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
+
+/// How long a client that goes waits for its last acknowledgements, first for the disk and then to be sent.
+const LAST_WORD_MS: i32 = 1000;
 
 /// What a sender may exceed its credit by: what it sends in one piece once it has any.
 const OVERDRAFT: u64 = 4 << 20;
@@ -67,11 +70,6 @@ impl Inward {
 
     pub fn has_unnoted(&self) -> bool {
         !self.unnoted.is_empty()
-    }
-
-    /// The last batch in which something was noted that is still to be said.
-    pub fn last_noted(&self) -> Option<u64> {
-        self.noted.iter().map(|(batch, ..)| *batch).max()
     }
 
     /// Takes what has come. False: nothing had.
@@ -226,6 +224,17 @@ impl Inward {
             self.noted.push((batch, of, done));
         }
         Ok(())
+    }
+
+    /// Says what was handled and noted, once that is on the disk: who sent it may wait for that, and this client may
+    /// never come again.
+    pub fn say_last(&mut self, store: &Store) {
+        let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
+        let until = Instant::now() + Duration::from_millis(LAST_WORD_MS as u64);
+        if store.log().wait(batch, Some(until)).is_ok() {
+            self.acknowledge(batch);
+        }
+        let _ = self.socket.set_option(super::LINGER, &LAST_WORD_MS.to_ne_bytes());
     }
 
     /// Says what is on the disk up to this batch.

@@ -3,20 +3,21 @@
 //! It alone touches the sockets. Everybody else leaves it a [`Command`], or rings its bell; what it reads of the store
 //! it reads under the store's lock, for moments.
 
+mod bell;
 mod dead;
 mod inward;
 mod keys;
 mod moves;
 mod outward;
+mod peer;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, POLLIN, Poller, Socket, What};
-use pinnace_sys::wake::WakeFd;
 
 use crate::clock::now_ms;
 use crate::inbox::Inbox;
@@ -26,6 +27,7 @@ use crate::registry::Members;
 use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, FromSender, VERSION};
+pub use bell::Bell;
 use dead::DeadLetter;
 pub use dead::{Part, read_parts};
 use inward::Inward;
@@ -51,8 +53,6 @@ const LOST: [u8; 1] = [0];
 
 /// How long to wait before what there was no room to note is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How long a client that goes waits for its last acknowledgements, first for the disk and then to be sent.
-const LAST_WORD_MS: i32 = 1000;
 
 /// Frames that are taken from one socket before others have their turn.
 const TURN: usize = 64;
@@ -84,46 +84,6 @@ pub enum Command {
     Stream(u32),
     /// Some of a stream is not to be sent any more.
     Gone(u32),
-}
-
-/// Rings until it is heard.
-pub struct Bell {
-    wake: WakeFd,
-    rung: AtomicBool,
-    /// The carrier waits for what is on its way to the disk.
-    wants_disk: AtomicBool,
-    /// Clients whose inboxes have news.
-    news: Mutex<Vec<u32>>,
-}
-
-impl Bell {
-    pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            self.wake.signal();
-        }
-    }
-
-    /// More is on the disk, or the log has failed.
-    pub fn ring_where_wanted(&self, failed: bool) {
-        if failed || self.wants_disk.load(Ordering::SeqCst) {
-            self.ring();
-        }
-    }
-
-    pub fn ring_for(&self, client: u32) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(client);
-        self.ring();
-    }
-
-    pub fn new() -> Result<Bell, Error> {
-        let wake = WakeFd::new().map_err(Error::from)?;
-        Ok(Bell {
-            wake,
-            rung: AtomicBool::new(false),
-            wants_disk: AtomicBool::new(true),
-            news: Mutex::default(),
-        })
-    }
 }
 
 /// How to reach the carrier, which ends with this.
@@ -302,18 +262,11 @@ impl Carrier {
     }
 
     fn remove(&mut self, client: u32) {
-        // What was handled is noted, and said: who sent it may wait for that, and this client may never come again.
+        // What was handled is noted, and said.
         let _ = self.settle();
-        let (log, until) = (self.store.log(), Instant::now() + Duration::from_millis(LAST_WORD_MS as u64));
-        for inward in self.inward.iter_mut().filter(|inward| inward.client.number == client) {
-            let noted = inward.last_noted().map(|batch| log.wait(batch, Some(until)));
-            if let (Some(Ok(())), Ok((_, durable))) = (noted, log.progress()) {
-                inward.acknowledge(durable);
-            }
-            let _ = inward.socket.set_option(LINGER, &LAST_WORD_MS.to_ne_bytes());
-        }
         self.members.retain(|(other, _)| *other != client);
-        for inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
+        for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
+            inward.say_last(&self.store);
             let _ = self.poller.remove(What::Socket(inward.socket));
             let _ = inward.socket.close();
         }

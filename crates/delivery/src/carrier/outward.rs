@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_engine::{Outgoing, Socket};
 
+use super::peer::Peer;
 use crate::log::{Log, LogError, Place};
 use crate::ranges::Done;
 use crate::store::Store;
@@ -21,28 +22,6 @@ const FRAME_BYTES: usize = 64 << 10;
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of the log that are read at once.
 const READ_BYTES: usize = 512 << 10;
-
-/// A client that one of ours sends to.
-pub struct Peer {
-    pub client: u32,
-    pub name: String,
-    pub endpoint: String,
-    /// Where it is said to be since, while the connection lives.
-    elsewhere: Option<String>,
-    pub socket: Socket,
-    /// It has said that it takes our streams, since the connection was last lost.
-    pub live: bool,
-    /// What it takes since then, and what was sent, as messages cost.
-    pub credit: u64,
-    pub sent: u64,
-    pub lanes: Vec<u32>,
-    /// Lanes that wait for credit.
-    stalled: Vec<u32>,
-    /// It was refused: when to ask again.
-    again_at: Option<Instant>,
-    /// It has not taken our streams since.
-    was_refused: bool,
-}
 
 /// How far a stream is.
 pub struct Lane {
@@ -135,20 +114,7 @@ impl Outward {
     }
 
     pub fn add_peer(&mut self, client: u32, name: &str, endpoint: &str, socket: Socket) -> usize {
-        let peer = Peer {
-            client,
-            name: name.to_owned(),
-            endpoint: endpoint.to_owned(),
-            elsewhere: None,
-            socket,
-            live: false,
-            credit: 0,
-            sent: 0,
-            lanes: Vec::new(),
-            stalled: Vec::new(),
-            again_at: None,
-            was_refused: false,
-        };
+        let peer = Peer::new(client, name, endpoint, socket);
         self.peers.push(Some(peer));
         self.peers.len() - 1
     }
@@ -158,18 +124,7 @@ impl Outward {
         let Some(peer) = self.peer(index) else { return };
         peer.elsewhere = (peer.endpoint != endpoint).then(|| endpoint.to_owned());
         if !peer.live {
-            self.move_on_to(index);
-        }
-    }
-
-    /// Goes where a peer is said to be now.
-    fn move_on_to(&mut self, index: usize) {
-        let Some(peer) = self.peer(index) else { return };
-        let Some(endpoint) = peer.elsewhere.take() else { return };
-        // An address that cannot be connected to is not a better one than the last.
-        if peer.socket.connect(&endpoint).is_ok() {
-            let _ = peer.socket.disconnect(&peer.endpoint);
-            peer.endpoint = endpoint;
+            peer.move_on();
         }
     }
 
@@ -251,7 +206,9 @@ impl Outward {
         for stream in peer.lanes.clone() {
             self.stop(stream);
         }
-        self.move_on_to(index);
+        if let Some(peer) = self.peer(index) {
+            peer.move_on();
+        }
     }
 
     /// The peer does not take our streams now; it is asked again later, by a new connection. Returns whose peer it is

@@ -73,8 +73,8 @@ impl Builder {
         }
     }
 
-    /// Where others reach it: an endpoint of ZeroMQ's; by default a local socket (zmq_ipc(7)) with an abstract name of its
-    /// own, which processes of the same host reach. `tcp://127.0.0.1:*` is a free port, `tcp://*:5555` one for all.
+    /// Where others reach it: an endpoint of ZeroMQ's; by default a local socket (zmq_ipc(7)) with an abstract name of
+    /// its own, which processes of the same host reach. `tcp://127.0.0.1:*` is a free port, `tcp://*:5555` one for all.
     pub fn listen(mut self, endpoint: &str) -> Builder {
         self.endpoint = Some(endpoint.to_owned());
         self
@@ -209,8 +209,9 @@ impl Builder {
         self
     }
 
-    /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client refuses what this one sends or
-    /// cannot be connected to. It is called on a thread of the library's, which waits for it, and so does everything.
+    /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client refuses
+    /// what this one sends or cannot be connected to. It is called on a thread of the library's, which waits for it, and
+    /// so does everything.
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self

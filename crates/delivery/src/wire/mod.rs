@@ -22,7 +22,8 @@
 //! refused  = %x16 code text                            ; nothing more is said here
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
-//! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 packed, 16 volatile, 32 ttl, 64 any
+//! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 compressed, 16 in memory
+//!                                                      ; alone, 32 ttl, 64 for anyone of the topic
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET

@@ -1,0 +1,130 @@
+/* What C++ alone can do: move deliveries, throw, and destroy clients out of handlers. own DIR: works below DIR. */
+#include <condition_variable>
+#include <cstdio>
+#include <stdexcept>
+
+#include <pinnace/client.hpp>
+
+using pinnace::Client;
+using pinnace::Delivery;
+
+static int failures;
+
+#define EXPECT(truth) \
+    do { \
+        if (!(truth)) { \
+            failures++; \
+            std::printf("line %d: %s\n", __LINE__, #truth); \
+        } \
+    } while (false)
+
+/* Waits until another thread has said something. */
+class Word {
+  public:
+    void say() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        said_ = true;
+        told_.notify_all();
+    }
+    bool heard() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return told_.wait_for(lock, std::chrono::seconds(20), [this] { return said_; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable told_;
+    bool said_ = false;
+};
+
+static std::string place;
+
+static Client start(const std::string &name) {
+    pinnace::Options options(name, name + "'s");
+    return Client(options.data_dir(place + '/' + name).registry("dir://" + place + "/registry").retry(
+        pinnace::Millis(1), pinnace::Millis(10)));
+}
+
+static void a_handler_keeps_a_delivery() {
+    Client sender = start("sender"), receiver = start("receiver");
+    Delivery kept;
+    Word word;
+    receiver.listen([&](Delivery &delivery) {
+        kept = std::move(delivery);
+        word.say();
+    });
+    sender.send_to("receiver's", "one");
+    EXPECT(word.heard());
+    EXPECT(kept.body() == "one" && sender.pending() == 1);
+    kept.ack();
+    sender.wait_pending();
+    EXPECT(!kept);
+}
+
+static void what_is_thrown_is_told() {
+    Client sender = start("sender"), receiver = start("receiver");
+    Word word;
+    std::string told;
+    receiver.on_error([&](const pinnace::Error &error) {
+        told = error.what();
+        word.say();
+    });
+    receiver.listen([](Delivery &delivery) {
+        if (delivery.deliveries() == 1)
+            throw std::runtime_error("on purpose");
+    });
+    sender.send_to("receiver's", "one");
+    EXPECT(word.heard());
+    EXPECT(told.find("on purpose") == 0);
+    sender.wait_pending();
+}
+
+static void a_handler_destroys_its_client() {
+    Client sender = start("sender");
+    auto receiver = std::make_unique<Client>(start("receiver"));
+    Word word;
+    receiver->listen([&](Delivery &delivery) {
+        delivery.ack();
+        receiver.reset();
+        word.say();
+    });
+    sender.send_to("receiver's", "one");
+    EXPECT(word.heard());
+    sender.wait_pending();
+}
+
+static void errors_by_code() {
+    Client one = start("one");
+    std::error_code error;
+    EXPECT(!one.recv(pinnace::Millis(0), error) && error.value() == EAGAIN);
+    EXPECT(!one.send(std::string(256, 't'), "body", {}, error) && error.value() == EINVAL);
+    EXPECT(one.send("nobody's", "body", {}, error) && !error);
+    EXPECT(!one.wait_pending(0, pinnace::Millis(1), error) && error.value() == EAGAIN);
+    Delivery none;
+    none.ack(error);
+    EXPECT(error.value() == EFAULT);
+    Client other = std::move(one);
+    EXPECT(other.name() == "one");
+    one = std::move(other);
+    one.close();
+    EXPECT(!one.recv(pinnace::forever, error) && error.value() == EFAULT);
+}
+
+int main(int, char **words) {
+    const std::pair<const char *, void (*)()> checks[] = {
+        {"a handler keeps a delivery", a_handler_keeps_a_delivery},
+        {"what is thrown is told", what_is_thrown_is_told},
+        {"a handler destroys its client", a_handler_destroys_its_client},
+        {"errors by code", errors_by_code},
+    };
+    int passed = 0, failed = 0;
+    for (const auto &[name, check] : checks) {
+        place = std::string(words[1]) + '/' + std::to_string(passed + failed);
+        failures = 0;
+        check();
+        std::printf("%s %s\n", failures ? "FAILED" : "ok", name);
+        (failures ? failed : passed)++;
+    }
+    std::printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
