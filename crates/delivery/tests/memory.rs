@@ -146,3 +146,21 @@ fn who_goes_waits_for_them_as_long_as_it_lingers() {
         (0..1000).for_each(|_| receiver.recv(soon()).unwrap().ack());
     });
 }
+
+#[test]
+fn what_was_in_memory_is_not_waited_for_by_who_comes_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = || client("sender", dir.path()).linger(Duration::ZERO).start().unwrap();
+    let sender = start();
+    for number in 0..1000_u32 {
+        let durability = if number % 5 == 3 { Durability::Interval } else { Durability::Memory };
+        sender.send("news", &[1; 3000], &Options { durability, ..in_memory() }).unwrap();
+    }
+    assert_eq!(sender.pending(), 1000);
+    drop(sender);
+    // Once from the records, and once from what the next opening left.
+    (0..2).for_each(|_| assert_eq!(start().pending(), 200));
+    let sender = start();
+    sender.send("news", b"and one more", &Options::default()).unwrap();
+    assert_eq!(sender.pending(), 201);
+}

@@ -25,7 +25,7 @@ pub struct Outbox {
     /// Segments in which nobody has anything any more, since `take_free` was called.
     free: Vec<u64>,
     /// What was found of streams, until it is known which there are.
-    found: HashMap<u32, VecDeque<Run>>,
+    found: HashMap<u32, Found>,
 }
 
 /// A stream to others.
@@ -35,6 +35,16 @@ pub struct Stream {
     /// The last message that went into the log, since that was opened.
     logged: Option<Place>,
     held: Held,
+    /// Numbers that no message has: they were never given, or were in memory alone when the store was closed.
+    missing: Done,
+}
+
+/// What was found of a stream.
+#[derive(Default)]
+struct Found {
+    runs: VecDeque<Run>,
+    /// Numbers before the last that no record has.
+    missing: Done,
 }
 
 /// What a stream has in one segment.
@@ -45,6 +55,8 @@ struct Run {
     at: u32,
     first: u64,
     last: u64,
+    /// How many there are from the first to the last.
+    count: u64,
 }
 
 impl Stream {
@@ -60,11 +72,10 @@ impl Stream {
 
     /// How many messages, and parts of such, are not done.
     pub fn pending(&self) -> u64 {
-        let (upto, last) = (self.record.done.all_upto(), self.record.last);
-        let later: u64 = self.record.done.later().iter().map(|(first, last)| last - first + 1).sum();
-        let jumped: u64 =
-            self.record.jumps.iter().map(|(from, to)| to.saturating_sub((*from).max(upto))).sum();
-        last.saturating_sub(upto).saturating_sub(later).saturating_sub(jumped)
+        let mut gone = self.record.done.clone();
+        gone.add_all(&self.missing, u64::MAX);
+        let later: u64 = gone.later().iter().map(|(first, last)| last - first + 1).sum();
+        self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later)
     }
 
     /// Where to begin to look for what is behind a number. None: the log has nothing of it.
@@ -76,9 +87,7 @@ impl Stream {
     /// Gives the next number.
     fn give(&mut self, epoch: u64) -> u64 {
         let seq = self.next(epoch);
-        if seq > self.record.last + 1 {
-            self.record.jumps.push((self.record.last, seq - 1));
-        }
+        self.missing.add(self.record.last + 1, seq - 1);
         self.record.last = seq;
         seq
     }
@@ -123,7 +132,6 @@ impl Outbox {
             topic: topic.to_owned(),
             last: 0,
             done: Done::default(),
-            jumps: Vec::new(),
         };
         self.insert(record)
     }
@@ -134,7 +142,13 @@ impl Outbox {
         self.last_stream = self.last_stream.max(number);
         self.streams
             .entry(number)
-            .insert_entry(Stream { record, runs: VecDeque::new(), logged: None, held: Held::default() })
+            .insert_entry(Stream {
+                record,
+                runs: VecDeque::new(),
+                logged: None,
+                held: Held::default(),
+                missing: Done::default(),
+            })
             .into_mut()
     }
 
@@ -241,7 +255,6 @@ impl Outbox {
             return false;
         }
         let upto = of.record.done.all_upto();
-        of.record.jumps.retain(|(_, to)| *to > upto);
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
         self.held_cost -= of.held.settle(&of.record.done, &mut self.spare);
@@ -283,13 +296,15 @@ impl Outbox {
         wanted.flat_map(|stream| stream.runs.iter().map(|run| run.segment)).collect()
     }
 
-    /// What lies in one segment: stream, first and last number, and where the first is.
+    /// What lies in one segment: stream, first and last number, where the first is, and how many there are.
     pub fn summary(&self, segment: u64) -> Vec<u8> {
         let mut to = Vec::new();
         for (number, stream) in &self.streams {
             let at = stream.runs.partition_point(|run| run.segment < segment);
             if let Some(run) = stream.runs.get(at).filter(|run| run.segment == segment) {
-                for value in [u64::from(*number), run.first, run.last - run.first, u64::from(run.at)] {
+                for value in
+                    [u64::from(*number), run.first, run.last - run.first, u64::from(run.at), run.count]
+                {
                     put_number(&mut to, value);
                 }
             }
@@ -306,18 +321,20 @@ impl Outbox {
             let (Some(number), Some(first), Some(more), Some(at)) = (next(), next(), next(), next()) else {
                 return false;
             };
+            // Which are missing between is known by the records alone.
+            let Some(count) = next().filter(|count| *count == more.saturating_add(1)) else { return false };
             let (Ok(number), Ok(at)) = (u32::try_from(number), u32::try_from(at)) else { return false };
-            runs.push((number, Run { segment, at, first, last: first.saturating_add(more) }));
+            runs.push((number, Run { segment, at, first, last: first.saturating_add(more), count }));
         }
         for (number, run) in runs {
-            self.found.entry(number).or_default().push_back(run);
+            self.found.entry(number).or_default().push(run);
         }
         true
     }
 
     /// A message was found.
     pub fn find_message(&mut self, stream: u32, seq: u64, place: Place) {
-        extend(self.found.entry(stream).or_default(), place, seq);
+        self.found.entry(stream).or_default().find(place, seq);
     }
 
     /// How far a stream is was found.
@@ -342,29 +359,46 @@ impl Outbox {
 
     /// Puts together what was found.
     pub fn found_all(&mut self) {
-        for (number, runs) in std::mem::take(&mut self.found) {
+        for (number, found) in std::mem::take(&mut self.found) {
             let Some(stream) = self.streams.get_mut(&number) else { continue };
-            if let Some(run) = runs.back()
-                && run.last > stream.record.last
-            {
-                let first = runs.iter().map(|run| run.first).find(|first| *first > stream.record.last);
-                if let Some(first) = first.filter(|first| *first > stream.record.last + 1) {
-                    stream.record.jumps.push((stream.record.last, first - 1));
-                }
-                stream.record.last = run.last;
-            }
+            let last = found.runs.back().map_or(0, |run| run.last);
+            stream.record.last = stream.record.last.max(last);
             let upto = stream.record.done.all_upto();
-            stream.runs = runs.into_iter().filter(|run| run.last > upto).collect();
+            stream.missing = found.missing;
+            stream.missing.add(last + 1, stream.record.last);
+            stream.runs = found.runs.into_iter().filter(|run| run.last > upto).collect();
             for run in &stream.runs {
                 *self.segments.entry(run.segment).or_default() += 1;
             }
         }
+        for stream in self.streams.values_mut().filter(|stream| stream.runs.is_empty()) {
+            stream.missing.add_upto(stream.record.last);
+        }
+    }
+}
+
+impl Found {
+    fn push(&mut self, run: Run) {
+        self.missing.add(self.last() + 1, run.first - 1);
+        self.runs.push_back(run);
+    }
+
+    fn find(&mut self, place: Place, seq: u64) {
+        self.missing.add(self.last() + 1, seq - 1);
+        extend(&mut self.runs, place, seq);
+    }
+
+    fn last(&self) -> u64 {
+        self.runs.back().map_or(0, |run| run.last)
     }
 }
 
 fn extend(runs: &mut VecDeque<Run>, place: Place, seq: u64) {
     match runs.back_mut() {
-        Some(run) if run.segment == place.segment => run.last = seq,
-        _ => runs.push_back(Run { segment: place.segment, at: place.at, first: seq, last: seq }),
+        Some(run) if run.segment == place.segment => (run.last, run.count) = (seq, run.count + 1),
+        _ => {
+            let Place { segment, at } = place;
+            runs.push_back(Run { segment, at, first: seq, last: seq, count: 1 });
+        }
     }
 }

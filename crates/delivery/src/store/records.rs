@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client   = number name id epoch                              ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done jumps ; kind 3: a stream, as it stands
+//! stream   = number client kind receiver topic last done       ; kind 3: a stream, as it stands
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of a stream to others
@@ -50,8 +50,6 @@ pub struct Stream {
     /// The last number that was given.
     pub last: u64,
     pub done: Done,
-    /// Numbers that were never given: those between these.
-    pub jumps: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,10 +107,6 @@ impl Stream {
         put_counted(&mut to, self.topic.as_bytes());
         put_number(&mut to, self.last);
         put_done(&mut to, &self.done);
-        for (from, upto) in &self.jumps {
-            put_number(&mut to, *from);
-            put_number(&mut to, *upto);
-        }
         to
     }
 
@@ -126,11 +120,7 @@ impl Stream {
             _ => return None,
         };
         let (topic, last, done) = (name(&mut from)?, from.number()?, take_done(&mut from)?);
-        let mut jumps = Vec::new();
-        while !from.is_empty() {
-            jumps.push((from.number()?, from.number()?));
-        }
-        Some(Stream { number, client, receiver, topic, last, done, jumps })
+        Some(Stream { number, client, receiver, topic, last, done })
     }
 }
 
