@@ -5,6 +5,8 @@ mod cursor;
 mod pending;
 mod receive;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -21,7 +21,7 @@ mod segment;
 mod spares;
 mod storage;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
