@@ -8,7 +8,7 @@ use pinnace_engine::Context;
 
 use crate::Error;
 use crate::carrier::{self, Bell, Handle};
-use crate::log::{Directory, Settings};
+use crate::log::{Directory, Settings, Storage};
 use crate::store::Store;
 
 /// A store with its carrier.
@@ -47,18 +47,20 @@ impl Depot {
         if let Some(depot) = open.get(&path).and_then(Weak::upgrade) {
             return Ok(depot);
         }
-        let bell = Arc::new(Bell::new().map_err(Error::Endpoint)?);
         let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
-        let ring = bell.clone();
-        let store = Arc::new(Store::open(
-            Arc::new(directory),
-            settings,
-            Box::new(move |failed| ring.ring_where_wanted(failed)),
-        )?);
-        let carrier = carrier::start(store.clone(), context()?, bell.clone()).map_err(Error::Endpoint)?;
-        let depot = Arc::new(Depot { store, bell, carrier, names: Mutex::default() });
+        let depot = Arc::new(Depot::over(Arc::new(directory), settings)?);
         open.insert(path, Arc::downgrade(&depot));
         Ok(depot)
+    }
+
+    /// The depot of a storage.
+    pub fn over(storage: Arc<dyn Storage>, settings: Settings) -> Result<Depot, Error> {
+        let bell = Arc::new(Bell::new().map_err(Error::Endpoint)?);
+        let ring = bell.clone();
+        let store =
+            Arc::new(Store::open(storage, settings, Box::new(move |failed| ring.ring_where_wanted(failed)))?);
+        let carrier = carrier::start(store.clone(), context()?, bell.clone()).map_err(Error::Endpoint)?;
+        Ok(Depot { store, bell, carrier, names: Mutex::default() })
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<String>> {

@@ -209,9 +209,9 @@ impl Builder {
         self
     }
 
-    /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client refuses
-    /// what this one sends or cannot be connected to. It is called on a thread of the library's, which waits for it, and
-    /// so does everything.
+    /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client
+    /// refuses what this one sends or cannot be connected to. It is called on a thread of the library's, which waits for
+    /// it, and so does everything.
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
@@ -228,18 +228,24 @@ impl Builder {
             return Err(Error::Name);
         }
         let path = self.data_dir.clone().unwrap_or_else(|| places::store_of(&self.name));
-        let settings =
-            Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage };
-        let depot = Depot::open(&path, settings)?;
+        self.start_in(&Depot::open(&path, self.settings())?)
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage }
+    }
+
+    /// Starts it as one of the clients of a depot.
+    pub(super) fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
         depot.take_name(&self.name)?;
-        let started = self.start_in(&depot);
+        let started = self.start_with_name(depot);
         if started.is_err() {
             depot.give_name_back(&self.name);
         }
         started
     }
 
-    fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
+    fn start_with_name(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
         let registry = self.registry_url();
         let watch = registry.as_deref().map(Watch::open).transpose()?;

@@ -6,6 +6,8 @@ mod pending;
 mod receive;
 mod requeue;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};

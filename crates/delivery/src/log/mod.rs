@@ -21,7 +21,7 @@ mod segment;
 mod spares;
 mod storage;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod viewing;
 
 use std::io;

@@ -14,6 +14,8 @@ use crate::common::{client, copy, kept, short_or_long, soon, until};
 /// What was sent before the bytes rot, of which some is handled.
 const COUNT: u32 = 400;
 const HANDLED: u32 = 90;
+/// Messages that are sent before the disk is waited for.
+const AT_ONCE: u32 = 10;
 
 fn message(number: u32) -> Message {
     Message { flow: 0, run: 0, number }
@@ -60,6 +62,9 @@ fn filled(dir: &Path, killed: bool) -> Vec<Handled> {
         }
         if number == HANDLED {
             sender.wait_pending(1, soon()).unwrap();
+        }
+        if number % AT_ONCE == AT_ONCE - 1 {
+            sender.wait(last.unwrap(), None).unwrap();
         }
     }
     sender.wait(last.unwrap(), None).unwrap();
@@ -145,13 +150,15 @@ fn start_anyway(start: &dyn Fn(bool) -> Result<Client, Error>) -> (Client, usize
     }
 }
 
-/// Whether nothing is missing but the log's end, where nothing behind it tells: the last batch of one that was not
+/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one that was not
 /// closed, or what is gone together with the seal.
 fn is_at_end(missing: &[u32], killed: bool, how: &str) -> bool {
     let Some(first) = missing.first() else { return false };
-    let bytes: usize = missing.iter().map(|number| len(*number)).sum();
     let is_end = missing.iter().copied().eq(*first..COUNT);
-    is_end && (how.contains("torn") || how.contains("truncated") || (killed && bytes <= 1 << 20))
+    is_end
+        && (how.contains("torn")
+            || how.contains("truncated")
+            || (killed && missing.len() <= AT_ONCE as usize))
 }
 
 fn rot(what: &str, who: &[&str], killed: bool, rounds: u32) {

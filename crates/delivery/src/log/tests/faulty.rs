@@ -70,6 +70,22 @@ impl Faulty {
         disk.fails_in = None;
     }
 
+    /// What is left when the power goes; here everything fails from then on.
+    pub fn left_by_power(&self) -> Faulty {
+        let mut disk = self.disk();
+        disk.fails_in = Some((0, ErrorKind::Other));
+        let (files, random) = (disk.files.clone(), next(&mut disk.random));
+        drop(disk);
+        let left = Faulty(Arc::new(Mutex::new(Disk { files, random, ..Disk::default() })));
+        left.cut_power();
+        left
+    }
+
+    /// Whether everything fails from now on.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.disk().fails_in, Some((0, _)))
+    }
+
     /// The operation after `count` more fails.
     pub fn fail_in(&self, count: u64, kind: ErrorKind) {
         self.disk().fails_in = Some((count, kind));

@@ -1,0 +1,183 @@
+//! Whole clients whose power is cut: of what was written and not synced some is on the disk, and some is not.
+
+#[path = "../../tests/faults/checker.rs"]
+#[allow(dead_code)]
+mod checker;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::{Builder, Client, Durability, Options};
+use crate::Error;
+use crate::depot::Depot;
+use crate::log::tests::faulty::Faulty;
+use checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
+
+/// Messages that a receiver may have acknowledged and not noted when its power is cut: the connection's credit.
+const UNDER_WAY: usize = (8 << 20) / (64 + 12);
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(60))
+}
+
+fn durability(number: u32) -> Durability {
+    [Durability::Interval, Durability::Memory, Durability::Sync, Durability::Sync][number as usize % 4]
+}
+
+/// A client over a disk whose power can be cut.
+struct Powered {
+    name: &'static str,
+    disk: Faulty,
+    /// How often it was started.
+    run: u32,
+    client: Option<Arc<Client>>,
+}
+
+impl Powered {
+    fn new(name: &'static str, seed: u64) -> Powered {
+        Powered { name, disk: Faulty::new(seed), run: 0, client: None }
+    }
+
+    fn builder(&self, dir: &Path) -> Builder {
+        let endpoint = |name: &str| format!("ipc://{}/{name}", dir.display());
+        let builder = Client::builder(self.name, "t").registry("none").linger(Duration::ZERO);
+        let builder = builder.peer("receiver", &endpoint("receiver"), &["news"]);
+        builder.interval(Duration::from_millis(2)).listen(&endpoint(self.name))
+    }
+
+    fn start(&mut self, dir: &Path) -> Arc<Client> {
+        let builder = self.builder(dir);
+        let depot = Depot::over(Arc::new(self.disk.clone()), builder.settings()).unwrap();
+        let client = Arc::new(builder.start_in(&Arc::new(depot)).unwrap());
+        self.run += 1;
+        self.client.insert(client).clone()
+    }
+
+    /// The power is gone at once; what still runs does so for nothing.
+    fn cut(&mut self) {
+        self.disk = self.disk.left_by_power();
+        self.client.take().unwrap().close();
+    }
+}
+
+/// Sends a message. A disk that is dead makes no room, either.
+fn send_one(sender: &Client, disk: &Faulty, body: &[u8], options: Options) -> Result<(), Error> {
+    loop {
+        let deadline = Some(Instant::now() + Duration::from_millis(200));
+        match sender.send("news", body, &Options { deadline, ..options }) {
+            Err(Error::NoRoom) if !disk.is_dead() => {}
+            sent => return sent,
+        }
+    }
+}
+
+/// Sends until the power is cut, or `stop` says so. Only what a message behind it says is on the disk counts.
+fn send(sender: &Client, disk: &Faulty, run: u32, books: &Shared, stop: &AtomicU32) {
+    let mut waiting = Vec::new();
+    for number in 0.. {
+        let message = Message { flow: 0, run, number };
+        let len = [12, 300, 3000, 12, 30_000][number as usize % 5];
+        let len = if number % 400 == 151 { 2_200_000 } else { len };
+        let options = Options { durability: durability(number), ..Options::default() };
+        waiting.push(message);
+        match send_one(sender, disk, &message.body(len), options) {
+            Ok(()) if options.durability == Durability::Sync => {
+                books.lock().accepted.append(&mut waiting);
+                if stop.load(Relaxed) > 0 {
+                    return;
+                }
+            }
+            Ok(()) => {}
+            Err(error) => return assert!(disk.is_dead(), "{error}"),
+        }
+        if number % 16 == 15 {
+            // No more than that under way, so that there is something of each.
+            while sender.pending() > 100 && !disk.is_dead() && stop.load(Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn receive(receiver: &Client, run: u32, books: &Shared) {
+    while let Ok(delivery) = receiver.recv(None) {
+        books.handle(0, run, delivery.body());
+        delivery.ack();
+    }
+}
+
+/// Cuts the power of either or both again and again.
+fn live(seed: u64, cuts: u32) -> Sums {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut sender, mut receiver) = (Powered::new("sender", seed), Powered::new("receiver", seed + 1));
+    let (books, stop, mut random) = (Shared::default(), AtomicU32::new(0), seed * 77);
+    let mut receivers_cut = 0;
+    std::thread::scope(|scope| {
+        let (books, stop) = (&books, &stop);
+        let (mut sends, mut receives) = (None, None);
+        for cut in 0..=cuts {
+            if sender.client.is_none() {
+                let (client, disk, run) = (sender.start(dir.path()), sender.disk.clone(), sender.run);
+                sends = Some(scope.spawn(move || send(&client, &disk, run, books, stop)));
+            }
+            if receiver.client.is_none() {
+                let (client, run) = (receiver.start(dir.path()), receiver.run);
+                receives = Some(scope.spawn(move || receive(&client, run, books)));
+            }
+            let until = Instant::now() + Duration::from_secs(60);
+            let handled = books.lock().handled.len() + 1 + next(&mut random) as usize % 200;
+            while books.lock().handled.len() < handled {
+                assert!(Instant::now() < until, "seed {seed}: nothing comes");
+                std::thread::yield_now();
+            }
+            if cut == cuts {
+                break;
+            }
+            let whom = next(&mut random) % 3;
+            if whom != 0 {
+                sender.cut();
+            }
+            if whom != 1 {
+                receiver.cut();
+                receivers_cut += 1;
+            }
+            // Each has gone before it comes again.
+            if whom != 0 {
+                sends.take().unwrap().join().unwrap();
+            }
+            if whom != 1 {
+                receives.take().unwrap().join().unwrap();
+            }
+        }
+        stop.store(1, Relaxed);
+        sends.take().unwrap().join().unwrap();
+        sender.client.take().unwrap().wait_pending(0, soon()).unwrap();
+        receiver.client.take().unwrap().close();
+    });
+    let twice = Twice::BetweenRuns(receivers_cut * UNDER_WAY);
+    let may_lose = |message: Message| durability(message.number) == Durability::Memory;
+    books.lock().sums(&Rules { twice, may_lose, ..STRICT })
+}
+
+#[test]
+fn power_cuts_of_either_or_both() {
+    let long = std::env::var("FAULTS").is_ok_and(|value| value == "long");
+    let (lives, cuts) = if long { (300, 8) } else { (12, 5) };
+    let mut sums = Sums::default();
+    for seed in 1..=lives {
+        let life = live(seed, cuts);
+        sums.sent += life.sent;
+        sums.lost += life.lost;
+        sums.duplicated += life.duplicated;
+    }
+    let rules = Rules { twice: Twice::BetweenRuns(0), ..STRICT };
+    let cuts = lives * u64::from(cuts);
+    report(
+        &format!("power cuts of either or both clients, {cuts} times"),
+        &sums,
+        &rules,
+        "a quarter in memory",
+    );
+}
