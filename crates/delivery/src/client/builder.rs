@@ -210,8 +210,8 @@ impl Builder {
     }
 
     /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client
-    /// refuses what this one sends or cannot be connected to. It is called on a thread of the library's, which waits for
-    /// it, and so does everything.
+    /// refuses what this one sends or cannot be connected to. It is called on a thread of the library's, which waits
+    /// for it, and so does everything.
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self

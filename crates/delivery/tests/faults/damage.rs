@@ -91,7 +91,7 @@ fn spoil(dir: &Path, random: &mut u64) -> String {
     // Most of a file may have been written never.
     let used =
         bytes[..bytes.len() - 4096].iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
-    let at = next(random) as usize % if next(random) % 4 == 0 { bytes.len() } else { used };
+    let at = next(random) as usize % if next(random).is_multiple_of(4) { bytes.len() } else { used };
     let end = |len: usize| (at + len).min(bytes.len());
     let name = file.file_name().unwrap().display().to_string();
     let how = match next(random) % 5 {
@@ -150,7 +150,7 @@ fn start_anyway(start: &dyn Fn(bool) -> Result<Client, Error>) -> (Client, usize
     }
 }
 
-/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one that was not
+/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one not
 /// closed, or what is gone together with the seal.
 fn is_at_end(missing: &[u32], killed: bool, how: &str) -> bool {
     let Some(first) = missing.first() else { return false };
