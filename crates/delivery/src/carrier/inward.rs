@@ -119,8 +119,12 @@ impl Inward {
         if other.is_some_and(|other| other.epoch > epoch) {
             return self.refuse(from, Refusal::OldEpoch, name);
         }
-        // A connection that is lost is replaced by a new one before it is known to be.
-        self.sessions.retain(|_, session| session.id != id);
+        // A connection that is lost is replaced by a new one before it is known to be. One that lives is that of a copy
+        // of the same store: it hears of this, and does not wait for ever.
+        let replaced = self.sessions.iter().filter(|(other, session)| session.id == id && **other != from);
+        for other in replaced.map(|(other, _)| *other).collect::<Vec<u32>>() {
+            self.refuse(other, Refusal::OldEpoch, name);
+        }
         let name = name.to_owned();
         let session =
             Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW, received: 0 };
@@ -143,6 +147,11 @@ impl Inward {
             topic: topic.to_owned(),
             done: Done::default(),
         });
+        if cursor.epoch > session.epoch {
+            let name = session.name.clone();
+            drop(store);
+            return self.refuse(from, Refusal::OldEpoch, &name);
+        }
         cursor.epoch = session.epoch;
         let noted = cursor.done.clone();
         drop(store);

@@ -474,14 +474,15 @@ impl Pass<'_> {
             return;
         }
         let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
-        if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
-            self.expired.push((stream, seq, seq));
-            return;
-        }
         // Where numbers are missing, messages from memory may come between.
         let has_all = seq == lane.sent + 1
             || self.outward.send_held_below(self.store, stream, seq, self.now_ms, &mut self.expired);
         let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
+        if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
+            // With the numbers before it of which there is nothing any more, where that is so.
+            self.expired.push((stream, if has_all { lane.sent + 1 } else { seq }, seq));
+            return;
+        }
         let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
         if !has_all || peer.sent >= peer.credit {
             lane.at = At::Stalled(place);

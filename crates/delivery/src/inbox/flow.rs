@@ -144,7 +144,7 @@ impl Flow {
             let first = std::mem::replace(&mut prev, entry.seq) + 1;
             let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
-            let skipped = is_new && self.skips(&entry, largest);
+            let skipped = is_new && self.skips(&entry, first, largest);
             if !(is_new && is_whole) || skipped {
                 // The rest of a message in parts may be more than may be under way.
                 taken.at_once += COST + entry.body.len() as u64;
@@ -169,7 +169,8 @@ impl Flow {
     }
 
     /// Whether a message, or a part, belongs to one that is larger than is taken here.
-    fn skips(&mut self, entry: &Entry<'_>, largest: usize) -> bool {
+    /// `first`: the number behind that of the one before it.
+    fn skips(&mut self, entry: &Entry<'_>, first: u64, largest: usize) -> bool {
         if entry.flags & BEGINS != 0 {
             (self.growing, self.skipping) = (0, None);
         }
@@ -177,7 +178,7 @@ impl Flow {
         if self.growing > largest && self.skipping.is_none() {
             let begin = self.queue.iter().rposition(|part| part.has(BEGINS) && !part.has(ENDS));
             let begin = begin.filter(|_| entry.flags & BEGINS == 0);
-            let first = begin.map_or(entry.seq, |at| self.queue[at].seq);
+            let first = begin.map_or(first, |at| self.queue[at].first);
             self.queue.truncate(begin.unwrap_or(self.queue.len()));
             self.skipping = Some(first);
         }

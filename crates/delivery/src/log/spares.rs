@@ -37,10 +37,14 @@ pub fn run(shared: &Shared) {
         if is_wanted(&queue) {
             let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
             // As large as there is room for, where that is large enough.
-            let bytes = if bytes <= room { bytes } else { least_bytes(&queue) };
+            let least = least_bytes(&queue);
+            let bytes = if bytes <= room { bytes } else { least };
             drop(queue);
             let made = match bytes <= room {
-                true => create(&*shared.storage, bytes),
+                true => create(&*shared.storage, bytes).or_else(|error| match error.kind() {
+                    ErrorKind::StorageFull if least < bytes => create(&*shared.storage, least),
+                    _ => Err(error),
+                }),
                 false => Err(ErrorKind::QuotaExceeded.into()),
             };
             queue = locked(&shared.queue);

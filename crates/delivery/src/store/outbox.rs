@@ -61,8 +61,10 @@ impl Stream {
     pub fn pending(&self) -> u64 {
         let (upto, last) = (self.record.done.all_upto(), self.record.last);
         let later: u64 = self.record.done.later().iter().map(|(first, last)| last - first + 1).sum();
-        let jumped: u64 =
-            self.record.jumps.iter().map(|(from, to)| to.saturating_sub((*from).max(upto))).sum();
+        // Those that lie in a range that is done count there.
+        let jumps =
+            self.record.jumps.iter().filter(|(from, to)| !self.record.done.contains_all(from + 1, *to));
+        let jumped: u64 = jumps.map(|(from, to)| to.saturating_sub((*from).max(upto))).sum();
         last.saturating_sub(upto).saturating_sub(later).saturating_sub(jumped)
     }
 
@@ -70,6 +72,18 @@ impl Stream {
     pub fn place_behind(&self, seq: u64) -> Option<Place> {
         let at = self.runs.partition_point(|run| run.last <= seq);
         self.runs.get(at).map(|run| Place { segment: run.segment, at: run.at })
+    }
+
+    /// What has a number and lies nowhere in the log was in the memory of a process that has ended.
+    fn forget_unlogged(&mut self) {
+        let mut at = self.record.done.all_upto();
+        for run in &self.runs {
+            self.record.done.add(at + 1, run.first - 1);
+            at = run.last;
+        }
+        self.record.done.add(at + 1, self.record.last);
+        let upto = self.record.done.all_upto();
+        self.record.jumps.retain(|(_, to)| *to > upto);
     }
 
     /// Gives the next number.
@@ -351,6 +365,9 @@ impl Outbox {
             for run in &stream.runs {
                 *self.segments.entry(run.segment).or_default() += 1;
             }
+        }
+        for stream in self.streams.values_mut() {
+            stream.forget_unlogged();
         }
     }
 }

@@ -91,3 +91,51 @@ fn who_only_receives_does_not_fill_the_disk() {
     let segments = store.log().segments();
     assert!(segments.len() <= 2 && segments[0] >= 3, "{segments:?} of some megabytes");
 }
+
+fn hold(store: &Store, stream: u32) {
+    let urgency = Urgency::Sync;
+    let flags = BEGINS | ENDS;
+    let sending =
+        Sending { client: 0, streams: &[stream], flags, accepted_ms: 0, ttl_ms: 0, body: b"held", urgency };
+    store.hold(&mut store.lock(), &sending);
+}
+
+#[test]
+fn what_was_in_memory_alone_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.claim("one", [1; 16]).unwrap();
+    let stream = |topic| store.stream(&mut store.lock(), 0, &Receiver::Anyone, topic).unwrap();
+    let (news, other) = (stream("news"), stream("other"));
+    send(&store, news, BEGINS | ENDS);
+    hold(&store, news);
+    // Others go on, until the log begins a new file with how the streams stand.
+    while store.log().segments().len() < 3 {
+        match store.accept(&mut store.lock(), &large(&[other])) {
+            Ok(_) => {}
+            Err(LogError::NoRoom(_)) => store.log().wait_for_room(None).unwrap(),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 2);
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 1);
+    // What is done behind what is not counts once, with the numbers that epochs jump over.
+    store.claim("one", [1; 16]).unwrap();
+    send(&store, news, BEGINS | ENDS);
+    assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 2);
+    let last = store.lock().outbox.get(news).unwrap().record.last;
+    let first = store.lock().outbox.get(news).unwrap().record.done.later().first().map_or(0, |range| range.0);
+    let mut done = Done::default();
+    done.add(first.max(2), last);
+    let before = store.lock().outbox.get(news).unwrap().record.done.clone();
+    assert!(store.settle(&mut store.lock(), news, &done).unwrap(), "{before:?}");
+    assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 1, "{before:?}");
+}
+
+fn large(streams: &[u32]) -> Sending<'_> {
+    static BODY: [u8; 100_000] = [7; 100_000];
+    let (flags, urgency) = (BEGINS | ENDS, Urgency::Sync);
+    Sending { client: 0, streams, flags, accepted_ms: 0, ttl_ms: 0, body: &BODY, urgency }
+}

@@ -74,8 +74,6 @@ pub enum Twice {
     Never,
     /// By two runs of a receiver's, or by two receivers, and so many at most.
     BetweenRuns(usize),
-    /// So many at most.
-    Ever(usize),
 }
 
 /// What a day may do.
@@ -151,7 +149,7 @@ impl Books {
             sums.lost += 1;
         }
         sums.duplicated = twice.len();
-        if let Twice::BetweenRuns(most) | Twice::Ever(most) = rules.twice {
+        if let Twice::BetweenRuns(most) = rules.twice {
             assert!(twice.len() <= most, "{} messages were handled twice; {most} may be", twice.len());
         }
         sums
@@ -208,6 +206,12 @@ impl Shared {
 
     pub fn accept(&self, message: Message) {
         self.lock().accepted.push(message);
+    }
+
+    /// How many were accepted and not handled, where each is handled once.
+    pub fn waiting(&self) -> usize {
+        let books = self.lock();
+        books.accepted.len() - books.handled.len().min(books.accepted.len())
     }
 
     pub fn handle(&self, by: u32, run: u32, body: &[u8]) -> Message {

@@ -126,6 +126,13 @@ pub fn wait_for_more(dir: &Path, name: &str, than: u64) {
     until(&format!("{name} to grow"), || bytes(dir, name) > than);
 }
 
+/// Bytes that this process has in memory.
+pub fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
 /// Copies a directory, as it is.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

@@ -3,12 +3,20 @@
 //! FAULTS=long there is more of everything.
 
 mod checker;
+mod clocks;
 mod common;
+mod crowds;
 mod damage;
 mod handlers;
 mod kills;
+mod liars;
+mod names;
 mod network;
 mod proxy;
+#[path = "../registry/server.rs"]
+#[allow(dead_code)]
+mod server;
+mod space;
 
 /// What this process is when another run of these tests started it.
 #[test]
@@ -17,6 +25,9 @@ fn role() {
     match role.split_once(' ').unwrap_or((&role, "")) {
         ("sender", plan) => kills::send(&dir, run, plan.parse().unwrap()),
         ("receiver", plan) => kills::receive(&dir, run, plan.parse().unwrap()),
+        ("holder", _) => names::hold(&dir, run),
+        ("clock-sender", _) => clocks::send(&dir),
+        ("clock-receiver", _) => clocks::receive(&dir),
         (role, _) => panic!("there is no role {role}"),
     }
 }

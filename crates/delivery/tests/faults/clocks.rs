@@ -1,0 +1,130 @@
+//! Clocks that jump, by hours and in both directions: nothing is lost, late or stuck; what may live for a day is handled,
+//! and what is too old by the clock of whoever looks is not.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinnace_delivery::{Durability, Options};
+
+use crate::checker::{Books, Handled, Journal, Message, STRICT};
+use crate::common::{Running, bytes, client, command, durability, short_or_long, soon, until, wait_for_more};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The library that gives a process another clock (libfaketime), where it is installed.
+fn library() -> Option<PathBuf> {
+    let places = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path().join("faketime"));
+    places.map(|place| place.join("libfaketimeMT.so.1")).find(|path| path.exists())
+}
+
+/// Has the clock of a process go by a file.
+fn start(role: &str, dir: &Path, library: &Path) -> Running {
+    let mut command = command(role, dir, 0);
+    command
+        .env("LD_PRELOAD", library)
+        .env("FAKETIME_TIMESTAMP_FILE", dir.join(format!("{role} clock")))
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    Running::of(command)
+}
+
+fn set(dir: &Path, role: &str, offset: i64) {
+    let path = dir.join(format!("{role} clock"));
+    std::fs::write(path.with_extension("new"), format!("{offset:+}\n")).unwrap();
+    std::fs::rename(path.with_extension("new"), path).unwrap();
+}
+
+fn endpoint(dir: &Path) -> String {
+    format!("ipc://{}/receiver.ipc", dir.display())
+}
+
+/// Sends under a clock that jumps, until it is stopped: a third in memory, a third with a time to live.
+pub fn send(dir: &Path) {
+    let sender = client("sender", dir).peer("receiver", &endpoint(dir), &["news"]).start().unwrap();
+    let mut accepted = Journal::open(dir, "accepted");
+    for number in 0.. {
+        let message = Message { flow: 0, run: 0, number };
+        let ttl = (number % 4 == 1).then_some(DAY * 30);
+        let options = Options { durability: durability(number), ttl, deadline: soon(), ..Options::default() };
+        sender.send("news", &message.body(12), &options).unwrap();
+        accepted.write(&[Handled { by: 0, run: 0, message }]);
+        if number % 50 == 0 {
+            sender.wait_pending(100, soon()).unwrap();
+        }
+        if dir.join("stop").exists() {
+            break;
+        }
+    }
+    sender.wait_pending(0, soon()).unwrap();
+    // Too old, by a clock that is a day ahead when they are looked at.
+    let options = Options { ttl: Some(DAY / 2), ..Options::default() };
+    for number in 0..100 {
+        let message = Message { flow: 1, run: 0, number };
+        let in_memory = Options { durability: Durability::Memory, ..options };
+        let options = if number % 2 == 0 { options } else { in_memory };
+        sender.send("later", &message.body(12), &options).unwrap();
+    }
+    let now = std::time::SystemTime::now();
+    std::fs::write(dir.join("stopped"), b"").unwrap();
+    until("the next day", || std::time::SystemTime::now() > now + DAY - DAY / 24);
+    drop(sender);
+    let sender = client("sender", dir).peer("receiver", &endpoint(dir), &["later"]).start().unwrap();
+    sender.wait_pending(0, soon()).unwrap();
+    std::fs::write(dir.join("done"), b"").unwrap();
+    until("the end", || false);
+}
+
+/// Handles messages, of which one in twenty fails at first.
+pub fn receive(dir: &Path) {
+    let retry = Duration::from_millis(5);
+    let receiver = client("receiver", dir).listen(&endpoint(dir)).retry(retry, retry * 4);
+    let receiver = receiver.ack_within(Duration::from_secs(5)).start().unwrap();
+    let mut handled = Journal::open(dir, "handled");
+    loop {
+        let delivery = receiver.recv(None).unwrap();
+        let message = Message::of(delivery.body());
+        if message.number % 20 == 7 && delivery.deliveries() == 1 {
+            continue;
+        }
+        handled.write(&[Handled { by: 0, run: 0, message }]);
+        delivery.ack();
+    }
+}
+
+#[test]
+fn clocks_that_jump() {
+    let Some(library) = library() else {
+        assert!(std::env::var_os("CI").is_none(), "libfaketime is missing: tools/setup test installs it");
+        return println!("clocks that jump: libfaketime is missing");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let roles = ["clock-sender", "clock-receiver"];
+    roles.iter().for_each(|role| set(dir, role, 0));
+    let mut sender = start(roles[0], dir, &library);
+    let mut receiver = start(roles[1], dir, &library);
+    let jumps = short_or_long(20, 400);
+    for jump in 0..jumps {
+        for name in ["accepted", "handled"] {
+            wait_for_more(dir, name, bytes(dir, name) + 1000);
+        }
+        let offset = [86_400, -86_400, 3600, 0, -7 * 86_400, 7 * 86_400][jump % 6];
+        set(dir, roles[jump / 2 % 2], offset);
+    }
+    roles.iter().for_each(|role| set(dir, role, 0));
+    std::fs::write(dir.join("stop"), b"").unwrap();
+    until("what was sent to be handled", || {
+        sender.goes_on();
+        dir.join("stopped").exists()
+    });
+    roles.iter().for_each(|role| set(dir, role, 86_400));
+    until("what is too old to be forgotten", || {
+        sender.goes_on();
+        dir.join("done").exists()
+    });
+    sender.kill();
+    receiver.kill();
+    let books = Books::read(dir);
+    assert!(books.handled.iter().all(|handled| handled.message.flow == 0), "what is too old is not handled");
+    books.close(&format!("clocks that jump by days, {jumps} times"), &STRICT, "100 too old, and not handled");
+}

@@ -1,0 +1,343 @@
+//! Peers that lie, beside a pair that does not: forged names and acknowledgements, numbers far ahead, messages without an
+//! end, more than was granted, thousands of streams, bodies that swell, bytes that mean nothing. The honest pair's
+//! traffic goes on as if nobody else were there, and memory stays within limits.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use pinnace_delivery::{Client, Durability, Error};
+use pinnace_engine::{Context, Label, Outgoing, Socket};
+
+use crate::checker::{Message, STRICT, Shared, next};
+use crate::common::{client, durability, kept, resident, short_or_long, soon, until};
+
+/// libzmq's numbers.
+const CLIENT: i32 = 13;
+const SERVER: i32 = 12;
+const LINGER: i32 = 17;
+const RCVTIMEO: i32 = 27;
+const LAST_ENDPOINT: i32 = 32;
+
+/// Flags of an entry.
+const BEGINS: u8 = 1;
+const ENDS: u8 = 2;
+const DEAD: u8 = 4;
+const PACKED: u8 = 8;
+
+/// The largest body that the receiver takes.
+const LARGEST: usize = 32 << 20;
+
+/// A frame of a kind, in the making (docs/delivery.md).
+struct Frame(Vec<u8>);
+
+impl Frame {
+    fn of(kind: u8) -> Frame {
+        Frame(vec![kind])
+    }
+
+    fn byte(mut self, byte: u8) -> Frame {
+        self.0.push(byte);
+        self
+    }
+
+    fn number(mut self, mut number: u64) -> Frame {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+        self
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Frame {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn counted(self, bytes: &[u8]) -> Frame {
+        self.number(bytes.len() as u64).bytes(bytes)
+    }
+
+    fn hello(name: &str, id: u128, epoch: u64, receiver: &str) -> Frame {
+        let hello = Frame::of(1).number(1).counted(name.as_bytes()).bytes(&id.to_le_bytes());
+        hello.number(epoch).counted(receiver.as_bytes())
+    }
+
+    fn open(stream: u64, topic: &str) -> Frame {
+        Frame::of(2).number(stream).counted(topic.as_bytes()).number(0).number(0)
+    }
+
+    fn data(stream: u64, prev: u64) -> Frame {
+        Frame::of(3).number(stream).number(prev).number(0)
+    }
+
+    fn entry(self, step: u64, flags: u8, body: &[u8]) -> Frame {
+        self.number(step).byte(flags).number(0).counted(body)
+    }
+}
+
+/// A socket that is closed when it goes.
+struct Mouth(Socket);
+
+impl Mouth {
+    fn new(context: &Context, kind: i32) -> Mouth {
+        let socket = context.socket(kind).unwrap();
+        socket.set_option(LINGER, &0_i32.to_ne_bytes()).unwrap();
+        socket.set_option(RCVTIMEO, &20_000_i32.to_ne_bytes()).unwrap();
+        Mouth(socket)
+    }
+
+    fn connect(context: &Context, to: &Client) -> Mouth {
+        let mouth = Mouth::new(context, CLIENT);
+        mouth.0.connect(to.endpoint()).unwrap();
+        mouth
+    }
+
+    /// Introduces itself, as one who was never there before.
+    fn mallory(context: &Context, to: &Client) -> Mouth {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let (mouth, number) = (Mouth::connect(context, to), NUMBER.fetch_add(1, Relaxed));
+        mouth.say(Frame::hello(&format!("mallory{number}"), 100 + number as u128, 1, to.name()));
+        mouth.wait_for(0x10);
+        mouth
+    }
+
+    fn say(&self, frame: Frame) {
+        self.0.send(Outgoing::Bytes(&frame.0), false, true).unwrap();
+    }
+
+    /// Waits for a frame of a kind, and returns it.
+    fn wait_for(&self, kind: u8) -> Vec<u8> {
+        loop {
+            let mut frame = Vec::new();
+            self.0.recv(true, &mut |from| frame.extend_from_slice(from.data())).unwrap();
+            if frame[0] == kind {
+                return frame;
+            }
+            assert_ne!(frame[0], 0x16, "{kind:#x} was waited for, and this came: {frame:?}");
+        }
+    }
+
+    /// Waits until it is refused, for the reason of this number.
+    fn is_refused(&self, code: u8) {
+        assert_eq!(self.wait_for(0x16)[1], code);
+    }
+}
+
+impl Drop for Mouth {
+    fn drop(&mut self) {
+        let _ = self.0.close();
+    }
+}
+
+/// Reasons of a refusal.
+const NAME_TAKEN: u8 = 1;
+const NOT_ME: u8 = 3;
+const PROTOCOL: u8 = 4;
+
+/// Tells each lie once.
+fn lie(context: &Context, receiver: &Client, lazy: &Client, random: &mut u64) {
+    // It is somebody else, or means to reach somebody else.
+    let mouth = Mouth::connect(context, receiver);
+    mouth.say(Frame::hello("sender", 9, 1 << 20, "receiver"));
+    mouth.is_refused(NAME_TAKEN);
+    mouth.say(Frame::hello("mallory", 9, 1, "another"));
+    mouth.is_refused(NOT_ME);
+    // Without a word of introduction.
+    mouth.say(Frame::open(1, "news"));
+    mouth.say(Frame::data(1, 0).entry(1, BEGINS | ENDS, b"nobody's"));
+
+    // Numbers far ahead, and beyond all.
+    let mouth = Mouth::mallory(context, receiver);
+    mouth.say(Frame::open(1, "news"));
+    mouth.say(Frame::data(1, 1 << 62).entry(1, BEGINS | ENDS, b"ahead"));
+    mouth.wait_for(0x14);
+    mouth.say(Frame::data(1, 0).entry((1 << 63) - 1, BEGINS | ENDS, b"the last there is"));
+    mouth.say(Frame::of(4).number(1).number((1 << 63) - 1).number(0));
+    mouth.say(Frame::data(1, 0).entry(1 << 63, BEGINS | ENDS, b"behind the last"));
+    mouth.is_refused(PROTOCOL);
+
+    // More ranges than are told, and ranges that make no sense.
+    for (count, step) in [(1025, 2), (3, u64::MAX)] {
+        let mouth = Mouth::mallory(context, receiver);
+        let mut gone = Frame::of(4).number(1).number(0).number(count);
+        for _ in 0..count {
+            gone = gone.number(step).number(0);
+        }
+        mouth.say(gone);
+        mouth.is_refused(PROTOCOL);
+    }
+
+    // A message that never ends, and one whose middle comes first.
+    let mouth = Mouth::mallory(context, receiver);
+    mouth.say(Frame::open(1, "endless"));
+    mouth.say(Frame::open(2, "headless"));
+    mouth.say(Frame::data(2, 0).entry(1, 0, b"middle").entry(1, ENDS, b"end"));
+    let part = vec![7; 1 << 20];
+    mouth.say(Frame::data(1, 0).entry(1, BEGINS, &part));
+    for number in 1..short_or_long(64, 200) {
+        mouth.say(Frame::data(1, number).entry(1, 0, &part));
+    }
+
+    // More than was granted, to one who handles nothing.
+    let mouth = Mouth::mallory(context, lazy);
+    mouth.say(Frame::open(1, "much"));
+    for number in 0..16 {
+        mouth.say(Frame::data(1, number).entry(1, BEGINS | ENDS, &part));
+    }
+    mouth.is_refused(PROTOCOL);
+
+    // Bodies that swell, or cannot be read; a dead letter without its beginning.
+    let mouth = Mouth::mallory(context, receiver);
+    let swelling = zstd::bulk::compress(&vec![0; LARGEST * 3], 1).unwrap();
+    for (stream, body) in [(1, &swelling[..]), (2, &b"no such thing"[..])] {
+        mouth.say(Frame::open(stream, "packed"));
+        mouth.say(Frame::data(stream, 0).entry(1, BEGINS | ENDS | PACKED, body));
+        mouth.wait_for(0x15);
+    }
+    mouth.say(Frame::open(3, "dead"));
+    mouth.say(Frame::data(3, 0).entry(1, BEGINS | ENDS | DEAD, b"\xff"));
+
+    // Bytes that mean nothing.
+    for _ in 0..50 {
+        let mouth = Mouth::mallory(context, receiver);
+        mouth.say(Frame::open(1, "noise"));
+        let len = next(random) % 200;
+        let noise: Vec<u8> = (0..len).map(|_| next(random) as u8).collect();
+        mouth.say(Frame(noise));
+        mouth.say(Frame::data(1, 0).bytes(&[next(random) as u8; 9]));
+    }
+    let address = receiver.endpoint().trim_start_matches("tcp://");
+    let greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL";
+    for len in 0..60 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let noise: Vec<u8> = (0..len * 3).map(|_| next(random) as u8).collect();
+        stream.write_all(&greeting[..greeting.len().min(len)]).unwrap();
+        // It may be closed by then.
+        let _ = stream.write_all(&noise);
+    }
+}
+
+/// Opens thousands of streams in one session. Returns how much memory that takes.
+fn open_many(context: &Context, receiver: &Client) -> u64 {
+    let (before, count) = (resident(), short_or_long(5_000, 20_000));
+    let mouth = Mouth::mallory(context, receiver);
+    for stream in 1..=count {
+        mouth.say(Frame::open(stream, "many"));
+        mouth.say(Frame::data(stream, 0).entry(1, BEGINS | ENDS, b"one"));
+    }
+    for _ in 0..count {
+        mouth.wait_for(0x11);
+    }
+    resident().saturating_sub(before)
+}
+
+/// A receiver that says of everything that it has it, and more than it was asked.
+fn be_a_false_receiver(mouth: &Mouth, stop: &AtomicBool) -> usize {
+    let (mut said, mut round) = (0, 0_u64);
+    while !stop.load(Relaxed) {
+        let received = mouth.0.recv_labelled(true, &mut |_| {});
+        let Ok(received) = received else { continue };
+        let label = Label { routing_id: received.label.routing_id, ..Label::default() };
+        let mut say = |frame: Frame| {
+            said += 1;
+            let _ = mouth.0.send_labelled(Outgoing::Bytes(&frame.0), &label, false, false);
+        };
+        say(Frame::of(0x10).number(1).counted(b"liar").bytes(&[5; 16]));
+        say(Frame::of(0x13).number(u64::MAX));
+        for stream in 0..20 {
+            for upto in [1, 1 << 40, (1 << 40) + 1 + round, 1 << 62, (1 << 63) - 1] {
+                say(Frame::of(0x12).number(stream).number(upto).number(0));
+                say(Frame::of(0x11).number(stream).number(upto).number(upto).number(0));
+                say(Frame::of(0x11).number(stream).number(u64::MAX).number(0).number(0));
+                say(Frame::of(0x14).number(stream).number(upto));
+                say(Frame::of(0x15).number(stream).number(1).number(upto).byte(0).number(1));
+                say(Frame::of(0x15).number(stream).number(u64::MAX).number(upto).byte(3).number(u64::MAX));
+            }
+        }
+        if round % 3 == 2 {
+            say(Frame::of(0x16).byte((round % 7) as u8).counted(b"no"));
+            say(Frame::of(0x99));
+        }
+        round += 1;
+    }
+    said
+}
+
+#[test]
+fn the_honest_go_on_beside_liars() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let server = Mouth::new(&context, SERVER);
+    server.0.bind("tcp://127.0.0.1:*").unwrap();
+    let mut text = [0; 256];
+    let len = server.0.get_option(LAST_ENDPOINT, &mut text).unwrap();
+    let liar = String::from_utf8_lossy(&text[..len]).trim_end_matches('\0').to_owned();
+    server.0.set_option(RCVTIMEO, &100_i32.to_ne_bytes()).unwrap();
+
+    let receiver = client("receiver", dir.path()).max_body(LARGEST).start().unwrap();
+    let lazy = client("lazy", dir.path()).start().unwrap();
+    let sender = client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]);
+    let sender = sender.peer("liar", &liar, &["lies"]).on_error(|_| {}).start().unwrap();
+    let (books, stop, others) = (Shared::default(), AtomicBool::new(false), AtomicUsize::new(0));
+    let before = resident();
+    let (said, for_streams) = std::thread::scope(|scope| {
+        let falsehoods = scope.spawn(|| be_a_false_receiver(&server, &stop));
+        scope.spawn(|| {
+            loop {
+                match receiver.recv(None) {
+                    Ok(delivery) if delivery.from() == "sender" => {
+                        books.handle(0, 0, delivery.body());
+                        delivery.ack();
+                    }
+                    Ok(delivery) => {
+                        others.fetch_add(1, Relaxed);
+                        delivery.ack();
+                    }
+                    Err(error) => return assert_eq!(error, Error::Closed),
+                }
+            }
+        });
+        let sends = scope.spawn(|| {
+            for number in 0.. {
+                let message = Message { flow: 0, run: 0, number };
+                let len = if number % 300 == 299 { 1_500_000 } else { 12 + number as usize % 500 };
+                sender.send("news", &message.body(len), &kept(durability(number))).unwrap();
+                books.accept(message);
+                if number % 20 == 0 {
+                    let durability = if number % 40 == 0 { Durability::Memory } else { Durability::Interval };
+                    sender.send("lies", b"to a liar", &kept(durability)).unwrap();
+                    until("what is under way", || number < 500 + books.lock().handled.len() as u32);
+                }
+                if stop.load(Relaxed) {
+                    return;
+                }
+            }
+        });
+        until("the honest", || books.lock().handled.len() > 100);
+        let mut random = 0x11e5;
+        for _ in 0..short_or_long(2, 40) {
+            lie(&context, &receiver, &lazy, &mut random);
+        }
+        let for_streams = open_many(&context, &receiver);
+        stop.store(true, Relaxed);
+        sends.join().unwrap();
+        until("all that is honest", || books.waiting() == 0);
+        until("its acknowledgements", || {
+            let pending = sender.pending_by_peer();
+            pending.iter().filter(|of| of.topic == "news").all(|of| of.messages == 0)
+        });
+        receiver.close();
+        (falsehoods.join().unwrap(), for_streams)
+    });
+    let more = resident().saturating_sub(before) >> 20;
+    assert!(more < 256, "{more} MiB more");
+    let others = others.load(Relaxed);
+    let more = format!(
+        "{said} false words of a receiver, {others} messages of liars; {more} MiB more, {} of them for streams",
+        for_streams >> 20
+    );
+    assert!(lazy.recv(soon()).is_ok(), "what was granted is there");
+    books.lock().close("an honest pair beside liars", &STRICT, &more);
+}
