@@ -20,8 +20,8 @@ pub enum Error {
     InUse,
     /// The operating system refuses.
     Io(io::ErrorKind),
-    /// The store's log is damaged: these are the places. From a start, it is as it was; from
-    /// [`Builder::on_error`](crate::Builder::on_error), what lay there is not sent, and stays pending.
+    /// The store's log is damaged: these are the places. From a start: nothing was changed. From
+    /// [`Builder::on_error`](crate::Builder::on_error): it was found now, and what lay there is not sent.
     Damaged(Vec<Damage>),
     /// A write to the disk failed; the store takes nothing more until it is opened anew.
     Failed(Failure),

@@ -24,6 +24,10 @@
 #![forbid(unsafe_code)]
 
 mod carrier;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../tests/faults/checker.rs"]
+mod checker;
 mod client;
 mod clock;
 mod depot;

@@ -301,6 +301,11 @@ impl Outward {
             for stream in group {
                 self.move_on(stream, place, next);
             }
+            // Those that were behind by less were served on the way.
+            while let Some(entry) = self.behind.first_entry().filter(|entry| *entry.key() < next) {
+                let (from, group) = entry.remove_entry();
+                group.into_iter().for_each(|stream| self.move_on(stream, from, next));
+            }
             moved = true;
         }
         if !self.is_live() {

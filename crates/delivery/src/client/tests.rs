@@ -1,9 +1,5 @@
 //! Whole clients whose power is cut: of what was written and not synced some is on the disk, and some is not.
 
-#[path = "../../tests/faults/checker.rs"]
-#[allow(dead_code)]
-mod checker;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{Builder, Client, Durability, Options};
 use crate::Error;
+use crate::checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
 use crate::depot::Depot;
 use crate::log::tests::faulty::Faulty;
-use checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
 
 /// Messages that a receiver may have acknowledged and not noted when its power is cut: the connection's credit.
 const UNDER_WAY: usize = (8 << 20) / (64 + 12);

@@ -2,8 +2,8 @@
 //!
 //! A message is known by the flow it belongs to (a sender and a topic), the run of its sender, and a number that grows
 //! in each run. Its body says so, and the rest of the body follows from that. What was accepted, what was handled and
-//! what became a dead letter is written down, in memory or in journals, and [`Books::close`] compares them: nothing that
-//! Ok was said of is lost, nothing is handled out of order, or twice, but where the rules of the day allow for it.
+//! what became a dead letter is written down, in memory or in journals, and [`Books::close`] compares them: nothing
+//! that Ok was said of is lost, nothing is handled out of order, or twice, but where the rules of the day allow for it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -74,6 +74,8 @@ pub enum Twice {
     Never,
     /// By two runs of a receiver's, or by two receivers, and so many at most.
     BetweenRuns(usize),
+    /// So many at most.
+    Ever(usize),
 }
 
 /// What a day may do.
@@ -149,7 +151,7 @@ impl Books {
             sums.lost += 1;
         }
         sums.duplicated = twice.len();
-        if let Twice::BetweenRuns(most) = rules.twice {
+        if let Twice::BetweenRuns(most) | Twice::Ever(most) = rules.twice {
             assert!(twice.len() <= most, "{} messages were handled twice; {most} may be", twice.len());
         }
         sums

@@ -1,5 +1,5 @@
-//! Clocks that jump, by hours and in both directions: nothing is lost, late or stuck; what may live for a day is handled,
-//! and what is too old by the clock of whoever looks is not.
+//! Clocks that jump, by hours and in both directions: nothing is lost, late or stuck; what may live for a month is
+//! handled, and what is too old by the clock of whoever looks is not.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

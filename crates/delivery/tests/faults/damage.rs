@@ -88,7 +88,7 @@ fn spoil(dir: &Path, random: &mut u64) -> String {
     files.sort();
     let file = &files[next(random) as usize % files.len()];
     let mut bytes = std::fs::read(file).unwrap();
-    // Most of a file may have been written never.
+    // Most of a file may never have been written to.
     let used =
         bytes[..bytes.len() - 4096].iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
     let at = next(random) as usize % if next(random).is_multiple_of(4) { bytes.len() } else { used };
@@ -150,8 +150,8 @@ fn start_anyway(start: &dyn Fn(bool) -> Result<Client, Error>) -> (Client, usize
     }
 }
 
-/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one not
-/// closed, or what is gone together with the seal.
+/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one that was
+/// not closed, or what is gone together with the seal.
 fn is_at_end(missing: &[u32], killed: bool, how: &str) -> bool {
     let Some(first) = missing.first() else { return false };
     let is_end = missing.iter().copied().eq(*first..COUNT);

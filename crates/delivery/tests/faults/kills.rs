@@ -161,8 +161,9 @@ impl Day {
             rules.may_lose = |message| durability(message.number) == Durability::Memory;
         }
         if self.receivers > 1 {
-            // What was to go to one that died went to others, behind what these had.
+            // What was to go to one that died went to others, behind what these had, and perhaps once more.
             (rules.may_skip, rules.may_reorder) = (true, true);
+            rules.twice = Twice::Ever(deaths * UNDER_WAY);
         }
         if sender_died {
             sender.kill();

@@ -1,5 +1,8 @@
 //! Registries: one suite over all, and what is particular to each.
 
+#[path = "../faults/checker.rs"]
+#[allow(dead_code)]
+mod checker;
 mod conformance;
 mod crowds;
 mod folder;

@@ -9,6 +9,7 @@ use pinnace_delivery::registry::RegistryError;
 use pinnace_delivery::{Builder, Client, Error};
 use redis::cmd;
 
+use crate::checker::{STRICT, Sums, report};
 use crate::place::until;
 use crate::server::Server;
 
@@ -74,6 +75,11 @@ impl Pair {
         self.sender.registry_error().is_none() && self.receiver.registry_error().is_none()
     }
 
+    /// Says what it came to: each message was there in its turn, once.
+    fn report(&self, what: &str) {
+        report(what, &Sums { sent: self.sent as usize, ..Sums::default() }, &STRICT, "");
+    }
+
     /// A third that comes now meets both.
     fn meets(&self, dir: &Path, server: &Server) {
         let third = start(dir, server, "third", "t");
@@ -99,6 +105,7 @@ fn killed_under_traffic_and_back_with_nothing() {
     server.revive();
     pair.exchange_until("the end of the outage", Pair::are_well);
     pair.meets(dir.path(), &server);
+    pair.report("the registry killed, and back with nothing");
 }
 
 #[test]
@@ -127,6 +134,7 @@ fn hung_under_traffic() {
     let begin = Instant::now();
     drop(late);
     assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    pair.report("the registry hung");
     let begin = Instant::now();
     drop(pair);
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
@@ -146,6 +154,7 @@ fn emptied_under_traffic() {
         assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     }
     pair.meets(dir.path(), &server);
+    pair.report("the registry emptied, 5 times");
 }
 
 #[test]
@@ -164,6 +173,7 @@ fn gone_back_under_traffic() {
         pair.are_well() && pair.sender.addresses_of("r") == [pair.receiver.endpoint()]
     });
     pair.meets(dir.path(), &server);
+    pair.report("the registry restored from an old snapshot");
 }
 
 #[test]
@@ -188,6 +198,8 @@ fn absent_at_the_start() {
     delivery.ack();
     waits.wait_pending(0, soon()).unwrap();
     until("all to be well", || [&receiver, &knows, &waits].iter().all(|one| one.registry_error().is_none()));
+    let sums = Sums { sent: 2, ..Sums::default() };
+    report("the registry absent at the start", &sums, &STRICT, "");
 }
 
 #[test]
