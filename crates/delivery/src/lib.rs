@@ -40,6 +40,7 @@ mod peek;
 pub mod places;
 mod ranges;
 pub mod registry;
+mod signal;
 mod store;
 mod wire;
 

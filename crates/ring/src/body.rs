@@ -50,6 +50,12 @@ impl Body {
         Ok(Body::of_buffer(pool::take(len)?, len))
     }
 
+    /// An empty vector with room for `len` bytes at least, to be filled and made a body: what it holds goes back to the
+    /// pool when nobody holds that any more, so that the next one is not made of fresh pages.
+    pub fn buffer(len: usize) -> Result<Vec<u8>, NoMemory> {
+        pool::take_empty(len)
+    }
+
     /// The first `len` bytes of `buffer`, which are set.
     fn of_buffer(mut buffer: Vec<u8>, len: usize) -> Body {
         let ptr = buffer.as_mut_ptr();

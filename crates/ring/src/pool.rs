@@ -60,6 +60,17 @@ pub(crate) fn take_filled(data: &[u8]) -> Result<Vec<u8>, NoMemory> {
     Ok(buffer)
 }
 
+/// An empty buffer with room for `size` bytes.
+pub(crate) fn take_empty(size: usize) -> Result<Vec<u8>, NoMemory> {
+    match kept(size) {
+        Some(mut buffer) => {
+            buffer.clear();
+            Ok(buffer)
+        }
+        None => unset(room_for(size)),
+    }
+}
+
 /// What is allocated for `size` bytes: all of its class, so that it can be kept.
 fn room_for(size: usize) -> usize {
     match class_of(size) {

@@ -107,14 +107,16 @@ impl DeadLetter {
     /// Those that are held in memory.
     fn read_held(&self, store: &Store) -> Vec<Part> {
         let (mut state, mut parts, mut at) = (store.lock(), Vec::new(), self.first.saturating_sub(1));
-        while let Some(run) = state.outbox.held_behind(self.stream, at).filter(|run| run.first <= self.last) {
+        while let Some(run) =
+            state.outbox.held_behind(self.stream, at).filter(|run| run.of.first <= self.last)
+        {
             run.visit(|entry| {
                 if (self.first..=self.last).contains(&entry.seq) {
                     let flags = entry.flags & !VOLATILE;
                     parts.push(Part { flags, accepted_ms: entry.accepted_ms, body: entry.body.to_vec() });
                 }
             });
-            at = run.last;
+            at = run.of.last;
         }
         parts
     }

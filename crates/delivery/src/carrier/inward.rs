@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pinnace_engine::{Body, Frame, Label, Outgoing, Socket};
 
 use super::keys::{Keyring, USER_ID};
-use super::{Listening, Notify};
+use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
@@ -15,6 +15,10 @@ use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
 
 /// How long a client that goes waits for its last acknowledgements, first for the disk and then to be sent.
 const LAST_WORD_MS: i32 = 1000;
+
+/// How long after what was handled was noted the next is: each time the disk is synced, which others wait for, too.
+/// As much is delivered again after a crash.
+const NOTE_EVERY: Duration = Duration::from_millis(5);
 
 /// What a sender may exceed its credit by: what it sends in one piece once it has any.
 const OVERDRAFT: u64 = 4 << 20;
@@ -44,8 +48,9 @@ pub struct Inward {
     sessions: HashMap<u32, Session>,
     /// What was noted in the log, by batch, and is to be said when it is there.
     noted: Vec<(u64, Incoming, Done)>,
-    /// What there was no room to note: it is tried again.
+    /// What is to be noted, and when.
     unnoted: Vec<(Incoming, Done)>,
+    note_at: Option<Instant>,
 }
 
 /// A frame's bytes; those of a large one are not copied.
@@ -59,17 +64,13 @@ fn taken(frame: Frame<'_>) -> Body {
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, socket, inbox, keys, notify, patience } = listening;
-        let (sessions, noted, unnoted) = Default::default();
-        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted }
+        let (sessions, noted, unnoted, note_at) = Default::default();
+        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted, note_at }
     }
 
     /// Whether something is to be said once it is on the disk.
     pub fn has_noted(&self) -> bool {
         !self.noted.is_empty()
-    }
-
-    pub fn has_unnoted(&self) -> bool {
-        !self.unnoted.is_empty()
     }
 
     /// Takes what has come. False: nothing had.
@@ -82,6 +83,9 @@ impl Inward {
             any = true;
             let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
             self.on_frame(store, received.label.routing_id, user_id, bytes);
+        }
+        if any {
+            self.inbox.announce();
         }
         any
     }
@@ -214,14 +218,30 @@ impl Inward {
             }
         }
         for (of, done, to_note) in news.done {
-            let waits = self.unnoted.iter().any(|(other, _)| *other == of);
-            match self.noted.iter().rev().find(|(_, other, _)| *other == of) {
-                _ if to_note || waits => self.unnoted.push((of, done)),
-                Some((batch, ..)) => self.noted.push((*batch, of, done)),
+            let waiting = self.unnoted.iter_mut().find(|(other, _)| *other == of);
+            match (waiting, self.noted.iter().rev().find(|(_, other, _)| *other == of)) {
+                (Some((_, before)), _) => *before = done,
+                (None, _) if to_note => self.unnoted.push((of, done)),
+                (None, Some((batch, ..))) => self.noted.push((*batch, of, done)),
                 // Who sent it has it in memory, and needs no more than a word.
-                None => self.acknowledge_one(&of, done),
+                (None, None) => self.acknowledge_one(&of, done),
             }
         }
+        match self.note_in() {
+            Some(Duration::ZERO) => self.note(store),
+            _ => Ok(()),
+        }
+    }
+
+    /// When what was handled is to be noted, where there is something.
+    pub fn note_in(&self) -> Option<Duration> {
+        let in_time = self.note_at.map(|at| at.saturating_duration_since(Instant::now()));
+        (!self.unnoted.is_empty()).then_some(in_time.unwrap_or_default())
+    }
+
+    /// Notes what was handled.
+    fn note(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
+        self.note_at = Some(Instant::now() + TRY_AGAIN_AFTER);
         while let Some((of, done)) = self.unnoted.last().cloned() {
             let mut state = store.lock();
             if let Some(cursor) = state.cursors.get_mut(&of) {
@@ -232,12 +252,15 @@ impl Inward {
             self.unnoted.pop();
             self.noted.push((batch, of, done));
         }
+        self.note_at = Some(Instant::now() + NOTE_EVERY);
         Ok(())
     }
 
     /// Says what was handled and noted, once that is on the disk: who sent it may wait for that, and this client may
     /// never come again.
     pub fn say_last(&mut self, store: &Store) {
+        // What there is no room to note comes again.
+        let _ = self.note(store);
         let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
         let until = Instant::now() + Duration::from_millis(LAST_WORD_MS as u64);
         if store.log().wait(batch, Some(until)).is_ok() {

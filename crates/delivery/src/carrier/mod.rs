@@ -10,6 +10,7 @@ mod keys;
 mod moves;
 mod outward;
 mod peer;
+mod sockets;
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,16 +35,13 @@ use inward::Inward;
 pub use keys::Keyring;
 use moves::Moves;
 use outward::Outward;
+pub use sockets::listen;
+use sockets::{prepare, roomy};
 
 /// libzmq's numbers of socket types and options.
 const CLIENT: i32 = 13;
 const SERVER: i32 = 12;
 const LINGER: i32 = 17;
-const RECONNECT_IVL: i32 = 18;
-const SNDHWM: i32 = 23;
-const RECONNECT_IVL_MAX: i32 = 21;
-const RCVHWM: i32 = 24;
-const HEARTBEAT_IVL: i32 = 75;
 const HELLO_MSG: i32 = 110;
 const DISCONNECT_MSG: i32 = 111;
 const HICCUP_MSG: i32 = 114;
@@ -176,9 +174,9 @@ impl Carrier {
         loop {
             let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let unnoted = self.inward.iter().any(Inward::has_unnoted).then_some(TRY_AGAIN_AFTER);
+            let note_in = self.inward.iter().filter_map(Inward::note_in).min();
             let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let later = self.outward.ask_again().into_iter().chain(unnoted).chain(due).chain(move_in).min();
+            let later = self.outward.ask_again().into_iter().chain(note_in).chain(due).chain(move_in).min();
             let timeout = if busy || self.is_behind_disk() { Some(Duration::ZERO) } else { later };
             let events = match self.poller.wait(64, timeout) {
                 Ok(events) => events,
@@ -337,6 +335,7 @@ impl Carrier {
         };
         let prepared = prepare(socket)
             .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
+            .and_then(|()| roomy(socket, endpoint))
             .and_then(|()| socket.set_option(HELLO_MSG, &hello.write()))
             .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
             .and_then(|()| socket.connect(endpoint));
@@ -432,7 +431,7 @@ impl Carrier {
         let durable = self.seen.1;
         let mut settled = Ok(());
         for inward in &mut self.inward {
-            if news.contains(&inward.client.number) || inward.has_unnoted() {
+            if news.contains(&inward.client.number) || inward.note_in() == Some(Duration::ZERO) {
                 settled = inward.settle(&self.store).and(settled);
             }
             inward.acknowledge(durable);
@@ -449,41 +448,4 @@ impl Carrier {
         }
         Ok(moved)
     }
-}
-
-/// Sets what all sockets have in common: no marks, because credit limits what is under way, and signs of life.
-pub fn prepare(socket: Socket) -> Result<(), Error> {
-    for (option, value) in [
-        (LINGER, 0_i32),
-        (SNDHWM, 0),
-        (RCVHWM, 0),
-        (RECONNECT_IVL, 10),
-        (RECONNECT_IVL_MAX, 1000),
-        (HEARTBEAT_IVL, 1000),
-    ] {
-        socket.set_option(option, &value.to_ne_bytes())?;
-    }
-    Ok(())
-}
-
-/// A socket on which a client listens, and its endpoint.
-pub fn listen(
-    context: &Context,
-    endpoint: &str,
-    keys: Option<&Arc<Keyring>>,
-) -> Result<(Socket, String), Error> {
-    const LAST_ENDPOINT: i32 = 32;
-    let socket = context.socket(SERVER)?;
-    let bound = prepare(socket)
-        .and_then(|()| keys.map_or(Ok(()), |keys| keys.guard(context, socket)))
-        .and_then(|()| socket.set_option(DISCONNECT_MSG, &LOST))
-        .and_then(|()| socket.bind(endpoint))
-        .and_then(|()| {
-            let mut text = [0; 1024];
-            let len = socket.get_option(LAST_ENDPOINT, &mut text)?;
-            Ok(String::from_utf8_lossy(&text[..len]).trim_end_matches('\0').to_owned())
-        });
-    bound.map(|endpoint| (socket, endpoint)).inspect_err(|_| {
-        let _ = socket.close();
-    })
 }

@@ -179,7 +179,7 @@ fn find_held(store: &Store, stream: u32, mut at: u64) -> Found {
                 });
             }
         });
-        at = run.last;
+        at = run.of.last;
     }
     found
 }

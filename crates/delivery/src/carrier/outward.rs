@@ -4,20 +4,21 @@
 //! served as the log is read on; one that has not (its peer was away, or gave no more credit) is behind, and is served
 //! from where it left off, together with all others that are in that part of the log.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Outgoing, Socket};
+use foldhash::{HashMap, HashSet};
+use pinnace_engine::{Body, Outgoing, Socket};
 
 use super::peer::Peer;
 use crate::log::{Log, LogError, Place};
 use crate::ranges::Done;
 use crate::store::Store;
 use crate::store::records::{self, Message};
-use crate::wire::{COST, Data, Entry, FromSender, WINDOW};
+use crate::wire::{COST, Data, Entry, FRAME_BYTES, FromSender, WINDOW, make_room};
 
-/// Bytes of a frame of messages from which on it is sent.
-const FRAME_BYTES: usize = 64 << 10;
+/// Bytes of a frame from which on it is handed over as it is, and not copied.
+const HAND_OVER_BYTES: usize = 16 << 10;
 /// How long to leave a peer alone that has refused us.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of the log that are read at once.
@@ -351,22 +352,23 @@ impl Outward {
         let mut at = lane.sent;
         loop {
             let run = store.lock().outbox.held_behind(stream, at);
-            let Some(run) = run.filter(|run| run.first < below) else { return true };
-            if run.is_expired(now_ms) {
-                expired.push((stream, run.first, run.last));
-            } else if !lane.done.contains_all(run.first, run.last) {
+            let Some(run) = run.filter(|run| run.of.first < below) else { return true };
+            let of = run.of;
+            if of.is_expired(now_ms) {
+                expired.push((stream, of.first, of.last));
+            } else if !lane.done.contains_all(of.first, of.last) {
                 // What lies before it in the log comes first.
-                let is_read = below < u64::MAX || run.behind.is_none_or(|behind| Some(behind) < self.tail);
+                let is_read = below < u64::MAX || of.behind.is_none_or(|behind| Some(behind) < self.tail);
                 if !is_read || peer.sent >= peer.credit {
                     return false;
                 }
-                peer.sent += run.cost;
+                peer.sent += of.cost;
                 flush_lane(lane, peer);
                 // As what is flushed.
-                let _ = peer.socket.send(Outgoing::Bytes(&run.frame_behind(stream, lane.sent)), false, false);
-                lane.sent = run.last;
+                let _ = peer.socket.send(Outgoing::Body(run.frame_behind(stream, lane.sent)), false, false);
+                lane.sent = of.last;
             }
-            at = run.last;
+            at = of.last;
         }
     }
 
@@ -419,10 +421,16 @@ impl Outward {
 
 fn flush_lane(lane: &mut Lane, peer: &Peer) {
     if !lane.frame.is_empty() {
+        let frame = match lane.frame.len() < HAND_OVER_BYTES {
+            true => Outgoing::Bytes(&lane.frame),
+            false => Outgoing::Body(std::mem::take(&mut lane.frame).into()),
+        };
         // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
-        let _ = peer.socket.send(Outgoing::Bytes(&lane.frame), false, false);
+        let _ = peer.socket.send(frame, false, false);
+        if lane.frame.capacity() > HAND_OVER_BYTES {
+            drop(Body::from(std::mem::take(&mut lane.frame)));
+        }
         lane.frame.clear();
-        lane.frame.shrink_to(2 * FRAME_BYTES);
     }
 }
 
@@ -460,17 +468,18 @@ impl Pass<'_> {
             return;
         }
         peer.sent += COST + message.body.len() as u64;
+        let entry =
+            Entry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags: message.flags, body: message.body };
+        if lane.frame.len() + entry.bytes_at_most() > FRAME_BYTES {
+            flush_lane(lane, peer);
+        }
+        make_room(&mut lane.frame, &entry);
         if lane.frame.is_empty() {
             lane.time = message.accepted_ms;
             Data::begin(&mut lane.frame, u64::from(stream), lane.sent, lane.time);
             self.outward.touched.push(stream);
         }
-        let entry =
-            Entry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags: message.flags, body: message.body };
         entry.put(&mut lane.frame, lane.sent, lane.time);
         lane.sent = seq;
-        if lane.frame.len() >= FRAME_BYTES {
-            self.outward.flush(stream);
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! Sending.
 
-use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::Client;
 use crate::Error;
@@ -68,8 +69,34 @@ pub(super) struct Routes {
 }
 
 struct Turns {
-    streams: Vec<u32>,
+    streams: Arc<[u32]>,
     next: usize,
+}
+
+/// By which streams one message goes.
+enum Route {
+    One(u32),
+    All(Arc<[u32]>),
+}
+
+impl Turns {
+    fn take(&mut self, all: bool) -> Route {
+        if all {
+            return Route::All(self.streams.clone());
+        }
+        let turn = self.next % self.streams.len();
+        self.next = turn + 1;
+        Route::One(self.streams[turn])
+    }
+}
+
+impl Route {
+    fn streams(&self) -> &[u32] {
+        match self {
+            Route::One(stream) => std::slice::from_ref(stream),
+            Route::All(streams) => streams,
+        }
+    }
 }
 
 impl Routes {
@@ -120,7 +147,10 @@ impl Client {
 
     /// Waits until a message is on the disk; one that is kept in memory is not waited for.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
-        Ok(self.depot.store.log().wait(ticket.batch, deadline)?)
+        match ticket.batch {
+            0 => Ok(()),
+            batch => Ok(self.depot.store.log().wait(batch, deadline)?),
+        }
     }
 
     /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
@@ -141,10 +171,10 @@ impl Client {
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
         let mut opened = Vec::new();
-        let (mut state, streams) = loop {
+        let (mut state, route) = loop {
             let mut state = store.lock();
             match self.route(&mut state, topic, options.all, &mut opened) {
-                Ok(streams) => break (state, streams),
+                Ok(route) => break (state, route),
                 Err(Error::NoRoom) => {
                     drop(state);
                     store.log().wait_for_room(options.deadline)?;
@@ -154,14 +184,14 @@ impl Client {
         };
         // Whatever becomes of this message: the streams are there now.
         opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
-        let parts = parts_of(body);
+        let (parts, streams) = (parts_of(body), route.streams());
         if parts > 1 && options.durability != Durability::Memory {
-            state = store.wait_for_end(state, &streams, options.deadline).ok_or(Error::TimedOut)?;
-            store.begin_parts(&mut state, &streams);
+            state = store.wait_for_end(state, streams, options.deadline).ok_or(Error::TimedOut)?;
+            store.begin_parts(&mut state, streams);
         }
         let mut sending = Sending {
             client: self.record.number,
-            streams: &streams,
+            streams,
             flags,
             accepted_ms: now_ms(),
             ttl_ms,
@@ -171,20 +201,22 @@ impl Client {
         if options.durability == Durability::Memory {
             return self.hold(state, &mut sending, body, options.deadline);
         }
+        if parts == 1 {
+            (sending.flags, sending.body) = part_of(body, 0, flags);
+            return Ok(Ticket { batch: self.accept(state, &sending, true, options.deadline)? });
+        }
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
             (sending.flags, sending.body) = part_of(body, part, flags);
-            sent = self.accept(&sending, parts == 1, options.deadline);
+            sent = self.accept(store.lock(), &sending, false, options.deadline);
             if sent.is_err() {
                 break;
             }
             accepted += 1;
         }
-        if parts > 1 {
-            let left = if sent.is_ok() { 0 } else { accepted };
-            store.end_parts(&mut store.lock(), &streams, left)?;
-        }
+        let left = if sent.is_ok() { 0 } else { accepted };
+        store.end_parts(&mut store.lock(), streams, left)?;
         Ok(Ticket { batch: sent? })
     }
 
@@ -215,11 +247,20 @@ impl Client {
 
     /// Accepts a message, `whole` or a part of one that has begun, once there is room. Returns the batch that
     /// holds it.
-    fn accept(&self, sending: &Sending<'_>, whole: bool, deadline: Option<Instant>) -> Result<u64, Error> {
+    fn accept<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        whole: bool,
+        deadline: Option<Instant>,
+    ) -> Result<u64, Error> {
         let store = &self.depot.store;
         loop {
-            store.log().wait_until_calm(deadline)?;
-            let mut state = store.lock();
+            while !store.log().is_calm() {
+                drop(state);
+                store.log().wait_until_calm(deadline)?;
+                state = store.lock();
+            }
             if whole {
                 state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
             }
@@ -230,6 +271,7 @@ impl Client {
                 Err(LogError::NoRoom(_)) => store.log().wait_for_room(deadline)?,
                 Err(error) => return Err(error.into()),
             }
+            state = store.lock();
         }
     }
 
@@ -240,20 +282,17 @@ impl Client {
         topic: &str,
         all: bool,
         opened: &mut Vec<u32>,
-    ) -> Result<Vec<u32>, Error> {
+    ) -> Result<Route, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !routes.by_topic.contains_key(topic) {
-            let streams = self.streams_of(state, &routes.members, topic)?;
-            opened.extend_from_slice(&streams);
-            routes.by_topic.insert(topic.to_owned(), Turns { streams, next: 0 });
+        if let Some(turns) = routes.by_topic.get_mut(topic) {
+            return Ok(turns.take(all));
         }
-        let Some(turns) = routes.by_topic.get_mut(topic) else { return Ok(Vec::new()) };
-        if all {
-            return Ok(turns.streams.clone());
-        }
-        let stream = turns.streams[turns.next % turns.streams.len()];
-        turns.next = (turns.next + 1) % turns.streams.len();
-        Ok(vec![stream])
+        let streams = self.streams_of(state, &routes.members, topic)?;
+        opened.extend_from_slice(&streams);
+        let mut turns = Turns { streams: streams.into(), next: 0 };
+        let route = turns.take(all);
+        routes.by_topic.insert(topic.to_owned(), turns);
+        Ok(route)
     }
 
     /// The streams to those that listen on a topic; where nobody does, to those that did, who may come again; and where

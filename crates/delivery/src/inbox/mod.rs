@@ -6,7 +6,7 @@
 mod flow;
 mod waiting;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use pinnace_engine::Body;
 use crate::Error;
 use crate::clock::now_ms;
 use crate::ranges::Done;
+use crate::signal::Signal;
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
 use flow::{Flow, Taken};
@@ -24,7 +25,7 @@ use waiting::Waiting;
 /// Where messages wait for their handler.
 pub struct Inbox {
     state: Mutex<Waiting>,
-    arrived: Condvar,
+    arrived: Signal,
     retry: Retry,
     /// The largest body that is taken, in bytes.
     largest: usize,
@@ -150,7 +151,7 @@ impl Retry {
 
 impl Inbox {
     pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        Inbox { state: Mutex::default(), arrived: Condvar::new(), retry, largest, tell }
+        Inbox { state: Mutex::default(), arrived: Signal::default(), retry, largest, tell }
     }
 
     /// The largest body that is taken, in bytes.
@@ -198,7 +199,7 @@ impl Inbox {
         (origin, received, done, given_up)
     }
 
-    /// Takes a frame of messages in. Returns what came of it, and what it cost.
+    /// Takes a frame of messages in; they are to be announced. Returns what came of it, and what it cost.
     pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else {
@@ -216,8 +217,12 @@ impl Inbox {
             state.news.pay_back(frame.session, at_once);
             self.tell_once(&mut state);
         }
-        self.tell_arrived(state);
         (outcome, cost)
+    }
+
+    /// What was taken in can be delivered: several frames together cost one word.
+    pub fn announce(&self) {
+        self.tell_arrived(self.lock());
     }
 
     /// The sender has nothing of these any more.
@@ -247,17 +252,11 @@ impl Inbox {
             if let Some(message) = self.pop(&mut state) {
                 return Ok(message);
             }
-            let now = Instant::now();
-            if deadline.is_some_and(|deadline| deadline <= now) {
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Err(Error::TimedOut);
             }
-            state = match deadline.into_iter().chain(due).min() {
-                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let time = until.saturating_duration_since(now);
-                    self.arrived.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            let until = deadline.into_iter().chain(due).min();
+            state = self.arrived.wait(state, until).unwrap_or_else(|| self.lock());
         }
     }
 
@@ -298,7 +297,7 @@ impl Inbox {
     fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
-        self.arrived.notify_all();
+        self.arrived.tell();
         tasks.into_iter().for_each(Waker::wake);
     }
 

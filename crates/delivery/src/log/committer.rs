@@ -6,15 +6,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::queue::{Gathered, Queue, ToSeal};
+use super::queue::{Gathered, ToSeal};
 use super::segment::Segment;
 use super::{Failure, Shared, locked};
 
-/// Vectors of batches that are kept for others.
-const EMPTIED_MAX: usize = 8;
+/// Bytes that are written, and synced, before others have to hear of it: receivers are served meanwhile.
+const ROUND_BYTES: usize = 1 << 20;
 /// How long what nobody waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
@@ -23,6 +23,8 @@ const GATHER_FOR: Duration = Duration::from_millis(1);
 struct Unsynced {
     segments: Vec<Arc<Segment>>,
     seals: Vec<ToSeal>,
+    /// A segment has begun.
+    has_begun: bool,
     since: Option<Instant>,
 }
 
@@ -36,29 +38,25 @@ enum Work {
 pub fn run(shared: &Shared) {
     let mut unsynced = Unsynced::default();
     // The last batch that was written, and the last that is on the disk.
-    let (mut written, mut durable, mut end) = {
+    let (mut written, mut durable) = {
         let queue = locked(&shared.queue);
-        (queue.written, queue.durable, queue.end)
+        (queue.written, queue.durable)
     };
     loop {
-        let outcome = match next(shared, &unsynced) {
+        let (outcome, batches) = match next(shared, &unsynced) {
             Work::Stop => return close(shared),
-            Work::Sync => unsynced.sync().map(|()| durable = written),
+            Work::Sync => (unsynced.sync().map(|()| durable = written), Vec::new()),
             Work::Write { mut batches, sync } => {
                 let outcome = batches.iter_mut().try_for_each(|batch| unsynced.write(batch, durable));
-                if let Some(last) = batches.last() {
-                    written = last.number;
-                    end = (last.segment.header.number, last.at + last.bytes.len() as u64);
-                }
+                written = batches.last().map_or(written, |last| last.number);
                 let outcome = match sync {
                     true => outcome.and_then(|()| unsynced.sync()).map(|()| durable = written),
                     false => outcome,
                 };
-                give_back(&mut locked(&shared.queue), batches);
-                outcome
+                (outcome, batches)
             }
         };
-        settle(shared, outcome, written, durable, end);
+        settle(shared, outcome.map(|()| (written, durable)), batches);
     }
 }
 
@@ -85,7 +83,6 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
         let now = Instant::now();
         let sync_at = unsynced.since.map(|since| since + shared.settings.interval);
         let overdue = sync_at.is_some_and(|at| at <= now);
-        let wanted = queue.open.sync || queue.closed.iter().any(|batch| batch.sync);
         let some = queue.open.records > 0 || !queue.closed.is_empty();
         let since = *gathers_since.get_or_insert(now);
         let enough = queue.stir() > 1 || since + GATHER_FOR <= now;
@@ -93,8 +90,9 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
             if queue.open.records > 0 {
                 queue.close();
             }
-            let batches = queue.closed.drain(..).collect();
-            return Work::Write { batches, sync: wanted || overdue || queue.stop };
+            let batches = queue.take_closed(ROUND_BYTES);
+            let sync = overdue || queue.stop || batches.iter().any(|batch| batch.sync);
+            return Work::Write { batches, sync };
         }
         if overdue || (queue.stop && unsynced.since.is_some()) {
             return Work::Sync;
@@ -106,53 +104,35 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
             gathers_since = None;
         }
         let until = [some.then(|| since + GATHER_FOR), sync_at].into_iter().flatten().min();
-        queue = wait(shared, queue, until.map(|until| until.saturating_duration_since(now)));
+        queue = shared.work.wait(queue, until).unwrap_or_else(|| locked(&shared.queue));
     }
 }
 
-fn wait<'a>(
-    shared: &'a Shared,
-    queue: MutexGuard<'a, Queue>,
-    time: Option<Duration>,
-) -> MutexGuard<'a, Queue> {
-    match time {
-        None => shared.work.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner()),
-        Some(time) => {
-            shared.work.wait_timeout(queue, time).unwrap_or_else(|poisoned| poisoned.into_inner()).0
-        }
-    }
-}
-
-/// The vectors of batches that were written are used again.
-fn give_back(queue: &mut Queue, batches: Vec<Gathered>) {
-    for batch in batches {
-        queue.gathered = queue.gathered.saturating_sub(batch.bytes.len() - super::format::BATCH_HEADER);
-        if queue.emptied.len() < EMPTIED_MAX {
-            queue.emptied.push(batch.bytes);
-        }
-    }
-}
-
-/// Tells everybody how far it is.
-fn settle(shared: &Shared, outcome: io::Result<()>, written: u64, durable: u64, end: (u64, u64)) {
+/// Tells everybody how far it is, which are the last batches that are written and on the disk.
+fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<Gathered>) {
     let mut queue = locked(&shared.queue);
     match outcome {
-        Ok(()) => {
-            queue.written = written;
-            queue.durable = durable;
-            queue.end = end;
+        Ok(progress) => {
+            (queue.written, queue.durable) = progress;
+            batches.into_iter().for_each(|batch| queue.wrote(batch));
             queue.reclaim();
         }
         Err(error) => queue.failed = Some(Failure::of(&error)),
     }
     let failed = queue.failed.is_some();
+    shared.is_crowded.store(queue.is_crowded(), Ordering::Relaxed);
     drop(queue);
-    shared.settled.notify_all();
+    shared.settled.tell();
     (shared.tell)(failed);
 }
 
 impl Unsynced {
     fn write(&mut self, batch: &mut Gathered, durable: u64) -> io::Result<()> {
+        if batch.first && self.has_begun {
+            // A segment of which nothing is there before one of which something is can only be damage.
+            self.sync()?;
+        }
+        self.has_begun |= batch.first;
         self.since.get_or_insert_with(Instant::now);
         batch.finish(durable);
         if batch.first {
@@ -165,13 +145,16 @@ impl Unsynced {
         batch.segment.write(&batch.bytes, batch.at)
     }
 
-    /// Everything written is on the disk, in the order in which it has to be: seals come last.
+    /// Everything written is on the disk. Of a segment that is full it is so before its seal is written, which is on
+    /// the disk with what is written next.
     fn sync(&mut self) -> io::Result<()> {
         self.segments.drain(..).try_for_each(|segment| segment.sync())?;
-        self.since = None;
-        self.seals.drain(..).try_for_each(|seal| {
+        self.has_begun = false;
+        self.since = (!self.seals.is_empty()).then(Instant::now);
+        for seal in self.seals.drain(..) {
             seal.segment.seal(seal.next, seal.end, &seal.summary)?;
-            seal.segment.sync()
-        })
+            self.segments.push(seal.segment);
+        }
+        Ok(())
     }
 }

@@ -155,14 +155,20 @@ pub fn add_record(to: &mut Vec<u8>, generation: u32, kind: u8, parts: &[&[u8]]) 
 
 /// The record at the beginning of `from`: its kind, its payload, and its bytes in all.
 pub fn read_record(from: &[u8], generation: u32) -> Option<(u8, &[u8], usize)> {
+    let (kind, payload, bytes) = record_at(from)?;
+    let checked = &from[4..RECORD_HEADER + payload.len()];
+    (u32_at(from, 0) == crc(generation, checked)).then_some((kind, payload, bytes))
+}
+
+/// The same, of bytes that need no check because they were never on a disk.
+pub fn record_at(from: &[u8]) -> Option<(u8, &[u8], usize)> {
     let word = u32::from_le_bytes(from.get(4..8)?.try_into().ok()?);
     let len = (word & MAX_PAYLOAD as u32) as usize;
-    let checked = from.get(4..RECORD_HEADER + len)?;
     let bytes = record_bytes(len);
-    if u32_at(from, 0) != crc(generation, checked) || bytes > from.len() {
+    if bytes > from.len() {
         return None;
     }
-    Some(((word >> 24) as u8, &checked[4..], bytes))
+    Some(((word >> 24) as u8, &from[RECORD_HEADER..RECORD_HEADER + len], bytes))
 }
 
 fn finish<const N: usize>(mut to: [u8; N], generation: u32) -> [u8; N] {

@@ -15,6 +15,7 @@ mod committer;
 mod format;
 mod queue;
 mod reading;
+mod recent;
 mod recovery;
 mod scan;
 mod segment;
@@ -26,16 +27,18 @@ mod viewing;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use format::MAX_PAYLOAD;
-use queue::{GATHERED_MAX, Queue};
+use queue::Queue;
 use reading::Window;
 use segment::MIN_BYTES;
 pub use storage::{Directory, File, Storage};
 pub use viewing::View;
+
+use crate::signal::Signal;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,12 +141,14 @@ struct Shared {
     settings: Settings,
     queue: Mutex<Queue>,
     /// For the committer.
-    work: Condvar,
+    work: Signal,
     /// For those who wait for the disk, or for room.
-    settled: Condvar,
-    wants_spare: Condvar,
+    settled: Signal,
+    wants_spare: Signal,
     /// There is rot that was not told.
     is_rotten: AtomicBool,
+    /// Too much is on its way to the disk.
+    is_crowded: AtomicBool,
     tell: Tell,
 }
 
@@ -218,10 +223,11 @@ impl Opened {
         };
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
-        let (work, settled, wants_spare, is_rotten) = Default::default();
+        let (work, settled, wants_spare, is_rotten, is_crowded) = Default::default();
         let queue = Mutex::new(queue);
         let shared =
-            Arc::new(Shared { storage, settings, queue, work, settled, wants_spare, is_rotten, tell });
+            Shared { storage, settings, queue, work, settled, wants_spare, is_rotten, is_crowded, tell };
+        let shared = Arc::new(shared);
         let mut log = Log { shared, threads: Vec::new() };
         log.spawn("pinnace-log", committer::run)?;
         log.spawn("pinnace-spares", spares::run)?;
@@ -248,6 +254,9 @@ impl Log {
         let mut queue = locked(&self.shared.queue);
         let before = (queue.stir(), queue.next_segment);
         let appended = queue.append(urgency, kind, parts, keeper);
+        if queue.is_crowded() {
+            self.shared.is_crowded.store(true, Ordering::Relaxed);
+        }
         self.follow(queue, before, matches!(appended, Err(LogError::NoRoom(_))));
         appended
     }
@@ -256,11 +265,11 @@ impl Log {
     fn follow(&self, queue: MutexGuard<'_, Queue>, before: (u8, u64), wants_room: bool) {
         let is_news = queue.stir() > before.0;
         if queue.next_segment != before.1 || wants_room {
-            self.shared.wants_spare.notify_one();
+            self.shared.wants_spare.tell();
         }
         drop(queue);
         if is_news {
-            self.shared.work.notify_one();
+            self.shared.work.tell();
         }
     }
 
@@ -291,11 +300,16 @@ impl Log {
         })
     }
 
+    /// Whether there is no need to wait until not too much is on its way to the disk. Takes no lock.
+    pub fn is_calm(&self) -> bool {
+        !self.shared.is_crowded.load(Ordering::Relaxed)
+    }
+
     /// Waits until not too much is on its way to the disk.
     pub fn wait_until_calm(&self, deadline: Option<Instant>) -> Result<(), LogError> {
         self.wait_until(deadline, |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
-            None => (queue.gathered <= GATHERED_MAX).then_some(Ok(())),
+            None => (!queue.is_crowded()).then_some(Ok(())),
         })
     }
 
@@ -322,16 +336,7 @@ impl Log {
             if let Some(outcome) = outcome(&queue) {
                 return outcome;
             }
-            queue = match deadline {
-                None => self.shared.settled.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let time = deadline.saturating_duration_since(Instant::now());
-                    if time.is_zero() {
-                        return Err(LogError::TimedOut);
-                    }
-                    self.shared.settled.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            queue = self.shared.settled.wait(queue, deadline).ok_or(LogError::TimedOut)?;
         }
     }
 
@@ -345,11 +350,15 @@ impl Log {
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
     ) -> Result<Place, LogError> {
-        let (segment, next, end, written) = {
+        let (segment, next, end, written, recent) = {
             let queue = locked(&self.shared.queue);
             let segment = queue.segments.get(&from.segment).cloned();
-            (segment, queue.next_segment_of(from.segment), queue.end_of(from.segment), queue.written)
+            let recent = queue.recent.from(from, most);
+            (segment, queue.next_segment_of(from.segment), queue.end_of(from.segment), queue.written, recent)
         };
+        if !recent.is_empty() {
+            return Ok(Place { at: recent::visit(&recent, from.at, visit), ..from });
+        }
         let left = end.map_or(most as u64, |end| end.saturating_sub(u64::from(from.at)));
         let (mut at, most) = (from.at, most.min(left as usize));
         if let Some(segment) = segment.as_ref().filter(|_| most > 0) {
@@ -401,8 +410,8 @@ impl Drop for Log {
     /// Writes what has gathered; with everything on the disk, says where the log ends.
     fn drop(&mut self) {
         locked(&self.shared.queue).stop = true;
-        self.shared.work.notify_all();
-        self.shared.wants_spare.notify_all();
+        self.shared.work.tell();
+        self.shared.wants_spare.tell();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

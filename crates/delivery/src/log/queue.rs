@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
+use super::recent::{Recent, Written};
 use super::segment::{MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::spares;
 use super::{Appended, Damage, Failure, Keeper, LogError, Place, Urgency};
@@ -18,8 +19,8 @@ use super::{Appended, Damage, Failure, Keeper, LogError, Place, Urgency};
 pub const IN_USE: u8 = 0;
 pub const FREED: u8 = 1;
 
-/// Bytes that gather at most before `Log::ready` has callers wait.
-pub const GATHERED_MAX: usize = 8 << 20;
+/// Bytes that gather at most before `Log::wait_until_calm` has callers wait.
+const GATHERED_MAX: usize = 8 << 20;
 
 /// Bytes that are written without waiting for more.
 pub const GATHER_BYTES: usize = 256 << 10;
@@ -67,8 +68,8 @@ pub struct Queue {
     pub closed: VecDeque<Gathered>,
     /// Bytes in `open` and `closed`.
     pub gathered: usize,
-    /// Empty vectors of batches that were written.
-    pub emptied: Vec<Vec<u8>>,
+    /// What was written last.
+    pub recent: Recent,
     /// The number of the last batch that is written, and of the last that is on the disk.
     pub written: u64,
     pub durable: u64,
@@ -137,7 +138,7 @@ impl Queue {
             segments,
             open: first,
             closed: VecDeque::new(),
-            emptied: Vec::new(),
+            recent: Recent::default(),
             written: number - 1,
             durable: number - 1,
             failed: None,
@@ -200,7 +201,7 @@ impl Queue {
     /// The batch that is being gathered is whole; another begins.
     pub fn close(&mut self) {
         let (segment, end) = (self.open.segment.clone(), self.open.end());
-        let next = Gathered::new(self.open.number + 1, segment, end, self.emptied.pop().unwrap_or_default());
+        let next = Gathered::new(self.open.number + 1, segment, end, self.recent.vector());
         self.closed.push_back(std::mem::replace(&mut self.open, next));
     }
 
@@ -278,6 +279,26 @@ impl Queue {
         Ok(())
     }
 
+    /// The batches that are to be written next, of about so many bytes.
+    pub fn take_closed(&mut self, bytes: usize) -> Vec<Gathered> {
+        let mut left = bytes;
+        let fits = self.closed.iter().take_while(|batch| {
+            let fits = left > 0;
+            left = left.saturating_sub(batch.bytes.len());
+            fits
+        });
+        let count = fits.count();
+        self.closed.drain(..count).collect()
+    }
+
+    /// A batch is written.
+    pub fn wrote(&mut self, batch: Gathered) {
+        self.gathered = self.gathered.saturating_sub(batch.bytes.len() - BATCH_HEADER);
+        let batch = Written { segment: batch.segment.header.number, at: batch.at, bytes: batch.bytes };
+        self.end = (batch.segment, batch.end());
+        self.recent.add(batch);
+    }
+
     /// Takes those of the freed segments whose files can be used again.
     pub fn reclaim(&mut self) {
         while self.freed.front().is_some_and(|(batch, _)| *batch <= self.durable) {
@@ -316,6 +337,11 @@ impl Queue {
         let now =
             self.open.sync || self.gathered >= GATHER_BYTES || self.closed.iter().any(|batch| batch.sync);
         u8::from(some) + u8::from(some && now)
+    }
+
+    /// Whether too much is on its way to the disk.
+    pub fn is_crowded(&self) -> bool {
+        self.gathered > GATHERED_MAX && self.failed.is_none()
     }
 
     /// Bytes of files in use.

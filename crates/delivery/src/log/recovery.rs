@@ -84,7 +84,7 @@ impl Recovered {
             }
             // Never to be used again, though nobody heard of them.
             self.note(batches.later.iter().map(|batch| batch.number).max());
-            self.set_aside(number);
+            self.leave_out(number);
         }
         Ok(())
     }
@@ -112,9 +112,7 @@ impl Recovered {
             for (number, scan) in here {
                 self.note(scan.last);
                 self.note(scan.later.iter().map(|batch| batch.number).max());
-                if let Some(Ok(segment)) = self.segments.remove(number).map(Arc::try_unwrap) {
-                    self.torn.push(segment);
-                }
+                self.leave_out(*number);
             }
             return Ok(());
         }
@@ -198,7 +196,14 @@ impl Recovered {
         self.last_batch = self.last_batch.max(batch.unwrap_or(0));
     }
 
-    /// A segment that holds nothing that counts: its file can be used again.
+    /// A segment that does not count, where nothing says so yet.
+    fn leave_out(&mut self, number: u64) {
+        if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
+            self.torn.push(segment);
+        }
+    }
+
+    /// A segment that holds nothing that counts, of which the log says so: its file can be used again.
     fn set_aside(&mut self, number: u64) {
         if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
             self.spares.push(segment.into_spare());

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::format::PAGE;
 use super::queue::Queue;
@@ -55,12 +55,15 @@ pub fn run(shared: &Shared) {
                 }
                 Err(error) => {
                     queue.no_spare = Some(error.kind());
-                    shared.settled.notify_all();
-                    let waited = shared.wants_spare.wait_timeout(queue, AGAIN_AFTER);
-                    queue = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                    shared.settled.tell();
+                    let again_at = Instant::now() + AGAIN_AFTER;
+                    queue = shared
+                        .wants_spare
+                        .wait(queue, Some(again_at))
+                        .unwrap_or_else(|| locked(&shared.queue));
                 }
             }
-            shared.settled.notify_all();
+            shared.settled.tell();
             continue;
         }
         if let Some(bytes) = larger_bytes(&queue, shared.settings.most) {
@@ -74,7 +77,7 @@ pub fn run(shared: &Shared) {
             }
             continue;
         }
-        queue = shared.wants_spare.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
+        queue = shared.wants_spare.wait(queue, None).unwrap_or_else(|| locked(&shared.queue));
     }
 }
 

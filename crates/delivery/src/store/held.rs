@@ -1,19 +1,25 @@
 //! What a stream has in memory alone, until it is done: the bytes of its messages as they go over the wire.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::Arc;
+
+use pinnace_engine::Body;
 
 use crate::log::Place;
 use crate::ranges::Done;
-use crate::wire::{COST, Data, Entry, FromSender};
-
-/// Bytes of a run that takes no more.
-const RUN_BYTES: usize = 64 << 10;
+use crate::wire::{COST, Data, Entry, FRAME_BYTES, FromSender, make_room};
 
 /// Messages that follow each other, with none from the log between them.
 #[derive(Debug, Clone)]
 pub struct HeldRun {
+    pub of: Extent,
+    /// As data, for who has all before the first; and where there the first entry goes on behind its step.
+    frame: Body,
+    start: usize,
+}
+
+/// Which messages a run has.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
     pub first: u64,
     pub last: u64,
     /// The message from the log that was accepted last before them, where that is known.
@@ -23,65 +29,61 @@ pub struct HeldRun {
     /// When the last of them is too old; None: never.
     pub expires_ms: Option<u64>,
     time: u64,
-    /// As data, for who has all before the first; and where there the first entry goes on behind its step.
+}
+
+/// The last run of a stream, while it takes more.
+struct Open {
+    of: Extent,
     frame: Vec<u8>,
     start: usize,
 }
 
-/// Vectors of runs that are done: fresh memory costs more than what is written to it.
-#[derive(Default)]
-pub struct Spare(Vec<Vec<u8>>);
-
-impl Spare {
-    /// So many are kept: a window's worth.
-    const MOST: usize = 128;
-
-    fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    fn give(&mut self, run: Arc<HeldRun>) {
-        let is_of_use = |run: &HeldRun| (RUN_BYTES..4 * RUN_BYTES).contains(&run.frame.capacity());
-        if self.0.len() < Spare::MOST
-            && let Some(run) = Arc::into_inner(run).filter(is_of_use)
-        {
-            self.0.push(run.frame);
-        }
-    }
-}
-
 #[derive(Default)]
 pub struct Held {
-    runs: VecDeque<Arc<HeldRun>>,
-    /// The last, while it takes more.
-    open: Option<HeldRun>,
+    runs: VecDeque<HeldRun>,
+    open: Option<Open>,
 }
 
-impl HeldRun {
-    /// A run that begins with an entry, in a vector that is of no other use.
-    fn new(stream: u32, entry: &Entry<'_>, behind: Option<Place>, mut frame: Vec<u8>) -> HeldRun {
+impl Extent {
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
+    }
+}
+
+impl Open {
+    /// A run that begins with an entry.
+    fn new(stream: u32, entry: &Entry<'_>, behind: Option<Place>) -> Open {
         let (first, time) = (entry.seq, entry.accepted_ms);
-        frame.clear();
+        let mut frame = Vec::new();
+        make_room(&mut frame, entry);
         let start = Data::begin_at(&mut frame, u64::from(stream), first - 1, time, first);
         entry.put_behind_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
-        HeldRun { first, last: first, behind, cost, expires_ms, time, frame, start }
+        Open { of: Extent { first, last: first, behind, cost, expires_ms, time }, frame, start }
+    }
+
+    fn has_room_for(&self, entry: &Entry<'_>) -> bool {
+        self.frame.len() + entry.bytes_at_most() <= FRAME_BYTES
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
-        entry.put(&mut self.frame, self.last, self.time);
-        self.last = entry.seq;
-        self.cost += COST + entry.body.len() as u64;
-        self.expires_ms = self.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
+        let of = &mut self.of;
+        make_room(&mut self.frame, entry);
+        entry.put(&mut self.frame, of.last, of.time);
+        of.last = entry.seq;
+        of.cost += COST + entry.body.len() as u64;
+        of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
     }
+}
 
+impl HeldRun {
     /// As data of a stream, for who has it up to `prev` or further.
-    pub fn frame_behind(&self, stream: u32, prev: u64) -> Cow<'_, [u8]> {
-        if prev >= self.first - 1 {
-            return (&self.frame).into();
+    pub fn frame_behind(&self, stream: u32, prev: u64) -> Body {
+        if prev >= self.of.first - 1 {
+            return self.frame.clone();
         }
         let mut frame = Vec::with_capacity(self.frame.len() + self.start);
-        Data::begin_at(&mut frame, u64::from(stream), prev, self.time, self.first);
+        Data::begin_at(&mut frame, u64::from(stream), prev, self.of.time, self.of.first);
         frame.extend_from_slice(&self.frame[self.start..]);
         frame.into()
     }
@@ -91,10 +93,6 @@ impl HeldRun {
         if let Some(FromSender::Data(data)) = FromSender::read(&self.frame) {
             data.entries().flatten().for_each(|entry| visit(&entry));
         }
-    }
-
-    pub fn is_expired(&self, now_ms: u64) -> bool {
-        self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 }
 
@@ -108,50 +106,50 @@ impl Held {
     }
 
     /// Adds a message behind all others.
-    pub fn add(&mut self, stream: u32, entry: &Entry<'_>, behind: Option<Place>, spare: &mut Spare) {
+    pub fn add(&mut self, stream: u32, entry: &Entry<'_>, behind: Option<Place>) {
         match &mut self.open {
-            Some(run) => run.add(entry),
-            None => self.open = Some(HeldRun::new(stream, entry, behind, spare.take())),
-        }
-        if self.open.as_ref().is_some_and(|run| run.frame.len() >= RUN_BYTES) {
-            self.close();
+            Some(run) if run.has_room_for(entry) => run.add(entry),
+            _ => {
+                self.close();
+                self.open = Some(Open::new(stream, entry, behind));
+            }
         }
     }
 
     /// What comes next does not belong to the last run.
     pub fn close(&mut self) {
-        self.runs.extend(self.open.take().map(Arc::new));
+        let closed = self.open.take();
+        self.runs.extend(closed.map(|Open { of, frame, start }| HeldRun { of, frame: frame.into(), start }));
     }
 
     /// The first run with something behind a number.
-    pub fn run_behind(&mut self, seq: u64) -> Option<Arc<HeldRun>> {
+    pub fn run_behind(&mut self, seq: u64) -> Option<HeldRun> {
         self.close();
-        let at = self.runs.partition_point(|run| run.last <= seq);
+        let at = self.runs.partition_point(|run| run.of.last <= seq);
         self.runs.get(at).cloned()
     }
 
     /// Forgets what is done. Returns what that cost.
-    pub fn settle(&mut self, done: &Done, spare: &mut Spare) -> u64 {
-        if self.open.as_ref().is_some_and(|run| done.contains_all(run.first, run.last)) {
+    pub fn settle(&mut self, done: &Done) -> u64 {
+        if self.open.as_ref().is_some_and(|run| done.contains_all(run.of.first, run.of.last)) {
             self.close();
         }
         let mut cost = 0;
-        while let Some(run) = self.runs.pop_front_if(|run| run.last <= done.all_upto()) {
-            cost += run.cost;
-            spare.give(run);
+        while let Some(run) = self.runs.pop_front_if(|run| run.of.last <= done.all_upto()) {
+            cost += run.of.cost;
         }
         if done.last() > done.all_upto() {
             self.runs.retain(|run| {
-                let is_done = done.contains_all(run.first, run.last);
-                cost += if is_done { run.cost } else { 0 };
+                let is_done = done.contains_all(run.of.first, run.of.last);
+                cost += if is_done { run.of.cost } else { 0 };
                 !is_done
             });
         }
         cost
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &HeldRun> {
-        self.runs.iter().map(Arc::as_ref).chain(&self.open)
+    pub fn all(&self) -> impl Iterator<Item = &Extent> {
+        self.runs.iter().map(|run| &run.of).chain(self.open.as_ref().map(|run| &run.of))
     }
 }
 
@@ -172,34 +170,37 @@ mod tests {
 
     #[test]
     fn runs_end_where_they_have_to_and_go_when_they_are_done() {
-        let (mut held, mut spare) = (Held::default(), Spare::default());
-        (1..=3).for_each(|seq| held.add(1, &entry(seq, b"some", None), None, &mut spare));
+        let mut held = Held::default();
+        (1..=3).for_each(|seq| held.add(1, &entry(seq, b"some", None), None));
         held.close();
         let behind = Some(Place { segment: 1, at: 2 });
-        (5..=6).for_each(|seq| held.add(1, &entry(seq, b"more", None), behind, &mut spare));
+        (5..=6).for_each(|seq| held.add(1, &entry(seq, b"more", None), behind));
         assert_eq!(numbers(&held.run_behind(0).unwrap()), [1, 2, 3]);
         assert_eq!(numbers(&held.run_behind(2).unwrap()), [1, 2, 3]);
         let second = held.run_behind(3).unwrap();
-        assert_eq!((numbers(&second), second.behind, second.cost), (vec![5, 6], behind, 2 * (COST + 4)));
+        assert_eq!(
+            (numbers(&second), second.of.behind, second.of.cost),
+            (vec![5, 6], behind, 2 * (COST + 4))
+        );
         assert!(held.run_behind(6).is_none());
 
         let mut done = Done::default();
         done.add(5, 6);
-        assert_eq!(held.settle(&done, &mut spare), 2 * (COST + 4));
+        assert_eq!(held.settle(&done), 2 * (COST + 4));
         assert!(held.run_behind(3).is_none() && !held.is_empty());
         done.add(1, 3);
-        assert_eq!(held.settle(&done, &mut spare), 3 * (COST + 4));
+        assert_eq!(held.settle(&done), 3 * (COST + 4));
         assert!(held.is_empty());
     }
 
     #[test]
     fn a_run_is_too_old_when_all_of_it_is() {
-        let (mut held, mut spare) = (Held::default(), Spare::default());
-        held.add(1, &entry(1, b"", Some(10)), None, &mut spare);
-        held.add(1, &entry(2, b"", Some(100)), None, &mut spare);
+        let mut held = Held::default();
+        held.add(1, &entry(1, b"", Some(10)), None);
+        held.add(1, &entry(2, b"", Some(100)), None);
         let expired = |held: &Held, now_ms| held.all().all(|run| run.is_expired(now_ms));
         assert!(!expired(&held, 1101) && expired(&held, 1102));
-        held.add(1, &entry(3, b"", None), None, &mut spare);
+        held.add(1, &entry(3, b"", None), None);
         assert!(!expired(&held, u64::MAX));
     }
 }

@@ -8,15 +8,17 @@ mod outbox;
 pub mod records;
 mod viewing;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::HashSet;
 use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STREAM};
 
 use crate::clock::now_ms;
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
+use crate::signal::Signal;
 use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
@@ -46,7 +48,7 @@ pub struct State {
 pub struct Store {
     state: Mutex<State>,
     /// More of a stream to others is done.
-    settled: Condvar,
+    settled: Signal,
     log: Log,
     /// Damage that was left out when it was opened.
     pub damage: Vec<Damage>,
@@ -84,7 +86,7 @@ impl Store {
                 log.free(segment, &state)?;
             }
         }
-        Ok(Store { state: Mutex::new(state), settled: Condvar::new(), log, damage })
+        Ok(Store { state: Mutex::new(state), settled: Signal::default(), log, damage })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -156,7 +158,7 @@ impl Store {
         deadline: Option<Instant>,
     ) -> Option<MutexGuard<'a, State>> {
         while state.is_in_parts(streams) {
-            state = self.wait(state, deadline)?;
+            state = self.settled.wait(state, deadline)?;
         }
         Some(state)
     }
@@ -169,7 +171,7 @@ impl Store {
     /// It has ended; `left`: so many of its parts were accepted, and the others never will be.
     pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
         state.in_parts.retain(|stream| !streams.contains(stream));
-        self.settled.notify_all();
+        self.settled.tell();
         for stream in streams.iter().filter(|_| left > 0) {
             let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
             let mut done = Done::default();
@@ -177,22 +179,6 @@ impl Store {
             self.settle(state, *stream, &done)?;
         }
         Ok(())
-    }
-
-    /// Waits for something to be settled. None: the time is over.
-    fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        deadline: Option<Instant>,
-    ) -> Option<MutexGuard<'a, State>> {
-        let Some(deadline) = deadline else {
-            return Some(self.settled.wait(state).unwrap_or_else(PoisonError::into_inner));
-        };
-        let time = deadline.saturating_duration_since(Instant::now());
-        if time.is_zero() {
-            return None;
-        }
-        Some(self.settled.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Accepts a message: it has a number in each of its streams, and lies in the log.
@@ -253,7 +239,7 @@ impl Store {
                 }
                 let next = next_ms.map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now)));
                 let until = deadline.into_iter().chain(next).min();
-                match self.wait(state, until) {
+                match self.settled.wait(state, until) {
                     Some(again) => state = again,
                     None => state = self.lock(),
                 }
@@ -272,7 +258,7 @@ impl Store {
     pub fn wait_for_held(&self, client: u32, deadline: Instant) {
         let mut state = self.lock();
         while state.outbox.is_held(client) {
-            match self.wait(state, Some(deadline)) {
+            match self.settled.wait(state, Some(deadline)) {
                 Some(again) => state = again,
                 None => return self.lock().outbox.forget_held(client),
             }
@@ -288,11 +274,11 @@ impl Store {
             return Ok(false);
         }
         if !is_logged {
-            self.settled.notify_all();
+            self.settled.tell();
             return Ok(true);
         }
         let settled = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        self.settled.notify_all();
+        self.settled.tell();
         self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &settled)])?;
         Ok(true)
     }
@@ -301,7 +287,7 @@ impl Store {
     pub fn wait_settled(&self, client: u32, most: u64, deadline: Option<Instant>) -> bool {
         let mut state = self.lock();
         while state.pending(client) > most {
-            match self.wait(state, deadline) {
+            match self.settled.wait(state, deadline) {
                 Some(again) => state = again,
                 None => return false,
             }

@@ -1,10 +1,11 @@
 //! What this store's clients have sent and nobody has yet said to have: by stream, which numbers, and in which segments
 //! of the log they lie.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::held::{Held, HeldRun, Spare};
+use foldhash::HashMap;
+
+use super::held::{Held, HeldRun};
 use super::records::{self, Receiver};
 use crate::log::Place;
 use crate::ranges::Done;
@@ -19,7 +20,6 @@ pub struct Outbox {
     by_receiver: HashMap<(u32, Receiver, String), u32>,
     last_stream: u32,
     held_cost: u64,
-    spare: Spare,
     /// How many streams have something in a segment.
     segments: HashMap<u64, u32>,
     /// Segments in which nobody has anything any more, since `take_free` was called.
@@ -196,12 +196,12 @@ impl Outbox {
     pub fn hold(&mut self, stream: u32, epoch: u64, entry: &Entry<'_>) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
-        to.held.add(stream, &Entry { seq, ..*entry }, to.logged, &mut self.spare);
+        to.held.add(stream, &Entry { seq, ..*entry }, to.logged);
         self.held_cost += COST + entry.body.len() as u64;
     }
 
     /// What is held of a stream behind a number: the next that follow each other.
-    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<Arc<HeldRun>> {
+    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<HeldRun> {
         self.streams.get_mut(&stream)?.held.run_behind(seq)
     }
 
@@ -215,7 +215,7 @@ impl Outbox {
         for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
             let mut done = Done::default();
             stream.held.all().for_each(|run| done.add(run.first, run.last));
-            self.held_cost -= stream.held.settle(&done, &mut self.spare);
+            self.held_cost -= stream.held.settle(&done);
             stream.record.done.add_all(&done, u64::MAX);
         }
     }
@@ -257,7 +257,7 @@ impl Outbox {
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
-        self.held_cost -= of.held.settle(&of.record.done, &mut self.spare);
+        self.held_cost -= of.held.settle(&of.record.done);
         for run in gone {
             self.release(run.segment);
         }

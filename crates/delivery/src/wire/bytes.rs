@@ -72,6 +72,9 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// Bytes of a number at most.
+pub const NUMBER_MAX: usize = 10;
+
 pub fn put_number(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);

@@ -1,6 +1,10 @@
 //! Frames, as bytes and back.
 
-use super::{BODY_MAX, Bytes, Id, NAME_MAX, RANGES_MAX, SEQ_MAX, put_counted, put_number};
+use pinnace_engine::Body;
+
+use super::{
+    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, RANGES_MAX, SEQ_MAX, put_counted, put_number,
+};
 use crate::ranges::Done;
 
 const HELLO: u8 = 0x01;
@@ -89,6 +93,18 @@ pub struct Entry<'a> {
     /// [`BEGINS`](super::BEGINS) and others.
     pub flags: u8,
     pub body: &'a [u8],
+}
+
+/// Has a frame take an entry without growing. One that has outgrown its first message gets a buffer for a whole frame.
+pub fn make_room(frame: &mut Vec<u8>, entry: &Entry<'_>) {
+    let need = frame.len() + entry.bytes_at_most();
+    if frame.is_empty() {
+        frame.reserve(need);
+    } else if need > frame.capacity() {
+        let mut larger = Body::buffer(need.max(FRAME_BYTES)).unwrap_or_default();
+        larger.extend_from_slice(frame);
+        *frame = larger;
+    }
 }
 
 impl<'a> FromSender<'a> {
@@ -244,6 +260,12 @@ impl<'a> Data<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Bytes that `put` adds at most, with those of `Data::begin_at` before it.
+    pub fn bytes_at_most(&self) -> usize {
+        // A byte for the kind, one for flags, and seven numbers.
+        2 + 7 * NUMBER_MAX + self.body.len()
+    }
+
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
         let said = from.byte().filter(|flags| *flags <= FLAGS)?;

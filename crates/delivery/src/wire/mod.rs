@@ -33,8 +33,8 @@
 mod bytes;
 mod frames;
 
-pub use bytes::{Bytes, put_counted, put_number};
-pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, put_done, take_done};
+pub use bytes::{Bytes, NUMBER_MAX, put_counted, put_number};
+pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_done, take_done};
 
 /// Of what is said here.
 pub const VERSION: u64 = 1;
@@ -50,6 +50,8 @@ pub const NAME_MAX: usize = 255;
 pub const RANGES_MAX: usize = 1024;
 /// The longest body of a message in one part, in bytes.
 pub const PART_MAX: usize = 1 << 20;
+/// Bytes of a frame of messages at most, where one message is not more: a buffer of the engine's pool holds them.
+pub const FRAME_BYTES: usize = 64 << 10;
 /// The longest body of an entry: a part, and what precedes a dead letter.
 pub const BODY_MAX: usize = PART_MAX + 1024;
 

@@ -1,0 +1,98 @@
+//! What was written last, still in memory: who reads on behind the end of the log need not have it from the disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Place;
+use super::format::{BATCH_HEADER, record_at};
+
+/// Bytes that are kept.
+const MOST: usize = 8 << 20;
+/// Vectors that are kept for other batches.
+const EMPTIED_MAX: usize = 8;
+
+/// A batch as it was written.
+pub struct Written {
+    pub segment: u64,
+    /// Where its header is.
+    pub at: u64,
+    /// Its header and its records.
+    pub bytes: Vec<u8>,
+}
+
+/// The last batches, in the order of the log.
+#[derive(Default)]
+pub struct Recent {
+    batches: VecDeque<Arc<Written>>,
+    bytes: usize,
+    /// Vectors of batches that are not kept any more.
+    emptied: Vec<Vec<u8>>,
+}
+
+impl Recent {
+    /// A vector for another batch.
+    pub fn vector(&mut self) -> Vec<u8> {
+        self.emptied.pop().unwrap_or_default()
+    }
+
+    pub fn add(&mut self, batch: Written) {
+        self.bytes += batch.bytes.capacity();
+        self.batches.push_back(Arc::new(batch));
+        while self.bytes > MOST
+            && let Some(first) = self.batches.pop_front()
+        {
+            self.bytes -= first.bytes.capacity();
+            if self.emptied.len() < EMPTIED_MAX {
+                // Who reads it still has it for a moment; then it is of no use here.
+                self.emptied.extend(Arc::into_inner(first).map(|batch| batch.bytes));
+            }
+        }
+    }
+
+    /// The batches of one segment from a place in the first of them on, about `most` bytes. None: that is not here.
+    pub fn from(&self, place: Place, most: usize) -> Vec<Arc<Written>> {
+        let at = (place.segment, u64::from(place.at));
+        let first = self.batches.partition_point(|batch| (batch.segment, batch.end()) <= at);
+        let mut left = most;
+        let batches = self.batches.iter().skip(first).take_while(|batch| {
+            let is_wanted = left > 0 && batch.segment == place.segment;
+            left = left.saturating_sub(batch.bytes.len());
+            is_wanted
+        });
+        match self.batches.get(first) {
+            Some(batch) if (batch.segment, batch.at) <= at => batches.cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Written {
+    /// Behind it.
+    pub fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// Visits its records from an offset in the segment on, at which it begins or one of them, until the visitor
+    /// returns false. Returns the offset of what follows, and what the visitor returned.
+    fn visit(&self, from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> (u32, bool) {
+        let mut at = (u64::from(from).saturating_sub(self.at) as usize).max(BATCH_HEADER);
+        let mut wanted = true;
+        while wanted && let Some((kind, payload, len)) = self.bytes.get(at..).and_then(record_at) {
+            let place = Place { segment: self.segment, at: (self.at + at as u64) as u32 };
+            at += len;
+            wanted = visit(place, kind, payload);
+        }
+        ((self.at + at as u64) as u32, wanted)
+    }
+}
+
+/// Visits the records of batches that follow each other, as one does.
+pub fn visit(batches: &[Arc<Written>], from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> u32 {
+    let (mut at, mut wanted) = (from, true);
+    for batch in batches {
+        if wanted {
+            (at, wanted) = batch.visit(at, visit);
+        }
+    }
+    at
+}
