@@ -174,7 +174,8 @@ impl Carrier {
         loop {
             let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let note_in = self.inward.iter().filter_map(Inward::note_in).min();
+            // In a log that has failed nothing is noted any more.
+            let note_in = self.inward.iter().filter(|_| !self.failed).filter_map(Inward::note_in).min();
             let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
             let later = self.outward.ask_again().into_iter().chain(note_in).chain(due).chain(move_in).min();
             let timeout = if busy || self.is_behind_disk() { Some(Duration::ZERO) } else { later };

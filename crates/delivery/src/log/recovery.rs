@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::format::PAGE;
 use super::queue::{FREED, IN_USE};
 use super::scan::{Scan, scan};
 use super::segment::{Found, Segment, Spare};
@@ -79,7 +80,8 @@ impl Recovered {
     fn leave_out_unbegun(&mut self) -> Result<(), LogError> {
         while let Some((&number, segment)) = self.segments.last_key_value() {
             let batches = scan(segment, segment.limit(), false, &mut |_, _, _| {})?;
-            if batches.first.is_some() || batches.is_damaged() {
+            let was_written = segment.sealed()?.is_some_and(|(seal, _)| seal.end > PAGE);
+            if batches.first.is_some() || batches.is_damaged() || was_written {
                 return Ok(());
             }
             // Never to be used again, though nobody heard of them.
@@ -143,7 +145,7 @@ impl Recovered {
         }
         for number in self.segments.keys().copied().collect::<Vec<u64>>() {
             if number != newest && (!in_use.contains_key(&number) || freed.contains(&number)) {
-                self.set_aside(number);
+                self.set_aside(number)?;
             }
         }
         for (number, end) in in_use {
@@ -203,11 +205,16 @@ impl Recovered {
         }
     }
 
-    /// A segment that holds nothing that counts, of which the log says so: its file can be used again.
-    fn set_aside(&mut self, number: u64) {
+    /// A segment that holds nothing that counts, of which the log says so: its file can be used again. One that never
+    /// was sealed could be taken for the last of a later log.
+    fn set_aside(&mut self, number: u64) -> Result<(), LogError> {
         if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
-            self.spares.push(segment.into_spare());
+            match segment.sealed()?.is_some() {
+                true => self.spares.push(segment.into_spare()),
+                false => self.torn.push(segment),
+            }
         }
+        Ok(())
     }
 }
 

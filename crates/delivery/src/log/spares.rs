@@ -34,6 +34,7 @@ pub fn run(shared: &Shared) {
         }
         let bytes = wanted_bytes(&queue);
         queue.reclaim();
+        shared.settled.tell();
         if is_wanted(&queue) {
             let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
             // As large as there is room for, where that is large enough.

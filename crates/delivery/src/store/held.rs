@@ -118,8 +118,13 @@ impl Held {
 
     /// What comes next does not belong to the last run.
     pub fn close(&mut self) {
-        let closed = self.open.take();
-        self.runs.extend(closed.map(|Open { of, frame, start }| HeldRun { of, frame: frame.into(), start }));
+        let Some(Open { of, mut frame, start }) = self.open.take() else { return };
+        if frame.len() < frame.capacity() / 2 {
+            // It may be held for long: what it takes is what it costs, and the buffer goes back to the pool.
+            let exact = frame.as_slice().into();
+            drop(Body::from(std::mem::replace(&mut frame, exact)));
+        }
+        self.runs.push_back(HeldRun { of, frame: frame.into(), start });
     }
 
     /// The first run with something behind a number.

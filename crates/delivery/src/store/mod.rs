@@ -260,7 +260,10 @@ impl Store {
         while state.outbox.is_held(client) {
             match self.settled.wait(state, Some(deadline)) {
                 Some(again) => state = again,
-                None => return self.lock().outbox.forget_held(client),
+                None => {
+                    self.lock().outbox.forget_held(client);
+                    return self.settled.tell();
+                }
             }
         }
     }
