@@ -27,7 +27,7 @@ pub const GATHER_BYTES: usize = 256 << 10;
 
 /// Where a segment was full sooner, the next files are larger.
 const SEGMENT_TIME: Duration = Duration::from_millis(100);
-const PACE_MAX: u64 = 4 << 20;
+const PACE_MAX: u64 = 16 << 20;
 
 /// Bytes in one batch at most, where one record is not more: what is lost in one piece.
 const BATCH_MAX: usize = 1 << 20;
