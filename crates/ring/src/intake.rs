@@ -81,6 +81,11 @@ impl Intake {
         &mut self.queue
     }
 
+    /// Bytes of the frames that were whole so far, commands that were not kept aside.
+    pub fn whole_bytes(&self) -> u64 {
+        self.queue.wire
+    }
+
     /// Ends the feeding: what is not a whole message is dropped.
     pub fn into_queue(mut self) -> Producer {
         self.pending = None;

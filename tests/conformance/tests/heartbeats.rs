@@ -9,6 +9,8 @@ use support::*;
 over_wires!(
     pings_and_stays_with_pong,
     cuts_the_silent,
+    cuts_who_never_ends_a_frame,
+    waits_for_a_frame_that_comes,
     waits_as_long_as_it_is_told,
     answers_a_ping,
     believes_the_peers_ttl,
@@ -60,6 +62,37 @@ fn cuts_the_silent(transport: Transport) {
     next.handshake(1, "PUSH");
     next.send(&frame(0, b"next"));
     assert_eq!(pull.take_text(), "next");
+}
+
+/// The header of a frame of 16 MB.
+const LONG_FRAME: [u8; 9] = [2, 0, 0, 0, 0, 1, 0, 0, 0];
+
+/// What a peer says to keep the connection is worth nothing in the middle of a frame, where nobody can read it.
+fn cuts_who_never_ends_a_frame(transport: Transport) {
+    let ctx = Context::new();
+    let (_pull, endpoint) = server(&ctx, transport, 200);
+    let mut peer = RawPeer::connect(&endpoint);
+    peer.handshake(1, "PUSH");
+    peer.send(&LONG_FRAME);
+    let (start, ping) = (Instant::now(), ping(0, b""));
+    while peer.try_send(&ping).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it is still taken for alive");
+        deadline::pass(Duration::from_millis(20));
+    }
+}
+
+/// A large frame takes its time.
+fn waits_for_a_frame_that_comes(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, endpoint) = server(&ctx, transport, 500);
+    let mut peer = RawPeer::connect(&endpoint);
+    peer.handshake(1, "PUSH");
+    peer.send(&[2, 0, 0, 0, 0, 0, 4, 0, 0]);
+    for _ in 0..32 {
+        peer.send(&[b'x'; 8 << 10]);
+        deadline::pass(Duration::from_millis(50));
+    }
+    assert_eq!(pull.take_text().len(), 256 << 10);
 }
 
 /// HEARTBEAT_TIMEOUT may be longer than the interval.

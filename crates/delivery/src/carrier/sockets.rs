@@ -5,11 +5,13 @@ use std::sync::Arc;
 use pinnace_engine::{Context, Error, Socket};
 
 use super::{DISCONNECT_MSG, Keyring, LINGER, LOST, SERVER};
+use crate::wire::FRAME_MAX;
 
 /// libzmq's numbers of options.
 const SNDBUF: i32 = 11;
 const RECONNECT_IVL: i32 = 18;
 const RECONNECT_IVL_MAX: i32 = 21;
+const MAXMSGSIZE: i32 = 22;
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
 const HEARTBEAT_IVL: i32 = 75;
@@ -17,7 +19,8 @@ const HEARTBEAT_IVL: i32 = 75;
 /// Bytes that the kernel is asked to take for a process of this machine (the most it does is net.core.wmem_max).
 const LOCAL_BUFFER: i32 = 1 << 20;
 
-/// Sets what all sockets have in common: no marks, because credit limits what is under way, and signs of life.
+/// Sets what all sockets have in common: no marks, because credit limits what is under way, no frame that is longer
+/// than any of ours, and signs of life.
 pub(super) fn prepare(socket: Socket) -> Result<(), Error> {
     for (option, value) in [
         (LINGER, 0_i32),
@@ -29,7 +32,7 @@ pub(super) fn prepare(socket: Socket) -> Result<(), Error> {
     ] {
         socket.set_option(option, &value.to_ne_bytes())?;
     }
-    Ok(())
+    socket.set_option(MAXMSGSIZE, &(FRAME_MAX as i64).to_ne_bytes())
 }
 
 /// Has the kernel take more of what goes to a process of this machine before it says to wait; over a network it knows

@@ -54,6 +54,8 @@ pub const PART_MAX: usize = 1 << 20;
 pub const FRAME_BYTES: usize = 64 << 10;
 /// The longest body of an entry: a part, and what precedes a dead letter.
 pub const BODY_MAX: usize = PART_MAX + 1024;
+/// The longest frame, in bytes.
+pub const FRAME_MAX: usize = BODY_MAX + 1024;
 
 /// Flags of a message, or a part of one: it is the first part.
 pub const BEGINS: u8 = 1;

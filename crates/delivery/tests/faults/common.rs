@@ -31,6 +31,15 @@ pub fn client(name: &str, dir: &Path) -> Builder {
     Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
+/// Closes a client in the end, so that who receives there does not wait for ever, whatever happens.
+pub struct Closing<'a>(pub &'a Client);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 pub fn kept(durability: Durability) -> Options {
     Options { durability, deadline: soon(), ..Options::default() }
 }

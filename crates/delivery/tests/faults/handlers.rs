@@ -9,7 +9,7 @@ use std::time::Duration;
 use pinnace_delivery::{Delivery, Verdict};
 
 use crate::checker::{Message, Rules, STRICT, Shared, next};
-use crate::common::{client, durability, kept, short_or_long, soon};
+use crate::common::{Closing, client, durability, kept, short_or_long, soon};
 
 /// Long enough for any handler that does not hang, on a machine that is busy with other things.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -88,8 +88,8 @@ fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
     // What waits on either topic counts.
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
+            let _closing = Closing(&undertaker);
             sender.wait_pending(0, soon()).unwrap();
-            undertaker.close();
         });
         for letter in undertaker.iter() {
             let dead = letter.dead().unwrap().clone();

@@ -3,7 +3,7 @@
 use pinnace_delivery::{Builder, Error, KeyPair};
 
 use crate::checker::{Message, STRICT, Shared};
-use crate::common::{client, durability, kept, short_or_long, soon};
+use crate::common::{Closing, client, durability, kept, short_or_long, soon};
 use crate::proxy::{Proxy, Repeats};
 
 /// Sends through a proxy until that has done each thing often enough, and then until all has arrived.
@@ -32,6 +32,7 @@ fn send_through(what: &str, repeats: Repeats) {
                 }
             }
         });
+        let _closing = Closing(&receiver);
         let enough = short_or_long(3, 60);
         for number in 0.. {
             let message = Message { flow: 0, run: 0, number };
@@ -48,7 +49,6 @@ fn send_through(what: &str, repeats: Repeats) {
         }
         proxy.behave();
         sender.wait_pending(0, soon()).unwrap();
-        receiver.close();
     });
     books.lock().close(what, &STRICT, &proxy.tally().text());
 }

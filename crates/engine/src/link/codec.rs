@@ -238,6 +238,11 @@ fn refused(error: pinnace_zmtp::Error) -> Errno {
 }
 
 impl Decoder {
+    /// Whether the wire has signs of life of its own.
+    pub(super) fn is_web(&self) -> bool {
+        matches!(self.form, Form::Web(_))
+    }
+
     /// Takes `bytes`, which may be changed, and appends the frames they are; to `replies` what the wire itself
     /// has to answer. Errors: PROTO, the peer broke the rules; PIPE, it has said that it ends; MSGSIZE, NOMEM.
     pub(super) fn decode(

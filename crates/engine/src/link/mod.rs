@@ -145,9 +145,9 @@ pub struct Link {
     streams: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
-    /// The end of the last write, and the last read, by `clock`.
+    /// The end of the last write, and when the peer was last heard of, by `clock`.
     last_write: AtomicU64,
-    last_read: AtomicU64,
+    heard_at: AtomicU64,
     /// Counts writes, and those that the I/O thread knows of.
     writes: AtomicU64,
     writes_seen: AtomicU64,
@@ -216,7 +216,7 @@ impl Link {
             tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
-                Way { intake, outlet: ends.incoming.outlet },
+                Way::new(intake, ends.incoming.outlet),
                 codec.decoder,
                 codec.packets,
             )),
@@ -237,7 +237,7 @@ impl Link {
             streams: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             last_write: AtomicU64::new(0),
-            last_read: AtomicU64::new(clock()),
+            heard_at: AtomicU64::new(clock()),
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),

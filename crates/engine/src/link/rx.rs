@@ -10,7 +10,7 @@ use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
 use super::packets::{Incoming, Packets};
-use super::{Link, STREAMING_BYTES, Stream, clock};
+use super::{Link, STREAMING_BYTES, Stream};
 use crate::conflate::Outlet;
 use crate::drops::Reason;
 use crate::ends::Source;
@@ -21,6 +21,9 @@ use crate::pipe::Pipe;
 const ROUND_BYTES: usize = 512 * 1024;
 /// Datagrams that one call takes away at most, where there is no room for them.
 const LOSE_MAX: usize = 256;
+/// Bytes of a frame that is not whole which show that its peer is there and sends it. Fewer may be no more than the
+/// PINGs of a peer that has nothing to send, swallowed by a frame that never was one.
+const PROGRESS_BYTES: usize = 4 * 1024;
 /// Bytes that one read takes where they have to be decoded.
 pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
@@ -37,8 +40,16 @@ pub(super) struct Rx {
 
 /// The incoming queue, and where only the newest message is kept, what empties it.
 pub(super) struct Way {
-    pub(super) intake: Intake,
-    pub(super) outlet: Option<Outlet>,
+    intake: Intake,
+    outlet: Option<Outlet>,
+    /// Bytes of a frame that is not whole, since the peer was heard of.
+    dribbled: usize,
+}
+
+impl Way {
+    pub(super) fn new(intake: Intake, outlet: Option<Outlet>) -> Way {
+        Way { intake, outlet, dribbled: 0 }
+    }
 }
 
 /// For what does not come in as it is to lie in the queue.
@@ -88,7 +99,7 @@ impl Rx {
     /// Nothing more is read.
     pub(super) fn end(&mut self) -> Option<Source> {
         self.stream = None;
-        let Way { intake, outlet } = self.way.take()?;
+        let Way { intake, outlet, .. } = self.way.take()?;
         Some(Source { queue: intake.into_queue(), outlet })
     }
 }
@@ -192,7 +203,7 @@ impl Link {
         if let Some(packets) = &mut rx.packets {
             let lost = |reason| self.hub.lost.add(reason, 1);
             let cost = packets.receive(stream, &mut way.intake, self.config.max_body, lost)?;
-            self.after_read(way, done)?;
+            self.after_read(way, cost, done)?;
             return Ok((cost, cost)); // There may be another one.
         }
         let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
@@ -202,7 +213,7 @@ impl Link {
             return Err(Errno::PIPE);
         }
         way.intake.filled(taken);
-        self.after_read(way, done)?;
+        self.after_read(way, taken, done)?;
         Ok((taken, room))
     }
 
@@ -262,7 +273,7 @@ impl Link {
     fn feed_frames(&self, rx: &mut Rx, bytes: &[u8], done: &mut Vec<Body>) -> Result<(), Errno> {
         let Some(way) = &mut rx.way else { return Ok(()) };
         way.intake.feed(bytes).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way, done)
+        self.after_read(way, bytes.len(), done)
     }
 
     /// Takes in bytes that are not frames yet.
@@ -277,19 +288,29 @@ impl Link {
         frames.clear();
         replies.clear();
         let decoded = decoder.decode(raw, frames, replies);
+        if decoder.is_web() {
+            self.heard(); // A PONG of WebSocket's leaves no frame.
+        }
         if !replies.is_empty() {
             self.send_reply(replies, done);
         }
         way.intake.feed(frames).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way, done)?; // What was right before the peer broke the rules is delivered.
+        self.after_read(way, raw.len(), done)?; // What was right before the peer broke the rules is delivered.
         decoded
     }
 
-    /// What an answer to the peer pushes out goes to `done`.
-    fn after_read(&self, way: &mut Way, done: &mut Vec<Body>) -> Result<(), Errno> {
-        self.last_read.store(clock(), Ordering::Relaxed);
-        let mut answers = Vec::new();
-        let parsed = way.intake.parse(|body| self.on_command(body, &mut answers));
+    /// What `taken` bytes on the wire bring. What an answer to the peer pushes out goes to `done`.
+    fn after_read(&self, way: &mut Way, taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
+        let (mut answers, before, mut commands) = (Vec::new(), way.intake.whole_bytes(), 0);
+        let parsed = way.intake.parse(|body| {
+            commands += 1;
+            self.on_command(body, &mut answers)
+        });
+        way.dribbled += taken;
+        if commands > 0 || way.intake.whole_bytes() != before || way.dribbled >= PROGRESS_BYTES {
+            way.dribbled = 0;
+            self.heard();
+        }
         let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(done)).unwrap_or_default();
         self.hub.lost.add(Reason::Conflated, passed.replaced);
         self.hub.lost.add(Reason::NoMemory, passed.no_memory);

@@ -10,9 +10,14 @@ use super::{Link, RECEIPT, clock};
 use crate::hub::Mail;
 
 impl Link {
-    /// Nanoseconds since bytes were last read.
+    /// The peer is there.
+    pub(super) fn heard(&self) {
+        self.heard_at.store(clock(), Ordering::Relaxed);
+    }
+
+    /// How long ago the peer was last heard of: of a whole frame, or of much of one.
     pub(crate) fn quiet_for(&self) -> Duration {
-        Duration::from_nanos(clock().saturating_sub(self.last_read.load(Ordering::Relaxed)))
+        Duration::from_nanos(clock().saturating_sub(self.heard_at.load(Ordering::Relaxed)))
     }
 
     /// Within which time the peer has promised to be heard of again.

@@ -1,7 +1,7 @@
 //! Heartbeats (RFC 37, PING and PONG): a peer that says nothing for too long is taken for lost.
 //!
-//! With ZMQ_HEARTBEAT_IVL a PING goes out each interval, and bytes of any kind have to come back within
-//! ZMQ_HEARTBEAT_TIMEOUT. A peer's PING carries a time to live: it promises to be heard again within that.
+//! With ZMQ_HEARTBEAT_IVL a PING goes out each interval, and a frame of any kind, or much of one, has to come back
+//! within ZMQ_HEARTBEAT_TIMEOUT. A peer's PING carries a time to live: it promises to be heard again within that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(super) struct Beat {
     next_ping: Option<Instant>,
     /// When the PING was sent that an answer is awaited for.
     pinged_at: Instant,
-    /// When bytes have to have come, since the last PING.
+    /// When something has to have come, since the last PING.
     answer_by: Option<Instant>,
 }
 
