@@ -14,6 +14,7 @@ const RECONNECT_IVL_MAX: i32 = 21;
 const MAXMSGSIZE: i32 = 22;
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
+const HANDSHAKE_IVL: i32 = 66;
 const HEARTBEAT_IVL: i32 = 75;
 
 /// Bytes that the kernel is asked to take for a process of this machine (the most it does is net.core.wmem_max).
@@ -28,6 +29,7 @@ pub(super) fn prepare(socket: Socket) -> Result<(), Error> {
         (RCVHWM, 0),
         (RECONNECT_IVL, 10),
         (RECONNECT_IVL_MAX, 1000),
+        (HANDSHAKE_IVL, 10_000),
         (HEARTBEAT_IVL, 1000),
     ] {
         socket.set_option(option, &value.to_ne_bytes())?;

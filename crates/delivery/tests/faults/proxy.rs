@@ -18,6 +18,16 @@ pub enum Repeats {
     Bytes,
 }
 
+impl Repeats {
+    /// How often. Repeated bytes end a connection: one has to live long enough for a part of a large message.
+    fn per_mille(self) -> u64 {
+        match self {
+            Repeats::Frames => 50,
+            Repeats::Bytes => 10,
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Tally {
     pub connections: AtomicU32,
@@ -158,7 +168,7 @@ impl Way {
             if deaf {
                 continue;
             }
-            let repeats = (60..160).contains(&dice);
+            let repeats = (60..60 + self.repeats.per_mille() * 2).contains(&dice);
             let written = match self.repeats {
                 Repeats::Bytes if repeats => {
                     count(&self.tally.repeats);

@@ -3,6 +3,7 @@
 //! Records carry a number. What was waited for is found when the log is opened anew, in order and once; what else is
 //! found was appended. Segments are freed as a user of the log would: from the oldest on.
 
+mod endings;
 pub mod faulty;
 
 use std::collections::BTreeMap;
