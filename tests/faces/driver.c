@@ -154,6 +154,24 @@ static void dead(int count, char **words) {
                (unsigned long long)pinnace_delivery_dead_deliveries(delivery), reason);
 }
 
+static void cursor(int count, char **words) {
+    (void)count;
+    pinnace_cursor_t found;
+    if (pinnace_delivery_cursor(deliveries[atoi(words[1])], &found) < 0)
+        refused();
+    else
+        printf("cursor %s %llu %llu %llu\n", found.sender, (unsigned long long)found.stream,
+               (unsigned long long)found.number, (unsigned long long)found.settled);
+}
+
+static void schema(int count, char **words) {
+    (void)count, (void)words;
+    fputs("schema ", stdout);
+    for (const char *at = pinnace_cursor_schema(); *at != 0; at++)
+        putchar(*at == '\n' ? ' ' : *at);
+    puts("");
+}
+
 static void settle(int count, char **words) {
     pinnace_delivery_t *delivery = deliveries[atoi(words[1])];
     if (count > 2)
@@ -259,6 +277,24 @@ static void pending(int count, char **words) {
         printf("number %llu\n", (unsigned long long)number);
 }
 
+static void print_peer(const char *receiver, const char *topic, uint64_t messages, void *arg) {
+    fprintf(arg, " %s:%s:%llu", receiver == NULL ? "-" : receiver, topic, (unsigned long long)messages);
+}
+
+static void by_peer(int count, char **words) {
+    (void)count;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int result = pinnace_client_pending_by_peer(client(words[1]), print_peer, out);
+    fclose(out);
+    if (result < 0)
+        refused();
+    else
+        printf("by_peer%s\n", text);
+    free(text);
+}
+
 static void wait_pending(int count, char **words) {
     (void)count;
     answer(pinnace_client_wait_pending(client(words[1]), strtoull(words[2], NULL, 10), atol(words[3])));
@@ -318,7 +354,8 @@ static const struct {
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", unsubscribe},
-    {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt},
+    {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
+    {"schema", schema},     {"by_peer", by_peer},
 };
 
 int main(void) {

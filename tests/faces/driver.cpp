@@ -103,6 +103,26 @@ static std::string dead(const Words &words) {
            ' ' + std::to_string(static_cast<int>(why->reason));
 }
 
+static std::string cursor(const Words &words) {
+    const pinnace::Cursor found = deliveries.at(std::stoul(words[1])).cursor();
+    return "cursor " + found.sender + ' ' + std::to_string(found.stream) + ' ' + std::to_string(found.number) + ' ' +
+           std::to_string(found.settled);
+}
+
+static std::string schema(const Words &) {
+    std::string text("schema ");
+    for (const char letter : pinnace::cursor_schema())
+        text += letter == '\n' ? ' ' : letter;
+    return text;
+}
+
+static std::string by_peer(const Words &words) {
+    std::string said = "by_peer";
+    for (const pinnace::Pending &pending : client(words).pending_by_peer())
+        said += ' ' + pending.receiver.value_or("-") + ':' + pending.topic + ':' + std::to_string(pending.messages);
+    return said;
+}
+
 static std::string settle(const Words &words) {
     Delivery &delivery = deliveries.at(std::stoul(words[1]));
     if (words[0] == "ack")
@@ -199,7 +219,7 @@ static const std::map<std::string, std::function<std::string(const Words &)>> co
     {"start", start},   {"close", close}, {"send", send},     {"all", send},         {"with", send},
     {"burst", burst},   {"recv", recv},   {"dead", dead},     {"ack", settle},       {"nack", settle},
     {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
-    {"interrupt", interrupt}, {"addresses", addresses},
+    {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
 };
 
 int main() {

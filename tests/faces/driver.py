@@ -14,7 +14,10 @@ it. The suite knows a face by its driver alone.
     run CLIENT VERDICT...                     a handler that says these: ack, nack, terminate, fail, and throw, by an
                                               exception where there are such; stops with the last -> ran BODY:COUNT...
     forward CLIENT TOPIC                      listens on a thread of its own, and sends what comes on
+    cursor NUMBER                             -> cursor SENDER STREAM NUMBER SETTLED
+    schema                                    -> schema SQL, in one line
     pending CLIENT                            -> number N
+    by_peer CLIENT                            -> by_peer RECEIVER:TOPIC:MESSAGES..., with - for whoever comes first
     settle CLIENT MOST TIMEOUT_MS             waits until so few are pending
     subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pinnace::delivery::registry::RegistryError;
-use pinnace::delivery::{Client, Delivery, Durability, Error, Options};
+use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options};
 
 /// Numbers by which all faces tell what went wrong.
 const ENOENT: i32 = 2;
@@ -172,6 +172,23 @@ impl Driver {
         Ok(format!("dead {} {} {} {reason}", dead.topic, dead.receiver, dead.deliveries))
     }
 
+    fn cursor(&self, at: &str) -> Answer {
+        let delivery = self.deliveries[number(at) as usize].as_ref();
+        let delivery = delivery.ok_or_else(|| Refused(EFAULT, "settled already".to_owned()))?;
+        let cursor = delivery.cursor();
+        let (sender, settled) = (cursor.sender_text(), cursor.settled);
+        Ok(format!("cursor {sender} {} {} {settled}", cursor.stream, cursor.number))
+    }
+
+    fn by_peer(&self, client: &str) -> String {
+        let all = self.client(client).pending_by_peer();
+        let peers = all.into_iter().map(|pending| {
+            let receiver = pending.receiver.unwrap_or_else(|| "-".to_owned());
+            format!(" {receiver}:{}:{}", pending.topic, pending.messages)
+        });
+        format!("by_peer{}", peers.collect::<String>())
+    }
+
     fn settle(&mut self, words: &[&str]) -> Answer {
         let delivery = self.deliveries[number(words[1]) as usize].take();
         let delivery = delivery.ok_or_else(|| Refused(EFAULT, "settled already".to_owned()))?;
@@ -262,6 +279,9 @@ impl Driver {
             ["burst", client, topic, count] => self.burst(client, topic, count),
             ["recv", client, timeout] => self.recv(client, timeout),
             ["dead", delivery] => self.dead(delivery),
+            ["cursor", delivery] => self.cursor(delivery),
+            ["schema"] => Ok(format!("schema {}", CURSOR_SCHEMA.replace('\n', " "))),
+            ["by_peer", client] => Ok(self.by_peer(client)),
             ["ack" | "nack" | "terminate" | "fail", ..] => self.settle(words),
             ["take", client, count] => self.take(client, count),
             ["run", client, verdicts @ ..] => self.run(client, verdicts),

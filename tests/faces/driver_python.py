@@ -5,7 +5,7 @@ import threading
 import zlib
 from typing import Callable
 
-from pinnace import Client, Delivery, Durability, Error, Peer, Ticket, Verdict
+from pinnace import CURSOR_SCHEMA, Client, Delivery, Durability, Error, Peer, Ticket, Verdict
 
 clients: dict[str, Client] = {}
 deliveries: list[Delivery] = []
@@ -78,6 +78,15 @@ def dead(number: str) -> str:
     if why is None:
         raise Error(errno.ENOENT, "no dead letter")
     return f"dead {why.topic} {why.receiver} {why.deliveries} {int(why.reason)}"
+
+
+def cursor(number: str) -> str:
+    return " ".join(["cursor", *map(str, deliveries[int(number)].cursor)])
+
+
+def by_peer(client: str) -> str:
+    found = clients[client].pending_by_peer()
+    return " ".join(["by_peer", *(f"{peer.receiver or '-'}:{peer.topic}:{peer.messages}" for peer in found)])
 
 
 def settle(how: str, number: str, delay: str = "-1") -> str:
@@ -167,6 +176,9 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "burst": burst,
     "recv": recv,
     "dead": dead,
+    "cursor": cursor,
+    "schema": lambda: "schema " + CURSOR_SCHEMA.replace("\n", " "),
+    "by_peer": by_peer,
     "take": take,
     "run": run,
     "forward": forward,

@@ -46,6 +46,11 @@ static int never(pinnace_delivery_t *delivery, void *arg) {
     return PINNACE_STOP;
 }
 
+static void no_peer(const char *receiver, const char *topic, uint64_t messages, void *arg) {
+    (void)receiver, (void)topic, (void)messages, (void)arg;
+    EXPECT(!"called");
+}
+
 /* Every function of a client, with one that is none. */
 static void no_client(pinnace_client_t *none) {
     size_t size = 0;
@@ -62,6 +67,7 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_send_async(none, "t", "", 0, NULL, &number), EFAULT);
     FAILS(pinnace_client_wait(none, 0, 0), EFAULT);
     FAILS(pinnace_client_pending(none, &number), EFAULT);
+    FAILS(pinnace_client_pending_by_peer(none, no_peer, NULL), EFAULT);
     FAILS(pinnace_client_wait_pending(none, 0, 0), EFAULT);
     IS_NULL(pinnace_client_recv(none, 0), EFAULT);
     FAILS(pinnace_client_run(none, never, NULL), EFAULT);
@@ -78,6 +84,7 @@ static void no_delivery(pinnace_delivery_t *none) {
     EXPECT(pinnace_delivery_size(none) == 0 && pinnace_delivery_deliveries(none) == 0);
     EXPECT(pinnace_delivery_accepted_ms(none) == 0 && pinnace_delivery_dead_deliveries(none) == 0);
     FAILS(pinnace_delivery_dead_reason(none), EFAULT);
+    FAILS(pinnace_delivery_cursor(none, &(pinnace_cursor_t){0}), EFAULT);
     FAILS(pinnace_delivery_ack(none), EFAULT);
     FAILS(pinnace_delivery_nack(none, 0), EFAULT);
     FAILS(pinnace_delivery_terminate(none), EFAULT);
@@ -118,6 +125,7 @@ static void null_arguments(void) {
     FAILS(pinnace_client_send_to(client, "\xff", "", 0), EINVAL);
     FAILS(pinnace_client_send_async(client, "t", "", 0, NULL, NULL), EFAULT);
     FAILS(pinnace_client_pending(client, NULL), EFAULT);
+    FAILS(pinnace_client_pending_by_peer(client, NULL, NULL), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, NULL), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, &size), ENOBUFS);
     EXPECT(size > 1);

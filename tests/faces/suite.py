@@ -1,10 +1,11 @@
 """What every face does, over every registry: a function a behaviour. Each gets a place of its own and `open_driver`,
 which starts the face's driver there (driver.py)."""
 import errno
+import sqlite3
 import time
 
 from check import expect
-from driver import PATIENCE_S, SOON_MS, refused, same_body
+from driver import PATIENCE_S, SOON_MS, Refused, refused, same_body
 
 
 def until(what, is_so):
@@ -16,6 +17,20 @@ def until(what, is_so):
 
 def listening(driver, client, topic, count):
     until(f"{count} listen on {topic}", lambda: len(driver.tell("addresses", client, topic)) == count)
+
+
+def starts_when_free(driver, client, topic):
+    """Starts a client whose name may be that of a process that was killed."""
+
+    def starts():
+        try:
+            driver.start(client, topic, "lease_ms=1000")
+        except Refused as refusal:
+            expect(refusal.number == errno.EEXIST, f"{refusal}")
+            return False
+        return True
+
+    until("the lease is over", starts)
 
 
 def one_to_one_in_order(open_driver):
@@ -108,6 +123,65 @@ def what_nobody_listens_to_waits(open_driver):
     got = driver.tell("take", "receiver", 100)
     expect(got == [str(number) for number in range(50)] * 2, f"{got}")
     driver.settled("sender")
+
+
+def what_is_pending_by_peer(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    expect(driver.tell("by_peer", "sender") == [], "nothing was sent")
+    driver.tell("burst", "sender", "later", 7)
+    for client in "ab":
+        driver.start(client, "news")
+    listening(driver, "sender", "news", 2)
+    for _ in range(3):
+        driver.tell("all", "sender", "news", "=one")
+    driver.take("a", "=one")
+    until("one is acknowledged", lambda: sorted(driver.tell("by_peer", "sender")) ==
+          ["-:later:7", "a:news:2", "b:news:3"])
+
+
+def handle_once(driver, database):
+    """Has the effect of a message, and where to find it, in one transaction. False: it had been there."""
+    got = driver.recv("receiver")
+    sender, *numbers = driver.tell("cursor", got.number)
+    stream, number, settled = map(int, numbers)
+    try:
+        with database:
+            row = ("receiver", sender, stream, number)
+            database.execute("INSERT INTO pinnace_handled VALUES (?, ?, ?, ?)", row)
+            database.execute("UPDATE effects SET count = count + 1")
+            database.execute("DELETE FROM pinnace_handled WHERE client = ? AND sender = ? AND stream = ?"
+                             " AND number <= ?", ("receiver", sender, stream, settled))
+    except sqlite3.IntegrityError:
+        return got, False
+    return got, True
+
+
+def an_effect_happens_once(open_driver):
+    """By the cursor, in a database of the user's. It is committed, and the receiver killed before it acknowledges."""
+    sending = open_driver()
+    sending.start("sender", "s")
+    sending.tell("burst", "sender", "news", 20)
+    database, again = sqlite3.connect(":memory:"), 0
+    database.execute("CREATE TABLE effects AS SELECT 0 AS count")
+    for life in range(4):
+        receiving = open_driver()
+        starts_when_free(receiving, "receiver", "news")
+        database.execute(" ".join(receiving.tell("schema")))
+        for left in range(4, -1, -1):
+            got, is_new = handle_once(receiving, database)
+            again += not is_new
+            if left > 0 or life == 3:
+                receiving.tell("ack", got.number)
+        if life < 3:
+            receiving.kill()
+    while database.execute("SELECT count FROM effects").fetchone()[0] < 20:
+        got, _ = handle_once(receiving, database)
+        receiving.tell("ack", got.number)
+    sending.settled("sender")
+    receiving.nothing_for("receiver")
+    expect(database.execute("SELECT count FROM effects").fetchone()[0] == 20, "each once")
+    expect(again >= 3, f"{again} came twice: this shows nothing")
 
 
 def given_peers(open_driver):
@@ -260,16 +334,7 @@ def what_is_pending_outlives_a_kill(open_driver):
     first.kill()
     driver = open_driver()
     driver.start("receiver", "news")
-
-    def is_free():
-        try:
-            driver.start("sender", "s")
-        except Exception as refusal:
-            expect(getattr(refusal, "number", 0) == errno.EEXIST, f"{refusal}")
-            return False
-        return True
-
-    until("the lease is over", is_free)
+    starts_when_free(driver, "sender", "s")
     got = driver.tell("take", "receiver", 100)
     expect(got == [str(number) for number in range(100)], f"{got}")
     driver.settled("sender")
@@ -331,4 +396,4 @@ def several_clients_of_one_store(open_driver):
 
 
 BEHAVIOURS = [thing for thing in list(globals().values()) if getattr(thing, "__module__", "") == __name__
-              and thing not in (until, listening)]
+              and thing not in (until, listening, starts_when_free, handle_once)]

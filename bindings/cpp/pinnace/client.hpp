@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -108,6 +109,13 @@ struct Ticket {
     std::uint64_t number;
 };
 
+/* What waits for one receiver on one topic. */
+struct Pending {
+    std::optional<std::string> receiver; /* none: whoever comes first */
+    std::string topic;
+    std::uint64_t messages; /* and parts of such */
+};
+
 /* A client. It closes when it is destroyed. */
 class Client {
   public:
@@ -179,6 +187,8 @@ class Client {
         detail::checked(pinnace_client_pending(handle(), &number));
         return number;
     }
+    /* By receiver and topic, those with none among them. */
+    std::vector<Pending> pending_by_peer() const;
     /* Forgets what waits on a topic; returns how many messages, and parts of such, that were. */
     std::uint64_t clear_pending(const std::string &topic) {
         std::uint64_t number = 0;
@@ -342,6 +352,27 @@ inline std::vector<std::string> Client::addresses(const std::string &topic) cons
     for (std::size_t at = 0, end; (end = lines.find('\n', at)) != std::string::npos; at = end + 1)
         found.push_back(lines.substr(at, end - at));
     return found;
+}
+
+inline std::vector<Pending> Client::pending_by_peer() const {
+    /* What is thrown does not go through C. */
+    struct Found {
+        std::vector<Pending> all;
+        std::exception_ptr thrown;
+    } found;
+    const auto add = [](const char *receiver, const char *topic, std::uint64_t messages, void *arg) {
+        Found &to = *static_cast<Found *>(arg);
+        try {
+            const auto name = receiver == nullptr ? std::nullopt : std::make_optional<std::string>(receiver);
+            to.all.push_back({name, topic, messages});
+        } catch (...) {
+            to.thrown = std::current_exception();
+        }
+    };
+    detail::checked(pinnace_client_pending_by_peer(handle(), add, &found));
+    if (found.thrown != nullptr)
+        std::rethrow_exception(found.thrown);
+    return std::move(found.all);
 }
 
 template <typename Handle> void Client::run(Handle &&handle) {

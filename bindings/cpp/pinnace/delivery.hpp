@@ -48,6 +48,17 @@ struct Dead {
     std::uint64_t deliveries;
 };
 
+/* Which message it is, to be stored with its effect in one transaction: pinnace_cursor_t says how. */
+struct Cursor {
+    std::string sender;
+    std::uint64_t stream;
+    std::uint64_t number;
+    std::uint64_t settled;
+};
+
+/* A table for cursors, in SQL. */
+inline std::string_view cursor_schema() noexcept { return pinnace_cursor_schema(); }
+
 /* A message, from its arrival until it is settled by ack, nack, terminate or fail. One that is destroyed before has
  * failed. Afterwards it is empty, as one that was moved from; what it pointed to is gone. */
 class Delivery {
@@ -80,6 +91,11 @@ class Delivery {
     /* When it was accepted, by the sender's clock. */
     std::chrono::system_clock::time_point accepted() const {
         return std::chrono::system_clock::time_point(Millis(pinnace_delivery_accepted_ms(handle_)));
+    }
+    Cursor cursor() const {
+        pinnace_cursor_t found;
+        detail::checked(pinnace_delivery_cursor(handle_, &found));
+        return {found.sender, found.stream, found.number, found.settled};
     }
     std::optional<Dead> dead() const {
         const int reason = pinnace_delivery_dead_reason(handle_);

@@ -7,19 +7,22 @@
 
 A layer over libpinnace's C functions, by ctypes: the loader has to find libpinnace.so, or PINNACE_LIBRARY names it.
 """
-from ._client import Client, Durability, Handler, Peer, Ticket
-from ._delivery import Dead, Delivery, Reason, Verdict
+from ._client import Client, Durability, Handler, Peer, Pending, Ticket
+from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
 
 __all__ = [
+    "CURSOR_SCHEMA",
     "Client",
     "Closed",
+    "Cursor",
     "Dead",
     "Delivery",
     "Durability",
     "Error",
     "Handler",
     "Peer",
+    "Pending",
     "Reason",
     "Ticket",
     "TimedOut",

@@ -13,7 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import Callable, NamedTuple, NewType, Optional, Union
 
 from ._delivery import Delivery, Verdict
-from ._library import REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
+from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
 
 Handler = Callable[[Delivery], Optional[Verdict]]
@@ -39,6 +39,14 @@ class Peer(NamedTuple):
     name: str
     endpoint: str
     topics: tuple[str, ...]
+
+
+class Pending(NamedTuple):
+    """What waits for one receiver on one topic."""
+
+    receiver: Optional[str]  # None: for whoever comes first
+    topic: str
+    messages: int  # and parts of such
 
 
 _listening: "weakref.WeakValueDictionary[int, Client]" = weakref.WeakValueDictionary()
@@ -222,6 +230,17 @@ class Client:
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_pending(self._handle, ctypes.byref(number)))
         return number.value
+
+    def pending_by_peer(self) -> list[Pending]:
+        """The same by receiver and topic, those with none among them."""
+        found: list[Pending] = []
+
+        def add(receiver: Optional[bytes], topic: bytes, messages: int, _: Optional[int]) -> None:
+            name = None if receiver is None else receiver.decode(errors="replace")
+            found.append(Pending(name, topic.decode(errors="replace"), messages))
+
+        checked(lib.pinnace_client_pending_by_peer(self._handle, PENDING(add), None))
+        return found
 
     def clear_pending(self, topic: str) -> int:
         """Forgets what waits on a topic. Returns how many messages, and parts of such, that were."""

@@ -5,7 +5,7 @@ import errno
 from types import TracebackType
 from typing import NamedTuple, Optional
 
-from ._library import Closed, checked, last_error, lib, milliseconds, text
+from ._library import Closed, CursorStruct, checked, last_error, lib, milliseconds, text
 
 
 class Verdict(enum.IntFlag):
@@ -34,6 +34,23 @@ class Dead(NamedTuple):
     receiver: str  # who gave it up
     reason: Reason
     deliveries: int
+
+
+class Cursor(NamedTuple):
+    """Which message it is, beyond doubt, to be stored with its effect in one transaction: see CURSOR_SCHEMA."""
+
+    sender: str  # the store it comes from: 32 hexadecimal digits
+    stream: int  # which of that store's streams it belongs to
+    number: int  # its number there; later messages have larger ones
+    settled: int  # no message of the stream up to this number is delivered again
+
+
+CURSOR_SCHEMA: str = text(lib.pinnace_cursor_schema())
+"""A table for cursors, in SQL that SQLite, PostgreSQL, MySQL and others understand.
+
+For each message, in one transaction: insert client, sender, stream and number. Where that row is there already, this is
+the same message once more: roll back, and acknowledge it. Else bring about the effect, delete the rows of the same
+client, sender and stream with numbers up to `settled`, commit, and acknowledge."""
 
 
 class Delivery:
@@ -76,6 +93,13 @@ class Delivery:
     def deliveries(self) -> int:
         """How often it was delivered since the receiver was started, this time included."""
         return int(lib.pinnace_delivery_deliveries(self._handle))
+
+    @property
+    def cursor(self) -> Cursor:
+        """What to store with the message's effect, so that it happens once, whatever crashes."""
+        found = CursorStruct()
+        checked(lib.pinnace_delivery_cursor(self._handle, ctypes.byref(found)))
+        return Cursor(found.sender.decode(), found.stream, found.number, found.settled)
 
     @property
     def dead(self) -> Optional[Dead]:

@@ -3,7 +3,7 @@ import ctypes
 import ctypes.util
 import errno
 import os
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_long, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_int, c_int64, c_long, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 
@@ -19,7 +19,14 @@ class SendOptions(ctypes.Structure):
     ]
 
 
+class CursorStruct(ctypes.Structure):
+    """pinnace_cursor_t."""
+
+    _fields_ = [("sender", c_char * 33), ("stream", c_uint64), ("number", c_uint64), ("settled", c_uint64)]
+
+
 REPORTER = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
+PENDING = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_uint64, c_void_p)
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_version": (c_char_p, []),
@@ -42,6 +49,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "pinnace_client_wait": (c_int, [c_void_p, c_uint64, c_long]),
     "pinnace_client_pending": (c_int, [c_void_p, POINTER(c_uint64)]),
+    "pinnace_client_pending_by_peer": (c_int, [c_void_p, PENDING, c_void_p]),
     "pinnace_client_clear_pending": (c_int, [c_void_p, c_char_p, POINTER(c_uint64)]),
     "pinnace_client_wait_pending": (c_int, [c_void_p, c_uint64, c_long]),
     "pinnace_client_recv": (c_void_p, [c_void_p, c_long]),
@@ -52,6 +60,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_delivery_topic": (c_char_p, [c_void_p]),
     "pinnace_delivery_accepted_ms": (c_uint64, [c_void_p]),
     "pinnace_delivery_deliveries": (c_uint64, [c_void_p]),
+    "pinnace_delivery_cursor": (c_int, [c_void_p, POINTER(CursorStruct)]),
+    "pinnace_cursor_schema": (c_char_p, []),
     "pinnace_delivery_dead_topic": (c_char_p, [c_void_p]),
     "pinnace_delivery_dead_receiver": (c_char_p, [c_void_p]),
     "pinnace_delivery_dead_deliveries": (c_uint64, [c_void_p]),

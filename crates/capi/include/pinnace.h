@@ -191,7 +191,7 @@ const char *pinnace_client_error(void); /* of the calling thread; it stays until
 /* What a client is to be; options serve for any number of clients. Each is set as text; times are 1 to 86400000:
  *   data_dir           the directory of its store; by default one of the user's
  *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
- *   listen             where others reach it, an endpoint [tcp://127.0.0.1:*]
+ *   listen             where others reach it, an endpoint [a local socket, for processes of this host]
  *   advertise          where they are told to, where that differs
  *   lease_ms           how long the name stays its own where it says nothing, 1 to 2592000000 [10000]
  *   interval_ms        how long PINNACE_INTERVAL may be away from the disk [100]
@@ -274,6 +274,11 @@ int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
 int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
 
+/* Calls a function with each receiver and topic that messages were sent to, and how many of them, and parts of such,
+ * wait for it; the receiver is NULL where that is whoever comes first. Returns how many those are. */
+typedef void(pinnace_pending_fn)(const char *receiver, const char *topic, uint64_t messages, void *arg);
+int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn *each, void *arg);
+
 /* Forgets what waits on a topic; writes how many messages, and parts of such, that were, unless `cleared` is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
@@ -287,6 +292,20 @@ const char *pinnace_delivery_from(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
 uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
+
+/* Exactly once: what a receiver stores with a message's effect, in one transaction of its own database, in the table of
+ * pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's name, sender,
+ * stream and number; where that row is there already, this is the same message once more: roll back, and acknowledge
+ * it. Else bring about the effect, delete the rows of the same receiver, sender and stream with numbers up to `settled`,
+ * commit, and acknowledge. */
+typedef struct pinnace_cursor_t {
+    char sender[33];  /* the store it comes from: 32 hexadecimal digits */
+    uint64_t stream;  /* which of that store's streams it belongs to */
+    uint64_t number;  /* its number there; later messages have larger ones */
+    uint64_t settled; /* no message of the stream up to this number is delivered again */
+} pinnace_cursor_t;
+int pinnace_delivery_cursor(pinnace_delivery_t *delivery, pinnace_cursor_t *cursor);
+const char *pinnace_cursor_schema(void);
 
 /* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and why it was given
  * up. ENOENT: it is none. */

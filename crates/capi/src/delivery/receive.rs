@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use pinnace_delivery::{Dead, Delivery, Error as DeliveryError, Verdict};
+use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Verdict};
 use pinnace_sys::fork;
 
 use super::send::deadline;
@@ -26,6 +26,18 @@ struct Held {
     topic: OnceLock<CString>,
     dead: OnceLock<(CString, CString)>,
 }
+
+/// pinnace_cursor_t.
+#[repr(C)]
+pub struct Cursor {
+    sender: [c_char; SENDER_TEXT],
+    stream: u64,
+    number: u64,
+    settled: u64,
+}
+
+/// 32 hexadecimal digits and a NUL.
+const SENDER_TEXT: usize = 33;
 
 /// Hands a delivery over to C.
 pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
@@ -81,7 +93,7 @@ fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
     at.get_or_init(|| c_text(text)).as_ptr()
 }
 
-fn c_text(text: &str) -> CString {
+pub(super) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
@@ -129,6 +141,33 @@ pub extern "C" fn pinnace_delivery_accepted_ms(handle: *mut c_void) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_deliveries(handle: *mut c_void) -> u64 {
     look(handle, |_, delivery| Ok(delivery.deliveries().into()))
+}
+
+/// Writes which message it is, to be stored with its effect.
+///
+/// # Safety
+/// `cursor` must be null or good for writing a cursor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_delivery_cursor(handle: *mut c_void, cursor: *mut Cursor) -> c_int {
+    look(handle, |_, delivery| {
+        if cursor.is_null() {
+            return Err(Trouble::new(libc::EFAULT, "there is no place for the cursor"));
+        }
+        let found = delivery.cursor();
+        let (mut sender, digits) = ([0; SENDER_TEXT], found.sender_text());
+        sender.iter_mut().zip(digits.bytes()).for_each(|(to, digit)| *to = digit as c_char);
+        let pinnace_delivery::Cursor { stream, number, settled, .. } = found;
+        // SAFETY: not null, and the caller's promise.
+        unsafe { cursor.write(Cursor { sender, stream, number, settled }) };
+        Ok(0)
+    })
+}
+
+/// A table for cursors, in SQL.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_cursor_schema() -> *const c_char {
+    static SCHEMA: OnceLock<CString> = OnceLock::new();
+    kept(&SCHEMA, CURSOR_SCHEMA)
 }
 
 /// Looks at why it is a dead letter; ENOENT where it is none.

@@ -1,12 +1,13 @@
 //! Sending, and waiting for the disk and for acknowledgements.
 
-use std::ffi::{c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Durability, Error as DeliveryError, Options, Ticket};
+use pinnace_delivery::{Durability, Error as DeliveryError, Options, Pending, Ticket};
 
 use super::options::string;
+use super::receive::c_text;
 use super::trouble::{Trouble, attempt};
 use super::{Open, open};
 use crate::arguments::bytes;
@@ -206,6 +207,34 @@ pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *m
         // SAFETY: not null, and the caller's promise.
         unsafe { pending.write(open.client.pending()) };
         Ok(0)
+    })
+}
+
+type PendingFn =
+    unsafe extern "C" fn(receiver: *const c_char, topic: *const c_char, messages: u64, argument: *mut c_void);
+
+/// Calls a function with each receiver and topic, and how many messages, and parts of such, wait for it. Returns how
+/// many those are.
+///
+/// # Safety
+/// `each` must be null or a function that may be called with `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_pending_by_peer(
+    handle: *mut c_void,
+    each: Option<PendingFn>,
+    argument: *mut c_void,
+) -> c_int {
+    attempt(|| {
+        let open = open(handle)?;
+        let each = each.ok_or_else(|| Trouble::new(libc::EFAULT, "the function is NULL"))?;
+        let pending = open.client.pending_by_peer();
+        for Pending { receiver, topic, messages } in &pending {
+            let (receiver, topic) = (receiver.as_deref().map(c_text), c_text(topic));
+            let receiver = receiver.as_deref().map_or(std::ptr::null(), CStr::as_ptr);
+            // SAFETY: the caller's promise.
+            unsafe { each(receiver, topic.as_ptr(), *messages, argument) };
+        }
+        Ok(c_int::try_from(pending.len()).unwrap_or(c_int::MAX))
     })
 }
 
