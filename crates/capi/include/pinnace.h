@@ -296,8 +296,8 @@ uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of 
 /* Exactly once: what a receiver stores with a message's effect, in one transaction of its own database, in the table of
  * pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's name, sender,
  * stream and number; where that row is there already, this is the same message once more: roll back, and acknowledge
- * it. Else bring about the effect, delete the rows of the same receiver, sender and stream with numbers up to `settled`,
- * commit, and acknowledge. */
+ * it. Else bring about the effect, delete the rows of the same receiver, sender and stream with numbers up to
+ * `settled`, commit, and acknowledge. */
 typedef struct pinnace_cursor_t {
     char sender[33];  /* the store it comes from: 32 hexadecimal digits */
     uint64_t stream;  /* which of that store's streams it belongs to */

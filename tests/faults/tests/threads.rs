@@ -144,7 +144,8 @@ fn everything_at_once(args: &[String]) {
                         0 => socket.set(SNDHWM, 1 + n).expect("SNDHWM"),
                         1 => drop(socket.events()),
                         2 => {
-                            socket.bind(&endpoint).expect("bind");
+                            let endpoint =
+                                deadline::until_some("a port that nobody takes", || bind(transport, socket));
                             socket.unbind(&endpoint).expect("unbind");
                         }
                         3 => {
@@ -169,6 +170,15 @@ fn everything_at_once(args: &[String]) {
         let _ = socket.send("works", DONTWAIT);
         peer.recv(DONTWAIT) == Ok(b"works".to_vec())
     });
+}
+
+/// Binds a socket that others bind, too. None: another has taken the port meanwhile.
+fn bind(transport: Transport, socket: &Socket) -> Option<String> {
+    let endpoint = transport.fresh();
+    match socket.bind(&endpoint) {
+        Err(Errno(libc::EADDRINUSE)) => None,
+        bound => Some(bound.map(|()| endpoint).expect("bind")),
+    }
 }
 
 trait PutTo {
