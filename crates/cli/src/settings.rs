@@ -2,10 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use pinnace::certificate::Certificate;
 use pinnace::{Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, find_option, prometheus, z85};
-use pinnace_crypto::SecretBytes;
+use pinnace_crypto::{PublicKey, SecretBytes};
 
 use crate::face::{Context, Socket};
 use crate::guests::Guests;
@@ -101,13 +102,10 @@ pub fn subscribe(socket: &Socket, topics: &[impl AsRef<OsStr>]) -> Outcome {
 
 fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
     if let Some(key) = &given.curve_server_key {
-        set(socket, "curve_serverkey", server_key(key)?.as_bytes())?;
+        set(socket, "curve_serverkey", z85::encode_key(&public_key(key)?).as_bytes())?;
     }
     let keys = match &given.cert {
-        Some(file) => Certificate::load_secret(file)
-            .map_err(|error| Failure::of(file.display(), error))?
-            .keys()
-            .cloned(),
+        Some(file) => Some(own_keys(file)?),
         None if given.curve_server_key.is_some() => {
             Some(KeyPair::generate().map_err(|error| Failure::of("keys", error))?)
         }
@@ -136,13 +134,21 @@ fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
     Ok(())
 }
 
-/// A key as Z85: given so, or in a certificate file.
-fn server_key(text: &str) -> Outcome<String> {
-    if z85::decode_key(text).is_some() {
-        return Ok(text.to_owned());
+/// The keys of our own certificate.
+pub fn own_keys(file: &Path) -> Outcome<KeyPair> {
+    let certificate = Certificate::load_secret(file).map_err(|error| Failure::of(file.display(), error))?;
+    // One that was loaded as secret has its secret key.
+    certificate.keys().cloned().ok_or_else(|| Failure::of(file.display(), "it has no secret key"))
+}
+
+/// A key: given as Z85, or in a certificate file.
+pub fn public_key(text: &str) -> Outcome<PublicKey> {
+    match z85::decode_key(text) {
+        Some(key) => Ok(key),
+        None => Certificate::load_public(text)
+            .map(|certificate| *certificate.public_key())
+            .map_err(|error| Failure::of(text, error)),
     }
-    let certificate = Certificate::load_public(text).map_err(|error| Failure::of(text, error))?;
-    Ok(z85::encode_key(certificate.public_key()))
 }
 
 fn find(name: &str) -> Outcome<&'static OptionSpec> {

@@ -267,3 +267,47 @@ fn the_user_s_own_places() {
     assert!(folder.path("state/pinnace/delivery/a%2fb").is_dir());
     assert_eq!(command(&["registry"]).end().expect(0).out, "NAME  ADDRESS  TOPICS\n");
 }
+
+/// Clients that are given, and no registry: with certificates they speak to those alone whose keys they have.
+#[test]
+fn given_peers_with_certificates() {
+    let folder = Folder::new();
+    for name in ["billing", "shop", "stranger"] {
+        run(&["keygen", &folder.text(name)], b"").expect(0);
+    }
+    let here = format!("ipc://{}", folder.text("here"));
+    let own = |command: &str, name: &str, more: &[&str]| -> Vec<String> {
+        let (store, cert) = (folder.text(&format!("{name}'s")), folder.text(&format!("{name}_secret")));
+        let own =
+            ["deliver", command, "--name", name, "--registry", "none", "--data-dir", &store, "--cert", &cert];
+        own.iter().chain(more).map(|word| (*word).to_owned()).collect()
+    };
+    let (peer, trust) = (format!("billing={here},orders"), format!("billing={}", folder.text("billing")));
+    let trusted = format!("shop={}", folder.text("shop"));
+    let receive = ["orders", "--listen", &here, "--trust", &trusted, "-n", "1"];
+    let receiver = start(&own("recv", "billing", &receive));
+    let send = |name: &str, more: &[&str]| {
+        run(
+            &own(
+                "send",
+                name,
+                &[&["--peer", &peer, "--trust", &trust, "--wait", "orders", name], more].concat(),
+            ),
+            b"",
+        )
+    };
+    fails(send("stranger", &["--timeout", "1500"]), 3, "timed out");
+    send("shop", &["--timeout", "30000"]).expect(0);
+    assert_eq!(receiver.end().expect(0).out, "shop\n");
+
+    let wrong = |more: &[&str], words: &str| {
+        let done = run(&own("send", "shop", &[more, &["orders", "one"]].concat()), b"");
+        assert!(done.expect(2).err.contains(words), "{words:?}");
+    };
+    wrong(&["--peer", "billing"], "NAME= is wanted");
+    wrong(&["--trust", "billing"], "NAME= is wanted");
+    let done = run(&own("send", "shop", &["--trust", "billing=/nowhere", "orders", "one"]), b"");
+    fails(done, 1, "/nowhere");
+    let alone = ["deliver", "send", "--name", "a", "--trust", &trust, "orders", "one"];
+    assert!(run(&alone, b"").expect(2).err.contains("--cert"));
+}

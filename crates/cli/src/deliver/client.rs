@@ -10,27 +10,36 @@ use super::holder::holder;
 use crate::face;
 use crate::outcome::{Failure, Outcome, say};
 use crate::output;
+use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
-use crate::table::deliver::ClientArgs;
+use crate::table::deliver::{ClientArgs, Peer, Trusted};
 
 /// Between two looks at signals, and whether somebody reads our output.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What is to be a client.
-pub fn builder(given: &ClientArgs, topic: &str) -> Builder {
-    let builder = Client::builder(&given.name, topic).data_dir(store_of(given));
-    let builder = match &given.registry {
-        Some(url) => builder.registry(url),
-        None => builder,
-    };
-    let builder = match &given.listen {
-        Some(endpoint) => builder.listen(endpoint),
-        None => builder,
-    };
-    match &given.advertise {
-        Some(endpoint) => builder.advertise(endpoint),
-        None => builder,
+/// What is to be a client. Error: a certificate cannot be read.
+pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
+    let mut builder = Client::builder(&given.name, topic).data_dir(store_of(given));
+    if let Some(url) = &given.registry {
+        builder = builder.registry(url);
     }
+    if let Some(endpoint) = &given.listen {
+        builder = builder.listen(endpoint);
+    }
+    if let Some(endpoint) = &given.advertise {
+        builder = builder.advertise(endpoint);
+    }
+    for Peer { name, endpoint, topics } in &given.peers {
+        let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+        builder = builder.peer(name, endpoint, &topics);
+    }
+    if let Some(file) = &given.cert {
+        builder = builder.curve(&own_keys(file)?);
+    }
+    for Trusted { name, key } in &given.trusted {
+        builder = builder.trust(name, &public_key(key)?);
+    }
+    Ok(builder)
 }
 
 /// The directory of its store.

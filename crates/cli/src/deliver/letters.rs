@@ -83,7 +83,7 @@ pub fn requeue(given: &Requeue) -> Outcome {
     if wanted.is_empty() {
         return outcome;
     }
-    let builder = client::builder(&given.client, &given.client.name).linger(Duration::ZERO);
+    let builder = client::builder(&given.client, &given.client.name)?.linger(Duration::ZERO);
     let client = client::start(builder, &given.client)?;
     for number in wanted {
         signals.check()?;

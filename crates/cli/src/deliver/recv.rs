@@ -25,7 +25,7 @@ const BUFFER: usize = 64 << 10;
 
 pub fn run(given: &Recv) -> Outcome {
     let signals = Signals::new(false)?;
-    let builder = client::builder(&given.client, &given.topics[0]);
+    let builder = client::builder(&given.client, &given.topics[0])?;
     let builder = match given.max_deliveries {
         Some(deliveries) => builder.max_deliveries(deliveries),
         None => builder,

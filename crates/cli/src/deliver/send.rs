@@ -19,7 +19,7 @@ pub fn run(given: &Send) -> Outcome {
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // What is in memory alone is waited for here, and not when the client is dropped.
-    let client = client::start(client::builder(&given.client, own).linger(Duration::ZERO), &given.client)?;
+    let client = client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);

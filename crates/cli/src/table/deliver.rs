@@ -45,6 +45,46 @@ pub struct ClientArgs {
     /// Where others are told to reach us [default: where we listen]
     #[arg(long, value_name = "ENDPOINT")]
     pub advertise: Option<String>,
+    /// Another client that is known beforehand, where it is, and what it listens on; may be given again
+    #[arg(long = "peer", value_name = "NAME=ENDPOINT[,TOPIC...]", value_parser = peer)]
+    pub peers: Vec<Peer>,
+    /// Our CURVE certificate, with the secret key: all is encrypted, and we speak to those alone that --trust names
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The public key of another client, as Z85 or as its certificate file; may be given again
+    #[arg(long = "trust", value_name = "NAME=KEY|FILE", value_parser = trusted, requires = "cert")]
+    pub trusted: Vec<Trusted>,
+}
+
+/// A client that is known beforehand.
+#[derive(Clone)]
+pub struct Peer {
+    pub name: String,
+    pub endpoint: String,
+    pub topics: Vec<String>,
+}
+
+/// A client's public key, as it is given.
+#[derive(Clone)]
+pub struct Trusted {
+    pub name: String,
+    pub key: String,
+}
+
+fn peer(text: &str) -> Result<Peer, String> {
+    let (name, rest) = named(text)?;
+    let mut words = rest.split(',').map(str::to_owned);
+    let endpoint = words.next().unwrap_or_default();
+    Ok(Peer { name, endpoint, topics: words.collect() })
+}
+
+fn trusted(text: &str) -> Result<Trusted, String> {
+    named(text).map(|(name, key)| Trusted { name, key: key.to_owned() })
+}
+
+fn named(text: &str) -> Result<(String, &str), String> {
+    let (name, rest) = text.split_once('=').ok_or("NAME= is wanted before it")?;
+    Ok((name.to_owned(), rest))
 }
 
 /// When a message is on the disk.
