@@ -10,6 +10,8 @@ use crate::registry::RegistryError;
 pub enum Error {
     /// A name or a topic of more than 255 bytes, or an empty name.
     Name,
+    /// A time to live of more than u32::MAX milliseconds, which are 49 days.
+    Ttl,
     /// An address that cannot be used, with the engine's word on it.
     Endpoint(pinnace_engine::Error),
     /// The client of this name is one already, in this process or another.
@@ -47,6 +49,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Name => f.write_str("a name of 1 to 255 bytes is wanted, and a topic of at most 255"),
+            Error::Ttl => write!(f, "a message may live for at most {} ms, or for ever", u32::MAX),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client has this name"),
             Error::Registry(error) => write!(f, "the registry: {error}"),

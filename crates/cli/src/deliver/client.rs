@@ -70,7 +70,7 @@ pub fn of_store(store: &Path, error: Error) -> Failure {
 /// A failure in words.
 pub fn failure(error: Error) -> Failure {
     match error {
-        Error::Name => Failure::usage(error),
+        Error::Name | Error::Ttl => Failure::usage(error),
         Error::Registry(error) => of_registry(error),
         Error::TimedOut => Failure::TimedOut("timed out".to_owned()),
         Error::NoRoom => Failure::TimedOut("timed out: there is no room for more".to_owned()),

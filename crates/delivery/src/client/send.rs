@@ -34,7 +34,7 @@ pub struct Options {
     /// To each of those that listen on the topic, and not to one in turn.
     pub all: bool,
     pub durability: Durability,
-    /// How long it may live. It is not handled after that.
+    /// How long it may live, up to u32::MAX ms. It is not handled after that.
     pub ttl: Option<Duration>,
     /// Until when to wait, for room and for the disk; None: as long as it takes.
     pub deadline: Option<Instant>,
@@ -135,8 +135,8 @@ impl Client {
         self.send(topic, body, &Options { all: true, ..Options::default() })
     }
 
-    /// Sends as the options say. Errors: NoRoom, or TimedOut, at the deadline. After TimedOut the message may be on the
-    /// disk, or come to be.
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom, or TimedOut, at the deadline. After TimedOut the
+    /// message may be on the disk, or come to be.
     pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
@@ -161,11 +161,13 @@ impl Client {
         if body.len() > self.largest {
             return Err(Error::TooLarge);
         }
+        // 0 is for ever.
+        let ttl_ms = options.ttl.map_or(Ok(0), |ttl| u32::try_from(ttl.as_millis().max(1)));
+        let ttl_ms = ttl_ms.map_err(|_| Error::Ttl)?;
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
         let store = &self.depot.store;
-        let ttl_ms = options.ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
