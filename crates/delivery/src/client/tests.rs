@@ -1,6 +1,8 @@
 //! Whole clients whose power is cut: of what was written and not synced some is on the disk, and some is not.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -176,4 +178,60 @@ fn power_cuts_of_either_or_both() {
         &rules,
         "a quarter in memory",
     );
+}
+
+/// The carriers' threads.
+fn carriers() -> BTreeSet<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    // One may end meanwhile.
+    let is_one = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "pinnace-carry")
+    };
+    tasks.filter(is_one).map(|task| task.display().to_string()).collect()
+}
+
+/// What a thread has used of a processor (proc_pid_stat(5)), in hundredths of a second.
+fn used(task: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("{task}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// Starts a client, and finds the thread that carries for it.
+fn start_with_carrier(powered: &mut Powered, dir: &Path) -> (Arc<Client>, String) {
+    loop {
+        // Another test may start one at the same time.
+        let before = carriers();
+        let client = powered.start(dir);
+        let new: Vec<String> = carriers().difference(&before).cloned().collect();
+        match &new[..] {
+            [one] => return (client, one.clone()),
+            _ => drop((client, powered.client.take())),
+        }
+    }
+}
+
+#[test]
+fn a_store_that_has_failed_keeps_nobody_busy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut sender, mut receiver) = (Powered::new("sender", 1), Powered::new("receiver", 2));
+    let (client, carrier) = start_with_carrier(&mut receiver, dir.path());
+    let sender = sender.start(dir.path());
+    let interval = Options { durability: Durability::Interval, ..Options::default() };
+    // It fails between two notes of what was handled, so that something waits to be noted.
+    receiver.disk.fail_in(12, ErrorKind::Other);
+    let until = soon().unwrap();
+    while !receiver.disk.is_dead() {
+        sender.send("news", b"one of many", &interval).unwrap();
+        client.recv(soon()).unwrap().ack();
+        assert!(Instant::now() < until, "nothing is noted");
+    }
+    while !matches!(client.send_to("elsewhere", b"mine"), Err(Error::Failed(_))) {
+        assert!(Instant::now() < until, "its disk has failed");
+    }
+    let before = used(&carrier);
+    let half_a_second = Some(Instant::now() + Duration::from_millis(500));
+    assert_eq!(client.recv(half_a_second).err(), Some(Error::TimedOut));
+    assert!(used(&carrier) - before <= 10, "{} of 50", used(&carrier) - before);
+    assert!(sender.pending() > 0);
 }
