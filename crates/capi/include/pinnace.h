@@ -220,9 +220,9 @@ int pinnace_client_options_trust(pinnace_client_options_t *options, const char *
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
-/* Whoever waits in the client for messages or acknowledgements gets ECANCELED. It returns when all calls and handlers
- * have; called by a handler, at once, and the client ends with the last of them: until then another call waits for
- * that, and no handler is called after it. */
+/* Whoever waits in the client for messages, room or acknowledgements gets ECANCELED. It returns when all calls and
+ * handlers have; called by a handler, at once, and the client ends with the last of them: until then another call waits
+ * for that, and no handler is called after it. */
 int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* stays until it is closed */

@@ -1,8 +1,35 @@
 //! Waiting for a change behind a lock, which costs nothing where nobody waits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// How long somebody waits.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// None: for ever.
+    pub until: Option<Instant>,
+    /// Or until this is set. Who sets it tells the signal, with the lock held in between.
+    pub called_off: Option<&'a AtomicBool>,
+}
+
+impl Patience<'_> {
+    /// It ends no later than at a time, where there is one.
+    pub fn until(self, other: Option<Instant>) -> Self {
+        Patience { until: self.until.into_iter().chain(other).min(), ..self }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.called_off.is_some_and(|called_off| called_off.load(Ordering::Relaxed))
+            || self.until.is_some_and(|until| until <= Instant::now())
+    }
+}
+
+impl From<Option<Instant>> for Patience<'_> {
+    fn from(until: Option<Instant>) -> Self {
+        Patience { until, called_off: None }
+    }
+}
 
 /// A condition variable that knows whether anybody waits. All who wait hold the same lock.
 #[derive(Default)]
@@ -13,12 +40,17 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Lets go of the lock until there was a change, or the time has come, or for no reason. None: it had come.
-    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>, until: Option<Instant>) -> Option<MutexGuard<'a, T>> {
-        let time = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if time.is_some_and(|time| time.is_zero()) {
+    /// Lets go of the lock until there was a change, or patience is at its end, or for no reason. None: it was.
+    pub fn wait<'a, 'p, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        patience: impl Into<Patience<'p>>,
+    ) -> Option<MutexGuard<'a, T>> {
+        let patience = patience.into();
+        if patience.is_over() {
             return None;
         }
+        let time = patience.until.map(|until| until.saturating_duration_since(Instant::now()));
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let guard = match time {
             None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::Client;
+use pinnace_delivery::{Builder, Client, Durability, Error, Options};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
@@ -18,4 +18,49 @@ fn the_last_acknowledgement_is_said_before_the_end() {
     receiver.recv(soon()).unwrap().ack();
     drop(receiver);
     sender.wait_pending(0, soon()).unwrap();
+}
+
+/// Sends to nobody until there is no room, and waits for some. Closing ends that, whenever it comes.
+fn closing_ends_who_waits_for_room(durability: Durability, limit: impl FnOnce(Builder) -> Builder) {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Client::builder("sender", "s").data_dir(dir.path()).registry("none").linger(Duration::ZERO);
+    let sender = limit(builder.compress_from(usize::MAX)).start().unwrap();
+    let (said, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for len in [30_000, 3_000_000] {
+            let (sender, said) = (&sender, said.clone());
+            scope.spawn(move || {
+                let options = Options { durability, ..Options::default() };
+                let error = loop {
+                    if let Err(error) = sender.send("news", &vec![1; len], &options) {
+                        break error;
+                    }
+                };
+                said.send(error).unwrap();
+            });
+        }
+        while sender.pending() == 0 {
+            std::thread::yield_now();
+        }
+        sender.close();
+        for _ in 0..2 {
+            // Else they wait for ever, and this with them.
+            let error = ended.recv_timeout(Duration::from_secs(60));
+            if error.is_err() {
+                std::process::abort();
+            }
+            assert_eq!(error, Ok(Error::Closed));
+        }
+    });
+    assert_eq!(sender.wait_pending(0, soon()), Err(Error::Closed));
+}
+
+#[test]
+fn closing_ends_who_waits_for_room_on_the_disk() {
+    closing_ends_who_waits_for_room(Durability::Interval, |builder| builder.disk_limit(12 << 20));
+}
+
+#[test]
+fn closing_ends_who_waits_for_room_in_memory() {
+    closing_ends_who_waits_for_room(Durability::Memory, |builder| builder.memory_limit(5_000_000));
 }

@@ -17,7 +17,7 @@ mod trouble;
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use pinnace_delivery::Client;
 use pinnace_sys::fork;
@@ -39,7 +39,6 @@ struct Open {
     reporter: Reporting,
     /// The largest ticket that was given out.
     tickets: AtomicU64,
-    closing: AtomicBool,
     /// The process that it belongs to.
     fork: u32,
     end: End,
@@ -80,16 +79,15 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
             client,
             reporter,
             tickets: AtomicU64::new(0),
-            closing: AtomicBool::new(false),
             fork: fork::generation(),
             end: End::default(),
         }))
     })
 }
 
-/// Closes a client: what was handled is noted, and what was accepted stays where it is. Who waits in it for messages or
-/// acknowledgements gets ECANCELED. Waits until all calls have returned, also where another has closed it already;
-/// unless a handler calls it.
+/// Closes a client: what was handled is noted, and what was accepted stays where it is. Who waits in it for messages,
+/// room or acknowledgements gets ECANCELED. Waits until all calls have returned, also where another has closed it
+/// already; unless a handler calls it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
     attempt(|| {
@@ -104,7 +102,6 @@ pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
                 // In this order, so that another who closes it finds it in one place or the other.
                 let ended = open.end.begin(handle);
                 let _ = CLIENTS.remove(handle);
-                open.closing.store(true, Ordering::Release);
                 open.client.close();
                 ended
             }

@@ -4,21 +4,18 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Durability, Error as DeliveryError, Options, Pending, Ticket};
+use pinnace_delivery::{Durability, Options, Pending, Ticket};
 
+use super::open;
 use super::options::string;
 use super::receive::c_text;
 use super::trouble::{Trouble, attempt};
-use super::{Open, open};
 use crate::arguments::bytes;
 use crate::pinnace::timeout;
 
 const SYNC: c_int = 0;
 const INTERVAL: c_int = 1;
 const MEMORY: c_int = 2;
-
-/// How often a wait that nothing else ends looks whether its client is being closed.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// pinnace_send_options_t. Later versions have more members at its end, whose default is 0.
 #[repr(C)]
@@ -266,18 +263,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
 pub extern "C" fn pinnace_client_wait_pending(handle: *mut c_void, most: u64, timeout_ms: c_long) -> c_int {
     attempt(|| {
         let open = open(handle)?;
-        wait_pending(&open, most, deadline(timeout_ms))
+        open.client.wait_pending(most, deadline(timeout_ms))?;
+        Ok(0)
     })
-}
-
-fn wait_pending(open: &Open, most: u64, deadline: Option<Instant>) -> Result<c_int, Trouble> {
-    loop {
-        let look = Instant::now() + LOOK;
-        let until = deadline.map_or(look, |deadline| deadline.min(look));
-        match open.client.wait_pending(most, Some(until)) {
-            Err(_) if open.closing.load(Ordering::Acquire) => return Err(DeliveryError::Closed.into()),
-            Err(DeliveryError::TimedOut) if deadline != Some(until) => {}
-            waited => return Ok(waited.map(|()| 0)?),
-        }
-    }
 }

@@ -160,7 +160,11 @@ fn a_handler_may_send_and_close_its_own_client() {
 #[test]
 fn closing_ends_what_waits() {
     let dir = tempfile::tempdir().unwrap();
-    let client = start(dir.path(), "one");
+    let options = options(dir.path(), "one");
+    // SAFETY: C strings.
+    let set = unsafe { pinnace_client_options_set(options, c"disk_limit".as_ptr(), c"4194304".as_ptr()) };
+    let client = pinnace_client_start(options);
+    assert_eq!((set, pinnace_client_options_destroy(options)), (0, 0));
     // SAFETY: a C string, and an empty body.
     assert_eq!(unsafe { pinnace_client_send_to(client, c"nobody's".as_ptr(), null(), 0) }, 0);
     let address = client.addr();
@@ -170,6 +174,15 @@ fn closing_ends_what_waits() {
             scope.spawn(move || (pinnace_client_recv(client(), -1).is_null(), errno())),
             scope.spawn(move || (pinnace_client_wait_pending(client(), 0, -1) == -1, errno())),
         ];
+        let sends = scope.spawn(move || {
+            let body = [7; 10_000];
+            // Until there is no room, and then it waits. SAFETY: a C string and a body.
+            let send = || unsafe {
+                pinnace_client_send_to(client(), c"nobody's".as_ptr(), body.as_ptr().cast(), body.len())
+            };
+            while send() == 0 {}
+            errno()
+        });
         // The registry's reference, and one of each call that is inside.
         while Arc::strong_count(&CLIENTS.get(client()).unwrap()) < 4 {
             std::thread::yield_now();
@@ -178,6 +191,8 @@ fn closing_ends_what_waits() {
         for end in ends {
             assert_eq!(end.join().unwrap(), (true, libc::ECANCELED));
         }
+        // EFAULT: it was between two calls.
+        assert!([libc::ECANCELED, libc::EFAULT].contains(&sends.join().unwrap()));
     });
     // Its name is free at once.
     assert_eq!(pinnace_client_close(start(dir.path(), "one")), 0);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -278,6 +279,7 @@ impl Builder {
             endpoint,
             depot: depot.clone(),
             inbox,
+            closed: AtomicBool::new(false),
             routes: Arc::default(),
             watch,
             handlers: Mutex::default(),

@@ -9,6 +9,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -20,6 +21,7 @@ use crate::depot::Depot;
 use crate::inbox::Inbox;
 use crate::log::Damage;
 use crate::registry::{Entry, Member, RegistryError, Tell, Trouble, Watch};
+use crate::signal::Patience;
 use crate::store::records;
 pub use builder::Builder;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
@@ -35,6 +37,7 @@ pub struct Client {
     endpoint: String,
     depot: Arc<Depot>,
     inbox: Arc<Inbox>,
+    closed: AtomicBool,
     routes: Arc<Mutex<Routes>>,
     /// The registry, and what this client says of itself there.
     watch: Option<Arc<Watch>>,
@@ -70,9 +73,17 @@ impl Client {
         &self.endpoint
     }
 
-    /// Receives nothing more: who waits in `recv` or `run`, now or later, gets Closed. It ends when it is dropped.
+    /// Receives nothing more: who waits in `recv` or `run`, for room or for acknowledgements, now or later, gets
+    /// Closed. It ends when it is dropped.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.depot.store.look_again();
         self.inbox.close();
+    }
+
+    /// Until a deadline, or the client is closed.
+    fn patience(&self, until: Option<Instant>) -> Patience<'_> {
+        Patience { until, called_off: Some(&self.closed) }
     }
 }
 

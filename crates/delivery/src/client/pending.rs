@@ -1,5 +1,6 @@
 //! What a client has sent and nobody has yet said to have.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::Client;
@@ -42,10 +43,11 @@ impl Client {
         own.map(Pending::of).collect()
     }
 
-    /// Waits until [`pending`](Self::pending) says `most` or less. Error: TimedOut.
+    /// Waits until [`pending`](Self::pending) says `most` or less. Errors: TimedOut, Closed.
     pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
-        match self.depot.store.wait_settled(self.record.number, most, deadline) {
+        match self.depot.store.wait_settled(self.record.number, most, self.patience(deadline)) {
             true => Ok(()),
+            false if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             false => Err(Error::TimedOut),
         }
     }

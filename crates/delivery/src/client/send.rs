@@ -1,5 +1,6 @@
 //! Sending.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::registry::Members;
+use crate::signal::Patience;
 use crate::store::records::Receiver;
 use crate::store::{Sending, State};
 use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
@@ -135,8 +137,8 @@ impl Client {
         self.send(topic, body, &Options { all: true, ..Options::default() })
     }
 
-    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom, or TimedOut, at the deadline. After TimedOut the
-    /// message may be on the disk, or come to be.
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom, or TimedOut, at the deadline; Closed, where
+    /// there was no room yet when that was said. After TimedOut the message may be on the disk, or come to be.
     pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
@@ -164,6 +166,20 @@ impl Client {
         // 0 is for ever.
         let ttl_ms = options.ttl.map_or(Ok(0), |ttl| u32::try_from(ttl.as_millis().max(1)));
         let ttl_ms = ttl_ms.map_err(|_| Error::Ttl)?;
+        match self.send_with(topic, body, options, ttl_ms, self.patience(options.deadline)) {
+            Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
+            sent => sent,
+        }
+    }
+
+    fn send_with(
+        &self,
+        topic: &str,
+        body: &[u8],
+        options: &Options,
+        ttl_ms: u32,
+        patience: Patience<'_>,
+    ) -> Result<Ticket, Error> {
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
@@ -179,7 +195,7 @@ impl Client {
                 Ok(route) => break (state, route),
                 Err(Error::NoRoom) => {
                     drop(state);
-                    store.log().wait_for_room(options.deadline)?;
+                    store.log().wait_for_room(patience)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -188,7 +204,7 @@ impl Client {
         opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
         let (parts, streams) = (parts_of(body), route.streams());
         if parts > 1 && options.durability != Durability::Memory {
-            state = store.wait_for_end(state, streams, options.deadline).ok_or(Error::TimedOut)?;
+            state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
             store.begin_parts(&mut state, streams);
         }
         let mut sending = Sending {
@@ -201,17 +217,17 @@ impl Client {
             urgency,
         };
         if options.durability == Durability::Memory {
-            return self.hold(state, &mut sending, body, options.deadline);
+            return self.hold(state, &mut sending, body, patience);
         }
         if parts == 1 {
             (sending.flags, sending.body) = part_of(body, 0, flags);
-            return Ok(Ticket { batch: self.accept(state, &sending, true, options.deadline)? });
+            return Ok(Ticket { batch: self.accept(state, &sending, true, patience)? });
         }
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
         for part in 0..parts {
             (sending.flags, sending.body) = part_of(body, part, flags);
-            sent = self.accept(store.lock(), &sending, false, options.deadline);
+            sent = self.accept(store.lock(), &sending, false, patience);
             if sent.is_err() {
                 break;
             }
@@ -228,13 +244,13 @@ impl Client {
         state: MutexGuard<'a, State>,
         sending: &mut Sending<'a>,
         body: &'a [u8],
-        deadline: Option<Instant>,
+        patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
         let (store, parts, flags) = (&self.depot.store, parts_of(body), sending.flags);
         let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
-        let state = store.wait_for_memory(state, most, deadline).ok_or(Error::NoRoom)?;
-        let mut state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
+        let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
+        let mut state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
         let mut is_news = false;
         for part in 0..parts {
             (sending.flags, sending.body) = part_of(body, part, flags);
@@ -254,23 +270,23 @@ impl Client {
         mut state: MutexGuard<'a, State>,
         sending: &Sending<'_>,
         whole: bool,
-        deadline: Option<Instant>,
+        patience: Patience<'_>,
     ) -> Result<u64, Error> {
         let store = &self.depot.store;
         loop {
             while !store.log().is_calm() {
                 drop(state);
-                store.log().wait_until_calm(deadline)?;
+                store.log().wait_until_calm(patience)?;
                 state = store.lock();
             }
             if whole {
-                state = store.wait_for_end(state, sending.streams, deadline).ok_or(Error::TimedOut)?;
+                state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
             }
             let accepted = store.accept(&mut state, sending);
             drop(state);
             match accepted {
                 Ok(accepted) => return Ok(accepted.batch),
-                Err(LogError::NoRoom(_)) => store.log().wait_for_room(deadline)?,
+                Err(LogError::NoRoom(_)) => store.log().wait_for_room(patience)?,
                 Err(error) => return Err(error.into()),
             }
             state = store.lock();

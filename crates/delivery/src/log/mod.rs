@@ -38,7 +38,7 @@ use segment::MIN_BYTES;
 pub use storage::{Directory, File, Storage};
 pub use viewing::View;
 
-use crate::signal::Signal;
+use crate::signal::{Patience, Signal};
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -293,7 +293,7 @@ impl Log {
 
     /// Waits until a batch is on the disk.
     pub fn wait(&self, batch: u64, deadline: Option<Instant>) -> Result<(), LogError> {
-        self.wait_until(deadline, |queue| match &queue.failed {
+        self.wait_until(deadline.into(), |queue| match &queue.failed {
             _ if queue.durable >= batch => Some(Ok(())),
             None => None,
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
@@ -306,17 +306,17 @@ impl Log {
     }
 
     /// Waits until not too much is on its way to the disk.
-    pub fn wait_until_calm(&self, deadline: Option<Instant>) -> Result<(), LogError> {
-        self.wait_until(deadline, |queue| match &queue.failed {
+    pub fn wait_until_calm<'a>(&self, patience: impl Into<Patience<'a>>) -> Result<(), LogError> {
+        self.wait_until(patience.into(), |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
             None => (!queue.is_crowded()).then_some(Ok(())),
         })
     }
 
     /// Waits until there is a file to go on in, where `append` said that there is none. NoRoom: there was none until
-    /// the deadline, for the reason that is given.
-    pub fn wait_for_room(&self, deadline: Option<Instant>) -> Result<(), LogError> {
-        let waited = self.wait_until(deadline, |queue| match &queue.failed {
+    /// patience was at its end, for the reason that is given.
+    pub fn wait_for_room<'a>(&self, patience: impl Into<Patience<'a>>) -> Result<(), LogError> {
+        let waited = self.wait_until(patience.into(), |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
             None => (!spares::is_wanted(queue)).then_some(Ok(())),
         });
@@ -328,7 +328,7 @@ impl Log {
 
     fn wait_until<R>(
         &self,
-        deadline: Option<Instant>,
+        patience: Patience<'_>,
         mut outcome: impl FnMut(&Queue) -> Option<Result<R, LogError>>,
     ) -> Result<R, LogError> {
         let mut queue = locked(&self.shared.queue);
@@ -336,8 +336,14 @@ impl Log {
             if let Some(outcome) = outcome(&queue) {
                 return outcome;
             }
-            queue = self.shared.settled.wait(queue, deadline).ok_or(LogError::TimedOut)?;
+            queue = self.shared.settled.wait(queue, patience).ok_or(LogError::TimedOut)?;
         }
+    }
+
+    /// Somebody's patience was called off: who waits looks again.
+    pub fn look_again(&self) {
+        drop(locked(&self.shared.queue));
+        self.shared.settled.tell();
     }
 
     /// Reads what is written from a place on, about `most` bytes, within one segment: visits each whole record, until

@@ -18,7 +18,7 @@ use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STR
 use crate::clock::now_ms;
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
-use crate::signal::Signal;
+use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
@@ -155,10 +155,10 @@ impl Store {
         &self,
         mut state: MutexGuard<'a, State>,
         streams: &[u32],
-        deadline: Option<Instant>,
+        patience: Patience<'_>,
     ) -> Option<MutexGuard<'a, State>> {
         while state.is_in_parts(streams) {
-            state = self.settled.wait(state, deadline)?;
+            state = self.settled.wait(state, patience)?;
         }
         Some(state)
     }
@@ -228,18 +228,17 @@ impl Store {
         &'a self,
         mut state: MutexGuard<'a, State>,
         most: u64,
-        deadline: Option<Instant>,
+        patience: Patience<'_>,
     ) -> Option<MutexGuard<'a, State>> {
         while state.outbox.held_cost() > most {
             let now = now_ms();
             let (expired, next_ms) = state.outbox.held_expired(now);
             if expired.is_empty() {
-                if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                if patience.is_over() {
                     return None;
                 }
                 let next = next_ms.map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now)));
-                let until = deadline.into_iter().chain(next).min();
-                match self.settled.wait(state, until) {
+                match self.settled.wait(state, patience.until(next)) {
                     Some(again) => state = again,
                     None => state = self.lock(),
                 }
@@ -252,6 +251,13 @@ impl Store {
             }
         }
         Some(state)
+    }
+
+    /// Somebody's patience was called off: who waits looks again.
+    pub fn look_again(&self) {
+        drop(self.lock());
+        self.settled.tell();
+        self.log.look_again();
     }
 
     /// Waits until nothing of a client's is held in memory, and forgets what still is at the deadline.
@@ -287,10 +293,10 @@ impl Store {
     }
 
     /// Waits until no more than `most` of what a client has sent is not done. False: the time is over.
-    pub fn wait_settled(&self, client: u32, most: u64, deadline: Option<Instant>) -> bool {
+    pub fn wait_settled(&self, client: u32, most: u64, patience: Patience<'_>) -> bool {
         let mut state = self.lock();
         while state.pending(client) > most {
-            match self.settled.wait(state, deadline) {
+            match self.settled.wait(state, patience) {
                 Some(again) => state = again,
                 None => return false,
             }
