@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Body, Frame, Label, Outgoing, Socket};
+use pinnace_engine::{Body, Error, Frame, Label, Outgoing, Socket};
 
 use super::keys::{Keyring, USER_ID};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
@@ -92,8 +92,7 @@ impl Inward {
 
     fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Body) {
         if *bytes == super::LOST {
-            self.sessions.remove(&from);
-            return;
+            return self.forget(from);
         }
         match FromSender::read(&bytes) {
             Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
@@ -303,13 +302,21 @@ impl Inward {
     }
 
     fn refuse(&mut self, from: u32, refusal: Refusal, text: &str) {
-        self.sessions.remove(&from);
+        self.forget(from);
         self.say(from, &FromReceiver::Refused { refusal, text });
     }
 
-    /// What cannot be said is said again when the sender connects anew.
+    fn forget(&mut self, from: u32) {
+        let Some(session) = self.sessions.remove(&from) else { return };
+        session.streams.values().for_each(|origin| self.inbox.cut(origin));
+    }
+
+    /// What cannot be said is said again when the sender connects anew: one that does not read has to.
     fn say(&self, to: u32, said: &FromReceiver<'_>) {
         let label = Label { routing_id: to, ..Label::default() };
-        let _ = self.socket.send_labelled(Outgoing::Bytes(&said.write()), &label, false, false);
+        let sent = self.socket.send_labelled(Outgoing::Bytes(&said.write()), &label, false, false);
+        if sent == Err(Error::WouldBlock) {
+            let _ = self.socket.disconnect_peer(to);
+        }
     }
 }

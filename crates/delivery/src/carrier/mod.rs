@@ -205,6 +205,9 @@ impl Carrier {
                 self.notify_all(&crate::Error::from(error));
             }
             busy |= self.pump().unwrap_or(false);
+            for index in self.outward.take_full() {
+                self.was_refused(index, "it asks for more than it reads");
+            }
             let rot = self.store.log().take_rot();
             if !rot.is_empty() {
                 self.notify_all(&crate::Error::Damaged(rot));

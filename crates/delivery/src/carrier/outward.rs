@@ -172,9 +172,8 @@ impl Outward {
         let gone =
             store.lock().outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
         let open = FromSender::Open { stream: u64::from(stream), topic: &lane.topic, gone };
-        if let Some(peer) = self.peers[lane.peer].as_ref() {
-            // What cannot be said now is said when the peer is there again.
-            let _ = peer.socket.send(Outgoing::Bytes(&open.write()), false, false);
+        if let Some(peer) = self.peers[lane.peer].as_mut() {
+            peer.send(Outgoing::Bytes(&open.write()));
         }
     }
 
@@ -189,13 +188,12 @@ impl Outward {
     }
 
     /// What of a stream is put away here is so there.
-    pub fn tell_gone(&self, store: &Store, stream: u32) {
+    pub fn tell_gone(&mut self, store: &Store, stream: u32) {
         let Some(lane) = self.lanes.get(&stream).filter(|lane| lane.ready) else { return };
         let gone = store.lock().outbox.get(stream).map(|stream| stream.record.done.clone());
-        if let (Some(peer), Some(gone)) = (self.peers[lane.peer].as_ref(), gone) {
+        if let (Some(peer), Some(gone)) = (self.peers[lane.peer].as_mut(), gone) {
             let gone = FromSender::Gone { stream: u64::from(stream), gone };
-            // Where it cannot be said now it is said when the stream is opened anew.
-            let _ = peer.socket.send(Outgoing::Bytes(&gone.write()), false, false);
+            peer.send(Outgoing::Bytes(&gone.write()));
         }
     }
 
@@ -220,6 +218,14 @@ impl Outward {
         peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
         let is_news = !std::mem::replace(&mut peer.was_refused, true);
         is_news.then(|| (peer.client, peer.name.clone()))
+    }
+
+    /// Those that ask for more than they read.
+    pub fn take_full(&mut self) -> Vec<usize> {
+        let peers = self.peers.iter_mut().enumerate();
+        let is_full =
+            |peer: &mut Option<Peer>| peer.as_mut().is_some_and(|peer| std::mem::take(&mut peer.is_full));
+        peers.filter_map(|(index, peer)| is_full(peer).then_some(index)).collect()
     }
 
     /// Asks those again whose time has come. Returns the time until the next, where there is one.
@@ -364,8 +370,7 @@ impl Outward {
                 }
                 peer.sent += of.cost;
                 flush_lane(lane, peer);
-                // As what is flushed.
-                let _ = peer.socket.send(Outgoing::Body(run.frame_behind(stream, lane.sent)), false, false);
+                peer.send(Outgoing::Body(run.frame_behind(stream, lane.sent)));
                 lane.sent = of.last;
             }
             at = of.last;
@@ -413,20 +418,19 @@ impl Outward {
     /// Sends what has gathered for a lane.
     fn flush(&mut self, stream: u32) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        if let Some(peer) = self.peers[lane.peer].as_ref() {
+        if let Some(peer) = self.peers[lane.peer].as_mut() {
             flush_lane(lane, peer);
         }
     }
 }
 
-fn flush_lane(lane: &mut Lane, peer: &Peer) {
+fn flush_lane(lane: &mut Lane, peer: &mut Peer) {
     if !lane.frame.is_empty() {
         let frame = match lane.frame.len() < HAND_OVER_BYTES {
             true => Outgoing::Bytes(&lane.frame),
             false => Outgoing::Body(std::mem::take(&mut lane.frame).into()),
         };
-        // There is no mark: credit limits what is under way. What is lost with a connection is sent again.
-        let _ = peer.socket.send(frame, false, false);
+        peer.send(frame);
         if lane.frame.capacity() > HAND_OVER_BYTES {
             drop(Body::from(std::mem::take(&mut lane.frame)));
         }

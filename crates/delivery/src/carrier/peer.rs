@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pinnace_engine::Socket;
+use pinnace_engine::{Error, Outgoing, Socket};
 
 /// A client that one of ours sends to.
 pub struct Peer {
@@ -24,6 +24,8 @@ pub struct Peer {
     pub again_at: Option<Instant>,
     /// It has not taken our streams since.
     pub was_refused: bool,
+    /// Something could not be sent: it asks for more than it reads.
+    pub is_full: bool,
 }
 
 impl Peer {
@@ -41,7 +43,13 @@ impl Peer {
             stalled: Vec::new(),
             again_at: None,
             was_refused: false,
+            is_full: false,
         }
+    }
+
+    /// There is no mark: credit limits what is under way. What is lost with a connection is sent again.
+    pub fn send(&mut self, frame: Outgoing<'_>) {
+        self.is_full |= self.socket.send(frame, false, false) == Err(Error::WouldBlock);
     }
 
     /// Goes where the peer is said to be now.

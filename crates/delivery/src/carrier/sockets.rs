@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinnace_engine::{Context, Error, Socket};
 
 use super::{DISCONNECT_MSG, Keyring, LINGER, LOST, SERVER};
-use crate::wire::FRAME_MAX;
+use crate::wire::{FRAME_MAX, WINDOW};
 
 /// libzmq's numbers of options.
 const SNDBUF: i32 = 11;
@@ -14,14 +14,20 @@ const RECONNECT_IVL_MAX: i32 = 21;
 const MAXMSGSIZE: i32 = 22;
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
+/// Ours: bytes of one connection that wait to be written, and to be read.
+const SNDBYTES: i32 = 10_001;
+const RCVBYTES: i32 = 10_002;
 const HANDSHAKE_IVL: i32 = 66;
 const HEARTBEAT_IVL: i32 = 75;
 
 /// Bytes that the kernel is asked to take for a process of this machine (the most it does is net.core.wmem_max).
 const LOCAL_BUFFER: i32 = 1 << 20;
 
-/// Sets what all sockets have in common: no marks, because credit limits what is under way, no frame that is longer
-/// than any of ours, and signs of life.
+/// Bytes that wait to be written to one peer. What there is credit for and what opens streams is less, by far.
+const UNSENT_MAX: usize = 64 << 20;
+
+/// Sets what all sockets have in common: no marks for messages, because credit limits what is under way, and for who
+/// does not keep to it bytes; no frame that is longer than any of ours; and signs of life.
 pub(super) fn prepare(socket: Socket) -> Result<(), Error> {
     for (option, value) in [
         (LINGER, 0_i32),
@@ -34,7 +40,10 @@ pub(super) fn prepare(socket: Socket) -> Result<(), Error> {
     ] {
         socket.set_option(option, &value.to_ne_bytes())?;
     }
-    socket.set_option(MAXMSGSIZE, &(FRAME_MAX as i64).to_ne_bytes())
+    for (option, bytes) in [(SNDBYTES, UNSENT_MAX), (RCVBYTES, WINDOW as usize), (MAXMSGSIZE, FRAME_MAX)] {
+        socket.set_option(option, &(bytes as i64).to_ne_bytes())?;
+    }
+    Ok(())
 }
 
 /// Has the kernel take more of what goes to a process of this machine before it says to wait; over a network it knows

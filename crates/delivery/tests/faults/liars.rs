@@ -338,13 +338,14 @@ fn the_honest_go_on_beside_liars() {
     let sender = client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]);
     let sender = sender.peer("liar", &liar, &["lies"]).start().unwrap();
     let (books, stop, before) = (Shared::default(), AtomicBool::new(false), resident());
+    let rounds = short_or_long(2, 40);
     let (said, others, for_streams) = std::thread::scope(|scope| {
         let falsehoods = scope.spawn(|| be_a_false_receiver(&mouth, &stop));
         let receives = scope.spawn(|| receive(&receiver, &books));
         let sends = scope.spawn(|| send(&sender, &books, &stop));
         until("the honest", || books.lock().handled.len() > 100);
         let mut random = 0x11e5;
-        for _ in 0..short_or_long(2, 40) {
+        for _ in 0..rounds {
             lie(&context, &receiver, &lazy, &mut random);
         }
         let for_streams = open_many(&context, &receiver);
@@ -364,6 +365,7 @@ fn the_honest_go_on_beside_liars() {
         "{said} false words of a receiver, {others} messages of liars; {more} MiB more, {} for streams",
         for_streams >> 20
     );
-    assert!(more < 512, "{text}");
+    // The lazy one has what it granted to each liar, and 4 MiB more of it.
+    assert!(more < 512 + rounds * 13, "{text}");
     books.lock().close("an honest pair beside liars", &STRICT, &text);
 }
