@@ -1,6 +1,7 @@
 /* What C++ alone can do: move deliveries, throw, and destroy clients out of handlers. own DIR: works below DIR. */
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
 #include <stdexcept>
 
 #include <pinnace/client.hpp>
@@ -105,6 +106,17 @@ static void errors_by_code() {
     EXPECT(error.value() == EFAULT);
     Client other = std::move(one);
     EXPECT(other.name() == "one");
+    for (const auto &call : {std::function<void()>([&] { one.listen([](Delivery &) {}); }),
+                             std::function<void()>([&] { one.on_error([](const pinnace::Error &) {}); }),
+                             std::function<void()>([&] { one.send_to("t", "body"); })}) {
+        int number = 0;
+        try {
+            call();
+        } catch (const pinnace::Error &thrown) {
+            number = thrown.code().value();
+        }
+        EXPECT(number == EFAULT);
+    }
     one = std::move(other);
     one.close();
     EXPECT(!one.recv(pinnace::forever, error) && error.value() == EFAULT);

@@ -1,9 +1,13 @@
 """What Python alone can do: managers of contexts, iterators, and exceptions out of handlers."""
 import asyncio
+import errno
 import logging
+import os
+import signal
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from pinnace import Client, Closed, Delivery, Error, TimedOut, Verdict
@@ -96,11 +100,40 @@ def what_a_handler_raises_is_told(place, sender):
         expect(heard.is_set() and "on purpose" in told[0], f"{told}")
 
 
+def ctrl_c_ends_a_send_that_waits_for_room(place, sender):
+    with start(place, "full", more={"disk_limit": "4194304"}) as full:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                full.send_to("nobody's", os.urandom(100_000))
+        except KeyboardInterrupt:
+            pass
+        began = time.monotonic()
+        try:
+            while True:
+                full.send("nobody's", os.urandom(100_000), timeout=0.01)
+        except Error as error:
+            expect(error.errno == errno.ENOSPC, f"{error}")
+        expect(time.monotonic() - began < PATIENCE_S, "at its deadline")
+
+
+def what_is_settled_says_nothing(place, sender):
+    with start(place, "receiver") as receiver:
+        sender.send_to("receiver's", b"one")
+        delivery = receiver.recv(PATIENCE_S)
+        delivery.ack()
+        for look in ("deliveries", "accepted", "sender", "cursor"):
+            try:
+                expect(False, f"{look} is {getattr(delivery, look)}")
+            except Closed:
+                pass
+
+
 def main():
     logging.disable()
     checks = Checks()
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
-                  what_a_handler_raises_is_told):
+                  what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()
 

@@ -225,7 +225,7 @@ class Client {
 
     /* Has a function called, on any thread, with what goes wrong where no call tells of it. */
     void on_error(std::function<void(const Error &)> handle) {
-        const std::lock_guard<std::mutex> lock(state_->mutex);
+        const std::lock_guard<std::mutex> lock(state().mutex);
         state_->on_error = std::make_shared<std::function<void(const Error &)>>(std::move(handle));
     }
 
@@ -317,6 +317,13 @@ class Client {
         return given;
     }
 
+    /* EFAULT: it was moved from. */
+    State &state() const {
+        if (state_ == nullptr)
+            throw Error(EFAULT, "this is no client: it was moved from");
+        return *state_;
+    }
+
     pinnace_client_t *handle() const noexcept { return state_ == nullptr ? nullptr : state_->handle; }
 
     void end() noexcept {
@@ -387,7 +394,7 @@ template <typename Handle> void Client::listen(Handle &&handle) {
     auto listener = std::make_unique<Listener>();
     listener->handler = with_verdict(std::forward<Handle>(handle));
     listener->of = state_.get();
-    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const std::lock_guard<std::mutex> lock(state().mutex);
     state_->listeners.push_back(std::move(listener));
     detail::checked(pinnace_client_listen(this->handle(), &Client::listen_one, state_->listeners.back().get()));
 }

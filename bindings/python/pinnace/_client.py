@@ -2,6 +2,7 @@
 import asyncio
 import ctypes
 import enum
+import errno
 import itertools
 import logging
 import os
@@ -24,6 +25,8 @@ Ticket = NewType("Ticket", int)
 
 # A call into the library hears no signal: waits end so often for the interpreter to look.
 _SLICE_S = 0.2
+# Bytes from which on a message goes in parts.
+_PART = 1 << 20
 _log = logging.getLogger("pinnace")
 
 
@@ -201,8 +204,10 @@ class Client:
     ) -> None:
         """`ttl`: how long it may live; `timeout`: how long to wait for room and the disk. After TimedOut it may be on
         the disk, or come to be."""
-        options = _options(all, durability, ttl, timeout)
-        checked(lib.pinnace_client_send(self._handle, in_c(topic), body, len(body), ctypes.byref(options)))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout)
+        if durability == Durability.SYNC:
+            self.wait(ticket, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def send_async(
         self,
@@ -215,9 +220,15 @@ class Client:
         timeout: Optional[float] = None,
     ) -> Ticket:
         """As send, without waiting for the disk: `wait` does."""
-        options, ticket = _options(all, durability, ttl, timeout), ctypes.c_uint64()
-        given = ctypes.byref(options), ctypes.byref(ticket)
-        checked(lib.pinnace_client_send_async(self._handle, in_c(topic), body, len(body), *given))
+        to, ticket = in_c(topic), ctypes.c_uint64()
+
+        def send(ms: int) -> int:
+            options = _options(all, durability, ttl, ms)
+            given = ctypes.byref(options), ctypes.byref(ticket)
+            return checked(lib.pinnace_client_send_async(self._handle, to, body, len(body), *given))
+
+        # What has found no room in time was not sent. One in parts may take longer than a slice.
+        _in_slices(timeout, send, 2.0 if len(body) > _PART else 1.0)
         return Ticket(ticket.value)
 
     def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
@@ -321,18 +332,21 @@ def _number(seconds: Optional[float]) -> Optional[bytes]:
     return None if seconds is None else str(milliseconds(seconds)).encode()
 
 
-def _options(all: bool, durability: Durability, ttl: Optional[float], timeout: Optional[float]) -> SendOptions:
+def _options(all: bool, durability: Durability, ttl: Optional[float], timeout_ms: int) -> SendOptions:
     ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl))
-    return SendOptions(ctypes.sizeof(SendOptions), milliseconds(timeout), ttl_ms, int(all), int(durability))
+    return SendOptions(ctypes.sizeof(SendOptions), timeout_ms, ttl_ms, int(all), int(durability))
 
 
-def _in_slices(timeout: Optional[float], call: Callable[[int], int]) -> int:
-    """Calls with a time in milliseconds, again and again, until it is not over when it returns, or `timeout` is."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:
+    """Calls with a time in milliseconds, again and again, until it is not over when it returns, or `timeout` is. Each
+    time is `growth` times the last."""
+    deadline, slice_s = None if timeout is None else time.monotonic() + timeout, _SLICE_S
     while True:
-        left = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
+        left = slice_s if deadline is None else min(slice_s, max(0.0, deadline - time.monotonic()))
+        slice_s *= growth
         try:
             return call(milliseconds(left))
-        except TimedOut:
-            if deadline is not None and time.monotonic() >= deadline:
+        except Error as error:
+            is_early = deadline is None or time.monotonic() < deadline
+            if not is_early or error.errno not in (errno.EAGAIN, errno.ENOSPC):
                 raise

@@ -75,6 +75,10 @@ class Delivery:
             self._body = ctypes.string_at(data, lib.pinnace_delivery_size(self._handle))
         return self._body
 
+    def _look(self) -> None:
+        """Raises Closed where it is settled, for what has no value that says so."""
+        text(lib.pinnace_delivery_from(self._handle))
+
     @property
     def sender(self) -> str:
         """The name of the client that sent it."""
@@ -87,11 +91,13 @@ class Delivery:
     @property
     def accepted(self) -> float:
         """When it was accepted, in seconds since 1970, by the sender's clock."""
+        self._look()
         return int(lib.pinnace_delivery_accepted_ms(self._handle)) / 1000
 
     @property
     def deliveries(self) -> int:
         """How often it was delivered since the receiver was started, this time included."""
+        self._look()
         return int(lib.pinnace_delivery_deliveries(self._handle))
 
     @property

@@ -188,7 +188,8 @@ typedef struct pinnace_delivery_t pinnace_delivery_t;
 
 const char *pinnace_client_error(void); /* of the calling thread; it stays until the next failure */
 
-/* What a client is to be; options serve for any number of clients. Each is set as text; times are 1 to 86400000:
+/* What a client is to be; options serve for any number of clients. Each is set as text; times are 1 to 86400000, or 0
+ * where that is said:
  *   data_dir           the directory of its store; by default one of the user's
  *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
  *   listen             where others reach it, an endpoint [a local socket, for processes of this host]
@@ -307,8 +308,8 @@ typedef struct pinnace_cursor_t {
 int pinnace_delivery_cursor(pinnace_delivery_t *delivery, pinnace_cursor_t *cursor);
 const char *pinnace_cursor_schema(void);
 
-/* Of a dead letter: where it was sent at first, who gave it up, how often it was delivered there, and why it was given
- * up. ENOENT: it is none. */
+/* A dead letter goes to whoever listens on the topic of the same name with ".dead" behind it. Of it: where it was sent
+ * at first, who gave it up, how often it was delivered there, and why it was given up. ENOENT: it is none. */
 #define PINNACE_TERMINATED 0 /* its handler said so */
 #define PINNACE_DELIVERIES 1 /* it was delivered as often as it may be */
 #define PINNACE_TOO_LARGE 2  /* it is larger than its receiver takes */

@@ -300,6 +300,15 @@ fn given_peers_with_certificates() {
     send("shop", &["--timeout", "30000"]).expect(0);
     assert_eq!(receiver.end().expect(0).out, "shop\n");
 
+    let elsewhere = start(&own("recv", "shop", &["orders", "--listen", &here, "--trust", &trust]));
+    let done = send("stranger", &["--timeout", "1500", "--peer", "nonsense=nonsense,orders"]).expect(3);
+    assert!(done.err.contains("nonsense cannot be connected to"), "{done:?}");
+    elsewhere.signal(Signal::TERM);
+    elsewhere.end().expect(128 + 15);
+    let untrusting =
+        ["deliver", "send", "--name", "a", "--cert", &folder.text("shop_secret"), "orders", "one"];
+    assert!(run(&untrusting, b"").expect(2).err.contains("--trust"));
+
     let wrong = |more: &[&str], words: &str| {
         let done = run(&own("send", "shop", &[more, &["orders", "one"]].concat()), b"");
         assert!(done.expect(2).err.contains(words), "{words:?}");

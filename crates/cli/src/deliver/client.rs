@@ -19,7 +19,8 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is to be a client. Error: a certificate cannot be read.
 pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
-    let mut builder = Client::builder(&given.name, topic).data_dir(store_of(given));
+    let mut builder =
+        Client::builder(&given.name, topic).data_dir(store_of(given)).on_error(|error| say(error));
     if let Some(url) = &given.registry {
         builder = builder.registry(url);
     }
@@ -50,7 +51,7 @@ pub fn store_of(given: &ClientArgs) -> PathBuf {
 /// Starts a client.
 pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
     builder.start().map_err(|error| match error {
-        Error::InUse | Error::Damaged(_) => of_store(&store_of(given), error),
+        Error::InUse | Error::Damaged(_) | Error::Io(_) => of_store(&store_of(given), error),
         Error::NameTaken => Failure::of(&given.name, error),
         Error::Endpoint(_) => Failure::of(given.listen.as_deref().unwrap_or("listening"), error),
         error => failure(error),

@@ -49,7 +49,7 @@ pub struct ClientArgs {
     #[arg(long = "peer", value_name = "NAME=ENDPOINT[,TOPIC...]", value_parser = peer)]
     pub peers: Vec<Peer>,
     /// Our CURVE certificate, with the secret key: all is encrypted, and we speak to those alone that --trust names
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "trusted")]
     pub cert: Option<PathBuf>,
     /// The public key of another client, as Z85 or as its certificate file; may be given again
     #[arg(long = "trust", value_name = "NAME=KEY|FILE", value_parser = trusted, requires = "cert")]

@@ -92,7 +92,8 @@ impl Inward {
 
     fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Body) {
         if *bytes == super::LOST {
-            return self.forget(from);
+            self.sessions.remove(&from);
+            return;
         }
         match FromSender::read(&bytes) {
             Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
@@ -302,13 +303,8 @@ impl Inward {
     }
 
     fn refuse(&mut self, from: u32, refusal: Refusal, text: &str) {
-        self.forget(from);
+        self.sessions.remove(&from);
         self.say(from, &FromReceiver::Refused { refusal, text });
-    }
-
-    fn forget(&mut self, from: u32) {
-        let Some(session) = self.sessions.remove(&from) else { return };
-        session.streams.values().for_each(|origin| self.inbox.cut(origin));
     }
 
     /// What cannot be said is said again when the sender connects anew: one that does not read has to.

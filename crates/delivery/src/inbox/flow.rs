@@ -112,18 +112,6 @@ impl Flow {
         self.asked_behind = None;
     }
 
-    /// The connection is lost: of a message that has not come whole nothing is kept, in case it never will. It comes
-    /// again.
-    pub fn cut(&mut self) {
-        let is_cut = self.queue.back().is_some_and(|part| !part.has(ENDS));
-        let begin = self.queue.iter().rposition(|part| part.has(BEGINS)).filter(|_| is_cut);
-        if let Some(at) = begin {
-            self.received = self.queue[at].first - 1;
-            self.queue.truncate(at);
-            self.growing = 0;
-        }
-    }
-
     /// A message, or a part, was handled, or never will be.
     pub fn finish(&mut self, part: &Arrived) {
         self.done.add(part.first, part.seq);
@@ -329,32 +317,6 @@ mod tests {
         let numbers: Vec<u64> =
             std::iter::from_fn(|| flow.next(|| 0)).map(|message| message.parts.last_seq()).collect();
         assert_eq!(numbers, [1, 6, 9]);
-    }
-
-    #[test]
-    fn of_what_is_cut_in_the_middle_nothing_is_kept() {
-        let origin = Origin { of: (0, [0; 16], 1), from: "a".into(), topic: "b".into(), flow: 0 };
-        let mut flow = Flow::new(Arc::new(origin));
-        let take = |flow: &mut Flow, prev: u64, parts: &[u8]| {
-            let mut bytes = Vec::new();
-            Data::begin(&mut bytes, 1, prev, 0);
-            for (seq, flags) in (prev + 1..).zip(parts) {
-                let entry = Entry { seq, accepted_ms: 0, ttl_ms: None, flags: *flags, body: b"part" };
-                entry.put(&mut bytes, seq - 1, 0);
-            }
-            let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
-            let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
-            flow.take(&frame, &data, 1000).outcome
-        };
-        assert_eq!(take(&mut flow, 0, &[BEGINS | ENDS, BEGINS, 0, 0]), Outcome::Taken);
-        flow.cut();
-        assert_eq!(flow.received, 1, "the first is whole");
-        assert_eq!(take(&mut flow, 4, &[ENDS]), Outcome::Gap(1));
-        assert_eq!(take(&mut flow, 1, &[BEGINS, 0, 0, ENDS]), Outcome::Taken);
-        flow.cut();
-        let numbers: Vec<u64> =
-            std::iter::from_fn(|| flow.next(|| 0)).map(|message| message.parts.last_seq()).collect();
-        assert_eq!(numbers, [1, 5]);
     }
 
     #[test]

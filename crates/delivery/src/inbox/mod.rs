@@ -225,11 +225,6 @@ impl Inbox {
         self.tell_arrived(self.lock());
     }
 
-    /// The connection by which a stream came is lost.
-    pub fn cut(&self, origin: &Origin) {
-        self.lock().flows[origin.flow].cut();
-    }
-
     /// The sender has nothing of these any more.
     pub fn settle(&self, origin: &Origin, gone: &Done) {
         let mut state = self.lock();

@@ -169,6 +169,12 @@ impl Shared {
     }
 }
 
+/// Whether files cannot be made until somebody changes the directory.
+fn is_final(reason: io::ErrorKind) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(reason, NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
 fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -314,11 +320,12 @@ impl Log {
     }
 
     /// Waits until there is a file to go on in, where `append` said that there is none. NoRoom: there was none until
-    /// patience was at its end, for the reason that is given.
+    /// patience was at its end, for the reason that is given. Io: none can be made, however long one waits.
     pub fn wait_for_room<'a>(&self, patience: impl Into<Patience<'a>>) -> Result<(), LogError> {
         let waited = self.wait_until(patience.into(), |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
-            None => (!spares::is_wanted(queue)).then_some(Ok(())),
+            None if !spares::is_wanted(queue) => Some(Ok(())),
+            None => queue.no_spare.filter(|reason| is_final(*reason)).map(|reason| Err(LogError::Io(reason))),
         });
         match (waited, locked(&self.shared.queue).no_spare) {
             (Err(LogError::TimedOut), Some(reason)) => Err(LogError::NoRoom(Some(reason))),

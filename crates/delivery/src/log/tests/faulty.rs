@@ -18,6 +18,8 @@ struct Disk {
     files: BTreeMap<String, Content>,
     /// Writes, syncs and creations until one fails, and how it does.
     fails_in: Option<(u64, ErrorKind)>,
+    /// Why no files can be made.
+    refuses: Option<ErrorKind>,
     /// Bytes that files may have in all.
     space: Option<u64>,
     random: u64,
@@ -91,6 +93,11 @@ impl Faulty {
         self.disk().fails_in = Some((count, kind));
     }
 
+    /// No more files can be made, for this reason.
+    pub fn refuse_files(&self, kind: Option<ErrorKind>) {
+        self.disk().refuses = kind;
+    }
+
     pub fn set_space(&self, bytes: Option<u64>) {
         self.disk().space = bytes;
     }
@@ -154,6 +161,9 @@ impl Storage for Faulty {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
         let mut disk = self.disk();
         disk.step()?;
+        if let Some(kind) = disk.refuses {
+            return Err(kind.into());
+        }
         let taken: u64 = disk.files.values().map(|content| content.seen.len() as u64).sum();
         if disk.space.is_some_and(|space| taken + bytes > space) {
             return Err(ErrorKind::StorageFull.into());

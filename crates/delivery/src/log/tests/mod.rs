@@ -377,6 +377,26 @@ fn a_full_disk_refuses_what_is_new_and_goes_on_when_there_is_space() {
 }
 
 #[test]
+fn a_directory_that_takes_no_files_is_not_waited_for() {
+    let storage = Faulty::new(6);
+    let mut numbers = Numbers::default();
+    let log = open_log(Arc::new(storage.clone()), &mut numbers).unwrap();
+    storage.refuse_files(Some(ErrorKind::PermissionDenied));
+    let append = |number| log.append(Urgency::Sync, NUMBERED, &[&payload_of(number, 50_000)], &numbers);
+    let refused = (0..).find_map(|number| match append(number) {
+        Err(LogError::NoRoom(_)) => log.wait_for_room(None).err(),
+        appended => appended.map(drop).err(),
+    });
+    assert_eq!(refused, Some(LogError::Io(ErrorKind::PermissionDenied)));
+    storage.refuse_files(None);
+    let until = Instant::now() + Duration::from_secs(20);
+    while log.wait_for_room(Some(until)).is_err() {
+        assert!(Instant::now() < until, "it is not tried again");
+    }
+    log.wait(append(1 << 20).unwrap().batch, None).unwrap();
+}
+
+#[test]
 fn what_is_written_can_be_read_at_once() {
     let mut numbers = Numbers::default();
     let log = open_log(Arc::new(Faulty::new(1)), &mut numbers).unwrap();
