@@ -174,6 +174,10 @@ fn closing_ends_what_waits() {
             scope.spawn(move || (pinnace_client_recv(client(), -1).is_null(), errno())),
             scope.spawn(move || (pinnace_client_wait_pending(client(), 0, -1) == -1, errno())),
         ];
+        // The registry's reference, and one of each call that is inside.
+        while Arc::strong_count(&CLIENTS.get(client()).unwrap()) < 4 {
+            std::thread::yield_now();
+        }
         let sends = scope.spawn(move || {
             let body = [7; 10_000];
             // Until there is no room, and then it waits. SAFETY: a C string and a body.
@@ -183,10 +187,6 @@ fn closing_ends_what_waits() {
             while send() == 0 {}
             errno()
         });
-        // The registry's reference, and one of each call that is inside.
-        while Arc::strong_count(&CLIENTS.get(client()).unwrap()) < 4 {
-            std::thread::yield_now();
-        }
         assert_eq!(pinnace_client_close(client()), 0);
         for end in ends {
             assert_eq!(end.join().unwrap(), (true, libc::ECANCELED));
