@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
 use super::handlers::*;
 use super::options::*;
@@ -187,6 +188,17 @@ fn closing_ends_what_waits() {
             while send() == 0 {}
             errno()
         });
+        // It waits, or it is slow, and then this shows less.
+        let (mut pending, mut since) = (0, Instant::now());
+        while since.elapsed() < Duration::from_millis(100) {
+            let mut now = 0;
+            // SAFETY: a place for the number.
+            assert_eq!(unsafe { pinnace_client_pending(client(), &raw mut now) }, 0);
+            if now != pending {
+                (pending, since) = (now, Instant::now());
+            }
+            std::thread::yield_now();
+        }
         assert_eq!(pinnace_client_close(client()), 0);
         for end in ends {
             assert_eq!(end.join().unwrap(), (true, libc::ECANCELED));
