@@ -343,8 +343,10 @@ typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 
-/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. The library waits
- * for it: it must not call what waits for the disk or for others. */
+/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. EACCES: a peer
+ * refuses what the client sends; EHOSTUNREACH: one cannot be connected to; ESTALE: one knows a copy of the client's
+ * store, and what waits for it is sent anew; EIO, EBADMSG: of the store. The library waits for it: it must not call
+ * what waits for the disk or for others. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

@@ -38,6 +38,12 @@ pub enum Error {
         peer: String,
         text: String,
     },
+    /// Another client has had messages under the numbers of this one's from a copy of its store, or from this store
+    /// before an old copy was put in its place. What waits for it is sent again under new ones, and may be handled
+    /// twice.
+    Copied {
+        peer: String,
+    },
     /// Another client cannot be connected to: its address cannot be used, or its key is not known.
     Unreachable {
         peer: String,
@@ -64,6 +70,10 @@ impl fmt::Display for Error {
             Error::TooLarge => f.write_str("larger than is taken"),
             Error::Closed => f.write_str("the client is closed"),
             Error::Refused { peer, text } => write!(f, "{peer} refuses: {text}"),
+            Error::Copied { peer } => write!(
+                f,
+                "{peer} knows another copy of this store: what waits for it is sent anew, some perhaps twice"
+            ),
             Error::Unreachable { peer, error } => write!(f, "{peer} cannot be connected to: {error}"),
         }
     }

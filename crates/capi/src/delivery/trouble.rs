@@ -63,6 +63,7 @@ impl From<&DeliveryError> for Trouble {
             DeliveryError::Closed => libc::ECANCELED,
             DeliveryError::Refused { .. } => libc::EACCES,
             DeliveryError::Unreachable { .. } => libc::EHOSTUNREACH,
+            DeliveryError::Copied { .. } => libc::ESTALE,
         };
         Trouble::new(number, error)
     }

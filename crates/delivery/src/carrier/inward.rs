@@ -11,7 +11,7 @@ use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::ranges::Done;
 use crate::store::{Incoming, Store, records};
-use crate::wire::{FromReceiver, FromSender, Id, Refusal, VERSION, WINDOW};
+use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
 
 /// How long a client that goes waits for its last acknowledgements, first for the disk and then to be sent.
 const LAST_WORD_MS: i32 = 1000;
@@ -27,7 +27,7 @@ const OVERDRAFT: u64 = 4 << 20;
 struct Session {
     id: Id,
     name: String,
-    epoch: u64,
+    opening: Opening,
     /// By the sender's number.
     streams: HashMap<u64, Arc<Origin>>,
     /// What was paid for and handled, up to which it may send, and what it has sent.
@@ -99,8 +99,17 @@ impl Inward {
             Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
                 self.refuse(from, Refusal::Forged, name);
             }
-            Some(FromSender::Hello { version, name, id, epoch, receiver }) => {
-                self.on_hello(from, version, name, id, epoch, receiver);
+            Some(FromSender::Hello { .. }) if self.sessions.contains_key(&from) => {
+                self.refuse(from, Refusal::Protocol, "introduced already");
+            }
+            Some(FromSender::Hello { version, .. }) if version != VERSION => {
+                self.refuse(from, Refusal::Version, "version 1 is spoken here");
+            }
+            Some(FromSender::Hello { receiver, .. }) if receiver != self.client.name => {
+                self.refuse(from, Refusal::NotMe, &self.client.name.clone());
+            }
+            Some(FromSender::Hello { name, id, opening, .. }) => {
+                self.on_hello(store, from, name, id, opening);
             }
             _ if !self.sessions.contains_key(&from) => {}
             Some(FromSender::Open { stream, topic, gone }) => self.on_open(store, from, stream, topic, &gone),
@@ -124,32 +133,27 @@ impl Inward {
         self.keys.as_ref().is_none_or(|keys| keys.is(name, user_id))
     }
 
-    fn on_hello(&mut self, from: u32, version: u64, name: &str, id: Id, epoch: u64, receiver: &str) {
-        if version != VERSION {
-            return self.refuse(from, Refusal::Version, "version 1 is spoken here");
-        }
-        if receiver != self.client.name {
-            return self.refuse(from, Refusal::NotMe, &self.client.name.clone());
-        }
-        let other = self.sessions.values().find(|session| session.name == name);
-        if other.is_some_and(|other| other.id != id) {
+    fn on_hello(&mut self, store: &Store, from: u32, name: &str, id: Id, opening: Opening) {
+        let known = store.lock().last_of(self.client.number, id);
+        let mut others = self.sessions.values().filter(|session| session.name == name);
+        if others.clone().any(|other| other.id != id) {
             return self.refuse(from, Refusal::NameTaken, name);
         }
-        if other.is_some_and(|other| other.epoch > epoch) {
+        if others.any(|other| opening.is_out_of_date(other.opening)) {
             return self.refuse(from, Refusal::OldEpoch, name);
         }
         // A connection that is lost is replaced by a new one before it is known to be. One that lives is that of a copy
         // of the same store: it hears of this, and does not wait for ever.
-        let replaced = self.sessions.iter().filter(|(other, session)| session.id == id && **other != from);
-        for other in replaced.map(|(other, _)| *other).collect::<Vec<u32>>() {
-            self.refuse(other, Refusal::OldEpoch, name);
+        let replaced: Vec<(u32, Session)> =
+            self.sessions.extract_if(|_, session| session.name == name).collect();
+        for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
+            self.refuse(*other, Refusal::OldEpoch, name);
         }
-        let name = name.to_owned();
-        let session =
-            Session { id, name, epoch, streams: HashMap::new(), taken: 0, granted: WINDOW, received: 0 };
+        let (name, streams) = (name.to_owned(), HashMap::new());
+        let session = Session { id, name, opening, streams, taken: 0, granted: WINDOW, received: 0 };
         self.sessions.insert(from, session);
         let (name, id) = (self.client.name.clone(), self.client.id);
-        self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id });
+        self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id, known });
         self.say(from, &FromReceiver::Credit { bytes: WINDOW });
     }
 
@@ -157,21 +161,16 @@ impl Inward {
         let Some(session) = self.sessions.get_mut(&from) else { return };
         let of = (self.client.number, session.id, stream);
         let mut store = store.lock();
-        let cursor = store.cursors.entry(of).or_insert_with(|| records::Cursor {
+        let before = store.cursors.remove(&of);
+        let cursor = store.put_cursor(records::Cursor {
             client: of.0,
             sender: of.1,
             stream,
-            epoch: session.epoch,
+            opening: session.opening,
             name: session.name.clone(),
             topic: topic.to_owned(),
-            done: Done::default(),
+            done: before.map(|cursor| cursor.done).unwrap_or_default(),
         });
-        if cursor.epoch > session.epoch {
-            let name = session.name.clone();
-            drop(store);
-            return self.refuse(from, Refusal::OldEpoch, &name);
-        }
-        cursor.epoch = session.epoch;
         let noted = cursor.done.clone();
         drop(store);
         let (origin, received, done, given_up) = self.inbox.open(of, &session.name, topic, &noted, gone);

@@ -4,6 +4,7 @@
 //! it reads under the store's lock, for moments.
 
 mod bell;
+mod copies;
 mod dead;
 mod inward;
 mod keys;
@@ -27,8 +28,9 @@ use crate::ranges::Done;
 use crate::registry::Members;
 use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
-use crate::wire::{FromReceiver, FromSender, VERSION};
+use crate::wire::{FromReceiver, Refusal};
 pub use bell::Bell;
+use copies::hello;
 use dead::DeadLetter;
 pub use dead::{Part, read_parts};
 use inward::Inward;
@@ -330,17 +332,11 @@ impl Carrier {
         let inward = self.inward.iter().find(|inward| inward.client.number == sender.number)?;
         let keys = inward.keys.clone();
         let socket = self.context.socket(CLIENT).ok()?;
-        let hello = FromSender::Hello {
-            version: VERSION,
-            name: &sender.name,
-            id: sender.id,
-            epoch: sender.epoch,
-            receiver: name,
-        };
+        let hello = hello(&self.store.lock(), sender.number, name);
         let prepared = prepare(socket)
             .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
             .and_then(|()| roomy(socket, endpoint))
-            .and_then(|()| socket.set_option(HELLO_MSG, &hello.write()))
+            .and_then(|()| socket.set_option(HELLO_MSG, &hello))
             .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
             .and_then(|()| socket.connect(endpoint));
         let index = self.outward.peers.len();
@@ -370,17 +366,17 @@ impl Carrier {
             }
             match FromReceiver::read(&frame) {
                 _ if frame == LOST => self.outward.lost(index),
-                Some(FromReceiver::Welcome { .. }) => self.outward.welcome(&self.store, index),
+                Some(FromReceiver::Welcome { known, .. }) => self.was_welcomed(index, known),
                 Some(FromReceiver::Credit { bytes }) => self.outward.credit(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        self.settled(stream, &done);
-                        self.outward.resume(&self.store, stream, received, done);
+                        self.go_on(index, stream, received, done);
                     }
                 }
                 Some(FromReceiver::Ack { stream, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        self.settled(stream, &done);
+                        // A log that has failed is noticed elsewhere.
+                        let _ = self.store.acknowledge(&mut self.store.lock(), stream, &done);
                     }
                 }
                 Some(FromReceiver::Again { stream, received }) => {
@@ -394,8 +390,9 @@ impl Carrier {
                         self.put_away(index, &DeadLetter { stream, first, last, verdict, deliveries });
                     }
                 }
+                Some(FromReceiver::Refused { refusal: Refusal::OldEpoch, .. }) => self.part(index),
                 Some(FromReceiver::Refused { refusal, text }) => {
-                    self.was_refused(index, &format!("{refusal:?}: {text}"));
+                    self.was_refused(index, &format!("{refusal}: {text}"));
                 }
                 None => self.was_refused(index, "it says what makes no sense"),
             }

@@ -21,6 +21,8 @@ use crate::wire::{COST, Data, Entry, FRAME_BYTES, FromSender, WINDOW, make_room}
 const HAND_OVER_BYTES: usize = 16 << 10;
 /// How long to leave a peer alone that has refused us.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long to leave one alone to which we are somebody else.
+const PART_FOR: Duration = Duration::from_millis(50);
 /// Bytes of the log that are read at once.
 const READ_BYTES: usize = 512 << 10;
 
@@ -218,6 +220,14 @@ impl Outward {
         peer.again_at = Some(Instant::now() + ASK_AGAIN_AFTER);
         let is_news = !std::mem::replace(&mut peer.was_refused, true);
         is_news.then(|| (peer.client, peer.name.clone()))
+    }
+
+    /// To the peer we are somebody else. It is connected to anew, when it knows that the connection has ended.
+    pub fn part(&mut self, index: usize) {
+        self.lost(index);
+        let Some(peer) = self.peer(index) else { return };
+        (peer.is_parted, peer.again_at) = (true, Some(Instant::now() + PART_FOR));
+        let _ = peer.socket.disconnect(&peer.endpoint);
     }
 
     /// Those that ask for more than they read.

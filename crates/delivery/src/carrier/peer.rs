@@ -24,6 +24,8 @@ pub struct Peer {
     pub again_at: Option<Instant>,
     /// It has not taken our streams since.
     pub was_refused: bool,
+    /// It has known a copy of our store, and in this opening we are somebody else to it.
+    pub is_parted: bool,
     /// Something could not be sent: it asks for more than it reads.
     pub is_full: bool,
 }
@@ -43,6 +45,7 @@ impl Peer {
             stalled: Vec::new(),
             again_at: None,
             was_refused: false,
+            is_parted: false,
             is_full: false,
         }
     }

@@ -4,6 +4,7 @@
 //! lock, so that the log's order is the order of events.
 
 mod held;
+mod identity;
 mod outbox;
 pub mod records;
 mod viewing;
@@ -13,18 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::HashSet;
-use records::{CLIENT, CURSOR, DONE, Destination, MESSAGE, Message, Receiver, STREAM};
+use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, Message, Receiver, STREAM};
 
 use crate::clock::now_ms;
 use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
 use crate::ranges::Done;
 use crate::signal::{Patience, Signal};
-use crate::wire::{BEGINS, ENDS, Entry, Id, VOLATILE};
+use crate::wire::{BEGINS, ENDS, Entry, Id, Opening, VOLATILE};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
-
-/// How many epochs a damaged store may have had that it does not know of.
-const EPOCHS_LOST: u64 = 1000;
 
 /// Who has sent a stream to one of the clients, and its number there.
 pub type Incoming = (u32, Id, u64);
@@ -34,6 +32,10 @@ pub struct State {
     pub clients: Vec<records::Client>,
     pub outbox: Outbox,
     pub cursors: HashMap<Incoming, records::Cursor>,
+    /// In which opening each of those senders was last heard of.
+    senders: HashMap<(u32, Id), Opening>,
+    /// As whom receivers know the clients.
+    known: HashMap<(u32, String), records::Known>,
     /// Streams in which a message in parts has begun and has not ended: nothing else goes between.
     in_parts: HashSet<u32>,
     /// Streams whose last message was found without its end: its first part and its last, as far as they were found.
@@ -95,29 +97,6 @@ impl Store {
 
     pub fn log(&self) -> &Log {
         &self.log
-    }
-
-    /// Makes the client of this name one of the store's, or finds it there, in a new epoch.
-    pub fn claim(&self, name: &str, id: Id) -> Result<records::Client, LogError> {
-        let mut state = self.lock();
-        let found = state.clients.iter().position(|client| client.name == name);
-        let number = found.unwrap_or(state.clients.len());
-        if found.is_none() {
-            state.clients.push(records::Client {
-                number: number as u32,
-                name: name.to_owned(),
-                id,
-                epoch: 0,
-            });
-        }
-        // Of what is missing nobody knows which numbers it had.
-        state.clients[number].epoch += if self.damage.is_empty() { 1 } else { EPOCHS_LOST };
-        let client = state.clients[number].clone();
-        // Whoever starts may wait for a file as little as who receives.
-        let batch = self.append(&mut state, Urgency::Note, CLIENT, &[&client.write()])?;
-        drop(state);
-        self.log.wait(batch, None)?;
-        Ok(client)
     }
 
     /// The stream to a receiver.
@@ -183,7 +162,7 @@ impl Store {
 
     /// Accepts a message: it has a number in each of its streams, and lies in the log.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
-        let epoch = state.clients[sending.client as usize].epoch;
+        let epoch = state.clients[sending.client as usize].opening().epoch;
         let mut header = std::mem::take(&mut state.scratch);
         let next = |stream: &u32| state.outbox.next(*stream, epoch).map(|seq| (*stream, seq));
         let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
@@ -207,7 +186,7 @@ impl Store {
 
     /// Accepts a message that is held in memory alone. True: the carrier is to be told.
     pub fn hold(&self, state: &mut State, sending: &Sending<'_>) -> bool {
-        let epoch = state.clients[sending.client as usize].epoch;
+        let epoch = state.clients[sending.client as usize].opening().epoch;
         let entry = Entry {
             seq: 0,
             accepted_ms: sending.accepted_ms,
@@ -277,7 +256,7 @@ impl Store {
     /// More of a stream to others is done. False: it makes no sense, or is not new.
     pub fn settle(&self, state: &mut State, stream: u32, done: &Done) -> Result<bool, LogError> {
         let Some(of) = state.outbox.get(stream) else { return Ok(false) };
-        let epoch = state.clients[of.record.client as usize].epoch;
+        let epoch = state.clients[of.record.client as usize].opening().epoch;
         let is_logged = of.is_logged_upto(done.last());
         if !state.outbox.settle(stream, epoch, done) {
             return Ok(false);
@@ -346,6 +325,9 @@ impl Keeper for State {
         for cursor in self.cursors.values() {
             add(CURSOR, &[&cursor.write()]);
         }
+        for known in self.known.values() {
+            add(KNOWN, &[&known.write()]);
+        }
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -405,8 +387,11 @@ impl State {
                 self.outbox.find_done(stream, &done);
             }
             CURSOR => {
-                let cursor = records::Cursor::read(payload)?;
-                self.cursors.insert((cursor.client, cursor.sender, cursor.stream), cursor);
+                self.put_cursor(records::Cursor::read(payload)?);
+            }
+            KNOWN => {
+                let known = records::Known::read(payload)?;
+                self.known.insert((known.client, known.receiver.clone()), known);
             }
             _ => {}
         }

@@ -1,22 +1,24 @@
 //! What the log's records say, as bytes and back.
 //!
 //! ```text
-//! client   = number name id epoch                              ; kind 2: a client of this store
+//! client   = number name id count *opening                     ; kind 2: a client of this store
 //! stream   = number client kind receiver topic last done       ; kind 3: a stream, as it stands
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of a stream to others
-//! cursor   = client id stream epoch name topic done            ; kind 6: of a stream from another
+//! cursor   = client id stream opening name topic done          ; kind 6: of a stream from another
+//! known    = client receiver id opening                        ; kind 7: as whom a receiver knows a client
 //! ```
 
 use crate::ranges::Done;
-use crate::wire::{Bytes, Id, NAME_MAX, put_counted, put_done, put_number, take_done};
+use crate::wire::{Bytes, Id, NAME_MAX, Opening, put_counted, put_done, put_number, take_done};
 
 pub const CLIENT: u8 = 2;
 pub const STREAM: u8 = 3;
 pub const MESSAGE: u8 = 4;
 pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
+pub const KNOWN: u8 = 7;
 
 /// Bytes of a message's header, and of each of its destinations.
 pub const HEADER: usize = 16;
@@ -30,7 +32,8 @@ pub struct Client {
     pub number: u32,
     pub name: String,
     pub id: Id,
-    pub epoch: u64,
+    /// The last openings of its store, and the present one behind them.
+    pub openings: Vec<Opening>,
 }
 
 /// To whom a stream goes.
@@ -57,10 +60,22 @@ pub struct Cursor {
     pub client: u32,
     pub sender: Id,
     pub stream: u64,
-    pub epoch: u64,
+    /// The last of the sender's store in which it was there.
+    pub opening: Opening,
     pub name: String,
     pub topic: String,
     pub done: Done,
+}
+
+/// As whom a receiver knows a client of this store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub client: u32,
+    pub receiver: String,
+    /// The client's own, or another where the receiver knows a copy of this store under that.
+    pub id: Id,
+    /// The last in which the receiver has put down how far it is.
+    pub opening: Opening,
 }
 
 /// A message as it lies in the log.
@@ -81,7 +96,8 @@ impl Client {
         put_number(&mut to, u64::from(self.number));
         put_counted(&mut to, self.name.as_bytes());
         to.extend_from_slice(&self.id);
-        put_number(&mut to, self.epoch);
+        put_number(&mut to, self.openings.len() as u64);
+        self.openings.iter().for_each(|opening| opening.put(&mut to));
         to
     }
 
@@ -89,7 +105,14 @@ impl Client {
         let mut from = Bytes::new(payload);
         let number = number(&mut from)?;
         let name = name(&mut from)?;
-        Some(Client { number, name, id: from.array()?, epoch: from.number()? })
+        let (id, count) = (from.array()?, from.number()?);
+        let openings = (0..count).map(|_| Opening::take(&mut from)).collect::<Option<Vec<Opening>>>()?;
+        Some(Client { number, name, id, openings })
+    }
+
+    /// The present opening of its store.
+    pub fn opening(&self) -> Opening {
+        self.openings.last().copied().unwrap_or_default()
     }
 }
 
@@ -130,7 +153,7 @@ impl Cursor {
         put_number(&mut to, u64::from(self.client));
         to.extend_from_slice(&self.sender);
         put_number(&mut to, self.stream);
-        put_number(&mut to, self.epoch);
+        self.opening.put(&mut to);
         put_counted(&mut to, self.name.as_bytes());
         put_counted(&mut to, self.topic.as_bytes());
         put_done(&mut to, &self.done);
@@ -143,10 +166,31 @@ impl Cursor {
             client: number(&mut from)?,
             sender: from.array()?,
             stream: from.number()?,
-            epoch: from.number()?,
+            opening: Opening::take(&mut from)?,
             name: name(&mut from)?,
             topic: name(&mut from)?,
             done: take_done(&mut from)?,
+        })
+    }
+}
+
+impl Known {
+    pub fn write(&self) -> Vec<u8> {
+        let mut to = Vec::new();
+        put_number(&mut to, u64::from(self.client));
+        put_counted(&mut to, self.receiver.as_bytes());
+        to.extend_from_slice(&self.id);
+        self.opening.put(&mut to);
+        to
+    }
+
+    pub fn read(payload: &[u8]) -> Option<Known> {
+        let mut from = Bytes::new(payload);
+        Some(Known {
+            client: number(&mut from)?,
+            receiver: name(&mut from)?,
+            id: from.array()?,
+            opening: Opening::take(&mut from)?,
         })
     }
 }

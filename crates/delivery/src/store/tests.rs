@@ -48,7 +48,7 @@ fn numbers_of_an_epoch_are_above_all_others() {
     let mut last = 0;
     for epoch in 1..=3 {
         let store = open(dir.path());
-        assert_eq!(store.claim("one", [9; 16]).unwrap().epoch, epoch);
+        assert_eq!(store.claim("one", [9; 16]).unwrap().opening().epoch, epoch);
         let stream = store.stream(&mut store.lock(), 0, &Receiver::Client("two".into()), "news").unwrap();
         send(&store, stream, BEGINS | ENDS);
         let record = store.lock().outbox.get(stream).unwrap().record.clone();
@@ -73,12 +73,12 @@ fn who_only_receives_does_not_fill_the_disk() {
         client: of.0,
         sender: of.1,
         stream: of.2,
-        epoch: 1,
+        opening: Opening { epoch: 1, mark: 1 },
         name,
         topic,
         done: Done::default(),
     };
-    store.lock().cursors.insert(of, cursor);
+    store.lock().put_cursor(cursor);
     let mut noted = 0;
     while noted < 100_000 {
         let outcome = store.note(&mut store.lock(), &of);
@@ -137,4 +137,42 @@ fn large(streams: &[u32]) -> Sending<'_> {
     static BODY: [u8; 100_000] = [7; 100_000];
     let (flags, urgency) = (BEGINS | ENDS, Urgency::Sync);
     Sending { client: 0, streams, flags, accepted_ms: 0, ttl_ms: 0, body: &BODY, urgency }
+}
+
+#[test]
+fn openings_in_which_a_receiver_was_heard_are_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut openings = Vec::new();
+    let mut own = [0; 16];
+    for number in 0..100 {
+        let store = open(dir.path());
+        let client = store.claim("one", [number; 16]).unwrap();
+        assert_eq!(client.id, [0; 16], "whose store it is");
+        openings.push(client.opening());
+        let stream = store.stream(&mut store.lock(), 0, &Receiver::Client("two".into()), "news").unwrap();
+        send(&store, stream, BEGINS | ENDS);
+        let mut state = store.lock();
+        let last = state.outbox.get(stream).unwrap().record.last;
+        assert!(state.may_have_given(stream, last) && !state.may_have_given(stream, last + 1));
+        let done = Done::new(last, Vec::new()).unwrap();
+        match number {
+            5 | 20 => store.acknowledge(&mut state, stream, &done).unwrap(),
+            _ => drop(store.settle(&mut state, stream, &done).unwrap()),
+        }
+        if number == 50 {
+            assert_eq!(state.id_for(0, "two"), [0; 16]);
+            store.part(&mut state, 0, "two").unwrap();
+            own = state.id_for(0, "two");
+        }
+        let known: Vec<bool> = openings.iter().map(|opening| state.was_there(0, "two", *opening)).collect();
+        let last = number as usize;
+        let expected: Vec<bool> = (0..=last).map(|at| last - at < 64 || (at == 20 && last < 50)).collect();
+        assert_eq!(known, expected, "in opening {number}");
+        assert!(state.was_there(0, "two", Opening::default()), "where nobody was heard of");
+        let other = Opening { mark: openings[last].mark ^ 1, ..openings[last] };
+        assert!(!state.was_there(0, "two", other));
+    }
+    let store = open(dir.path());
+    let state = store.lock();
+    assert!(own != [0; 16] && state.id_for(0, "two") == own && state.id_for(0, "three") == [0; 16]);
 }

@@ -1,9 +1,12 @@
 //! Frames, as bytes and back.
 
+use std::fmt;
+
 use pinnace_engine::Body;
 
 use super::{
-    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, RANGES_MAX, SEQ_MAX, put_counted, put_number,
+    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, put_counted,
+    put_number,
 };
 use crate::ranges::Done;
 
@@ -26,7 +29,7 @@ const FLAGS: u8 = 127;
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromSender<'a> {
-    Hello { version: u64, name: &'a str, id: Id, epoch: u64, receiver: &'a str },
+    Hello { version: u64, name: &'a str, id: Id, opening: Opening, receiver: &'a str },
     Open { stream: u64, topic: &'a str, gone: Done },
     Data(Data<'a>),
     Gone { stream: u64, gone: Done },
@@ -35,7 +38,7 @@ pub enum FromSender<'a> {
 /// What a receiver says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromReceiver<'a> {
-    Welcome { version: u64, name: &'a str, id: Id },
+    Welcome { version: u64, name: &'a str, id: Id, known: Opening },
     Cursor { stream: u64, received: u64, done: Done },
     Ack { stream: u64, done: Done },
     Credit { bytes: u64 },
@@ -63,7 +66,7 @@ pub enum Refusal {
     Version,
     /// Another client has the name.
     NameTaken,
-    /// The client of that name was here with a later epoch: this is an old copy of it.
+    /// This client was here in a later opening of its store, or in another that is as old: there are copies of it.
     OldEpoch,
     /// This is not whom it meant to reach.
     NotMe,
@@ -115,7 +118,7 @@ impl<'a> FromSender<'a> {
                 version: from.number()?,
                 name: name(&mut from)?,
                 id: from.array()?,
-                epoch: from.number()?,
+                opening: Opening::take(&mut from)?,
                 receiver: name(&mut from)?,
             },
             OPEN => FromSender::Open {
@@ -134,12 +137,12 @@ impl<'a> FromSender<'a> {
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         match self {
-            FromSender::Hello { version, name, id, epoch, receiver } => {
+            FromSender::Hello { version, name, id, opening, receiver } => {
                 to.push(HELLO);
                 put_number(&mut to, *version);
                 put_counted(&mut to, name.as_bytes());
                 to.extend_from_slice(id);
-                put_number(&mut to, *epoch);
+                opening.put(&mut to);
                 put_counted(&mut to, receiver.as_bytes());
             }
             FromSender::Open { stream, topic, gone } => {
@@ -165,9 +168,12 @@ impl<'a> FromReceiver<'a> {
     pub fn read(frame: &'a [u8]) -> Option<FromReceiver<'a>> {
         let mut from = Bytes::new(frame);
         let said = match from.byte()? {
-            WELCOME => {
-                FromReceiver::Welcome { version: from.number()?, name: name(&mut from)?, id: from.array()? }
-            }
+            WELCOME => FromReceiver::Welcome {
+                version: from.number()?,
+                name: name(&mut from)?,
+                id: from.array()?,
+                known: Opening::take(&mut from)?,
+            },
             CURSOR => FromReceiver::Cursor {
                 stream: from.number()?,
                 received: from.number()?,
@@ -194,11 +200,12 @@ impl<'a> FromReceiver<'a> {
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         match self {
-            FromReceiver::Welcome { version, name, id } => {
+            FromReceiver::Welcome { version, name, id, known } => {
                 to.push(WELCOME);
                 put_number(&mut to, *version);
                 put_counted(&mut to, name.as_bytes());
                 to.extend_from_slice(id);
+                known.put(&mut to);
             }
             FromReceiver::Cursor { stream, received, done } => {
                 put_numbers(&mut to, CURSOR, &[*stream, *received]);
@@ -314,6 +321,19 @@ impl Refusal {
     }
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Version => "it speaks another version",
+            Refusal::NameTaken => "another client has this name there",
+            Refusal::OldEpoch => "it knows another opening of the same store",
+            Refusal::NotMe => "it is somebody else",
+            Refusal::Protocol => "it does not take what was said",
+            Refusal::Forged => "the key is not that of the name",
+        })
+    }
+}
+
 fn name<'a>(from: &mut Bytes<'a>) -> Option<&'a str> {
     from.text(NAME_MAX)
 }
@@ -358,7 +378,8 @@ mod tests {
 
     #[test]
     fn what_a_sender_says_comes_back() {
-        let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], epoch: 300, receiver: "ü" };
+        let opening = Opening { epoch: 300, mark: u64::MAX };
+        let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], opening, receiver: "ü" };
         let open = FromSender::Open { stream: 9, topic: "", gone: Done::new(1 << 50, Vec::new()).unwrap() };
         let gone = FromSender::Gone { stream: 9, gone: Done::new(3, vec![(5, 9)]).unwrap() };
         for said in [hello, open, gone] {
@@ -375,7 +396,12 @@ mod tests {
     fn what_a_receiver_says_comes_back() {
         let done = Done::new(4, vec![(6, 6), (9, 1 << 41)]).unwrap();
         let said = [
-            FromReceiver::Welcome { version: 1, name: "b", id: [1; 16] },
+            FromReceiver::Welcome {
+                version: 1,
+                name: "b",
+                id: [1; 16],
+                known: Opening { epoch: 1, mark: 1 << 41 },
+            },
             FromReceiver::Cursor { stream: 3, received: 1 << 41, done: done.clone() },
             FromReceiver::Ack { stream: 3, done },
             FromReceiver::Credit { bytes: 8 << 20 },

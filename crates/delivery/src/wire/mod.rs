@@ -7,13 +7,13 @@
 //! conversation = hello (welcome / refused) *( open cursor / data / gone / ack / again / credit / final )
 //!
 //! sender to receiver
-//! hello    = %x01 version name id epoch receiver       ; who sends, and whom it means to reach
+//! hello    = %x01 version name id opening receiver     ; who sends, and whom it means to reach
 //! open     = %x02 stream topic done                    ; a stream, and what the sender has no more of it
 //! data     = %x03 stream prev time *entry              ; messages; behind prev there is none but these up to the last
 //! gone     = %x04 stream done                          ; what the sender has no more of it now
 //!
 //! receiver to sender
-//! welcome  = %x10 version name id                      ; who receives
+//! welcome  = %x10 version name id opening              ; who receives, and which of the sender's it heard of last
 //! cursor   = %x11 stream received done                 ; go on behind received, without what is done
 //! ack      = %x12 stream done                          ; what is done is so for good
 //! credit   = %x13 bytes                                ; that may be sent since the connection began
@@ -27,6 +27,7 @@
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
+//! opening  = epoch mark                                ; of the sender's store; 0 0: none
 //! version, epoch, stream, ... = number                 ; LEB128, the shortest form
 //! ```
 
@@ -72,3 +73,27 @@ pub const ANY: u8 = 64;
 
 /// Which client it is: its name may be another's later, this may not.
 pub type Id = [u8; 16];
+
+/// An opening of a client's store. Copies of a store may be opened equally often, and each goes its own way from there:
+/// the mark, which is drawn at random, tells them apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Opening {
+    pub epoch: u64,
+    pub mark: u64,
+}
+
+impl Opening {
+    pub fn put(self, to: &mut Vec<u8>) {
+        put_number(to, self.epoch);
+        put_number(to, self.mark);
+    }
+
+    pub fn take(from: &mut Bytes<'_>) -> Option<Opening> {
+        Some(Opening { epoch: from.number()?, mark: from.number()? })
+    }
+
+    /// Whether a client that was there in this opening is another than one in that, or was there before it.
+    pub fn is_out_of_date(self, that: Opening) -> bool {
+        self != that && self.epoch <= that.epoch
+    }
+}

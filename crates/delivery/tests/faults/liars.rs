@@ -61,7 +61,7 @@ impl Frame {
 
     fn hello(name: &str, id: u128, epoch: u64, receiver: &str) -> Frame {
         let hello = Frame::of(1).number(1).counted(name.as_bytes()).bytes(&id.to_le_bytes());
-        hello.number(epoch).counted(receiver.as_bytes())
+        hello.number(epoch).number(7).counted(receiver.as_bytes())
     }
 
     fn open(stream: u64, topic: &str) -> Frame {
@@ -257,7 +257,7 @@ fn be_a_false_receiver(mouth: &Mouth, stop: &AtomicBool) -> usize {
             said += 1;
             let _ = mouth.0.send_labelled(Outgoing::Bytes(&frame.0), &label, false, false);
         };
-        say(Frame::of(0x10).number(1).counted(b"liar").bytes(&[5; 16]));
+        say(Frame::of(0x10).number(1).counted(b"liar").bytes(&[5; 16]).number(round / 4).number(0));
         say(Frame::of(0x13).number(u64::MAX));
         for stream in 0..20 {
             for upto in [1, 1 << 40, (1 << 40) + 1 + round, 1 << 62, (1 << 63) - 1] {
@@ -378,4 +378,59 @@ fn the_honest_go_on_beside_liars() {
     // The lazy one has what it granted to each liar, and 4 MiB more of it; the other of each what may become a message.
     assert!(more < 512 + rounds * (13 + (LARGEST as u64 >> 20)), "{text}");
     books.lock().close("an honest pair beside liars", &STRICT, &text);
+}
+
+/// The frame that was said to one who listens, and by whom.
+fn heard(mouth: &Mouth, kind: u8) -> (u32, Vec<u8>) {
+    let deadline = soon().unwrap();
+    while std::time::Instant::now() < deadline {
+        let mut frame = Vec::new();
+        if let Ok(received) = mouth.0.recv_labelled(true, &mut |from| frame.extend_from_slice(from.data()))
+            && frame[0] == kind
+        {
+            return (received.label.routing_id, frame);
+        }
+    }
+    panic!("{kind:#x} never came");
+}
+
+/// A receiver that has had what was never sent knows a copy of the sender, which is somebody else to it then: once, and
+/// whoever says so again is not spoken to.
+#[test]
+fn numbers_that_were_never_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let (mouth, endpoint) = false_receiver(&context);
+    let (tell, told) = std::sync::mpsc::channel();
+    let sender = client("sender", dir.path()).peer("liar", &endpoint, &["lies"]);
+    let sender = sender.on_error(move |error| tell.send(error.clone()).unwrap()).start().unwrap();
+    sender.send("lies", b"the first", &kept(Durability::Sync)).unwrap();
+    let say = |to: u32, frame: Frame| {
+        let label = Label { routing_id: to, ..Label::default() };
+        mouth.0.send_labelled(Outgoing::Bytes(&frame.0), &label, false, true).unwrap();
+    };
+    let welcome = || Frame::of(0x10).number(1).counted(b"liar").bytes(&[5; 16]).number(0).number(0);
+    let id_of = |hello: &[u8]| hello[9..25].to_vec();
+    let mut ids = Vec::new();
+    for upto in [(1 << 40) + 2, (1 << 40) + 2, 0] {
+        let (from, hello) = heard(&mouth, 1);
+        assert_eq!(hello[..9], *b"\x01\x01\x06sender");
+        ids.push(id_of(&hello));
+        say(from, welcome());
+        say(from, Frame::of(0x13).number(1 << 20));
+        let (_, open) = heard(&mouth, 2);
+        let cursor = Frame::of(0x11).number(u64::from(open[1])).number(upto).number(0).number(0);
+        say(from, cursor);
+        if upto == 0 {
+            let (_, data) = heard(&mouth, 3);
+            assert!(data.ends_with(b"the first"));
+        } else {
+            let error = told.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+            match ids.len() {
+                1 => assert_eq!(error, Error::Copied { peer: "liar".to_owned() }),
+                _ => assert!(matches!(error, Error::Refused { .. }), "{error:?}"),
+            }
+        }
+    }
+    assert!(ids[0] != ids[1] && ids[1] == ids[2], "{ids:?}");
 }

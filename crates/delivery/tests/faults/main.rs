@@ -5,6 +5,7 @@
 mod checker;
 mod clocks;
 mod common;
+mod copies;
 mod crowds;
 mod damage;
 mod handlers;
