@@ -205,7 +205,8 @@ const char *pinnace_client_error(void); /* of the calling thread; it stays until
  *   skip_damage        1: opens a damaged store without what is damaged [0]
  *   memory_limit       bytes that PINNACE_MEMORY may keep [64 MiB]
  *   linger_ms          how long closing waits for these to be acknowledged [1000; 0: not at all]
- *   disk_limit         bytes of the store's files, 4 MiB at least [0: none]
+ *   disk_limit         bytes of the store's files, 4 MiB at least; of them a body takes a sixteenth at most, or
+ *                      half of what is beyond 16 MiB [0: none]
  *   max_body           bytes of the largest body that is sent and taken [1 GiB]
  *   compress_from      bytes from which on bodies are compressed, where that pays [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);

@@ -105,7 +105,10 @@ fn what_there_is_not() {
     for command in ["status", "dead-letters"] {
         let none = run(&["deliver", command, "--data-dir", &folder.text("none")], b"");
         fails(none, 1, "none: there is no store");
+        let empty = run(&["deliver", command, "--data-dir", &folder.text("")], b"");
+        fails(empty, 1, "there is no store");
     }
+    fails(run(&["deliver", "send", "--name", "shop", "-0", "news", "body"], b""), 2, "there is a BODY");
     run(&["deliver", "status", "--data-dir"], b"").expect(2);
     fails(
         run(&["deliver", "requeue", "--name", "shop", "--data-dir", &folder.text("none"), "--all"], b""),

@@ -6,12 +6,17 @@ use std::io;
 use crate::log::{Damage, Failure, LogError};
 use crate::registry::RegistryError;
 
+/// How many places of damage an error's words tell of.
+const DAMAGE_SHOWN: usize = 4;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A name or a topic of more than 255 bytes, or an empty name.
     Name,
     /// A time to live of more than u32::MAX milliseconds, which are 49 days.
     Ttl,
+    /// A setting of the client that is to be makes no sense: which, and why.
+    Setting(&'static str),
     /// An address that cannot be used, with the engine's word on it.
     Endpoint(pinnace_engine::Error),
     /// The client of this name is one already, in this process or another.
@@ -56,13 +61,23 @@ impl fmt::Display for Error {
         match self {
             Error::Name => f.write_str("a name of 1 to 255 bytes is wanted, and a topic of at most 255"),
             Error::Ttl => write!(f, "a message may live for at most {} ms, or for ever", u32::MAX),
+            Error::Setting(text) => f.write_str(text),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client has this name"),
             Error::Registry(error) => write!(f, "the registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),
             Error::Io(kind) => write!(f, "the system refuses: {kind}"),
             Error::Damaged(places) => {
-                write!(f, "the store is damaged in {} places: {places:?}", places.len())
+                f.write_str("the store is damaged")?;
+                let shown = places.iter().take(DAMAGE_SHOWN).enumerate();
+                shown.into_iter().try_for_each(|(at, place)| match at {
+                    0 => write!(f, ": {place}"),
+                    _ => write!(f, "; {place}"),
+                })?;
+                match places.len().saturating_sub(DAMAGE_SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "; and in {more} places more"),
+                }
             }
             Error::Failed(failure) => write!(f, "the store failed: {}", failure.text),
             Error::NoRoom => f.write_str("there is no room for more"),

@@ -85,3 +85,43 @@ fn what_is_too_large_is_refused_or_becomes_a_dead_letter() {
     }
     sender.wait_pending(0, soon()).unwrap();
 }
+
+#[test]
+fn a_body_that_files_may_never_hold_is_too_large() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = 7_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 56) as u8
+    })
+    .take((8 << 20) + 1)
+    .collect();
+    for limit in [4_usize, 5, 8, 12, 16, 20, 24, 32].map(|mega| mega << 20) {
+        let sender = client(&format!("sender{limit}"), dir.path()).disk_limit(limit as u64).start().unwrap();
+        let most = (limit / 16).max(limit.saturating_sub(16 << 20) / 2);
+        let (too_large, for_ever) = (&noise[..=most], Options::default());
+        assert_eq!(sender.send("nobody's", too_large, &for_ever), Err(Error::TooLarge), "{limit}");
+        let in_memory = Options { durability: Durability::Memory, ..Options::default() };
+        sender.send("nobody's", too_large, &in_memory).unwrap();
+        sender.clear_pending("nobody's").unwrap();
+        // Whatever lay there before.
+        for round in 0..8 {
+            let options = Options { deadline: soon(), ..Options::default() };
+            sender.send("nobody's", &noise[..most], &options).unwrap_or_else(|error| {
+                panic!("{most} bytes of {limit} in round {round}: {error}");
+            });
+            sender.clear_pending("nobody's").unwrap();
+        }
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (long, short) = (Duration::from_secs(2), Duration::from_secs(1));
+    let builder = || client("one", dir.path());
+    for builder in [builder().disk_limit(100), builder().max_body(0), builder().retry(long, short)] {
+        assert!(matches!(builder.start().err(), Some(Error::Setting(_))));
+    }
+    builder().disk_limit(4 << 20).max_body(1).retry(short, short).start().unwrap();
+}

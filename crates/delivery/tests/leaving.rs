@@ -57,7 +57,7 @@ fn closing_ends_who_waits_for_room(durability: Durability, limit: impl FnOnce(Bu
 
 #[test]
 fn closing_ends_who_waits_for_room_on_the_disk() {
-    closing_ends_who_waits_for_room(Durability::Interval, |builder| builder.disk_limit(12 << 20));
+    closing_ends_who_waits_for_room(Durability::Interval, |builder| builder.disk_limit(24 << 20));
 }
 
 #[test]

@@ -93,7 +93,9 @@ const KEYS: &[Key] = &[
     Key("disk_limit", BYTES, |plan, value| {
         plan.with_some(value, |builder| builder.disk_limit(value.number()))
     }),
-    Key("max_body", BYTES, |plan, value| plan.with(|builder| builder.max_body(value.number() as usize))),
+    Key("max_body", Kind::Number { least: 1, most: u64::MAX }, |plan, value| {
+        plan.with(|builder| builder.max_body(value.number() as usize))
+    }),
     Key("compress_from", BYTES, |plan, value| {
         plan.with(|builder| builder.compress_from(value.number() as usize))
     }),

@@ -49,7 +49,7 @@ impl From<DeliveryError> for Trouble {
 impl From<&DeliveryError> for Trouble {
     fn from(error: &DeliveryError) -> Trouble {
         let number = match error {
-            DeliveryError::Name | DeliveryError::Ttl => libc::EINVAL,
+            DeliveryError::Name | DeliveryError::Ttl | DeliveryError::Setting(_) => libc::EINVAL,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
             DeliveryError::Registry(error) => of_registry(error),

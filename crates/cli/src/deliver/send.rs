@@ -16,6 +16,9 @@ use crate::signals::Signals;
 use crate::table::deliver::{Durability, Send};
 
 pub fn run(given: &Send) -> Outcome {
+    if (given.raw || given.null) && !reads_input(given) {
+        return Err(Failure::usage("--raw and --null say how standard input is read, and there is a BODY"));
+    }
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // What is in memory alone is waited for here, and not when the client is dropped.
@@ -39,6 +42,10 @@ pub fn run(given: &Send) -> Outcome {
     outcome::both(outcome, wait_handled(given, &client, &signals, deadline, given_up))
 }
 
+fn reads_input(given: &Send) -> bool {
+    given.bodies.is_empty() || given.bodies == ["-"]
+}
+
 /// How many messages it has `sent`, and the `last` of those that are to be waited for.
 fn send_all(
     given: &Send,
@@ -47,8 +54,7 @@ fn send_all(
     sent: &mut u64,
     last: &mut Option<Ticket>,
 ) -> Outcome {
-    let is_input = given.bodies.is_empty() || given.bodies == ["-"];
-    if !is_input {
+    if !reads_input(given) {
         for body in &given.bodies {
             *last = Some(accept(given, client, signals, body.as_bytes(), *sent + 1)?);
             *sent += 1;

@@ -11,7 +11,13 @@ use crate::outcome::{Failure, Outcome};
 /// The one that is named, or all of the user's, in the order of their names.
 pub fn stores(named: Option<&Path>) -> Outcome<Vec<PathBuf>> {
     if let Some(store) = named {
-        return Ok(vec![store.to_owned()]);
+        // One that is being made has nothing yet; who names a directory means one that has.
+        let has_some = fs::read_dir(store).map(|mut entries| entries.any(|entry| entry.is_ok_and(is_log)));
+        return match has_some {
+            Ok(false) => Err(unseen(store, Error::Io(std::io::ErrorKind::NotFound))),
+            // Where it cannot be listed, looking says why.
+            _ => Ok(vec![store.to_owned()]),
+        };
     }
     let folder = places::stores();
     let entries = match fs::read_dir(&folder) {
@@ -24,6 +30,10 @@ pub fn stores(named: Option<&Path>) -> Outcome<Vec<PathBuf>> {
     stores.retain(|path| path.is_dir());
     stores.sort_unstable();
     Ok(stores)
+}
+
+fn is_log(file: fs::DirEntry) -> bool {
+    file.path().extension().is_some_and(|extension| extension == "log")
 }
 
 /// Why a store cannot be looked at.

@@ -18,6 +18,9 @@ use crate::places;
 use crate::registry::{Entry, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
+/// The fewest bytes of files that a store goes on with.
+const DISK_LEAST: u64 = 4 << 20;
+
 /// A client that is to be.
 pub struct Builder {
     name: String,
@@ -176,10 +179,11 @@ impl Builder {
     }
 
     /// How many bytes of files the store may have, of which two or more are spare; 4 MiB at least, and as many as there
-    /// are by default. A send that finds no room waits, until its deadline. All clients with the same directory share
-    /// them, and the first decides.
+    /// are by default. A send that finds no room waits, until its deadline. A body takes a sixteenth of them at most, or
+    /// half of what is beyond 16 MiB: a larger one is TooLarge. All clients with the same directory share them, and
+    /// the first decides.
     pub fn disk_limit(mut self, bytes: u64) -> Builder {
-        self.disk_limit = bytes.max(4 << 20);
+        self.disk_limit = bytes;
         self
     }
 
@@ -228,8 +232,20 @@ impl Builder {
         if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
             return Err(Error::Name);
         }
+        self.check()?;
         let path = self.data_dir.clone().unwrap_or_else(|| places::store_of(&self.name));
         self.start_in(&Depot::open(&path, self.settings())?)
+    }
+
+    /// Whether each setting makes sense, and with the others.
+    fn check(&self) -> Result<(), Error> {
+        let Retry { first, most, .. } = self.retry;
+        match () {
+            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit is 4 MiB at least")),
+            () if self.largest == 0 => Err(Error::Setting("max_body is a byte at least")),
+            () if first > most => Err(Error::Setting("the first wait of retry is longer than the most")),
+            () => Ok(()),
+        }
     }
 
     pub(super) fn settings(&self) -> Settings {

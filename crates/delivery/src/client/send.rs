@@ -184,6 +184,9 @@ impl Client {
         let any = if options.all { 0 } else { ANY };
         let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
         let store = &self.depot.store;
+        if body.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
+            return Err(Error::TooLarge);
+        }
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,

@@ -25,6 +25,7 @@ mod storage;
 pub mod tests;
 mod viewing;
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,6 +106,21 @@ pub enum Damage {
     Missing { segment: u64 },
     /// From this offset on.
     Batches { segment: u64, at: u64 },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::Header { file } => write!(f, "{file} does not begin as a file of the log"),
+            Damage::Twice { segment, file } => {
+                write!(f, "{file} says to be segment {segment}, which another is")
+            }
+            Damage::Missing { segment } => write!(f, "segment {segment} is missing"),
+            Damage::Batches { segment, at } => {
+                write!(f, "segment {segment} cannot be read from byte {at} on")
+            }
+        }
+    }
 }
 
 /// How a log came to its end.
@@ -406,6 +422,13 @@ impl Log {
         let news = queue.rot[queue.rot_told..].to_vec();
         queue.rot_told = queue.rot.len();
         news
+    }
+
+    /// The most bytes of one message, in all its parts: as many find room once there is nothing else, beside the segment
+    /// that is written to and two spares.
+    pub fn largest(&self) -> u64 {
+        let most = self.shared.settings.most;
+        (most / 16).max(most.saturating_sub(16 << 20) / 2)
     }
 
     /// The segments in use, oldest first.

@@ -55,6 +55,13 @@ pub fn run(shared: &Shared) {
                     queue.spares.push(spare);
                 }
                 Err(error) => {
+                    if let Some(spare) = too_small(&mut queue, room) {
+                        drop(queue);
+                        // As above.
+                        let _ = shared.storage.remove(&spare.name);
+                        queue = locked(&shared.queue);
+                        continue;
+                    }
                     queue.no_spare = Some(error.kind());
                     shared.settled.tell();
                     let again_at = Instant::now() + AGAIN_AFTER;
@@ -115,6 +122,17 @@ fn least_bytes(queue: &Queue) -> u64 {
 /// The size of a file for a segment that begins with so many bytes.
 pub fn bytes_to_begin_with(bytes: u64) -> u64 {
     (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
+}
+
+/// One that takes the room of one that is large enough, where that is all that is missing of it.
+fn too_small(queue: &mut Queue, room: u64) -> Option<Spare> {
+    let least = least_bytes(queue);
+    if queue.spares.len() < WANTED || queue.spares.iter().any(|spare| spare.bytes >= least) {
+        return None;
+    }
+    let at =
+        queue.spares.iter().position(|spare| (least - room.min(least)..=least).contains(&spare.bytes))?;
+    (room < least).then(|| queue.spares.swap_remove(at))
 }
 
 fn superfluous(queue: &mut Queue) -> Option<Spare> {

@@ -115,7 +115,7 @@ fn fill_again_and_again(what: &str, sender: Builder, receiver: Client, disk: Opt
 fn what_a_sender_may_have_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = client("receiver", dir.path()).start().unwrap();
-    let sender = client("sender", dir.path()).disk_limit(12 << 20).compress_from(usize::MAX);
+    let sender = client("sender", dir.path()).disk_limit(24 << 20).compress_from(usize::MAX);
     fill_again_and_again("a store that is at its limit, and gets room", sender, receiver, None);
 }
 
