@@ -101,6 +101,7 @@ static void errors_by_code() {
     EXPECT(!one.send(std::string(256, 't'), "body", {}, error) && error.value() == EINVAL);
     EXPECT(one.send("nobody's", "body", {}, error) && !error);
     EXPECT(!one.wait_pending(0, pinnace::Millis(1), error) && error.value() == EAGAIN);
+    EXPECT(!one.registry_error() && one.clear_addresses("one's") == 0);
     Delivery none;
     none.ack(error);
     EXPECT(error.value() == EFAULT);
@@ -120,6 +121,7 @@ static void errors_by_code() {
     one = std::move(other);
     one.close();
     EXPECT(!one.recv(pinnace::forever, error) && error.value() == EFAULT);
+    EXPECT(one.registry_error().value() == EFAULT);
 }
 
 int main(int, char **words) {

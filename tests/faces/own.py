@@ -1,8 +1,10 @@
 """What Python alone can do: managers of contexts, iterators, and exceptions out of handlers."""
 import asyncio
+import ctypes
 import errno
 import logging
 import os
+import queue
 import signal
 import sys
 import tempfile
@@ -11,6 +13,7 @@ import time
 from pathlib import Path
 
 from pinnace import Client, Closed, Delivery, Error, TimedOut, Verdict
+from pinnace._library import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from check import Checks, expect  # noqa: E402
@@ -129,11 +132,102 @@ def what_is_settled_says_nothing(place, sender):
                 pass
 
 
+def bodies_are_any_bytes(place, sender):
+    with start(place, "receiver") as receiver:
+        for body in (bytearray(b"one"), memoryview(b"a two")[2:], memoryview(b"t.h.r.e.e.")[::2], b""):
+            sender.send_to("receiver's", body)
+            with receiver.recv(PATIENCE_S) as delivery:
+                expect(delivery.body == bytes(body), f"{delivery.body!r}")
+        try:
+            sender.send_to("receiver's", "no bytes")
+        except TypeError as error:
+            expect("bytes-like" in str(error), f"{error}")
+        else:
+            expect(False, "a text was sent")
+
+
+def handlers_that_close_each_other(place, sender):
+    both, clients = threading.Barrier(2, timeout=PATIENCE_S), {}
+    for name, other in (("one", "two"), ("two", "one")):
+        clients[name] = start(place, name)
+
+        def handle(delivery, other=other):
+            both.wait()
+            clients[other].close()
+
+        clients[name].listen(handle)
+    threads = [thread for client in clients.values() for thread in client._threads]
+    for name in clients:
+        sender.send_to(f"{name}'s", b"close the other")
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        expect(not thread.is_alive(), "it has ended")
+    for client in clients.values():
+        client.close()
+
+
+def keys(path):
+    public, secret = ctypes.create_string_buffer(41), ctypes.create_string_buffer(41)
+    expect(lib.zmq_curve_keypair(public, secret) == 0, "keys")
+    lib.pinnace_cert_new.restype = ctypes.c_void_p
+    cert = ctypes.c_void_p(lib.pinnace_cert_new(public, secret))
+    expect(lib.pinnace_cert_save(cert, os.fsencode(path)) == 0, "saved")
+    lib.pinnace_cert_destroy(cert)
+    return public.value.decode()
+
+
+def who_is_not_trusted_is_not_spoken_to(place, sender):
+    public = {name: keys(f"{place}/{name}.cert") for name in ("receiver", "knows", "stranger")}
+    told = queue.Queue()
+
+    def secret(name, *trusted, **more):
+        return start(place, name, cert=f"{place}/{name}.cert", trust={who: public[who] for who in trusted}, **more)
+
+    with secret("receiver", "knows") as receiver, secret("knows", "receiver") as knows:
+        with secret("stranger", "receiver") as stranger:
+            stranger.send_to("receiver's", b"from a stranger")
+            sender.send_to("receiver's", b"not encrypted")
+            knows.send_to("receiver's", b"from one that it knows")
+            with receiver.recv(PATIENCE_S) as delivery:
+                expect(delivery.sender == "knows", delivery.sender)
+            knows.wait_pending(0, PATIENCE_S)
+            expect((stranger.pending, sender.pending) == (1, 1), "they have it still")
+    keys(f"{place}/alone.cert")
+    with secret("alone", on_error=told.put) as alone:
+        alone.send_to("sender's", b"whose key it does not have")
+        expect(told.get(timeout=PATIENCE_S).errno == errno.EHOSTUNREACH, "it says so")
+    Path(place, "nonsense").write_text("no certificate")
+    for cert, number in ((f"{place}/none", errno.ENOENT), (f"{place}/nonsense", errno.EBADMSG)):
+        try:
+            Client("one", "one's", cert=cert)
+        except Error as error:
+            expect(error.errno == number, f"{error}")
+
+
+def registries_are_asked(place, sender):
+    expect(sender.registry_error() is None and sender.clear_addresses("sender's") == 0, "all is well")
+    told = start(place, "far")
+    told.close()
+    try:
+        told.registry_error()
+    except Closed:
+        pass
+    else:
+        expect(False, "it is closed")
+    with Client("far", "far's", data_dir=f"{place}/far", registry="redis://127.0.0.1:9/") as far:
+        deadline = time.monotonic() + PATIENCE_S
+        while far.registry_error() is None and time.monotonic() < deadline:
+            pass
+        expect(far.registry_error().errno == errno.EHOSTUNREACH, f"{far.registry_error()}")
+
+
 def main():
     logging.disable()
     checks = Checks()
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
-                  what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing):
+                  what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
+                  bodies_are_any_bytes, handlers_that_close_each_other, who_is_not_trusted_is_not_spoken_to,
+                  registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()
 

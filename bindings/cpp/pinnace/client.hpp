@@ -147,6 +147,16 @@ class Client {
     }
     /* Where those are that listen on a topic, as far as it knows. */
     std::vector<std::string> addresses(const std::string &topic) const;
+    /* What keeps it from being known in its registry, or from knowing who is there; that is tried again and again. */
+    std::error_code registry_error() const noexcept {
+        std::error_code error;
+        detail::noted(pinnace_client_registry_error(handle()) < 0, error);
+        return error;
+    }
+    /* Clears away what dead clients left of themselves in the registry on a topic; returns how many that were. */
+    int clear_addresses(const std::string &topic) {
+        return detail::checked(pinnace_client_clear_addresses(handle(), topic.c_str()));
+    }
 
     /* To one of those that listen on a topic, in turn; it is on this machine's disk when this returns. */
     void send_to(const std::string &topic, std::string_view body) {

@@ -39,7 +39,7 @@ template <typename Returned> Returned checked(Returned returned, bool failed) {
     return returned;
 }
 
-inline void checked(int returned) { checked(returned, returned < 0); }
+inline int checked(int returned) { return checked(returned, returned < 0); }
 
 /* As checked, by a code. */
 inline bool noted(bool failed, std::error_code &error) noexcept {

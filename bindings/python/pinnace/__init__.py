@@ -7,12 +7,13 @@
 
 A layer over libpinnace's C functions, by ctypes: the loader has to find libpinnace.so, or PINNACE_LIBRARY names it.
 """
-from ._client import Client, Durability, Handler, Peer, Pending, Ticket
+from ._client import Body, Client, Durability, Handler, Peer, Pending, Ticket
 from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
 
 __all__ = [
     "CURSOR_SCHEMA",
+    "Body",
     "Client",
     "Closed",
     "Cursor",

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Callable, NamedTuple, NewType, Optional, Union
+from typing import Any, Callable, NamedTuple, NewType, Optional, Union
 
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
@@ -23,11 +23,21 @@ Handler = Callable[[Delivery], Optional[Verdict]]
 Ticket = NewType("Ticket", int)
 """A message that is on its way to the disk. Messages come to be there in the order of their tickets."""
 
+Body = Union[bytes, bytearray, memoryview]
+"""What is sent."""
+
 # A call into the library hears no signal: waits end so often for the interpreter to look.
 _SLICE_S = 0.2
 # Bytes from which on a message goes in parts.
 _PART = 1 << 20
 _log = logging.getLogger("pinnace")
+
+
+class _Inside(threading.local):
+    handlers = 0  # how many of them this thread is in
+
+
+_inside = _Inside()
 
 
 class Durability(enum.IntEnum):
@@ -73,8 +83,10 @@ class Client:
     redis://HOST, none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it
     says nothing, `interval` how long Durability.INTERVAL may be away from the disk, `retry` the first and the longest
     wait before a message that failed comes again; after `max_deliveries` it is given up. `skip_damage` opens a damaged
-    store without what is damaged. `more` are options by the names that pinnace.h has for them, as text. `on_error`
-    hears of what goes wrong where no call tells of it, on any thread; without it the log does.
+    store without what is damaged. With `cert`, the path of a certificate (`pinnace keygen`), all is encrypted, and it
+    speaks to those alone whose public keys, 40 characters of Z85, `trust` has by their names. `more` are options by the
+    names that pinnace.h has for them, as text. `on_error` hears of what goes wrong where no call tells of it, on any
+    thread; without it the log does.
 
     Any thread may call it. It is closed at the end of a `with`.
     """
@@ -93,6 +105,8 @@ class Client:
         max_deliveries: int = 0,
         skip_damage: bool = False,
         peers: Iterable[Peer] = (),
+        cert: Union[str, "os.PathLike[str]", None] = None,
+        trust: Mapping[str, str] = MappingProxyType({}),
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
@@ -122,6 +136,10 @@ class Client:
                 topics = (ctypes.c_char_p * len(peer.topics))(*map(in_c, peer.topics))
                 known = in_c(peer.name), in_c(peer.endpoint)
                 checked(lib.pinnace_client_options_peer(options, *known, topics, len(topics)))
+            if cert is not None:
+                _encrypt(options, os.fsencode(cert))
+            for who, key in trust.items():
+                checked(lib.pinnace_client_options_trust(options, in_c(who), in_c(key)))
             self._handle = lib.pinnace_client_start(options)
             if self._handle is None:
                 raise last_error()
@@ -136,9 +154,9 @@ class Client:
         handle, self._handle = self._handle, None
         if handle is not None:
             lib.pinnace_client_close(handle)
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        # Handlers may close each other's clients.
+        for thread in self._threads if _inside.handlers == 0 else ():
+            thread.join()
 
     def __enter__(self) -> "Client":
         return self
@@ -183,19 +201,32 @@ class Client:
             if size.value <= len(room):
                 raise last_error()
 
-    def send_to(self, topic: str, body: bytes) -> None:
+    def registry_error(self) -> Optional[Error]:
+        """What keeps it from being known in its registry, or from knowing who is there. It is tried again and again."""
+        if lib.pinnace_client_registry_error(self._handle) == 0:
+            return None
+        error = last_error()
+        if isinstance(error, Closed):
+            raise error
+        return error
+
+    def clear_addresses(self, topic: str) -> int:
+        """Clears away what dead clients left of themselves in the registry on a topic. Returns how many that were."""
+        return checked(lib.pinnace_client_clear_addresses(self._handle, in_c(topic)))
+
+    def send_to(self, topic: str, body: Body) -> None:
         """Sends to one of those that listen on a topic, in turn; where nobody does, to the first that will. It is on
         this machine's disk when this returns."""
         self.send(topic, body)
 
-    def send_all(self, topic: str, body: bytes) -> None:
+    def send_all(self, topic: str, body: Body) -> None:
         """Sends to each of those that listen on a topic."""
         self.send(topic, body, all=True)
 
     def send(
         self,
         topic: str,
-        body: bytes,
+        body: Body,
         *,
         all: bool = False,
         durability: Durability = Durability.SYNC,
@@ -212,7 +243,7 @@ class Client:
     def send_async(
         self,
         topic: str,
-        body: bytes,
+        body: Body,
         *,
         all: bool = False,
         durability: Durability = Durability.SYNC,
@@ -221,14 +252,15 @@ class Client:
     ) -> Ticket:
         """As send, without waiting for the disk: `wait` does."""
         to, ticket = in_c(topic), ctypes.c_uint64()
+        content = body if isinstance(body, bytes) else bytes(memoryview(body))
 
         def send(ms: int) -> int:
             options = _options(all, durability, ttl, ms)
             given = ctypes.byref(options), ctypes.byref(ticket)
-            return checked(lib.pinnace_client_send_async(self._handle, to, body, len(body), *given))
+            return checked(lib.pinnace_client_send_async(self._handle, to, content, len(content), *given))
 
         # What has found no room in time was not sent. One in parts may take longer than a slice.
-        _in_slices(timeout, send, 2.0 if len(body) > _PART else 1.0)
+        _in_slices(timeout, send, 2.0 if len(content) > _PART else 1.0)
         return Ticket(ticket.value)
 
     def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
@@ -301,7 +333,11 @@ class Client:
         while verdict is None or not verdict & Verdict.STOP:
             delivery = self.recv()
             with delivery:
-                verdict = handler(delivery)
+                _inside.handlers += 1
+                try:
+                    verdict = handler(delivery)
+                finally:
+                    _inside.handlers -= 1
                 if verdict is not None:
                     delivery.settle(verdict)
 
@@ -326,6 +362,16 @@ class Client:
             _log.error("%s", error, exc_info=error)
         else:
             self._on_error(error if isinstance(error, Error) else Error(0, repr(error)))
+
+
+def _encrypt(options: Any, path: bytes) -> None:
+    cert = lib.pinnace_cert_load(path)
+    if cert is None:
+        raise error_of(ctypes.get_errno(), lib.pinnace_cert_error().decode(errors="replace"))
+    try:
+        checked(lib.pinnace_client_options_curve(options, cert))
+    finally:
+        lib.pinnace_cert_destroy(cert)
 
 
 def _number(seconds: Optional[float]) -> Optional[bytes]:

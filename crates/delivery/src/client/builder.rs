@@ -178,10 +178,10 @@ impl Builder {
         self
     }
 
-    /// How many bytes of files the store may have, of which two or more are spare; 4 MiB at least, and as many as there
-    /// are by default. A send that finds no room waits, until its deadline. A body takes a sixteenth of them at most, or
-    /// half of what is beyond 16 MiB: a larger one is TooLarge. All clients with the same directory share them, and
-    /// the first decides.
+    /// How many bytes of files the store may have, of which two or more are spare; 4 MiB at least, and as many as
+    /// there are by default. A send that finds no room waits, until its deadline. A body takes a sixteenth of them at
+    /// most, or half of what is beyond 16 MiB: a larger one is TooLarge. All clients with the same directory share
+    /// them, and the first decides.
     pub fn disk_limit(mut self, bytes: u64) -> Builder {
         self.disk_limit = bytes;
         self

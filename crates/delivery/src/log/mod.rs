@@ -424,8 +424,8 @@ impl Log {
         news
     }
 
-    /// The most bytes of one message, in all its parts: as many find room once there is nothing else, beside the segment
-    /// that is written to and two spares.
+    /// The most bytes of one message, in all its parts: as many find room once there is nothing else, beside the
+    /// segment that is written to and two spares.
     pub fn largest(&self) -> u64 {
         let most = self.shared.settings.most;
         (most / 16).max(most.saturating_sub(16 << 20) / 2)
