@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use pinnace_delivery::Client;
 use pinnace_delivery::registry::{Entry, RegistryError, open};
 use rusqlite::Connection;
 
@@ -163,4 +164,37 @@ fn many_make_it_at_once() {
         });
         assert_eq!(place.observer().look().len(), 6);
     }
+}
+
+/// Two clients that go by a database which is removed, moved away, or another's: they know of each other again, and of
+/// who comes.
+#[test]
+fn a_database_that_is_not_there_any_more() {
+    let (place, dir) = (Place::sqlite(), tempfile::tempdir().unwrap());
+    let start = |name: &str| {
+        let builder = Client::builder(name, &format!("{name}'s")).data_dir(dir.path().join(name));
+        // Each by a way of its own, as if it were in another process.
+        let (path, way) = (place.path(), "./".repeat(name.len()));
+        let folder = path.parent().unwrap().display();
+        builder.registry(&format!("sqlite://{folder}/{way}registry")).start().unwrap()
+    };
+    let (one, second) = (start("one"), start("second"));
+    let (path, aside) = (place.path(), dir.path().join("aside"));
+    let beside = |of: &str| path.with_file_name(format!("registry{of}"));
+    for what in ["removed", "all removed", "moved", "back"] {
+        match what {
+            "removed" => fs::remove_file(&path).unwrap(),
+            "all removed" => ["", "-wal", "-shm"].iter().for_each(|of| drop(fs::remove_file(beside(of)))),
+            "moved" => fs::rename(&path, &aside).unwrap(),
+            _ => fs::rename(&aside, &path).unwrap(),
+        }
+        until(what, || place.observer().look().len() == 2);
+        let three = start("third one");
+        for (client, topic) in [(&one, "third one's"), (&second, "one's"), (&three, "second's")] {
+            until(&format!("{topic} when it is {what}"), || client.addresses_of(topic).len() == 1);
+        }
+        drop(three);
+        until("the third to leave", || one.addresses_of("third one's").is_empty());
+    }
+    assert_eq!((one.registry_error(), second.registry_error()), (None, None));
 }

@@ -10,11 +10,14 @@
 //!
 //! Whether anything changed is one query: a counter, and how many leases are over. With the same counter leases only
 //! run out, since one that was over and lives again counts as a change; so with the same number it is the same ones.
+//!
+//! A file that was removed, or that another has taken the place of, is not used any more: what has its path is.
 
 mod schema;
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
@@ -25,9 +28,15 @@ const NOW_MS: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
 /// A registry in an SQLite database.
 pub struct Sqlite {
+    path: PathBuf,
+    /// What of the file system's it is.
+    file: FileId,
     connection: Connection,
     told: Option<Seen>,
 }
+
+/// A file system, and a file there.
+type FileId = (u64, u64);
 
 /// What tells one state from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +57,16 @@ impl Sqlite {
     pub fn open(path: &Path) -> Result<Sqlite, RegistryError> {
         // So no path is SQLite's name for a database in memory.
         let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
-        Ok(Sqlite { connection: schema::open(&path)?, told: None })
+        let connection = schema::open(&path)?;
+        Ok(Sqlite { file: file_id(&path)?, path, connection, told: None })
+    }
+
+    /// The connection to the file that has the path now.
+    fn connection(&mut self) -> Result<&mut Connection, RegistryError> {
+        if file_id(&self.path).ok() != Some(self.file) {
+            *self = Sqlite::open(&self.path)?;
+        }
+        Ok(&mut self.connection)
     }
 
     /// Does a piece of work in one transaction, alone. After an error nothing is done.
@@ -57,7 +75,7 @@ impl Sqlite {
         work: impl FnOnce(&Transaction<'_>, i64) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
         let behavior = TransactionBehavior::Immediate;
-        let transaction = self.connection.transaction_with_behavior(behavior).map_err(failed)?;
+        let transaction = self.connection()?.transaction_with_behavior(behavior).map_err(failed)?;
         let now_ms = now_ms(&transaction).map_err(failed)?;
         let done = work(&transaction, now_ms)?;
         transaction.commit().map_err(failed)?;
@@ -103,6 +121,7 @@ impl Registry for Sqlite {
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
+        self.connection()?;
         // One state of the database for all that is read.
         let work = self.connection.transaction().map_err(failed)?;
         let now_ms = now_ms(&work).map_err(failed)?;
@@ -127,6 +146,11 @@ impl Registry for Sqlite {
             Ok(cleared)
         })
     }
+}
+
+fn file_id(path: &Path) -> Result<FileId, RegistryError> {
+    let file = path.metadata().map_err(|error| RegistryError::io(&error, path.display()))?;
+    Ok((file.dev(), file.ino()))
 }
 
 fn now_ms(work: &Transaction<'_>) -> rusqlite::Result<i64> {
