@@ -104,8 +104,8 @@ pub enum Damage {
     Twice { segment: u64, file: String },
     /// A segment that should be there.
     Missing { segment: u64 },
-    /// From this offset on.
-    Batches { segment: u64, at: u64 },
+    /// From this offset of a segment's file on.
+    Batches { segment: u64, file: String, at: u64 },
 }
 
 impl fmt::Display for Damage {
@@ -116,9 +116,7 @@ impl fmt::Display for Damage {
                 write!(f, "{file} says to be segment {segment}, which another is")
             }
             Damage::Missing { segment } => write!(f, "segment {segment} is missing"),
-            Damage::Batches { segment, at } => {
-                write!(f, "segment {segment} cannot be read from byte {at} on")
-            }
+            Damage::Batches { file, at, .. } => write!(f, "{file} cannot be read from byte {at} on"),
         }
     }
 }
@@ -395,7 +393,8 @@ impl Log {
             if let (true, Some(_), Some(end)) = (at == from.at, next, end)
                 && u64::from(at) < end
             {
-                self.shared.note_rot(Damage::Batches { segment: from.segment, at: u64::from(at) });
+                let file = segment.name.clone();
+                self.shared.note_rot(Damage::Batches { segment: from.segment, file, at: u64::from(at) });
                 // Behind what makes no sense, the next batch, or the end.
                 let batch = scan::look_behind(segment, u64::from(at) + 8, end, None)?;
                 at = batch.map_or(end, |(at, _)| at) as u32;

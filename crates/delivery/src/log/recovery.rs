@@ -108,7 +108,10 @@ impl Recovered {
                 continue;
             }
             if here.iter().any(|(_, scan)| scan.durable >= missing) {
-                self.damage.push(Damage::Batches { segment: before.0, at: before.1.end });
+                let (segment, at) = (before.0, before.1.end);
+                let file =
+                    self.segments.get(&segment).map(|segment| segment.name.clone()).unwrap_or_default();
+                self.damage.push(Damage::Batches { segment, file, at });
                 continue;
             }
             for (number, scan) in here {
@@ -179,7 +182,7 @@ impl Recovered {
                 }
             };
             let batches = scan(&segment, until, skip, &mut record)?;
-            let damage = Damage::Batches { segment: number, at: batches.end };
+            let damage = Damage::Batches { segment: number, file: segment.name.clone(), at: batches.end };
             let is_short = end.is_some() && batches.end < until;
             if (is_short || batches.is_damaged()) && !self.damage.contains(&damage) {
                 self.damage.push(damage);

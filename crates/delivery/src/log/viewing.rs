@@ -29,7 +29,10 @@ impl View {
         let Some(end) = self.0.ends.get(&segment).copied() else { return Ok(()) };
         let Some(file) = self.0.segments.get(&segment) else { return Ok(()) };
         match scan(file, end, false, &mut |_, kind, payload| visit(kind, payload))?.end {
-            at if at < end => Err(LogError::Damaged(vec![Damage::Batches { segment, at }])),
+            at if at < end => {
+                let file = file.name.clone();
+                Err(LogError::Damaged(vec![Damage::Batches { segment, file, at }]))
+            }
             _ => Ok(()),
         }
     }
