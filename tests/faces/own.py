@@ -166,6 +166,26 @@ def handlers_that_close_each_other(place, sender):
         client.close()
 
 
+def a_child_has_clients_of_its_own(place, sender):
+    sender.send_to("child's", b"one")
+    child = os.fork()
+    if child == 0:
+        number = 1
+        try:
+            with start(place, "child") as own, own.recv(PATIENCE_S) as delivery:
+                own.send_to("sender's", delivery.body + b" and two")
+                own.wait_pending(0, PATIENCE_S)
+                try:
+                    start(place, "sender")
+                except Error as error:
+                    number = 0 if error.errno in (errno.EBUSY, errno.EEXIST) else 2
+        finally:
+            os._exit(number)
+    with sender.recv(PATIENCE_S) as delivery:
+        expect((delivery.sender, delivery.body) == ("child", b"one and two"), f"{delivery.body}")
+    expect(os.waitpid(child, 0)[1] == 0, "the child, which does not get the parent's store")
+
+
 def keys(path):
     public, secret = ctypes.create_string_buffer(41), ctypes.create_string_buffer(41)
     expect(lib.zmq_curve_keypair(public, secret) == 0, "keys")
@@ -226,7 +246,8 @@ def main():
     checks = Checks()
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
                   what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
-                  bodies_are_any_bytes, handlers_that_close_each_other, who_is_not_trusted_is_not_spoken_to,
+                  bodies_are_any_bytes, handlers_that_close_each_other, a_child_has_clients_of_its_own,
+                  who_is_not_trusted_is_not_spoken_to,
                   registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()

@@ -379,7 +379,8 @@ def _number(seconds: Optional[float]) -> Optional[bytes]:
 
 
 def _options(all: bool, durability: Durability, ttl: Optional[float], timeout_ms: int) -> SendOptions:
-    ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl))
+    # Of 0 C makes for ever, and of less an error.
+    ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl)) if ttl > 0 else -1
     return SendOptions(ctypes.sizeof(SendOptions), timeout_ms, ttl_ms, int(all), int(durability))
 
 

@@ -251,7 +251,7 @@ typedef struct pinnace_send_options_t {
     size_t size;        /* bytes of this struct; later versions have more members, whose default is 0 */
     int64_t timeout_ms; /* how long to wait for room and the disk; below 0 is for ever */
     int64_t ttl_ms;     /* how long the message may live, at most UINT32_MAX; 0: as long as it takes */
-    int all;            /* 0: to one of those that listen on the topic, in turn; 1: to each */
+    int all;            /* 0: to one of those that listen on the topic, in turn; 1: to each, as send_all does */
     int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
 } pinnace_send_options_t;
 
@@ -259,8 +259,9 @@ typedef struct pinnace_send_options_t {
 #define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC}
 
 /* 0: the message is on this machine's disk and will be delivered, to whom listens or, where nobody does yet, to the
- * first that will. After EAGAIN and EIO it may be there, or come to be. Where `options` is NULL it is sent as
- * pinnace_client_send_to does. E2BIG: options are set that this version does not know. */
+ * first that will; with send_all to each that listens, and to each that did until it was killed. After EAGAIN and EIO
+ * it may be there, or come to be. Where `options` is NULL it is sent as pinnace_client_send_to does. E2BIG: options are
+ * set that this version does not know. */
 int pinnace_client_send_to(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send_all(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send(pinnace_client_t *client, const char *topic, const void *data, size_t size,

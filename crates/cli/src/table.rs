@@ -416,6 +416,14 @@ fn size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| format!("not a number of bytes up to {MAX}"))
 }
 
+/// How long a message may live, in milliseconds.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    milliseconds(text).and_then(|time| match time.is_zero() {
+        true => Err("a message lives for 1 ms at least".to_owned()),
+        false => Ok(time),
+    })
+}
+
 /// A time in milliseconds.
 fn milliseconds(text: &str) -> Result<Duration, String> {
     let number: u32 = text.parse().map_err(|_| "not a number of milliseconds".to_owned())?;

@@ -194,7 +194,9 @@ fn who_is_there() {
     assert!(text.starts_with("NAME     ADDRESS") && text.contains("\nbilling  tcp://127.0.0.1:"), "{text}");
     receiver.signal(Signal::KILL);
     receiver.end().expect(128 + 9);
-    assert_eq!(watch.line(), "{\"clients\":[]}");
+    let seen: Value = serde_json::from_str(&watch.line()).unwrap();
+    assert_eq!((&seen["clients"], &seen["away"][0]["name"]), (&serde_json::json!([]), &"billing".into()));
+    assert!(registry(&[]).expect(0).out.ends_with("billing  away     orders refunds\n"));
     watch.signal(Signal::INT);
     watch.end().expect(0);
     assert_eq!(registry(&["--clear", "orders"]).expect(0).out, "1\n");
@@ -214,7 +216,15 @@ fn wrong_arguments_and_places() {
     );
     fails(clients.run("recv", "shop", &["orders", "--listen", "nonsense"], b""), 1, "nonsense");
     fails(clients.run("recv", "shop", &["orders", "--timeout", "100"], b""), 3, "no message came");
-    for registry in ["carrier://pigeon", "sqlite://", ""] {
+    assert!(
+        clients
+            .run("send", "shop", &["orders", "--ttl", "0", "a"], b"")
+            .expect(2)
+            .err
+            .contains("1 ms at least")
+    );
+    fails(clients.run("recv", "shop", &["orders", "--advertise", "nonsense"], b""), 1, "nonsense");
+    for registry in ["carrier://pigeon", "sqlite://", "", "sqlite:/x"] {
         let send = ["deliver", "send", "--name", "a", "--data-dir", &clients.folder.text("a"), "orders", "b"];
         fails(run(&[&send[..], &["--registry", registry]].concat(), b""), 2, "a registry is");
         fails(run(&["deliver", "registry", registry], b""), 2, "a registry is");
@@ -301,8 +311,11 @@ fn given_peers_with_certificates() {
     assert_eq!(receiver.end().expect(0).out, "shop\n");
 
     let elsewhere = start(&own("recv", "shop", &["orders", "--listen", &here, "--trust", &trust]));
-    let done = send("stranger", &["--timeout", "1500", "--peer", "nonsense=nonsense,orders"]).expect(3);
-    assert!(done.err.contains("nonsense cannot be connected to"), "{done:?}");
+    for (peer, code) in [("keyless=tcp://127.0.0.1:9", 3), ("nonsense=nonsense", 1)] {
+        let done = send("stranger", &["--timeout", "1500", "--peer", &format!("{peer},orders")]).expect(code);
+        let words = format!("{} cannot be connected to", peer.split('=').next().unwrap());
+        assert!(done.err.contains(&words), "{done:?}");
+    }
     elsewhere.signal(Signal::TERM);
     elsewhere.end().expect(128 + 15);
     let untrusting =

@@ -139,6 +139,10 @@ fn what_there_is_not() {
     let done = command(&["status"]).expect(1);
     assert!(done.out.contains("\nwell") && !done.out.contains("\nill"), "{done:?}");
     assert!(done.err.contains("ill: the store is damaged") && done.err.lines().count() == 1, "{done:?}");
+    assert!(done.err.contains(".log cannot be read from byte"), "{done:?}");
+    let send = ["send", "--name", "ill", "orders", "well again"];
+    assert!(command(&send).expect(1).err.contains("damaged"));
+    command(&[&send[..], &["--skip-damage"]].concat()).expect(0);
 }
 
 /// The dead letters of the shop's store.
@@ -209,6 +213,9 @@ fn a_store_that_is_in_use_says_by_whom() {
     let words = format!("process {} has the store open", sender.id().as_raw_nonzero());
     fails(clients.run("requeue", "shop", &["--all"], b""), 1, &words);
     sender.end().expect(0);
+    let store = clients.folder.text("shop");
+    let other = run(&["deliver", "requeue", "--name", "other", "--data-dir", &store, "--all"], b"");
+    fails(other, 1, "other has no messages here");
     assert_eq!(clients.run("requeue", "shop", &["--all"], b"").expect(0).out.lines().count(), 2);
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pinnace_engine::Context;
 
 use crate::Error;
 use crate::carrier::{self, Bell, Handle};
 use crate::log::{Directory, Settings, Storage};
+use crate::process::PerProcess;
 use crate::store::Store;
 
 /// A store with its carrier.
@@ -21,20 +22,22 @@ pub struct Depot {
 }
 
 /// Those that are open, by directory.
-static OPEN: Mutex<Option<HashMap<PathBuf, Weak<Depot>>>> = Mutex::new(None);
+static OPEN: PerProcess<HashMap<PathBuf, Weak<Depot>>> = PerProcess::new();
 
-static CONTEXT: OnceLock<Context> = OnceLock::new();
+static CONTEXT: PerProcess<Option<Context>> = PerProcess::new();
 
 /// The context of all sockets that carry.
 pub fn context() -> Result<Context, Error> {
-    if let Some(context) = CONTEXT.get() {
-        return Ok(context.clone());
-    }
-    let context = Context::new().map_err(Error::Endpoint)?;
-    // As many sockets as there are descriptors.
-    const MAX_SOCKETS: i32 = 2;
-    context.set(MAX_SOCKETS, 65_535).map_err(Error::Endpoint)?;
-    Ok(CONTEXT.get_or_init(|| context).clone())
+    CONTEXT.with(|known| {
+        if let Some(context) = known {
+            return Ok(context.clone());
+        }
+        let context = Context::new().map_err(Error::Endpoint)?;
+        // As many sockets as there are descriptors.
+        const MAX_SOCKETS: i32 = 2;
+        context.set(MAX_SOCKETS, 65_535).map_err(Error::Endpoint)?;
+        Ok(known.insert(context).clone())
+    })
 }
 
 impl Depot {
@@ -42,15 +45,15 @@ impl Depot {
     pub fn open(path: &Path, settings: Settings) -> Result<Arc<Depot>, Error> {
         std::fs::create_dir_all(path).map_err(|error| Error::Io(error.kind()))?;
         let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = open.get_or_insert_default();
-        if let Some(depot) = open.get(&path).and_then(Weak::upgrade) {
-            return Ok(depot);
-        }
-        let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
-        let depot = Arc::new(Depot::over(Arc::new(directory), settings)?);
-        open.insert(path, Arc::downgrade(&depot));
-        Ok(depot)
+        OPEN.with(|open| {
+            if let Some(depot) = open.get(&path).and_then(Weak::upgrade) {
+                return Ok(depot);
+            }
+            let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
+            let depot = Arc::new(Depot::over(Arc::new(directory), settings)?);
+            open.insert(path, Arc::downgrade(&depot));
+            Ok(depot)
+        })
     }
 
     /// The depot of a storage.

@@ -11,9 +11,9 @@ const DAMAGE_SHOWN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A name or a topic of more than 255 bytes, or an empty name.
+    /// A name or a topic of more than 255 bytes, or one that is sent to of more than 250, or an empty name.
     Name,
-    /// A time to live of more than u32::MAX milliseconds, which are 49 days.
+    /// A time to live of nothing, or of more than u32::MAX milliseconds, which are 49 days.
     Ttl,
     /// A setting of the client that is to be makes no sense: which, and why.
     Setting(&'static str),
@@ -59,8 +59,10 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Name => f.write_str("a name of 1 to 255 bytes is wanted, and a topic of at most 255"),
-            Error::Ttl => write!(f, "a message may live for at most {} ms, or for ever", u32::MAX),
+            Error::Name => f.write_str(
+                "a name of 1 to 255 bytes is wanted, and a topic of at most 255, or 250 to send to",
+            ),
+            Error::Ttl => write!(f, "a message may live for 1 to {} ms, or for ever", u32::MAX),
             Error::Setting(text) => f.write_str(text),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client has this name"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::Error;
+use crate::carrier::SUFFIX;
 use crate::client::{Dead, read_envelope};
 use crate::log::{LogError, View};
 use crate::pack;
@@ -58,7 +59,7 @@ fn gather(state: &State, view: &View) -> Result<Vec<DeadLetter>, LogError> {
     let streams: HashMap<u32, &records::Stream> =
         state.outbox.iter().map(|stream| (stream.record.number, &stream.record)).collect();
     let (mut begun, mut letters) = (HashMap::new(), Vec::new());
-    for segment in state.outbox.segments_of_topics(|topic| topic.ends_with(".dead")) {
+    for segment in state.outbox.segments_of_topics(|topic| topic.ends_with(SUFFIX)) {
         view.visit(segment, &mut |kind, payload| {
             if kind != MESSAGE {
                 return;

@@ -38,6 +38,7 @@ mod log;
 mod pack;
 mod peek;
 pub mod places;
+mod process;
 mod ranges;
 pub mod registry;
 mod signal;

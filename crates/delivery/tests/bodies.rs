@@ -123,5 +123,15 @@ fn settings_that_make_no_sense_are_refused() {
     for builder in [builder().disk_limit(100), builder().max_body(0), builder().retry(long, short)] {
         assert!(matches!(builder.start().err(), Some(Error::Setting(_))));
     }
+    let tell = |builder: Builder| builder.start().err().unwrap();
+    assert!(matches!(tell(builder().advertise("nonsense")), Error::Endpoint(_)));
+    for endpoint in ["nonsense", "tcp://127.0.0.1:99999", ""] {
+        assert!(
+            matches!(tell(builder().peer("two", endpoint, &[])), Error::Unreachable { .. }),
+            "{endpoint}"
+        );
+    }
+    assert_eq!(tell(builder().peer("", "tcp://127.0.0.1:1", &[])), Error::Name);
+    assert!(matches!(tell(builder().peer("one", "tcp://127.0.0.1:1", &[])), Error::Setting(_)));
     builder().disk_limit(4 << 20).max_body(1).retry(short, short).start().unwrap();
 }

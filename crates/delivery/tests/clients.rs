@@ -97,6 +97,8 @@ fn what_is_too_old_is_not_handled() {
         let brief = Options { ttl: Some(Duration::from_millis(1)), ..Options::default() };
         sender.send("news", b"old", &brief).unwrap();
         sender.send("news", b"news", &Options { ttl: Some(Duration::from_secs(3600)), ..brief }).unwrap();
+        let never = Options { ttl: Some(Duration::ZERO), ..brief };
+        assert_eq!(sender.send("news", b"never", &never), Err(Error::Ttl));
         let ever = Options { ttl: Some(Duration::from_millis(1 << 32)), ..brief };
         assert_eq!(sender.send("news", b"never", &ever), Err(Error::Ttl), "more than can be noted");
     }

@@ -108,6 +108,11 @@ const NAME_MAX: usize = 255;
 /// Transports that libzmq knows and that are not built yet are as unknown as any other.
 const SCHEMES: [&str; 7] = ["tcp", "ipc", "inproc", "ws", "wss", "tls+tcp", "udp"];
 
+/// Whether a socket may connect to an endpoint, as far as its words tell. Errors: as of `Socket::connect`.
+pub fn check_endpoint(text: &str) -> Result<(), Error> {
+    Endpoint::parse(text, Role::Connect).map(drop)
+}
+
 impl Endpoint {
     /// Reads `text`.
     ///

@@ -64,6 +64,7 @@ mod zap;
 pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
 pub use drops::{Drops, Reason};
+pub use endpoint::check_endpoint;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use label::Label;
 pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};

@@ -40,7 +40,7 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     for Trusted { name, key } in &given.trusted {
         builder = builder.trust(name, &public_key(key)?);
     }
-    Ok(builder)
+    Ok(if given.skip_damage { builder.skip_damage() } else { builder })
 }
 
 /// The directory of its store.
@@ -53,7 +53,10 @@ pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
     builder.start().map_err(|error| match error {
         Error::InUse | Error::Damaged(_) | Error::Io(_) => of_store(&store_of(given), error),
         Error::NameTaken => Failure::of(&given.name, error),
-        Error::Endpoint(_) => Failure::of(given.listen.as_deref().unwrap_or("listening"), error),
+        Error::Endpoint(_) => {
+            let endpoint = given.listen.as_deref().or(given.advertise.as_deref());
+            Failure::of(endpoint.unwrap_or("listening"), error)
+        }
         error => failure(error),
     })
 }

@@ -1,18 +1,15 @@
-//! Which process has a store: whose lock (flock(2)) lies on its file, as the kernel lists them (proc_locks(5)).
+//! Which process has a store: whose lock (flock(2)) lies on its directory, as the kernel lists them (proc_locks(5)).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// The file of a store that is locked.
-const LOCK: &str = "lock";
 
 /// How often the list is read: where locks come and go meanwhile, the kernel may leave others out.
 const READS: u32 = 4;
 
 /// The number of the process that has a store; None: none has, or the kernel does not tell.
 pub fn holder(store: &Path) -> Option<u32> {
-    let inode = fs::metadata(store.join(LOCK)).ok()?.ino();
+    let inode = fs::metadata(store).ok()?.ino();
     (0..READS).find_map(|_| {
         let locks = fs::read_to_string("/proc/locks").ok()?;
         locks.lines().find_map(|line| process_of(line, inode))

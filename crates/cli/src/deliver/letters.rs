@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pinnace::delivery::{DeadLetter, LetterNumber, dead_letters};
+use pinnace::delivery::{DeadLetter, LetterNumber, dead_letters, peek};
 use serde_json::json;
 
 use super::client::{self, failure};
@@ -79,6 +79,10 @@ pub fn requeue(given: &Requeue) -> Outcome {
     let store = client::store_of(&given.client);
     let found = dead_letters(&store).map_err(|error| unseen(&store, error))?;
     let own: Vec<DeadLetter> = found.into_iter().filter(|letter| letter.from == given.client.name).collect();
+    let senders = peek(&store).map_err(|error| unseen(&store, error))?;
+    if !senders.iter().any(|sender| sender.name == given.client.name) {
+        return Err(Failure::of(store.display(), format_args!("{} has no messages here", given.client.name)));
+    }
     let (wanted, mut outcome) = wanted(given, &own);
     if wanted.is_empty() {
         return outcome;

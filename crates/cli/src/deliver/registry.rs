@@ -1,9 +1,7 @@
 //! `pinnace deliver registry`: who is there.
 
-use std::path::Path;
-
 use pinnace::delivery::places;
-use pinnace::delivery::registry::{self, Members, RegistryError};
+use pinnace::delivery::registry::{self, Member, Members, RegistryError};
 use serde_json::json;
 
 use super::client::{LOOK_EVERY, look_later, of_registry};
@@ -17,7 +15,7 @@ pub fn run(given: &Registry) -> Outcome {
     let signals = Signals::new(false)?;
     let url = given.url.clone().unwrap_or_else(places::registry);
     // To look at it makes none.
-    if let Some(path) = path_of(&url)
+    if let Some(path) = registry::path_of(&url)
         && !path.exists()
     {
         return Err(Failure::of(path.display(), "there is no registry"));
@@ -57,25 +55,16 @@ fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Sign
     }
 }
 
-/// The path of a registry that has one.
-fn path_of(url: &str) -> Option<&Path> {
-    match url.split_once("://") {
-        Some(("dir" | "sqlite", path)) if !path.is_empty() => Some(Path::new(path)),
-        None if !url.is_empty() => Some(Path::new(url)),
-        _ => None,
-    }
-}
-
 fn shown(given: &Registry, members: &Members) -> String {
     if given.json {
-        let clients: Vec<_> = members
-            .iter()
-            .map(|member| json!({ "name": member.name, "address": member.endpoint, "topics": member.topics }))
-            .collect();
-        return format!("{}\n", json!({ "clients": clients }));
+        let client = |of: &Member| json!({ "name": of.name, "address": of.endpoint, "topics": of.topics });
+        let clients: Vec<_> = members.iter().map(client).collect();
+        let away: Vec<_> = members.away().map(client).collect();
+        return format!("{}\n", json!({ "clients": clients, "away": away }));
     }
     let row = |name: &str, address: &str, topics: String| vec![name.to_owned(), address.to_owned(), topics];
     let mut rows = vec![row("NAME", "ADDRESS", "TOPICS".to_owned())];
     rows.extend(members.iter().map(|member| row(&member.name, &member.endpoint, member.topics.join(" "))));
+    rows.extend(members.away().map(|member| row(&member.name, "away", member.topics.join(" "))));
     columns(&rows)
 }

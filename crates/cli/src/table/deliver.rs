@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use pinnace::delivery::LetterNumber;
 
-use super::milliseconds;
+use super::{lifetime, milliseconds};
 
 #[derive(Subcommand)]
 pub enum Deliver {
@@ -39,6 +39,9 @@ pub struct ClientArgs {
     /// The directory of our store [default: one of the user's, by our name]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Opens the store where it is damaged, without what is damaged: what lay there is lost
+    #[arg(long)]
+    pub skip_damage: bool,
     /// Where others reach us [default: a local socket, for processes of this host]; tcp://127.0.0.1:* is a free port
     #[arg(long, value_name = "ENDPOINT")]
     pub listen: Option<String>,
@@ -116,12 +119,13 @@ pub struct Send {
     #[arg(long, value_name = "WHEN", value_enum, default_value = "sync")]
     pub durability: Durability,
     /// How long a message may live: it is not handled after that [default: for ever]
-    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
     /// The longest wait for room on the disk, and with --wait for the end of handling [default: for ever]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// At the end, wait until all that waits on the topic is handled; one that is given up is a failure
+    /// At the end, wait until all that waits on the topic is handled, or its --ttl over; one that is given up is a
+    /// failure
     #[arg(long)]
     pub wait: bool,
     /// The whole of standard input is one message

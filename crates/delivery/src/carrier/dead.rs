@@ -7,7 +7,7 @@ use crate::store::{Sending, Store};
 use crate::wire::{BEGINS, DEAD, ENDS, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
 
 /// What is behind the name of a topic in that of its dead letters.
-const SUFFIX: &str = ".dead";
+pub const SUFFIX: &str = ".dead";
 /// Bytes of the log that are read at once.
 const READ_BYTES: usize = 256 << 10;
 

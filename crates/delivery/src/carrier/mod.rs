@@ -32,7 +32,7 @@ use crate::wire::{FromReceiver, Refusal};
 pub use bell::Bell;
 use copies::hello;
 use dead::DeadLetter;
-pub use dead::{Part, read_parts};
+pub use dead::{Part, SUFFIX, read_parts};
 use inward::Inward;
 pub use keys::Keyring;
 use moves::Moves;

@@ -244,8 +244,23 @@ impl Builder {
             () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit is 4 MiB at least")),
             () if self.largest == 0 => Err(Error::Setting("max_body is a byte at least")),
             () if first > most => Err(Error::Setting("the first wait of retry is longer than the most")),
+            () if self.peers.iter().any(|peer| peer.name == self.name) => {
+                Err(Error::Setting("a peer has the client's own name"))
+            }
             () => Ok(()),
+        }?;
+        if let Some(endpoint) = &self.advertised {
+            pinnace_engine::check_endpoint(endpoint).map_err(Error::Endpoint)?;
         }
+        for peer in &self.peers {
+            let Member { name, endpoint, topics, .. } = peer;
+            if name.is_empty() || topics.iter().chain([name]).any(|word| word.len() > NAME_MAX) {
+                return Err(Error::Name);
+            }
+            let unreachable = |error| Error::Unreachable { peer: name.clone(), error };
+            pinnace_engine::check_endpoint(endpoint).map_err(unreachable)?;
+        }
+        Ok(())
     }
 
     pub(super) fn settings(&self) -> Settings {

@@ -121,8 +121,9 @@ impl Client {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Clears away what clients that are dead left of themselves in the registry on a topic. Returns how many there
-    /// were. None of them counts before either; a name of the dead can be taken again by anybody from then on.
+    /// Clears away what clients that are dead left of themselves in the registry on a topic: what is sent to all from
+    /// then on is not kept for them. Returns how many there were. What is kept already stays
+    /// ([`clear_pending`](Self::clear_pending)).
     pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
         let Some(registry) = &self.registry else { return Ok(0) };
         Ok(crate::registry::open(registry)?.clear(topic)?)

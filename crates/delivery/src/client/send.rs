@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 use super::Client;
 use crate::Error;
-use crate::carrier::Command;
+use crate::carrier::{Command, SUFFIX};
 use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
@@ -33,10 +33,10 @@ pub enum Durability {
 /// How a message is sent; the default is as [`Client::send_to`] does it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// To each of those that listen on the topic, and not to one in turn.
+    /// To each of those that listen on the topic, as [`Client::send_all`], and not to one in turn.
     pub all: bool,
     pub durability: Durability,
-    /// How long it may live, up to u32::MAX ms. It is not handled after that.
+    /// How long it may live, up to u32::MAX ms, and more than nothing. It is not handled after that.
     pub ttl: Option<Duration>,
     /// Until when to wait, for room and for the disk; None: as long as it takes.
     pub deadline: Option<Instant>,
@@ -67,7 +67,9 @@ impl From<u64> for Ticket {
 #[derive(Default)]
 pub(super) struct Routes {
     members: Arc<Members>,
-    by_topic: HashMap<String, Turns>,
+    /// Of messages to one, and of those to all.
+    in_turn: HashMap<String, Turns>,
+    to_all: HashMap<String, Arc<[u32]>>,
 }
 
 struct Turns {
@@ -82,10 +84,7 @@ enum Route {
 }
 
 impl Turns {
-    fn take(&mut self, all: bool) -> Route {
-        if all {
-            return Route::All(self.streams.clone());
-        }
+    fn take(&mut self) -> Route {
         let turn = self.next % self.streams.len();
         self.next = turn + 1;
         Route::One(self.streams[turn])
@@ -105,7 +104,8 @@ impl Routes {
     /// Others are there now.
     pub(super) fn change(&mut self, members: Arc<Members>) {
         self.members = members;
-        self.by_topic.clear();
+        self.in_turn.clear();
+        self.to_all.clear();
     }
 
     pub(super) fn members(&self) -> &Members {
@@ -132,7 +132,8 @@ impl Client {
         self.send(topic, body, &Options::default())
     }
 
-    /// Sends to each of those that listen on a topic; where nobody does, to the first that will.
+    /// Sends to each of those that listen on a topic, and of those that did until they were killed, for when they come
+    /// again ([`Client::clear_addresses`] has them forgotten); where there is nobody, to the first that will.
     pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
         self.send(topic, body, &Options { all: true, ..Options::default() })
     }
@@ -157,15 +158,19 @@ impl Client {
 
     /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
     pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
-        if topic.len() > NAME_MAX {
+        // There is room for the name of its dead letters' topic.
+        if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
             return Err(Error::Name);
         }
         if body.len() > self.largest {
             return Err(Error::TooLarge);
         }
         // 0 is for ever.
-        let ttl_ms = options.ttl.map_or(Ok(0), |ttl| u32::try_from(ttl.as_millis().max(1)));
-        let ttl_ms = ttl_ms.map_err(|_| Error::Ttl)?;
+        let ttl_ms = match options.ttl.map(|ttl| u32::try_from(ttl.as_micros().div_ceil(1000))) {
+            None => 0,
+            Some(Ok(ttl_ms)) if ttl_ms > 0 => ttl_ms,
+            Some(_) => return Err(Error::Ttl),
+        };
         match self.send_with(topic, body, options, ttl_ms, self.patience(options.deadline)) {
             Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             sent => sent,
@@ -305,15 +310,42 @@ impl Client {
         opened: &mut Vec<u32>,
     ) -> Result<Route, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turns) = routes.by_topic.get_mut(topic) {
-            return Ok(turns.take(all));
+        if all {
+            if let Some(streams) = routes.to_all.get(topic) {
+                return Ok(Route::All(streams.clone()));
+            }
+            let streams: Arc<[u32]> = self.streams_to_all(state, &routes.members, topic)?.into();
+            opened.extend_from_slice(&streams);
+            routes.to_all.insert(topic.to_owned(), streams.clone());
+            return Ok(Route::All(streams));
+        }
+        if let Some(turns) = routes.in_turn.get_mut(topic) {
+            return Ok(turns.take());
         }
         let streams = self.streams_of(state, &routes.members, topic)?;
         opened.extend_from_slice(&streams);
         let mut turns = Turns { streams: streams.into(), next: 0 };
-        let route = turns.take(all);
-        routes.by_topic.insert(topic.to_owned(), turns);
+        let route = turns.take();
+        routes.in_turn.insert(topic.to_owned(), turns);
         Ok(route)
+    }
+
+    /// The streams of `streams_of`, and to those that died while they listened: they come again, or are cleared away.
+    fn streams_to_all(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
+        let (store, client) = (&self.depot.store, self.record.number);
+        let mut away = members.away_from(topic).filter(|member| member.name != self.record.name).peekable();
+        let nobody_else = members.of_topic(topic).all(|member| member.name == self.record.name);
+        let mut streams = match away.peek().is_some() && nobody_else {
+            true => state.outbox.known_on(client, topic),
+            false => self.streams_of(state, members, topic)?,
+        };
+        for member in away {
+            let stream = store.stream(state, client, &Receiver::Client(member.name.clone()), topic)?;
+            if !streams.contains(&stream) {
+                streams.push(stream);
+            }
+        }
+        Ok(streams)
     }
 
     /// The streams to those that listen on a topic; where nobody does, to those that did, who may come again; and where

@@ -35,15 +35,16 @@ pub struct Directory {
     _lock: fs::File,
 }
 
-/// The file that is locked.
-pub const LOCK: &str = "lock";
+/// How the names of the log's files end; others are left alone.
+pub const ENDING: &str = ".log";
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Directory {
     /// Makes the directory where it is missing. WouldBlock: another process has it open.
     pub fn open(path: &Path) -> io::Result<Directory> {
         fs::create_dir_all(path)?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        // The directory itself has the lock: a file for that might be removed.
+        let lock = fs::File::open(path)?;
         match lock.try_lock() {
             Ok(()) => {
                 let directory = Directory { path: path.to_owned(), _lock: lock };
@@ -72,7 +73,7 @@ impl Storage for Directory {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             match entry?.file_name().into_string() {
-                Ok(name) if name != LOCK => names.push(name),
+                Ok(name) if name.ends_with(ENDING) => names.push(name),
                 _ => {}
             }
         }

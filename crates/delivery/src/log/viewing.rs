@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::recovery::{Recovered, recover};
 use super::scan::scan;
-use super::storage::LOCK;
+use super::storage::ENDING;
 use super::{Damage, File, LogError, Replay, Storage};
 
 /// A directory in which nothing is changed.
@@ -43,7 +43,7 @@ impl Storage for Untouched {
         let entries = fs::read_dir(&self.0)?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string()));
         let names = names.collect::<io::Result<Vec<_>>>()?;
-        Ok(names.into_iter().flatten().filter(|name| name != LOCK).collect())
+        Ok(names.into_iter().flatten().filter(|name| name.ends_with(ENDING)).collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {

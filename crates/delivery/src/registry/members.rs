@@ -40,9 +40,12 @@ pub struct Member {
     pub topics: Vec<String>,
 }
 
-/// All clients that are known.
+/// All clients that are known: those that live, by all calls but two, and those that are away.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Members(BTreeMap<String, Member>);
+pub struct Members {
+    living: BTreeMap<String, Member>,
+    away: BTreeMap<String, Member>,
+}
 
 impl Entry {
     /// Whether every part is within its range. Errors: Name, Endpoint, Topics, Lease.
@@ -86,34 +89,51 @@ impl Member {
 
 impl Members {
     pub fn get(&self, name: &str) -> Option<&Member> {
-        self.0.get(name)
+        self.living.get(name)
     }
 
     /// All, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Member> {
-        self.0.values()
+        self.living.values()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.living.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.living.is_empty()
     }
 
     /// These, and of others those whose names are not among them.
     pub fn with(&self, others: &[Member]) -> Members {
         let mut all = self.clone();
         for other in others {
-            all.0.entry(other.name.clone()).or_insert_with(|| other.clone());
+            all.living.entry(other.name.clone()).or_insert_with(|| other.clone());
+            all.away.remove(&other.name);
         }
         all
     }
 
+    /// These, and some that died and did not give their names back: they may come again, and nobody has their names.
+    pub fn with_away(mut self, away: impl IntoIterator<Item = Member>) -> Members {
+        self.away.extend(away.into_iter().map(|member| (member.name.clone(), member)));
+        self
+    }
+
+    /// Those that are away, in the order of their names.
+    pub fn away(&self) -> impl Iterator<Item = &Member> {
+        self.away.values()
+    }
+
+    /// Those of them that listened on a topic.
+    pub fn away_from(&self, topic: &str) -> impl Iterator<Item = &Member> {
+        self.away.values().filter(move |member| member.listens_on(topic))
+    }
+
     /// Those that listen on a topic, in the order of their names.
     pub fn of_topic(&self, topic: &str) -> impl Iterator<Item = &Member> {
-        self.0.values().filter(move |member| member.listens_on(topic))
+        self.living.values().filter(move |member| member.listens_on(topic))
     }
 
     /// Where those are reached that listen on a topic, in the order of their names.
@@ -124,6 +144,7 @@ impl Members {
 
 impl FromIterator<Member> for Members {
     fn from_iter<I: IntoIterator<Item = Member>>(members: I) -> Members {
-        Members(members.into_iter().map(|member| (member.name.clone(), member)).collect())
+        let living = members.into_iter().map(|member| (member.name.clone(), member)).collect();
+        Members { living, away: BTreeMap::new() }
     }
 }

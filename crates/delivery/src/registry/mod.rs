@@ -74,29 +74,41 @@ pub trait Registry: Send {
     /// Gives the name back at once; Ok also where nobody has it. Error: Lost, another has it and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// All clients whose leases live, those of this object among them. Whatever was claimed or given back before is
-    /// seen; a death, when its lease is over (in a [`Folder`], a moment after it). None: nothing has changed since
-    /// this object was last asked, which costs little to find out.
+    /// All clients whose leases live, those of this object among them, and as away those that died and did not give
+    /// their names back. Whatever was claimed or given back before is seen; a death, when its lease is over (in a
+    /// [`Folder`], a moment after it). None: nothing has changed since this object was last asked, which costs little
+    /// to find out.
     fn members(&mut self) -> Result<Option<Members>, RegistryError>;
 
-    /// Clears away what the dead left that listened on a topic. Returns how many addresses that were. `members` shows
-    /// none of them before either; this makes room, which else a name of the dead keeps until it is claimed again.
+    /// Clears away what the dead left that listened on a topic. Returns how many addresses that were. They are not away
+    /// any more then, which else they are until their names are claimed again.
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError>;
 }
 
-/// Opens a registry, and makes it where there is none: `dir://PATH` or a bare path is a [`Folder`], `sqlite://PATH` a
-/// [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now. `redis://` and
-/// `rediss://` are [`Redis`], which is opened whether or not there is a server.
+/// Opens a registry, and makes it where there is none: `dir://PATH` or a bare path, with a `/` in it, is a [`Folder`],
+/// `sqlite://PATH` a [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now.
+/// `redis://` and `rediss://` are [`Redis`], which is opened whether or not there is a server.
 pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
     match url.split_once("://") {
         Some((scheme, "")) => Err(RegistryError::Url(format!("{scheme}:// without a path"))),
         None if url.is_empty() => Err(RegistryError::Url("nothing".to_owned())),
-        None | Some(("dir", _)) => {
-            let path = url.strip_prefix("dir://").unwrap_or(url);
-            Ok(Box::new(Folder::open(Path::new(path))?))
-        }
         Some(("redis" | "rediss", _)) => Ok(Box::new(Redis::open(url)?)),
-        Some(("sqlite", path)) => Ok(Box::new(Sqlite::open(Path::new(path))?)),
-        Some((scheme, _)) => Err(RegistryError::Url(format!("{scheme}://"))),
+        scheme => match (path_of(url), scheme) {
+            (Some(path), Some(("sqlite", _))) => Ok(Box::new(Sqlite::open(path)?)),
+            (Some(path), _) => Ok(Box::new(Folder::open(path)?)),
+            (None, Some((scheme, _))) => Err(RegistryError::Url(format!("{scheme}://"))),
+            (None, None) => Err(RegistryError::Url(url.to_owned())),
+        },
+    }
+}
+
+/// The path of a registry that is one of this host's. A word alone is none, and none has a colon in its first part:
+/// that may be meant as something else.
+pub fn path_of(url: &str) -> Option<&Path> {
+    let is_bare = || url.split_once('/').is_some_and(|(first, _)| !first.contains(':'));
+    match url.split_once("://") {
+        Some(("dir" | "sqlite", path)) if !path.is_empty() => Some(Path::new(path)),
+        None if is_bare() => Some(Path::new(url)),
+        _ => None,
     }
 }

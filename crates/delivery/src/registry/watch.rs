@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Entry, Id, Member, Members, Registry, RegistryError, open};
+use crate::process::PerProcess;
 
 /// Between two questions who is there.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -66,16 +67,22 @@ struct Joined {
 }
 
 /// Those that run, by the registry's address.
-static RUNNING: Mutex<Option<HashMap<String, Weak<Watch>>>> = Mutex::new(None);
+static RUNNING: PerProcess<HashMap<String, Weak<Watch>>> = PerProcess::new();
 
 impl Watch {
     /// The watch of a registry, which is opened where no other client of this process has it open.
     pub fn open(url: &str) -> Result<Arc<Watch>, RegistryError> {
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = running.get_or_insert_default();
-        if let Some(watch) = running.get(url).and_then(Weak::upgrade) {
-            return Ok(watch);
-        }
+        RUNNING.with(|running| match running.get(url).and_then(Weak::upgrade) {
+            Some(watch) => Ok(watch),
+            None => {
+                let watch = Watch::start(url)?;
+                running.insert(url.to_owned(), Arc::downgrade(&watch));
+                Ok(watch)
+            }
+        })
+    }
+
+    fn start(url: &str) -> Result<Arc<Watch>, RegistryError> {
         let (registry, (jobs, work), (alive, ended)) = (open(url)?, channel(), channel());
         let watcher = Watcher { registry, joined: Vec::new(), members: Arc::default(), blind: None };
         std::thread::Builder::new()
@@ -85,9 +92,7 @@ impl Watch {
                 drop(alive);
             })
             .map_err(|error| RegistryError::io(&error, "starting a thread"))?;
-        let watch = Arc::new(Watch { jobs: Mutex::new(Some(jobs)), ended: Mutex::new(ended) });
-        running.insert(url.to_owned(), Arc::downgrade(&watch));
-        Ok(watch)
+        Ok(Arc::new(Watch { jobs: Mutex::new(Some(jobs)), ended: Mutex::new(ended) }))
     }
 
     /// Claims a name, now, or, where the registry is not there now, as soon as it is. `tell` is called with those that

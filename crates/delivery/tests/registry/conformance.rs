@@ -1,10 +1,11 @@
 //! What every registry does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use pinnace_delivery::Client;
 use pinnace_delivery::registry::{Entry, RegistryError};
 
-use crate::place::{LONG, Place, entry, id, is_taken, numbered, until, with_topics};
+use crate::place::{LONG, Observer, Place, entry, id, is_taken, numbered, until, with_topics};
 
 /// A lease that runs out while a test waits.
 const SHORT: Duration = Duration::from_millis(300);
@@ -97,8 +98,61 @@ pub fn the_killed_leave(place: &Place) {
     child.kill();
     until("the dead to leave", || observer.look().len() == 1);
     assert!(observer.get("mine").is_some());
+    assert_eq!(away(&mut observer, "all"), ["client0", "client1", "client2"]);
+    assert_eq!(away(&mut observer, "client1's"), ["client1"]);
+    assert_eq!(place.observer().look(), observer.look(), "who has not seen them live knows of them");
     observer.registry.claim(&entry("client0", 8)).unwrap();
     until("the heir", || observer.get("client0").is_some_and(|member| member.id == Some(id(8))));
+    assert_eq!(away(&mut observer, "all"), ["client1", "client2"]);
+    observer.registry.release("client0", &id(8)).unwrap();
+    until("the heir to go", || observer.get("client0").is_none());
+    assert_eq!(away(&mut observer, "all"), ["client1", "client2"], "who gives a name back has gone");
+}
+
+fn away(observer: &mut Observer, topic: &str) -> Vec<String> {
+    observer.look().away_from(topic).map(|member| member.name.clone()).collect()
+}
+
+pub fn what_is_sent_to_all_waits_for_the_killed(place: &Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = |name: &str| {
+        Client::builder(name, "all").data_dir(dir.path().join(name)).registry(&place.url()).lease(SHORT * 3)
+    };
+    place.child("hold", 0..2, SHORT).kill();
+    let mut observer = place.observer();
+    until("the dead to leave", || observer.look().is_empty());
+    let (sender, live) = (builder("sender").start().unwrap(), builder("live").start().unwrap());
+    until("the living", || sender.addresses_of("all").len() == 2);
+    sender.send_all("all", b"one").unwrap();
+    sender.send_to("all", b"two").unwrap();
+    let soon = || Some(Instant::now() + Duration::from_secs(30));
+    for body in [b"one", b"two"] {
+        let delivery = live.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), body);
+        delivery.ack();
+    }
+    sender.wait_pending(2, soon()).unwrap();
+    let waiting = |sender: &Client| -> Vec<_> {
+        let waiting = sender.pending_by_peer().into_iter().filter(|of| of.messages > 0);
+        waiting.map(|of| (of.receiver.unwrap_or_default(), of.messages)).collect()
+    };
+    assert_eq!(waiting(&sender), [("client0".to_owned(), 1), ("client1".to_owned(), 1)]);
+    // One of them comes, and gets it; the other is forgotten.
+    let first = builder("client0").start().unwrap();
+    let delivery = first.recv(soon()).unwrap();
+    assert_eq!(delivery.body(), b"one");
+    delivery.ack();
+    sender.wait_pending(1, soon()).unwrap();
+    assert_eq!(sender.clear_addresses("all").unwrap(), 1);
+    until("it to be forgotten", || away(&mut observer, "all").is_empty());
+    // Who is closed has gone.
+    drop(first);
+    until("it to go", || sender.addresses_of("all").len() == 2);
+    sender.send_all("all", b"three").unwrap();
+    let delivery = live.recv(soon()).unwrap();
+    assert_eq!(delivery.body(), b"three");
+    delivery.ack();
+    until("it to be handled", || waiting(&sender) == [("client1".to_owned(), 1)]);
 }
 
 pub fn the_killed_come_back(place: &Place) {
@@ -133,10 +187,12 @@ pub fn what_the_dead_left_is_cleared(place: &Place) {
     child.kill();
     observer.registry.claim(&entry("mine", 9)).unwrap();
     until("the dead to leave", || observer.look().len() == 1);
+    assert_eq!(away(&mut observer, "all").len(), 5);
     assert_eq!(observer.registry.clear("nobody's"), Ok(0));
     assert_eq!(observer.registry.clear("client3's"), Ok(1));
     assert_eq!(observer.registry.clear("all"), Ok(4));
     assert_eq!(observer.registry.clear("all"), Ok(0));
+    until("the dead to be forgotten", || observer.look().away().count() == 0);
     assert_eq!(observer.look().addresses_of("all").collect::<Vec<_>>(), ["tcp://127.0.0.1:9"]);
     observer.registry.renew("mine", &id(9)).unwrap();
 }

@@ -37,6 +37,7 @@ over_all! {
     conformance::who_lost_the_name_hears_of_it
     conformance::the_killed_leave
     conformance::the_killed_come_back
+    conformance::what_is_sent_to_all_waits_for_the_killed
     conformance::nothing_new_is_said_once
     conformance::what_the_dead_left_is_cleared
     conformance::any_name_will_do
@@ -71,6 +72,8 @@ fn other_addresses_are_refused_without_their_secrets() {
         ("dir://", "dir:// without a path"),
         ("sqlite://", "sqlite:// without a path"),
         ("Sqlite://x", "Sqlite://"),
+        ("sqlite:/x", "sqlite:/x"),
+        ("NONE", "NONE"),
     ] {
         let refused = open(url).err();
         assert_eq!(refused, Some(RegistryError::Url(said.to_owned())), "{url}");

@@ -55,6 +55,11 @@ impl Found {
         self.member.as_ref().filter(|_| self.held)
     }
 
+    /// The client, if it has died.
+    pub fn away(&self) -> Option<&Arc<Member>> {
+        self.member.as_ref().filter(|_| !self.held)
+    }
+
     /// Whether it says that it is this client's.
     pub fn is_of(&self, id: &Id) -> bool {
         self.member.as_ref().is_some_and(|member| member.id.as_ref() == Some(id))

@@ -31,7 +31,7 @@ pub struct View {
 }
 
 impl View {
-    /// All that live, where it differs from what was told last.
+    /// All that live, and who is away, where it differs from what was told last.
     pub fn news(&mut self, folder: &Path) -> io::Result<Option<Members>> {
         self.probe(folder)?;
         self.list(folder)?;
@@ -39,7 +39,10 @@ impl View {
             return Ok(None);
         }
         self.told = true;
-        Ok(Some(shown(&self.files).map(|member| Member::clone(member)).collect()))
+        let members = |found: fn(&Found) -> Option<&Arc<Member>>| {
+            self.files.values().filter_map(found).map(|member| Member::clone(member))
+        };
+        Ok(Some(members(Found::shown).collect::<Members>().with_away(members(Found::away))))
     }
 
     /// Lists the folder, if it may have changed. After an error all is as it was.
@@ -50,7 +53,7 @@ impl View {
         }
         let settled = look::is_settled(modified);
         let files = self.files_of(folder)?;
-        self.told &= shown(&self.files).eq(shown(&files));
+        self.told &= said(&self.files).eq(said(&files));
         self.files = files;
         self.listed_at = settled.then_some(modified);
         Ok(())
@@ -103,7 +106,7 @@ impl View {
     }
 }
 
-/// Those that others are told of.
-fn shown(files: &BTreeMap<String, Found>) -> impl Iterator<Item = &Arc<Member>> {
-    files.values().filter_map(Found::shown)
+/// What others are told: of whom, and whether it lives.
+fn said(files: &BTreeMap<String, Found>) -> impl Iterator<Item = (&Arc<Member>, bool)> {
+    files.values().filter_map(|found| Some((found.member.as_ref()?, found.held)))
 }

@@ -32,7 +32,7 @@ mod link;
 mod record;
 mod scripts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
@@ -194,7 +194,9 @@ impl Registry for Redis {
         let Some((version, over, living, clients, topics)) = found else { return Ok(None) };
         self.told = Some(Seen { version, over });
         let read = |name: &Vec<u8>| record::read(name, clients.get(name)?, topics.get(name)?);
-        Ok(Some(living.iter().filter_map(read).collect()))
+        let lives: HashSet<&Vec<u8>> = living.iter().collect();
+        let away = clients.keys().filter(|name| !lives.contains(name));
+        Ok(Some(living.iter().filter_map(read).collect::<Members>().with_away(away.filter_map(read))))
     }
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {

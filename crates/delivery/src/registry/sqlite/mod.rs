@@ -196,22 +196,24 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
 
 fn members(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Members> {
     let mut query = work.prepare_cached(
-        "SELECT name, id, endpoint, topic FROM clients LEFT JOIN topics ON client = name
-         WHERE until_ms > ? ORDER BY name, topic",
+        "SELECT name, id, endpoint, topic, until_ms > ? FROM clients LEFT JOIN topics ON client = name
+         ORDER BY name, topic",
     )?;
     let mut rows = query.query([now_ms])?;
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<(Member, bool)> = Vec::new();
     while let Some(row) = rows.next()? {
         let name = row.get_ref(0)?.as_str()?;
-        if members.last().is_none_or(|last| last.name != name) {
+        if members.last().is_none_or(|(last, _)| last.name != name) {
             let (id, endpoint) = (Some(row.get(1)?), row.get(2)?);
-            members.push(Member { name: name.to_owned(), id, endpoint, topics: Vec::new() });
+            members.push((Member { name: name.to_owned(), id, endpoint, topics: Vec::new() }, row.get(4)?));
         }
-        if let (Some(member), Some(topic)) = (members.last_mut(), row.get(3)?) {
+        if let (Some((member, _)), Some(topic)) = (members.last_mut(), row.get(3)?) {
             member.topics.push(topic);
         }
     }
-    Ok(members.into_iter().collect())
+    let (living, away): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, lives)| *lives);
+    let living: Members = living.into_iter().map(|(member, _)| member).collect();
+    Ok(living.with_away(away.into_iter().map(|(member, _)| member)))
 }
 
 /// Whose fault an error is.
