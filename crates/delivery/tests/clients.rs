@@ -300,3 +300,24 @@ fn what_expires_while_it_waits_costs_no_credit() {
     }
     sender.wait_pending(0, soon()).unwrap();
 }
+
+/// Whatever is removed beside the log: another that opens the store, by whatever path, finds it in use.
+#[test]
+fn a_store_in_use_stays_one_s() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let first = Client::builder("first", "f").data_dir(&store).registry("none").start().unwrap();
+    for file in std::fs::read_dir(&store).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "log") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    // As another process would have it.
+    let directory = std::fs::File::open(&store).unwrap();
+    assert!(matches!(directory.try_lock(), Err(std::fs::TryLockError::WouldBlock)));
+    drop(first);
+    directory.try_lock().unwrap();
+    let second = Client::builder("second", "s").data_dir(&store).registry("none").start();
+    assert_eq!(second.err(), Some(Error::InUse));
+}

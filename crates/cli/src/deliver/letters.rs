@@ -79,9 +79,12 @@ pub fn requeue(given: &Requeue) -> Outcome {
     let store = client::store_of(&given.client);
     let found = dead_letters(&store).map_err(|error| unseen(&store, error))?;
     let own: Vec<DeadLetter> = found.into_iter().filter(|letter| letter.from == given.client.name).collect();
-    let senders = peek(&store).map_err(|error| unseen(&store, error))?;
-    if !senders.iter().any(|sender| sender.name == given.client.name) {
-        return Err(Failure::of(store.display(), format_args!("{} has no messages here", given.client.name)));
+    if own.is_empty() {
+        let senders = peek(&store).map_err(|error| unseen(&store, error))?;
+        let name = &given.client.name;
+        if !senders.iter().any(|sender| sender.name == *name) {
+            return Err(Failure::of(store.display(), format_args!("{name} has no messages here")));
+        }
     }
     let (wanted, mut outcome) = wanted(given, &own);
     if wanted.is_empty() {
