@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "address.h"
+#include "carrier.h"
 #include "tally.h"
 
 #define FIRST_WAIT_MS 60000
@@ -23,6 +24,7 @@ int main(int argc, char *argv[]) {
     unsigned long count = count_of(argc, argv, 3, N_MESSAGES);
     int answers = strcmp(mode, "req") == 0;
     static Tally tally;
+    const char *carrier = "-";
     Data data;
 
     void *context = zmq_ctx_new();
@@ -42,13 +44,18 @@ int main(int argc, char *argv[]) {
             fprintf(stderr, "reader: zmq_recv: %s\n", zmq_strerror(zmq_errno()));
             break;
         }
-        if (tally.received == 0)
+        if (tally.received == 0) {
             set_option(reader, ZMQ_RCVTIMEO, NEXT_WAIT_MS);
+            carrier = carrier_of(reader);
+        }
         more = tally_take(&tally, &data, (size_t)size);
         if (answers && zmq_send(reader, &data.index, sizeof data.index, 0) < 0)
             die("reader: zmq_send");
     }
 
+    if (strcmp(carrier, "memory") == 0)
+        printf("reader: messages came through shared memory\n");
+    printf("result carrier=%s\n", carrier);
     int good = tally_report(&tally, "reader", transport_of(address), mode);
     zmq_close(reader);
     zmq_ctx_term(context);

@@ -65,6 +65,8 @@ typedef struct pinnace_peer_t {
     char address[128];    /* an IP address, or "localhost:uid:gid:pid" */
     char user_id[256];    /* as a ZAP handler said (RFC 27) */
     char endpoint[256];   /* ours, that it came by */
+    char carrier[16];     /* how its messages move: "memory" or "socket"; empty over inproc */
+    char socket_because[64]; /* why they do not go through memory; empty where they do */
 } pinnace_peer_t;
 
 /* The statistics of a socket. */
@@ -117,6 +119,12 @@ int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
  * with ZMTP's headers; another message is accepted while it holds fewer. 0 [default]: no limit. */
 #define PINNACE_SNDBYTES 10001
 #define PINNACE_RCVBYTES 10002
+
+/* Socket option, int: whether ipc:// connections move their messages through memory that both processes have, which
+ * they agree on when they connect; else, and with any other implementation, they go over the connection. 0: never,
+ * 1 [default]: with processes of the same user, 2: of any user. It counts for connections made after it was set. The
+ * default is what the environment's PINNACE_SHARED_MEMORY says. pinnace_socket_peers tells which way a peer's go. */
+#define PINNACE_SHARED_MEMORY 10003
 
 /* Limits the bytes that all queues of a context hold together; while they hold so many nothing more is accepted from
  * the application, nor read from peers, but for queues that hold nothing. 0: no limit. It counts for peers that come

@@ -5,6 +5,8 @@
 //! those who sleep in it. A socket with connections has a poll set of its own, which holds them: the I/O
 //! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
 
+mod unread;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,13 +17,15 @@ use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
 
+use unread::{take_overtaken, undeliverable};
+
 use crate::drops::Tally;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{Far, Pipe, PipeId};
+use crate::pipe::{Pipe, PipeId};
 use crate::poller::Watch;
 use crate::reactor::Io;
 use crate::socket::{Socket, Wakers, Watcher};
@@ -144,6 +148,9 @@ pub(crate) struct Hub {
     /// Peers that came and went between two calls, and brought nothing.
     vanished: AtomicU64,
     links: Mutex<Links>,
+    /// Links, by their tokens, with more to read than one turn takes, of which the poll set does not know.
+    to_read: Mutex<Vec<u64>>,
+    has_to_read: AtomicBool,
     /// How many they are.
     link_count: AtomicU32,
     pub(crate) marks: Marks,
@@ -439,54 +446,29 @@ impl Hub {
                 }
                 continue;
             }
-            let link = self.links.lock().by_token.get(&one.token).cloned();
-            if let Some(link) = link {
+            if let Some(link) = self.link_by_token(one.token) {
                 link.serve(one);
             }
         }
-    }
-}
-
-/// Takes out of the unread mail what the loss of a pipe's connection, or its end, makes superfluous: else
-/// the mail of a socket that nobody uses would grow with every connection that comes and goes. Of several
-/// connections the last is kept, because it tells whose messages are in the pipe. All of a pipe's mail goes
-/// where the pipe has come, ended, and brought nothing.
-#[cold]
-fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
-    let brought_nothing = |mail: &mut Mail| match mail {
-        Mail::Attach(other, pipe) => *other == id && !pipe.has_come_in(),
-        _ => false,
-    };
-    let vanishes = ended && list.iter_mut().any(brought_nothing);
-    let is_up = |mail: &Mail| matches!(mail, Mail::Up(other, ..) if *other == id);
-    let first_up = list.iter().position(is_up).unwrap_or(0);
-    let before_last = first_up..list.iter().rposition(is_up).unwrap_or(0);
-    let (mut readable, mut writable, mut next) = (false, false, 0);
-    let overtaken = list.extract_if(.., |mail| {
-        next += 1;
-        mail.pipe() == Some(id)
-            && (vanishes
-                || match mail {
-                    Mail::Up(..) | Mail::Down(_) => before_last.contains(&(next - 1)),
-                    Mail::Readable(_) => std::mem::replace(&mut readable, true),
-                    Mail::Writable(_) => std::mem::replace(&mut writable, true),
-                    _ => false,
-                })
-    });
-    overtaken.collect()
-}
-
-/// Mail that its socket never reads: a new inproc peer has to be told that nobody is there.
-fn undeliverable(mail: Mail) {
-    match mail {
-        Mail::Attach(_, pipe) => {
-            let Pipe { tx, rx, far, .. } = *pipe;
-            drop((tx, rx)); // What was sent into it has nobody to read it any more, and its sender finds that.
-            if let Far::Socket { hub, pipe } = far {
-                hub.post(Mail::Ended(pipe));
+        if self.has_to_read.load(Ordering::Acquire) && self.has_to_read.swap(false, Ordering::AcqRel) {
+            let tokens = std::mem::take(&mut *self.to_read.lock());
+            for token in tokens {
+                if let Some(link) = self.link_by_token(token) {
+                    link.read();
+                }
             }
         }
-        Mail::Bound(_, bound) => bound.hub.post(Mail::Ended(bound.pipe)),
-        _ => {}
+    }
+
+    fn link_by_token(&self, token: u64) -> Option<Arc<Link>> {
+        self.links.lock().by_token.get(&token).cloned()
+    }
+
+    /// Has a link read on at the next turn of whoever serves.
+    pub(crate) fn read_again(&self, link: &Link) {
+        let (Some(token), Some(set)) = (link.token(), self.poll_set.get()) else { return };
+        self.to_read.lock().push(token);
+        self.has_to_read.store(true, Ordering::Release);
+        set.wake.signal();
     }
 }

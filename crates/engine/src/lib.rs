@@ -67,6 +67,7 @@ pub use drops::{Drops, Reason};
 pub use endpoint::check_endpoint;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use label::Label;
+pub use link::{Because, Carrier};
 pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
 pub use peer::About;
 pub use pinnace_crypto::{KeyPair, Secret, SecretKey};

@@ -22,6 +22,7 @@ mod table;
 mod tests;
 mod times;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pinnace_zmtp::SocketType;
@@ -86,9 +87,7 @@ pub struct Options {
     /// Properties of our own that peers are told.
     pub metadata: Vec<(String, Vec<u8>)>,
     /// "host:port" of a SOCKS5 proxy; empty: none.
-    pub socks_proxy: String,
-    pub socks_username: String,
-    pub socks_password: SecretText,
+    pub socks: Socks,
     /// A descriptor that listens already, for the next bind that succeeds; -1: none.
     pub use_fd: i32,
     pub multicast_loop: bool,
@@ -102,6 +101,8 @@ pub struct Options {
     pub priority: i32,
     /// SO_BUSY_POLL (socket(7)), in microseconds; 0: the system's.
     pub busy_poll_us: i32,
+    /// Whether local connections go through shared memory: 0 no, 1 those of the same user, 2 those of any.
+    pub shared_memory: i32,
     /// Sent to each new peer.
     pub hello_msg: Option<Vec<u8>>,
     /// Received when a peer is lost.
@@ -124,6 +125,14 @@ pub struct Options {
     pub xsub_verbose_unsubscribe: bool,
     pub only_first_subscribe: bool,
     pub invert_matching: bool,
+}
+
+/// The proxy that tcp connections are made by way of; an empty address is none.
+#[derive(Debug, Clone, Default)]
+pub struct Socks {
+    pub proxy: String,
+    pub username: String,
+    pub password: SecretText,
 }
 
 /// What an XPUB and a PUB do with subscriptions.
@@ -205,9 +214,7 @@ impl Default for Options {
             security: Security::default(),
             filters: Filters::default(),
             metadata: Vec::new(),
-            socks_proxy: String::new(),
-            socks_username: String::new(),
-            socks_password: SecretText::default(),
+            socks: Socks::default(),
             use_fd: -1,
             multicast_loop: true,
             loopback_fastpath: false,
@@ -217,6 +224,7 @@ impl Default for Options {
             reconnect_stop: 0,
             priority: 0,
             busy_poll_us: 0,
+            shared_memory: shared_memory_default(),
             hello_msg: None,
             disconnect_msg: None,
             hiccup_msg: None,
@@ -235,4 +243,13 @@ impl Default for Options {
             invert_matching: false,
         }
     }
+}
+
+/// What PINNACE_SHARED_MEMORY in the environment says: 0, 1 or 2; else 1.
+fn shared_memory_default() -> i32 {
+    static DEFAULT: OnceLock<i32> = OnceLock::new();
+    *DEFAULT.get_or_init(|| {
+        let given = std::env::var("PINNACE_SHARED_MEMORY").ok().and_then(|text| text.trim().parse().ok());
+        given.filter(|value| (0..=2).contains(value)).unwrap_or(1)
+    })
 }

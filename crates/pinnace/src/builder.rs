@@ -90,6 +90,12 @@ impl<K: Kind> Builder<K> {
         self.set("PINNACE_RCVBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
+    /// Whether `ipc://` connections move their messages through memory that both processes have: with those of the
+    /// same user, unless set.
+    pub fn shared_memory(self, with: SharedMemory) -> Builder<K> {
+        self.set("PINNACE_SHARED_MEMORY", with as i32)
+    }
+
     /// How long what was accepted is still sent after the socket's end; None: for ever, as it is unless set.
     pub fn linger(self, time: impl Into<Option<Duration>>) -> Builder<K> {
         self.set("LINGER", time.into())
@@ -253,4 +259,15 @@ impl Builder<kinds::XPub> {
     pub fn welcome_message(self, message: impl AsRef<[u8]>) -> Builder<kinds::XPub> {
         self.set("XPUB_WELCOME_MSG", message.as_ref())
     }
+}
+
+/// With whose processes memory is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedMemory {
+    /// With nobody's.
+    Never = 0,
+    /// With those of our own user.
+    SameUser = 1,
+    /// With anybody's.
+    AnyUser = 2,
 }

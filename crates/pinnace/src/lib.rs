@@ -48,7 +48,7 @@ mod tasks;
 mod transfer;
 pub mod z85;
 
-pub use builder::Builder;
+pub use builder::{Builder, SharedMemory};
 pub use context::{Context, ContextBuilder};
 pub use frame::Frame;
 pub use kind::{
@@ -64,8 +64,8 @@ pub use pinnace_cert as certificate;
 #[doc(inline)]
 pub use pinnace_delivery as delivery;
 pub use pinnace_engine::{
-    Access, Drops, Error, Events, KeyPair, Kind as OptionKind, Leftover, LevelFd, OPTIONS, OptionSpec,
-    PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
+    Access, Because, Carrier, Drops, Error, Events, KeyPair, Kind as OptionKind, Leftover, LevelFd, OPTIONS,
+    OptionSpec, PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
 };
 pub use poll::{PollItem, poll};
 pub use poller::{Interest, Poller, Ready};

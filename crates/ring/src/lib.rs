@@ -40,6 +40,7 @@ mod producer;
 mod queue;
 mod record;
 mod segment;
+mod shared;
 mod sync;
 mod word;
 
@@ -58,6 +59,7 @@ pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};
+pub use shared::{HEAD, Half, Incoming, Lied, Outgoing, RING_MAX, RING_MIN, shared};
 
 /// The largest body that is copied into a queue, in bytes; a larger one travels by reference.
 pub const INLINE_MAX: usize = 32 * 1024;

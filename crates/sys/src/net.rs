@@ -1,6 +1,7 @@
 //! Stream sockets: TCP and the local domain. All of them are non-blocking.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -47,6 +48,7 @@ pub struct Setup {
     pub busy_poll_us: Option<u32>,
 }
 
+const WRITE_FLAGS: net::SendFlags = net::SendFlags::NOSIGNAL.union(net::SendFlags::DONTWAIT);
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket of the address's family.
@@ -309,14 +311,49 @@ pub fn read(fd: &impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize
     }
 }
 
+/// As `read`, with what descriptors the peer has passed along (unix(7), SCM_RIGHTS): the last of them, and the others
+/// are closed.
+pub fn read_passed(fd: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = net::RecvAncillaryBuffer::new(&mut space);
+    let flags = net::RecvFlags::DONTWAIT | net::RecvFlags::CMSG_CLOEXEC;
+    loop {
+        match net::recvmsg(fd, &mut [IoSliceMut::new(into)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+            Ok(received) => {
+                let rights = control.drain().filter_map(|message| match message {
+                    net::RecvAncillaryMessage::ScmRights(rights) => rights.last(),
+                    _ => None,
+                });
+                return Ok((received.bytes, rights.last()));
+            }
+        }
+    }
+}
+
+/// As `write`, and a descriptor passed along with the first byte.
+pub fn write_passing(fd: &impl AsFd, bytes: &[u8], passed: &impl AsFd) -> Result<usize, Errno> {
+    let (rights, mut space) = ([passed.as_fd()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+    let mut control = net::SendAncillaryBuffer::new(&mut space);
+    if !control.push(net::SendAncillaryMessage::ScmRights(&rights)) {
+        return Err(Errno::NOBUFS);
+    }
+    loop {
+        match net::sendmsg(fd, &[IoSlice::new(bytes)], &mut control, WRITE_FLAGS) {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Writes as much as the kernel takes; EAGAIN where that is nothing.
 #[inline]
 pub fn write(fd: &impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
-    const FLAGS: net::SendFlags = net::SendFlags::NOSIGNAL.union(net::SendFlags::DONTWAIT);
     loop {
         let outcome = match slices {
-            [one] => net::send(fd, one, FLAGS),
-            many => net::sendmsg(fd, many, &mut net::SendAncillaryBuffer::default(), FLAGS),
+            [one] => net::send(fd, one, WRITE_FLAGS),
+            many => net::sendmsg(fd, many, &mut net::SendAncillaryBuffer::default(), WRITE_FLAGS),
         };
         match outcome {
             Err(Errno::INTR) => {}
@@ -357,6 +394,34 @@ mod tests {
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
     use super::*;
+
+    #[test]
+    fn a_descriptor_is_passed_with_the_first_byte_and_no_more_of_them_than_one() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let null = rustix::fs::memfd_create(c"passed", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let count_open = || {
+            let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+            targets.filter(|target| target.to_string_lossy().contains("memfd:passed")).count()
+        };
+        assert_eq!(write_passing(&ours, b"null", &null), Ok(4));
+        let mut bytes = [0; 16];
+        let (count, passed) = read_passed(&theirs, &mut bytes).unwrap();
+        assert_eq!(&bytes[..count], b"null");
+        assert_eq!((passed.is_some(), count_open()), (true, 2));
+        drop(passed);
+        assert_eq!(write(&ours, &[IoSlice::new(b"plain")]), Ok(5));
+        let (count, passed) = read_passed(&theirs, &mut bytes).unwrap();
+        assert!((count, passed.is_none()) == (5, true));
+        assert_eq!(read_passed(&theirs, &mut bytes).err(), Some(Errno::AGAIN));
+        let many = [null.as_fd(), null.as_fd(), null.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = net::SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(net::SendAncillaryMessage::ScmRights(&many)));
+        net::sendmsg(&ours, &[IoSlice::new(b"3")], &mut control, WRITE_FLAGS).unwrap();
+        assert!(read_passed(&theirs, &mut bytes).unwrap().1.is_some());
+        assert_eq!(count_open(), 1);
+    }
 
     #[test]
     fn a_process_is_known_at_the_other_end_of_a_local_connection_alone() {

@@ -12,6 +12,7 @@
 //! | [`command`] | the bodies of command frames: READY, ERROR, PING, PONG, SUBSCRIBE, CANCEL |
 //! | [`subscription`] | how a subscription travels to a peer of a given version |
 //! | [`metadata`] | the properties that READY carries |
+//! | [`sharing`] | how two of us on one host agree to move messages through shared memory |
 //! | [`z85`] | keys as text |
 //! | [`ws`] | ZMTP over WebSocket: upgrade, framing, and the translation of frames |
 //! | [`socks`] | the way through a SOCKS5 proxy, before anything else |
@@ -53,6 +54,7 @@ pub mod handshake;
 mod mechanism;
 pub mod metadata;
 pub mod pgm;
+pub mod sharing;
 mod socket_type;
 pub mod socks;
 pub mod subscription;

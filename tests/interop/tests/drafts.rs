@@ -32,13 +32,17 @@ const TYPES: [(i32, &str, &str); 8] = [
     (CHANNEL, "CHANNEL", "CHANNEL"),
 ];
 
-/// The Socket-Type and no identity.
+/// The Socket-Type and no identity; over ipc that memory can be shared, too.
 fn introduces_every_type_exactly(transport: Transport) {
     for (kind, name, peer_name) in TYPES {
         each_way(transport, kind, |socket, mut peer| {
             socket.set_bytes(ROUTING_ID, b"not announced").expect("ROUTING_ID");
             let got = peer.handshake(1, peer_name);
-            assert_eq!((got.flags, &got.body[..]), (COMMAND, &ready(name)[2..]), "READY of {name}");
+            let mut expected = ready(name)[2..].to_vec();
+            if matches!(transport, Transport::Ipc) {
+                expected.extend(metadata(&[("X-Pinnace-Memory", b"1")]));
+            }
+            assert_eq!((got.flags, got.body), (COMMAND, expected), "READY of {name}");
         });
     }
 }

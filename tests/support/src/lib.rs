@@ -17,6 +17,7 @@ pub mod deadline;
 pub mod draft;
 pub mod errno;
 pub mod filler;
+pub mod memory;
 pub mod message;
 pub mod middle;
 pub mod monitor;

@@ -69,6 +69,8 @@ pub struct Peer {
     pub address: [c_char; 128],
     pub user_id: [c_char; 256],
     pub endpoint: [c_char; 256],
+    pub carrier: [c_char; 16],
+    pub socket_because: [c_char; 64],
 }
 
 /// A text member of [`Peer`].
@@ -119,6 +121,7 @@ fn patience() -> c_long {
 /// Socket options of type int64_t.
 pub const SNDBYTES: c_int = 10_001;
 pub const RCVBYTES: c_int = 10_002;
+pub const SHARED_MEMORY: c_int = 10_003;
 
 impl Context {
     #[track_caller]

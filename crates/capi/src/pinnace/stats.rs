@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use pinnace_engine::{Error, PeerStats, Reason, Stats, Traffic, prometheus};
+use pinnace_engine::{Carrier, Error, PeerStats, Reason, Stats, Traffic, prometheus};
 
 use super::put_text;
 use crate::arguments::{SizedStruct, text};
@@ -53,6 +53,8 @@ pub struct PeerT {
     address: [c_char; 128],
     user_id: [c_char; 256],
     endpoint: [c_char; 256],
+    carrier: [c_char; 16],
+    socket_because: [c_char; 64],
 }
 
 /// PINNACE_REASONS.
@@ -112,6 +114,8 @@ impl PeerT {
             address: c_text(peer.address.as_bytes()),
             user_id: c_text(&peer.user_id),
             endpoint: c_text(peer.endpoint.as_bytes()),
+            carrier: c_text(peer.carrier.map_or("", Carrier::name).as_bytes()),
+            socket_because: c_text(peer.carrier.and_then(Carrier::because).unwrap_or_default().as_bytes()),
         }
     }
 }

@@ -16,6 +16,7 @@ mod datagrams;
 mod multicast;
 mod packets;
 mod rx;
+mod shared;
 mod signs;
 mod stream;
 mod tls;
@@ -24,7 +25,7 @@ mod v1;
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,8 @@ pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;
 use rx::{Rx, Way};
+pub(crate) use shared::Place;
+pub use shared::{Because, Carrier};
 pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
 use tx::Tx;
@@ -86,6 +89,7 @@ pub(crate) enum Next {
 /// What a link has to know of its socket and its peer.
 pub(crate) struct Config {
     pub(crate) version: Version,
+    pub(crate) carrier: Carrier,
     /// It speaks no ZMTP.
     pub(crate) is_raw: bool,
     /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
@@ -212,7 +216,7 @@ impl Link {
             pipe,
             token: OnceLock::new(),
             speaks_heartbeats,
-            tells_by_input: stream.packets().is_some(),
+            tells_by_input: stream.packets().is_some() || stream.shared().is_some(),
             tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
@@ -402,11 +406,27 @@ impl Link {
 
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &Ready) {
+        if ready.readable && self.is_shared() {
+            self.hear();
+            fence(Ordering::SeqCst); // What the peer did before it woke us, and whether we wait for it (`write_out`).
+        }
         if (ready.writable || self.tells_by_input) && self.is_blocked() {
             self.flush();
         }
         if ready.readable && !self.is_broken() {
             self.read();
+        }
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.config.carrier == Carrier::Memory
+    }
+
+    /// The peer has rung, or is gone.
+    fn hear(&self) {
+        let stream = self.watching.lock().stream.clone();
+        if stream.is_some_and(|stream| stream.hear()) {
+            self.watch_for(|watching| watching.read = false); // What is left is in the ring.
         }
     }
 

@@ -126,7 +126,8 @@ impl Link {
                 if self.lose_packets(&mut rx) {
                     return ReadOutcome::Stopped;
                 }
-                if !std::mem::replace(&mut rx.stalled, true) {
+                // What is in a ring the poll set does not tell of.
+                if !std::mem::replace(&mut rx.stalled, true) && !self.is_shared() {
                     self.watch_for(|watching| watching.read = false);
                 }
                 return ReadOutcome::Stopped;
@@ -144,14 +145,18 @@ impl Link {
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
             self.moved(taken);
             left = left.saturating_sub(taken);
-            if taken < room && !rx.has_read() {
+            // The last look at a ring is one that finds nothing, and has the peer wake us.
+            if taken < room && !rx.has_read() && !self.is_shared() {
                 break;
             }
         }
         if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
             self.write_out(&mut done); // TLS itself has something to say.
         }
-        if std::mem::take(&mut rx.stalled) {
+        if left == 0 && rx.stream.as_ref().is_some_and(|stream| !stream.sleeps()) {
+            self.hub.read_again(self);
+        }
+        if std::mem::take(&mut rx.stalled) && !self.is_shared() {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
@@ -376,6 +381,7 @@ impl Link {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();
         let Some(stream) = &rx.stream else { return true };
+        stream.hear();
         for _ in 0..64 {
             match stream.read(&mut sink, &mut []) {
                 Ok(0) => return true,

@@ -1,10 +1,13 @@
-//! A connection's bytes: as the kernel moves them, or by way of TLS. PGM's packets have a stream's place.
+//! A connection's bytes: as the kernel moves them, by way of TLS, or through shared memory. PGM's packets have a
+//! stream's place.
 
 use std::io::IoSlice;
 
 use parking_lot::Mutex;
+use pinnace_ring::{Incoming, Outgoing};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
+use super::shared::{Place, Shared};
 use super::tls::{Failure, Tls};
 
 /// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
@@ -17,6 +20,8 @@ pub(crate) struct Stream {
 enum Over {
     Nothing,
     Tls(Box<Mutex<Tls>>),
+    /// The bytes go through memory.
+    Memory(Box<Shared>),
     /// There are packets and no stream; the descriptor is readable when something is to be done.
     Pgm(Box<pgm::Socket>),
 }
@@ -63,6 +68,7 @@ impl Stream {
     pub(crate) fn read(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         match &self.over {
             Over::Nothing => net::read(&self.fd, first, second),
+            Over::Memory(shared) => shared.read(&self.fd, first, second),
             Over::Tls(tls) => tls.lock().read(&self.fd, first, second),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }
@@ -76,7 +82,45 @@ impl Stream {
     /// Whether there is something to read of which the kernel does not know.
     #[inline]
     pub(crate) fn has_read(&self) -> bool {
-        self.tls().is_some_and(|tls| tls.lock().has_read())
+        match &self.over {
+            Over::Nothing | Over::Pgm(_) => false,
+            Over::Memory(shared) => shared.has_read(),
+            Over::Tls(tls) => tls.lock().has_read(),
+        }
+    }
+
+    /// From here on the bytes go through memory.
+    pub(crate) fn share(&mut self, memory: (Outgoing, Incoming, Place)) {
+        self.over = Over::Memory(Box::new(Shared::new(memory)));
+    }
+
+    /// The memory, where there is some.
+    #[inline]
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        match &self.over {
+            Over::Memory(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Whether whoever serves the poll set is told of the next byte. False: there is one in memory already.
+    pub(super) fn sleeps(&self) -> bool {
+        self.shared().is_none_or(|shared| shared.sleeps())
+    }
+
+    /// Whether memory that took no more does now.
+    pub(super) fn has_room(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.has_room())
+    }
+
+    /// Gives memory back that holds nothing; true where there is none. False: it holds something.
+    pub(super) fn shrink(&self) -> bool {
+        self.shared().is_none_or(|shared| shared.shrink())
+    }
+
+    /// Takes away what woke us, beside memory. True: the peer is gone, or has said that it ends.
+    pub(super) fn hear(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.hear(&self.fd))
     }
 
     /// Writes as much as is taken; EAGAIN where that is nothing.
@@ -84,6 +128,7 @@ impl Stream {
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         match &self.over {
             Over::Nothing => net::write(&self.fd, slices),
+            Over::Memory(shared) => shared.write(&self.fd, slices),
             Over::Tls(tls) => tls.lock().write(&self.fd, slices),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }

@@ -4,7 +4,7 @@ use pinnace_ring::{Amount, Body, Consumer, Heads};
 use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use super::anew::Anew;
 use super::packets::{Outgoing, Packets};
@@ -94,7 +94,8 @@ impl Tx {
     /// Makes the outgoing queue small, where it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
         self.anew.shrink();
-        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing))
+        let is_empty = self.stream.as_ref().is_none_or(|stream| stream.shrink());
+        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing)) & is_empty
     }
 
     fn has_work(&mut self) -> bool {
@@ -125,12 +126,23 @@ impl Link {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
-        let round = self.round(&mut tx, done);
+        let mut round = self.round(&mut tx, done);
+        // The peer may have woken us before it was known that we wait for it.
+        while matches!(round, Round::Blocked) && self.is_shared() {
+            self.blocked.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if !tx.stream.as_ref().is_some_and(|stream| stream.has_room()) {
+                break;
+            }
+            round = self.round(&mut tx, done);
+        }
         let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
             self.blocked.store(blocked, Ordering::Relaxed);
-            self.watch_for(|watching| watching.write = blocked);
+            if !self.tells_by_input {
+                self.watch_for(|watching| watching.write = blocked);
+            }
             if !blocked {
                 self.be_watched(); // A sender may have seen it blocked just now, and left its message.
             }
@@ -213,8 +225,7 @@ impl Link {
                         return Round::Enough;
                     }
                 }
-                Some(Err(Errno::AGAIN)) => return Round::Blocked,
-                Some(Err(_)) => return Round::Failed,
+                Some(Err(error)) => return self.stopped_by(error),
             }
         }
     }
@@ -245,9 +256,17 @@ impl Link {
                 tx.control.drain(..taken);
                 Some(Round::Blocked)
             }
-            Err(Errno::AGAIN) => Some(Round::Blocked),
-            Err(_) => Some(Round::Failed),
+            Err(error) => Some(self.stopped_by(error)),
         }
+    }
+
+    fn stopped_by(&self, error: Errno) -> Round {
+        match error {
+            Errno::AGAIN => return Round::Blocked,
+            Errno::PROTO => self.fail(), // The peer lies about what it has taken: nothing of it is of use.
+            _ => {}
+        }
+        Round::Failed
     }
 
     /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
@@ -360,6 +379,7 @@ impl Link {
         }
         drop(tx);
         self.stop_reading();
-        self.discard_input() || net::unsent(&stream) == 0
+        // What is in shared memory the peer has.
+        self.discard_input() || self.is_shared() || net::unsent(&stream) == 0
     }
 }

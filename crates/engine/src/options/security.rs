@@ -96,6 +96,11 @@ impl Security {
         })
     }
 
+    /// Whether connections are secured by CURVE.
+    pub(crate) fn is_curve(&self) -> bool {
+        self.mechanism == Mechanism::Curve
+    }
+
     /// Whether a handler of ZAP is to be asked who may come in (RFC 27): by servers of a mechanism, and under NULL by
     /// both sides where a domain is set. Who enforces domains and sets none wants CURVE for its secrecy alone.
     pub fn asks(&self) -> bool {

@@ -25,6 +25,7 @@ const TTL_MAX_MS: i32 = 6_553_599;
 /// Options of our own, far from libzmq's numbers.
 const PINNACE_SNDBYTES: i32 = 10_001;
 const PINNACE_RCVBYTES: i32 = 10_002;
+const PINNACE_SHARED_MEMORY: i32 = 10_003;
 /// A number of bytes; 0 is no limit.
 const BYTES: Kind = Kind::Int64 { min: 0, default: 0 };
 /// Properties of a socket's own; a peer takes 64 in all.
@@ -160,7 +161,7 @@ pub const TABLE: &[OptionSpec] = &[
     absent(64, "GSSAPI_SERVICE_PRINCIPAL", text(SHORT)),
     absent(65, "GSSAPI_PLAINTEXT", flag(0)),
     row(66, "HANDSHAKE_IVL", from(0, 30_000), duration!(handshake_ivl)),
-    row(68, "SOCKS_PROXY", text(SHORT), blob!(Text, socks_proxy)),
+    row(68, "SOCKS_PROXY", text(SHORT), blob!(Text, socks.proxy)),
     row(69, "XPUB_NODROP", from(0, 0), switch!(xpub.nodrop)).pattern(&[XPub, Pub, Radio]).set_only(),
     row(71, "XPUB_MANUAL", from(0, 0), MANUAL).pattern(PUBLISHERS).set_only(),
     row(72, "XPUB_WELCOME_MSG", bytes(0, usize::MAX), blob!(Bytes, xpub.welcome_msg))
@@ -190,8 +191,8 @@ pub const TABLE: &[OptionSpec] = &[
     row(96, "MULTICAST_LOOP", flag(1), switch!(multicast_loop)),
     row(97, "ROUTER_NOTIFY", int(0, 3, 0), stored!(Int, router_notify)).pattern(&[Router]),
     row(98, "XPUB_MANUAL_LAST_VALUE", from(0, 0), MANUAL_LAST_VALUE).pattern(PUBLISHERS).set_only(),
-    row(99, "SOCKS_USERNAME", text(SHORT), blob!(Text, socks_username)),
-    row(100, "SOCKS_PASSWORD", text(SHORT), blob!(SecretText, socks_password)),
+    row(99, "SOCKS_USERNAME", text(SHORT), blob!(Text, socks.username)),
+    row(100, "SOCKS_PASSWORD", text(SHORT), blob!(SecretText, socks.password)),
     row(101, "IN_BATCH_SIZE", from(1, 8192), stored!(Int, in_batch_size)),
     row(102, "OUT_BATCH_SIZE", from(1, 8192), stored!(Int, out_batch_size)),
     row(103, "WSS_KEY_PEM", text(usize::MAX), blob!(SecretText, wss.key_pem)).set_only(),
@@ -222,6 +223,7 @@ pub const TABLE: &[OptionSpec] = &[
     absent(124, "NORM_PUSH", flag(0)),
     row(PINNACE_SNDBYTES, "PINNACE_SNDBYTES", BYTES, bytes_limit!(snd_bytes)).hwm(),
     row(PINNACE_RCVBYTES, "PINNACE_RCVBYTES", BYTES, bytes_limit!(rcv_bytes)).hwm(),
+    row(PINNACE_SHARED_MEMORY, "PINNACE_SHARED_MEMORY", int(0, 2, 1), stored!(Int, shared_memory)),
 ];
 
 const MAXMSGSIZE: Store = Store::Int64(

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use pinnace_sys::{AsFd, AsRawFd, OwnedFd};
 
+use pinnace_zmtp::sharing;
+
 use super::session::Shaken;
 use super::stage::Behind;
-use crate::link::{Codec, Stream};
+use crate::link::{Because, Carrier, Codec, Stream};
 use crate::options::Options;
 use crate::peer::{About, Peer};
 use crate::transports;
@@ -20,12 +22,13 @@ impl Shaken {
         about.set("__fd", fd.as_raw_fd().to_string().as_bytes());
         let max = options.maxmsgsize.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let peer = Peer { about: Some(Arc::new(about)), ..Peer::default() };
-        Shaken { stream: Stream::plain(fd), peer, codec: Codec::raw(max), behind: Behind::default() }
+        let (stream, codec, carrier) = (Stream::plain(fd), Codec::raw(max), Carrier::Socket(Because::Raw));
+        Shaken { stream, peer, codec, behind: Behind::default(), carrier }
     }
 }
 
-/// What a peer cannot say of itself: a ZAP handler does, or we.
-const OURS: [&str; 4] = ["User-Id", "Routing-Id", "Peer-Address", "__fd"];
+/// What a peer cannot say of itself: a ZAP handler does, or we; and what it says to the engine alone.
+const OURS: [&str; 5] = ["User-Id", "Routing-Id", "Peer-Address", "__fd", sharing::PROPERTY];
 
 /// What the peer's messages carry as properties: all that it said, and where it is.
 pub(super) fn about(peer: &pinnace_zmtp::Peer, stream: &Stream, admission: Admission) -> Arc<About> {

@@ -275,7 +275,7 @@ impl Reactor {
             monitor::emit_fd(&owner.hub, Event::Connected, &fd, At::Between(&connecter.between));
             return self.connected(token, Shaken::raw(fd, &owner.options));
         }
-        let session = match Session::new(fd, &owner, &connecter.target.layers) {
+        let session = match Session::new(fd, &owner, &connecter.target.layers, Side::Connected) {
             Ok(session) => Box::new(session),
             Err(refusal) => {
                 refusal.emit(&owner.hub, At::Between(&connecter.between));
@@ -332,8 +332,9 @@ impl Reactor {
             return;
         };
         connecter.state = State::Connected(ends.id);
-        let Shaken { stream, peer, codec, behind } = shaken;
-        let config = owner.link_config(peer.version, &between, token, ends.connections, Side::Connected);
+        let Shaken { stream, peer, codec, behind, carrier } = shaken;
+        let (version, connection) = (peer.version, ends.connections);
+        let config = owner.link_config(version, carrier, &between, token, connection, Side::Connected);
         let link = Arc::new(Link::new(stream, owner.hub.clone(), io, ends.id, config, codec, ends.far));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
         if self.begin_link(&owner, &link, &behind.bytes) {

@@ -94,7 +94,7 @@ impl Reactor {
             return;
         }
         let token = self.io.token();
-        let session = match Session::new(fd, &owner, &listener.bound.layers) {
+        let session = match Session::new(fd, &owner, &listener.bound.layers, Side::Accepted) {
             Ok(session) => Box::new(session),
             Err(refusal) => return refusal.emit(&owner.hub, At::Between(&ends)),
         };

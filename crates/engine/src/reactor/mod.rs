@@ -11,6 +11,7 @@ mod closing;
 mod connecter;
 mod listener;
 mod session;
+mod sharing;
 mod stage;
 mod supervise;
 mod timers;

@@ -6,17 +6,18 @@ use std::time::Instant;
 
 use pinnace_ring::Limits;
 use pinnace_sys::poll::Interest;
-use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd};
-use pinnace_zmtp::{Config, Version};
+use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, net};
+use pinnace_zmtp::{Config, Version, sharing};
 
 use super::about::about;
 use super::asking::Asked;
+use super::sharing::may_share;
 use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Io, Reactor};
 use crate::context::Context;
 use crate::ends::{FarEnds, way};
 use crate::hub::{Hub, Mail};
-use crate::link::{self, Codec, Link, Stream, TlsFailure};
+use crate::link::{self, Because, Carrier, Codec, Link, Stream, TlsFailure};
 use crate::monitor::{self, At, Ends, Event};
 use crate::options::Options;
 use crate::peer::Peer;
@@ -41,6 +42,9 @@ pub(super) struct Session {
     /// What a handler of ZAP has said of the peer.
     pub(super) admission: Admission,
     pub(super) behind: Behind,
+    /// Whether it may go through shared memory.
+    shares: Result<(), Because>,
+    side: Side,
     writing: bool,
     /// The connection leads to the peer itself, and that was told.
     reached: bool,
@@ -69,6 +73,8 @@ pub(super) struct Shaken {
     pub(super) peer: Peer,
     pub(super) codec: Codec,
     pub(super) behind: Behind,
+    /// How its messages move.
+    pub(super) carrier: Carrier,
 }
 
 /// What a socket is, for those who make connections for it.
@@ -81,9 +87,14 @@ pub(crate) struct Owner {
 }
 
 impl Session {
-    pub(super) fn new(fd: OwnedFd, owner: &Owner, layers: &Layers) -> Result<Session, Refusal> {
+    pub(super) fn new(fd: OwnedFd, owner: &Owner, layers: &Layers, side: Side) -> Result<Session, Refusal> {
         let (mut stream, mut layers) = (Stream::plain(fd), layers.clone());
-        let mut config = Some(owner.handshake_config()?);
+        let mut config = owner.handshake_config()?;
+        let shares = may_share(&stream, &owner.options);
+        if shares.is_ok() {
+            config.properties.push((sharing::PROPERTY.to_owned(), sharing::VERSION.to_vec()));
+        }
+        let mut config = Some(config);
         let stage = Stage::first(&mut stream, &mut layers, &mut config)?;
         Ok(Session {
             stream,
@@ -94,6 +105,8 @@ impl Session {
             inquiry: None,
             admission: Admission::default(),
             behind: Behind::default(),
+            shares,
+            side,
             writing: true,
             reached: false,
         })
@@ -161,8 +174,17 @@ impl Session {
             }
             let mut bytes = [0; 1024];
             // Others have their turn, too; what TLS has decrypted nobody would tell of again.
-            let read = if left == 0 { Stream::read_rest } else { Stream::read };
-            match read(&self.stream, &mut bytes, &mut []) {
+            let read = if left == 0 {
+                self.stream.read_rest(&mut bytes, &mut [])
+            } else if self.shares.is_ok() {
+                net::read_passed(&self.stream, &mut bytes).map(|(count, passed)| {
+                    self.behind.passed = passed.or(self.behind.passed.take());
+                    count
+                })
+            } else {
+                self.stream.read(&mut bytes, &mut [])
+            };
+            match read {
                 Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
                 Ok(count) => {
                     left = left.saturating_sub(count);
@@ -176,7 +198,9 @@ impl Session {
 
     /// Goes on to the next stage. False: there is none.
     fn enter_next(&mut self) -> Result<bool, Failure> {
-        let Some(next) = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config)? else {
+        let shares = self.shares.is_ok().then_some(self.side);
+        let next = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config, shares)?;
+        let Some(next) = next else {
             return Ok(false);
         };
         self.stage = next;
@@ -192,9 +216,18 @@ impl Session {
 
     fn write(&mut self) -> Result<(), Failure> {
         while !self.stage.output().is_empty() {
-            match self.stream.write(&[IoSlice::new(self.stage.output())]) {
+            let output = self.stage.output();
+            let written = match self.stage.passing() {
+                Some(passing) => net::write_passing(&self.stream, output, &passing),
+                None => self.stream.write(&[IoSlice::new(output)]),
+            };
+            match written {
                 Ok(taken) => self.stage.sent(taken),
                 Err(Errno::AGAIN) => break,
+                // Too many descriptors are under way (unix(7)), or there is no memory for that.
+                Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) if self.stage.passing().is_some() => {
+                    self.stage.withdraw();
+                }
                 Err(error) => return Err(Failure::Lost(error)),
             }
         }
@@ -202,7 +235,16 @@ impl Session {
     }
 
     fn finish(self) -> Step {
-        let Session { stream, stage, behind, owner, admission, .. } = self;
+        let Session { mut stream, mut stage, mut behind, owner, admission, shares, .. } = self;
+        behind.passed = None;
+        let mut carrier = Carrier::Socket(shares.err().unwrap_or(Because::Peer));
+        if let Some(agreed) = stage.take_agreed() {
+            carrier = agreed.carrier;
+            if let Some(memory) = agreed.memory {
+                stream.share(memory);
+                behind.bytes.clear(); // The doorbell rang.
+            }
+        }
         let (subscribes, max_body) = (owner.kind.sends_subscriptions, owner.options.max_body());
         let (peer, codec) = stage.into_peer(subscribes, max_body).expect("the peer is known");
         let about = about(&peer, &stream, admission);
@@ -212,7 +254,7 @@ impl Session {
             mechanism: peer.mechanism,
             about: Some(about),
         };
-        Step::Done(Box::new(Shaken { stream, peer, codec, behind }))
+        Step::Done(Box::new(Shaken { stream, peer, codec, behind, carrier }))
     }
 
     /// Tells the peer why, as far as it takes that at once.
@@ -304,8 +346,8 @@ impl Reactor {
         let (tx, outgoing) = way(&owner.context, out, owner.conflates_out());
         let into = Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 };
         let (incoming, rx) = way(&owner.context, into, owner.conflates_in());
-        let Shaken { stream, mut peer, codec, behind } = shaken;
-        let config = owner.link_config(peer.version, ends, origin, 0, side);
+        let Shaken { stream, mut peer, codec, behind, carrier } = shaken;
+        let config = owner.link_config(peer.version, carrier, ends, origin, 0, side);
         let far = FarEnds { outgoing, incoming };
         let link = Link::new(stream, owner.hub.clone(), self.io.clone(), id, config, codec, far);
         let link = Arc::new(link);
@@ -401,6 +443,7 @@ impl Owner {
     pub(crate) fn link_config(
         &self,
         version: Version,
+        carrier: Carrier,
         ends: &Ends,
         origin: u64,
         connection: u64,
@@ -410,6 +453,7 @@ impl Owner {
         let greets = self.kind.greets && !self.is_raw();
         link::Config {
             version,
+            carrier,
             is_raw: self.is_raw(),
             keeps_subscriptions: self.kind.keeps_subscriptions,
             hears_wishes: self.kind.hears_wishes(),

@@ -11,7 +11,7 @@ use super::{Core, Socket};
 use crate::endpoint::{PgmEndpoint, Role, UdpEndpoint};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::link::{self, Codec, First, Link, Packets, Stream};
+use crate::link::{self, Because, Carrier, Codec, First, Link, Packets, Stream};
 use crate::monitor::{self, At, Ends, Event};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
@@ -92,7 +92,8 @@ impl Core {
         };
         let event = if role == Role::Bind { Event::Listening } else { Event::Connected };
         monitor::emit_fd(&self.hub, event, &stream, At::Between(&ends));
-        let config = self.owner().link_config(peer.version, &ends, token, 0, Side::Connected);
+        let carrier = Carrier::Socket(Because::Remote);
+        let config = self.owner().link_config(peer.version, carrier, &ends, token, 0, Side::Connected);
         let queues = FarEnds { outgoing, incoming };
         let codec = Codec::packets(packets);
         let link = Link::new(stream, self.hub.clone(), self.io.clone(), id, config, codec, queues);

@@ -182,7 +182,7 @@ impl Core {
     /// TLS, WebSocket or a proxy must not go past it. Errors: TransportForType.
     fn refuse_raw(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let plain = match endpoint {
-            Endpoint::Tcp(_) => self.options.socks_proxy.is_empty(),
+            Endpoint::Tcp(_) => self.options.socks.proxy.is_empty(),
             Endpoint::Ipc(_) | Endpoint::Family(_) => true,
             Endpoint::Inproc(_) | Endpoint::Web(_) | Endpoint::Tls(_) => false,
             Endpoint::Udp(_) | Endpoint::Pgm(_) => false,

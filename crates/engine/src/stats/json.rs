@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 
 use super::{PeerStats, Stats, Traffic};
 use crate::drops::{Drops, Reason};
+use crate::link::Carrier;
 
 /// A text with its quotes.
 struct Text<'a>(&'a str);
@@ -64,6 +65,14 @@ impl Display for PeerStats {
         write!(f, ",\"mechanism\":{},\"version\":{}", Text(self.mechanism), Text(&self.version.to_string()))?;
         write!(f, ",\"connected\":{},\"reconnects\":{}", self.connected, self.reconnects)?;
         write!(f, ",\"received\":{},\"sent\":{},\"drops\":{}", self.received, self.sent, self.drops)?;
+        match self.carrier {
+            Some(carrier) => write!(f, ",\"carrier\":{}", Text(carrier.name()))?,
+            None => f.write_str(",\"carrier\":null")?,
+        }
+        match self.carrier.and_then(Carrier::because) {
+            Some(because) => write!(f, ",\"socket_because\":{}", Text(because))?,
+            None => f.write_str(",\"socket_because\":null")?,
+        }
         match self.round_trip {
             Some(time) => write!(f, ",\"round_trip_us\":{}}}", time.as_micros()),
             None => f.write_str(",\"round_trip_us\":null}"),

@@ -14,7 +14,7 @@ use pinnace_zmtp::{SocketType, Version};
 
 use crate::drops::Drops;
 use crate::error::Error;
-use crate::link::Link;
+use crate::link::{Carrier, Link};
 use crate::monitor::Event;
 use crate::pipe::{Far, Pipe};
 use crate::socket::{Core, Socket};
@@ -72,6 +72,8 @@ pub struct PeerStats {
     pub drops: Drops,
     /// The round trip: of the last PING, else what the kernel estimates for tcp. None: not known.
     pub round_trip: Option<Duration>,
+    /// How its messages move; None over inproc, and while there is no connection.
+    pub carrier: Option<Carrier>,
 }
 
 /// A socket at one moment.
@@ -232,5 +234,6 @@ fn peer(pipe: &Pipe, endpoint: String) -> PeerStats {
         sent,
         drops: pipe.drops.as_deref().copied().unwrap_or_default(),
         round_trip: link.and_then(Link::round_trip),
+        carrier: link.map(|link| link.config.carrier),
     }
 }

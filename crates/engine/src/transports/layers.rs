@@ -74,19 +74,19 @@ pub(super) fn proxy(
     endpoint: &TcpEndpoint,
     options: &Options,
 ) -> Result<Option<(TcpEndpoint, Target, Option<Credentials>)>, Error> {
-    if options.socks_proxy.is_empty() {
+    if options.socks.proxy.is_empty() {
         return Ok(None);
     }
-    let mut to = TcpEndpoint::parse_target(&options.socks_proxy)?;
+    let mut to = TcpEndpoint::parse_target(&options.socks.proxy)?;
     to.source.clone_from(&endpoint.source);
     let host = match &endpoint.host {
         Host::Any => return Err(Error::Invalid),
         Host::Ip(ip, _) => ip.to_string(),
         Host::Name(name) => name.clone(),
     };
-    let credentials = (!options.socks_username.is_empty()).then(|| Credentials {
-        user_name: options.socks_username.clone().into_bytes(),
-        password: options.socks_password.bytes().clone(),
+    let credentials = (!options.socks.username.is_empty()).then(|| Credentials {
+        user_name: options.socks.username.clone().into_bytes(),
+        password: options.socks.password.bytes().clone(),
     });
     Ok(Some((to, Target::new(&host, endpoint.port), credentials)))
 }

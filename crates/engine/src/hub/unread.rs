@@ -1,0 +1,48 @@
+//! Mail that its socket has not read, and what becomes of it.
+
+use super::Mail;
+use crate::pipe::{Far, Pipe, PipeId};
+
+/// Takes out of the unread mail what the loss of a pipe's connection, or its end, makes superfluous: else
+/// the mail of a socket that nobody uses would grow with every connection that comes and goes. Of several
+/// connections the last is kept, because it tells whose messages are in the pipe. All of a pipe's mail goes
+/// where the pipe has come, ended, and brought nothing.
+#[cold]
+pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
+    let brought_nothing = |mail: &mut Mail| match mail {
+        Mail::Attach(other, pipe) => *other == id && !pipe.has_come_in(),
+        _ => false,
+    };
+    let vanishes = ended && list.iter_mut().any(brought_nothing);
+    let is_up = |mail: &Mail| matches!(mail, Mail::Up(other, ..) if *other == id);
+    let first_up = list.iter().position(is_up).unwrap_or(0);
+    let before_last = first_up..list.iter().rposition(is_up).unwrap_or(0);
+    let (mut readable, mut writable, mut next) = (false, false, 0);
+    let overtaken = list.extract_if(.., |mail| {
+        next += 1;
+        mail.pipe() == Some(id)
+            && (vanishes
+                || match mail {
+                    Mail::Up(..) | Mail::Down(_) => before_last.contains(&(next - 1)),
+                    Mail::Readable(_) => std::mem::replace(&mut readable, true),
+                    Mail::Writable(_) => std::mem::replace(&mut writable, true),
+                    _ => false,
+                })
+    });
+    overtaken.collect()
+}
+
+/// Mail that its socket never reads: a new inproc peer has to be told that nobody is there.
+pub(super) fn undeliverable(mail: Mail) {
+    match mail {
+        Mail::Attach(_, pipe) => {
+            let Pipe { tx, rx, far, .. } = *pipe;
+            drop((tx, rx)); // What was sent into it has nobody to read it any more, and its sender finds that.
+            if let Far::Socket { hub, pipe } = far {
+                hub.post(Mail::Ended(pipe));
+            }
+        }
+        Mail::Bound(_, bound) => bound.hub.post(Mail::Ended(bound.pipe)),
+        _ => {}
+    }
+}

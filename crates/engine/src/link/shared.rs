@@ -1,0 +1,192 @@
+//! A local connection whose bytes go through shared memory: the socket stays as a doorbell, and as the sign that the
+//! peer lives.
+//!
+//! What is written to the socket from now on are bytes without a meaning, each of which wakes the peer: it has said
+//! that it waits for what has just happened. The kernel takes them or has some already; either way the peer wakes. The
+//! end of the socket is the end of the connection, once the ring is read to its end.
+
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use pinnace_ring::{Incoming, Lied, Outgoing};
+use pinnace_sys::{Errno, OwnedFd, net};
+
+/// How a connection's messages move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// Through memory that both processes have.
+    Memory,
+    /// Over its socket.
+    Socket(Because),
+}
+
+/// Why a connection's messages do not go through memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// The peer is not known to be on this host: it is not a local socket.
+    Remote,
+    /// It speaks no ZMTP.
+    Raw,
+    /// Our option says so (PINNACE_SHARED_MEMORY).
+    Off,
+    /// The peer is another user's.
+    User,
+    /// CURVE secures it.
+    Secured,
+    /// The peer does not offer it: another implementation, or its option or its user keep it from that.
+    Peer,
+    /// The peer declined, when it was to be done.
+    Declined,
+    /// What the peer gave is not what it should be.
+    Unfit,
+    /// So many connections share memory that there is no room for more.
+    Full,
+    NoMemory,
+}
+
+impl Carrier {
+    /// Its name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carrier::Memory => "memory",
+            Carrier::Socket(_) => "socket",
+        }
+    }
+
+    /// Why it is not memory, for who reads statistics.
+    pub fn because(self) -> Option<&'static str> {
+        let Carrier::Socket(because) = self else { return None };
+        Some(match because {
+            Because::Remote => "not a local socket",
+            Because::Raw => "the peer speaks no ZMTP",
+            Because::Off => "switched off",
+            Because::User => "the peer is another user's",
+            Because::Secured => "secured by CURVE",
+            Because::Peer => "the peer does not offer it",
+            Because::Declined => "the peer declined",
+            Because::Unfit => "the peer's memory is unfit",
+            Because::Full => "too many connections share memory",
+            Because::NoMemory => "no memory to be had",
+        })
+    }
+}
+
+/// Connections of this process that may share memory at a time: each takes two mappings of the 65,530 that a process
+/// may have (vm.max_map_count, proc(5)).
+const PLACES: usize = 16_384;
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The right to be one of them.
+pub(crate) struct Place(());
+
+impl Place {
+    pub(crate) fn take() -> Result<Place, Because> {
+        if TAKEN.fetch_add(1, Ordering::Relaxed) >= PLACES {
+            TAKEN.fetch_sub(1, Ordering::Relaxed);
+            return Err(Because::Full);
+        }
+        Ok(Place(()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Both ways.
+pub(crate) struct Shared {
+    out: Mutex<Outgoing>,
+    way_in: Mutex<Incoming>,
+    /// The socket has ended: nothing more comes but what is in the ring.
+    ended: AtomicBool,
+    _place: Place,
+}
+
+impl Shared {
+    pub(crate) fn new((out, way_in, place): (Outgoing, Incoming, Place)) -> Shared {
+        let (out, way_in) = (Mutex::new(out), Mutex::new(way_in));
+        Shared { out, way_in, ended: AtomicBool::new(false), _place: place }
+    }
+
+    /// As of a socket.
+    pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(Errno::PIPE);
+        }
+        let mut out = self.out.lock();
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut taken = 0;
+        loop {
+            taken += out.write(slices, taken, || ring(fd)).map_err(lied)?;
+            if taken == bytes {
+                return Ok(taken);
+            }
+            // The peer wakes us, unless it has made room meanwhile.
+            if !out.want_room().map_err(lied)? {
+                return if taken > 0 { Ok(taken) } else { Err(Errno::AGAIN) };
+            }
+        }
+    }
+
+    /// As of a socket; EAGAIN where the next byte will wake us.
+    pub(super) fn read(&self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+        let mut way_in = self.way_in.lock();
+        loop {
+            match way_in.read(first, second, || ring(fd)).map_err(lied)? {
+                0 if !way_in.arm().map_err(lied)? => {}
+                0 if self.ended.load(Ordering::Acquire) && !way_in.has_bytes() => return Ok(0),
+                0 if self.ended.load(Ordering::Acquire) => {}
+                0 => return Err(Errno::AGAIN),
+                taken => return Ok(taken),
+            }
+        }
+    }
+
+    /// Whether there is something in the ring.
+    pub(super) fn has_read(&self) -> bool {
+        self.way_in.lock().has_bytes()
+    }
+
+    /// Whether there is much room, after there was none.
+    pub(super) fn has_room(&self) -> bool {
+        self.out.lock().has_room() != Ok(false)
+    }
+
+    /// Whether the next byte will wake us; else there is one.
+    pub(super) fn sleeps(&self) -> bool {
+        self.way_in.lock().arm() == Ok(true)
+    }
+
+    /// The doorbell rang, or the socket has ended: what it holds is taken away. True: it has ended.
+    pub(super) fn hear(&self, fd: &OwnedFd) -> bool {
+        let mut bytes = [0; 64];
+        loop {
+            match net::read(fd, &mut bytes, &mut []) {
+                Ok(count) if count == bytes.len() => {}
+                Ok(count) if count > 0 => return false,
+                Err(Errno::AGAIN) => return false,
+                _ => {
+                    self.ended.store(true, Ordering::Release);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Gives the memory of our ring back, where it is idle.
+    pub(super) fn shrink(&self) -> bool {
+        self.out.lock().shrink()
+    }
+}
+
+fn lied(_: Lied) -> Errno {
+    Errno::PROTO
+}
+
+/// Wakes the peer. Where the kernel takes no more, as many bytes wake it already.
+fn ring(fd: &OwnedFd) {
+    let _ = net::write(fd, &[IoSlice::new(&[0])]);
+}

@@ -1,0 +1,167 @@
+//! The last stage of a local connection between two of us: they agree whether its messages go through shared memory.
+//!
+//! Whoever connected offers. Whatever keeps either side from it, the connection goes on over its socket, and
+//! [`Carrier`] says why.
+
+use pinnace_ring::{HEAD, Half, Incoming, Outgoing, shared};
+use pinnace_sys::memory::Memory;
+use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net, process};
+use pinnace_zmtp::Handshake;
+use pinnace_zmtp::sharing::{self, Step};
+
+use super::session::Side;
+use super::stage::Refusal;
+use crate::link::{Because, Carrier, Place};
+use crate::options::Options;
+
+/// Bytes of each way's ring.
+const RING: usize = 1 << 20;
+const _: () = assert!(RING.is_power_of_two());
+
+/// Whether a connection may go through shared memory, as far as it is ours to say.
+pub(super) fn may_share(fd: &impl AsFd, options: &Options) -> Result<(), Because> {
+    let Some(peer) = net::peer_process(fd) else { return Err(Because::Remote) };
+    match options.shared_memory {
+        0 => Err(Because::Off),
+        _ if options.security.is_curve() => Err(Because::Secured),
+        1 if peer.uid != process::user() => Err(Because::User),
+        _ => Ok(()),
+    }
+}
+
+/// What the two have agreed on.
+pub(super) struct Agreed {
+    pub(super) carrier: Carrier,
+    pub(super) memory: Option<(Outgoing, Incoming, Place)>,
+}
+
+/// The agreement in progress.
+pub(super) struct Sharing {
+    /// The stage before, which is done.
+    pub(super) handshake: Box<Handshake>,
+    output: Vec<u8>,
+    /// What goes with the output.
+    passing: Option<OwnedFd>,
+    input: Vec<u8>,
+    ours: Option<(Half, Place)>,
+    theirs: Option<Half>,
+    side: Side,
+    agreed: Option<Carrier>,
+}
+
+impl Sharing {
+    pub(super) fn new(handshake: Box<Handshake>, side: Side) -> Sharing {
+        let (output, input) = (Vec::new(), Vec::new());
+        let mut sharing =
+            Sharing { handshake, output, passing: None, input, ours: None, theirs: None, side, agreed: None };
+        if side == Side::Connected {
+            sharing.give(Step::Offer);
+        }
+        sharing
+    }
+
+    pub(super) fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// What is to be passed along with the output's first byte.
+    pub(super) fn passing(&self) -> Option<BorrowedFd<'_>> {
+        self.passing.as_ref().map(|fd| fd.as_fd())
+    }
+
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.output.drain(..bytes);
+        self.passing = None;
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.agreed.is_some()
+    }
+
+    /// What was to be passed along cannot be: it is not offered, and nothing is written of what said so.
+    pub(super) fn withdraw(&mut self) {
+        self.output.clear();
+        self.passing = None;
+        self.decline(Because::NoMemory);
+    }
+
+    /// Takes what the peer says, and what it has `passed` along; returns how many bytes that were.
+    pub(super) fn input(&mut self, bytes: &[u8], passed: &mut Option<OwnedFd>) -> Result<usize, Refusal> {
+        let before = self.input.len();
+        self.input.extend_from_slice(bytes);
+        let mut taken = 0;
+        while self.agreed.is_none() {
+            let Some((step, len)) = sharing::parse(&self.input[taken..]).map_err(Refusal::Zmtp)? else {
+                break;
+            };
+            taken += len;
+            self.step(step, passed.take())?;
+        }
+        let of_these = if self.agreed.is_some() { taken - before } else { bytes.len() };
+        self.input.drain(..taken);
+        Ok(of_these)
+    }
+
+    fn step(&mut self, step: Step, passed: Option<OwnedFd>) -> Result<(), Refusal> {
+        match (step, self.side) {
+            (Step::Offer, Side::Accepted) if self.theirs.is_none() => match open(passed) {
+                Ok(theirs) => {
+                    self.theirs = Some(theirs);
+                    self.give(Step::Accept);
+                }
+                Err(because) => self.decline(because),
+            },
+            (Step::Accept, Side::Connected) if self.ours.is_some() => match open(passed) {
+                Ok(theirs) => {
+                    self.theirs = Some(theirs);
+                    sharing::encode(Step::Go, &mut self.output);
+                    self.agreed = Some(Carrier::Memory);
+                }
+                Err(because) => self.decline(because),
+            },
+            (Step::Go, Side::Accepted) if self.ours.is_some() => self.agreed = Some(Carrier::Memory),
+            (Step::Decline, _) => self.agreed = Some(Carrier::Socket(Because::Declined)),
+            _ => return Err(Refusal::Zmtp(sharing::out_of_turn())),
+        }
+        Ok(())
+    }
+
+    /// Makes our memory, and says so.
+    fn give(&mut self, step: Step) {
+        let made = Place::take().and_then(|place| {
+            let (memory, fd) = Memory::create(HEAD + RING).map_err(|_| Because::NoMemory)?;
+            Ok((Half::new(memory).ok_or(Because::NoMemory)?, place, fd))
+        });
+        match made {
+            Ok((ours, place, fd)) => {
+                sharing::encode(step, &mut self.output);
+                (self.ours, self.passing) = (Some((ours, place)), Some(fd));
+            }
+            Err(because) => self.decline(because),
+        }
+    }
+
+    fn decline(&mut self, because: Because) {
+        sharing::encode(Step::Decline, &mut self.output);
+        self.agreed = Some(Carrier::Socket(because));
+    }
+
+    /// Once it is done.
+    pub(super) fn take_agreed(&mut self) -> Agreed {
+        let carrier = self.agreed.unwrap_or(Carrier::Socket(Because::Declined));
+        let memory = match (carrier, self.ours.take(), self.theirs.take()) {
+            (Carrier::Memory, Some((ours, place)), Some(theirs)) => {
+                let (out, way_in) = shared(ours, theirs);
+                Some((out, way_in, place))
+            }
+            _ => None,
+        };
+        Agreed { carrier, memory }
+    }
+}
+
+/// The peer's memory, if it can do us no harm.
+fn open(passed: Option<OwnedFd>) -> Result<Half, Because> {
+    let memory = Memory::open(&passed.ok_or(Because::Unfit)?, Half::is_size).map_err(|_| Because::Unfit)?;
+    Half::new(memory).ok_or(Because::Unfit)
+}

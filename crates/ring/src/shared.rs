@@ -1,0 +1,300 @@
+//! A stream of bytes between two processes, through memory that both have.
+//!
+//! Each process makes one piece of memory, a [`Half`], which it alone writes: the bytes that it sends, how far they
+//! reach, how far it has read the other's, and what it waits for. It reads the other's half, and trusts nothing there:
+//! a number is taken only where it goes with what is known ([`Lied`]), and bytes are copied out before anybody looks at
+//! them. What a process decides by is what it remembers itself, never what lies in its own half.
+//!
+//! ```text
+//!   0           HEAD                                  HEAD + ring
+//!   | head      | ring: position p lies at p % ring   |
+//! ```
+//! Nobody sleeps here. Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the
+//! other one learns when it has to wake it, which it does by other means (a byte on their socket).
+//!
+//! Synchronisation, by name:
+//! - SEND: the bytes are copied, then `sent` is stored with release; it is loaded with acquire before they are read.
+//! - TAKE: the same the other way round, with `taken`, before their place is written again.
+//! - ARM: `armed` is made odd, fence, `sent` is looked at / `sent`, fence, `armed`: one of both sees the other.
+//! - WANT: the same for room, with `wanting` and `taken`.
+//!
+//! `armed` and `wanting` are odd while somebody waits, and another odd number each time: one wait is ended once.
+
+use std::any::Any;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use pinnace_sys::memory::Memory;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded, fence};
+
+/// Where the ring begins, in bytes: a page, so that the ring's pages can be given back.
+pub const HEAD: usize = 4096;
+/// The smallest and the largest ring that is taken, in bytes; powers of two.
+pub const RING_MIN: usize = 64 * 1024;
+pub const RING_MAX: usize = 64 << 20;
+/// Bytes that are copied before the other side is told: it copies them out meanwhile, and they are still in a cache.
+const STRIDE: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
+
+/// What one process writes and the other reads, beside the ring.
+#[derive(Default)]
+#[repr(C)]
+struct Head {
+    /// Bytes sent through this half's ring, from the beginning.
+    sent: Padded<AtomicU64>,
+    /// Bytes taken out of the other half's.
+    taken: Padded<AtomicU64>,
+    /// Odd: its writer waits for bytes of the other's.
+    armed: Padded<AtomicU32>,
+    /// Odd: its writer waits for room in its own ring.
+    wanting: Padded<AtomicU32>,
+}
+
+/// One process's memory, as either of them has it.
+#[derive(Clone)]
+pub struct Half {
+    at: *mut u8,
+    ring: usize,
+    /// What keeps it where it is.
+    memory: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: what it points to is read and written as atomics, or copied by one thread at a time as the positions say.
+unsafe impl Send for Half {}
+
+/// The peer has written what cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lied;
+
+impl Half {
+    /// Whether memory of so many bytes can be a half.
+    pub fn is_size(bytes: u64) -> bool {
+        let ring = bytes.saturating_sub(HEAD as u64);
+        ring.is_power_of_two() && (RING_MIN as u64..=RING_MAX as u64).contains(&ring)
+    }
+
+    /// A half in `memory`; None where its size is none.
+    pub fn new(memory: Memory) -> Option<Half> {
+        let (at, bytes) = (memory.as_ptr(), memory.size());
+        // SAFETY: so many bytes of zeros, or of whatever the peer has made of them, for as long as it is kept.
+        Half::is_size(bytes as u64).then(|| unsafe { Half::at(at, bytes - HEAD, Arc::new(memory)) })
+    }
+
+    /// # Safety
+    /// A `Head` and `ring` bytes behind `HEAD` must lie at `at` for as long as `memory` is kept.
+    unsafe fn at(at: *mut u8, ring: usize, memory: Arc<dyn Any + Send + Sync>) -> Half {
+        Half { at, ring, memory }
+    }
+
+    #[inline(always)]
+    fn head(&self) -> &Head {
+        // SAFETY: a head lies there, of atomics alone, for which any bytes are good.
+        unsafe { &*self.at.cast::<Head>() }
+    }
+
+    /// Gives the ring's pages back to the system. Nothing may be in it that was not taken.
+    fn give_back(&self) {
+        if let Some(memory) = self.memory.downcast_ref::<Memory>() {
+            memory.give_back(HEAD);
+        }
+    }
+
+    /// Where position `position` lies, and how many bytes follow until the ring's end.
+    #[inline(always)]
+    fn place(&self, position: u64) -> (*mut u8, usize) {
+        let offset = position as usize & (self.ring - 1);
+        // SAFETY: within the ring.
+        (unsafe { self.at.add(HEAD + offset) }, self.ring - offset)
+    }
+}
+
+/// The way out: our half's ring, and how far the peer has taken it.
+pub struct Outgoing {
+    ours: Half,
+    theirs: Half,
+    sent: u64,
+    /// As the peer said last.
+    taken: u64,
+    /// The wait of the peer's that was ended last.
+    ended: u32,
+    /// Our own `wanting`.
+    wanting: u32,
+}
+
+/// The way in: the peer's ring, and how far we have taken it.
+pub struct Incoming {
+    ours: Half,
+    theirs: Half,
+    taken: u64,
+    /// As the peer said last.
+    sent: u64,
+    /// Our own `armed`.
+    armed: u32,
+    /// The wait for room of the peer's that was ended last.
+    ended: u32,
+}
+
+/// Both ways of a connection; `ours` was made by this process. The way in is armed.
+pub fn shared(ours: Half, theirs: Half) -> (Outgoing, Incoming) {
+    let head = ours.head();
+    head.armed.0.store(1, Ordering::SeqCst);
+    let out =
+        Outgoing { ours: ours.clone(), theirs: theirs.clone(), sent: 0, taken: 0, ended: 0, wanting: 0 };
+    (out, Incoming { ours, theirs, taken: 0, sent: 0, armed: 1, ended: 0 })
+}
+
+impl Outgoing {
+    /// Copies as much in as there is room for, but for the first `skip` bytes; returns how much. `wake` is called where
+    /// the peer has to be woken.
+    pub fn write(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        mut skip: usize,
+        mut wake: impl FnMut(),
+    ) -> Result<usize, Lied> {
+        let mut written = 0;
+        for slice in slices {
+            let mut rest: &[u8] = slice.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(slice.len());
+            while !rest.is_empty() {
+                let mut room = self.ours.ring - (self.sent - self.taken) as usize;
+                if room < rest.len().min(STRIDE) {
+                    room = self.look_for_room()?;
+                }
+                let (to, until_end) = self.ours.place(self.sent);
+                let count = rest.len().min(room).min(until_end).min(STRIDE);
+                if count == 0 {
+                    return Ok(written);
+                }
+                // SAFETY: `count` bytes of the ring that the peer has taken, or was never given.
+                unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to, count) };
+                rest = &rest[count..];
+                written += count;
+                self.sent += count as u64;
+                self.publish(&mut wake);
+            }
+        }
+        Ok(written)
+    }
+
+    fn publish(&mut self, wake: &mut impl FnMut()) {
+        self.ours.head().sent.0.store(self.sent, Ordering::Release); // SEND
+        fence(Ordering::SeqCst); // ARM
+        let armed = self.theirs.head().armed.0.load(Ordering::Relaxed);
+        if armed & 1 == 1 && armed != self.ended {
+            self.ended = armed;
+            wake();
+        }
+    }
+
+    /// Looks how far the peer is; returns how much room there is.
+    fn look_for_room(&mut self) -> Result<usize, Lied> {
+        let taken = self.theirs.head().taken.0.load(Ordering::Acquire); // TAKE
+        if taken < self.taken || taken > self.sent {
+            return Err(Lied);
+        }
+        self.taken = taken;
+        Ok(self.ours.ring - (self.sent - taken) as usize)
+    }
+
+    /// Asks to be woken when there is much room. True: there is already.
+    pub fn want_room(&mut self) -> Result<bool, Lied> {
+        self.wanting = next_odd(self.wanting);
+        self.ours.head().wanting.0.store(self.wanting, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // WANT
+        self.has_room()
+    }
+
+    /// Whether there is as much room as who waited for it is woken for.
+    pub fn has_room(&mut self) -> Result<bool, Lied> {
+        Ok(self.look_for_room()? >= self.ours.ring / 2)
+    }
+
+    /// Gives the ring's memory back to the system, where the peer has taken all that was sent.
+    pub fn shrink(&mut self) -> bool {
+        let is_empty = self.look_for_room() == Ok(self.ours.ring);
+        if is_empty {
+            self.ours.give_back();
+        }
+        is_empty
+    }
+}
+
+impl Incoming {
+    /// Copies as much out as there is, into both buffers in turn; returns how much. `wake` is called where the peer has
+    /// to be woken.
+    pub fn read(
+        &mut self,
+        first: &mut [u8],
+        second: &mut [u8],
+        mut wake: impl FnMut(),
+    ) -> Result<usize, Lied> {
+        let mut read = 0;
+        for mut rest in [first, second] {
+            while !rest.is_empty() {
+                if self.sent == self.taken && !self.look()? {
+                    return Ok(read);
+                }
+                let (from, until_end) = self.theirs.place(self.taken);
+                let there = (self.sent - self.taken) as usize;
+                let count = rest.len().min(there).min(until_end).min(STRIDE);
+                // SAFETY: `count` bytes of the peer's ring. It may write them meanwhile, against the rules: then these
+                // are other bytes than it has sent, and no more than that.
+                unsafe { std::ptr::copy_nonoverlapping(from, rest.as_mut_ptr(), count) };
+                rest = &mut rest[count..];
+                read += count;
+                self.taken += count as u64;
+                self.release(&mut wake);
+            }
+        }
+        Ok(read)
+    }
+
+    fn release(&mut self, wake: &mut impl FnMut()) {
+        self.ours.head().taken.0.store(self.taken, Ordering::Release); // TAKE
+        if (self.sent - self.taken) as usize > self.theirs.ring / 2 {
+            return; // Who waits for room is woken for much of it.
+        }
+        fence(Ordering::SeqCst); // WANT
+        let wanting = self.theirs.head().wanting.0.load(Ordering::Relaxed);
+        if wanting & 1 == 1 && wanting != self.ended {
+            self.ended = wanting;
+            wake();
+        }
+    }
+
+    /// Looks how far the peer has sent. False: nothing new.
+    fn look(&mut self) -> Result<bool, Lied> {
+        let sent = self.theirs.head().sent.0.load(Ordering::Acquire); // SEND
+        if sent < self.sent || sent - self.taken > self.theirs.ring as u64 {
+            return Err(Lied);
+        }
+        self.sent = sent;
+        Ok(sent != self.taken)
+    }
+
+    /// Whether there is something to read.
+    #[inline]
+    pub fn has_bytes(&mut self) -> bool {
+        self.sent != self.taken || self.look() != Ok(false)
+    }
+
+    /// Asks to be woken by the next byte. False: there is one already.
+    pub fn arm(&mut self) -> Result<bool, Lied> {
+        self.armed = next_odd(self.armed);
+        self.ours.head().armed.0.store(self.armed, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // ARM
+        self.look().map(|found| !found)
+    }
+}
+
+fn next_odd(number: u32) -> u32 {
+    number.wrapping_add(1) | 1
+}
+
+#[cfg(all(test, loom))]
+#[path = "shared_loom_tests.rs"]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "shared_tests.rs"]
+mod tests;

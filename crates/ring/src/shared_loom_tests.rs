@@ -1,0 +1,98 @@
+//! Models of ARM and WANT: whoever sleeps is woken. Bytes are not followed, positions are.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io::IoSlice;
+
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+
+use super::*;
+
+const RING: usize = 4;
+
+/// Memory of this process.
+struct Block(*mut u8, Layout);
+
+// SAFETY: an address, which nobody uses but by way of a `Half`.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `half`, where a head was written.
+        unsafe {
+            self.0.cast::<Head>().drop_in_place();
+            dealloc(self.0, self.1);
+        }
+    }
+}
+
+fn half() -> Half {
+    let layout = Layout::from_size_align(HEAD + RING, 4096).unwrap();
+    assert!(size_of::<Head>() <= HEAD);
+    // SAFETY: the layout is not empty, and has room for a head and the ring.
+    unsafe {
+        let at = alloc_zeroed(layout);
+        at.cast::<Head>().write(Head::default());
+        Half::at(at, RING, Arc::new(Block(at, layout)))
+    }
+}
+
+/// A socket's place: bytes that wake.
+#[derive(Default)]
+struct Bell(Mutex<u32>, Condvar);
+
+impl Bell {
+    fn ring(&self) {
+        *self.0.lock().unwrap() += 1;
+        self.1.notify_one();
+    }
+
+    fn hear(&self) {
+        let mut rings = self.0.lock().unwrap();
+        while *rings == 0 {
+            rings = self.1.wait(rings).unwrap();
+        }
+        *rings = 0;
+    }
+}
+
+fn crosses(bytes: usize) {
+    let (one, other) = (half(), half());
+    let (mut out, _) = shared(one.clone(), other.clone());
+    let (_, mut way_in) = shared(other, one);
+    let (to_reader, to_writer) =
+        (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::new(Bell::default()));
+    let (ring_reader, wait_for_reader) = (to_reader.clone(), to_writer.clone());
+    let writer = thread::spawn(move || {
+        let mut sent = 0;
+        while sent < bytes {
+            sent += out.write(&[IoSlice::new(&[7; 8][..bytes - sent])], 0, || ring_reader.ring()).unwrap();
+            if sent < bytes && !out.want_room().unwrap() {
+                wait_for_reader.hear();
+            }
+        }
+    });
+    let mut taken = 0;
+    while taken < bytes {
+        let read = way_in.read(&mut [0; 8], &mut [], || to_writer.ring()).unwrap();
+        taken += read;
+        if read == 0 && way_in.arm().unwrap() {
+            to_reader.hear();
+        }
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn who_waits_for_bytes_is_woken() {
+    loom::model(|| crosses(3));
+}
+
+#[test]
+fn who_waits_for_room_is_woken() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| crosses(6));
+}

@@ -1,0 +1,177 @@
+//! Tests of `shared`, over memory as two processes have it.
+
+use std::io::IoSlice;
+
+use pinnace_sys::memory::Memory;
+use proptest::prelude::*;
+
+use super::*;
+
+fn halves(ring: usize) -> (Half, Half, Half, Half) {
+    let side = || {
+        let (ours, fd) = Memory::create(HEAD + ring).unwrap();
+        let theirs = Memory::open(&fd, Half::is_size).unwrap();
+        (Half::new(ours).unwrap(), Half::new(theirs).unwrap())
+    };
+    let ((one, one_read), (other, other_read)) = (side(), side());
+    (one, one_read, other, other_read)
+}
+
+/// The way out of one, and the way in of the other; with the halves of one and of the other, to lie in.
+fn joined(ring: usize) -> (Outgoing, Incoming, Half, Half) {
+    let (one, one_read, other, other_read) = halves(ring);
+    let (out, _) = shared(one.clone(), other_read);
+    let (_, way_in) = shared(other.clone(), one_read);
+    (out, way_in, one, other)
+}
+
+fn nobody() {
+    panic!("nobody waits");
+}
+
+fn write(out: &mut Outgoing, bytes: &[u8]) -> usize {
+    out.write(&[IoSlice::new(bytes)], 0, || {}).unwrap()
+}
+
+#[test]
+fn a_wait_is_ended_once_and_only_when_there_is_one() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    let mut woken = 0;
+    out.write(&[IoSlice::new(b"first")], 0, || woken += 1).unwrap();
+    out.write(&[IoSlice::new(b"second")], 0, nobody).unwrap();
+    assert_eq!((woken, way_in.arm()), (1, Ok(false)), "there is something");
+    let mut bytes = [0; 64];
+    assert_eq!(way_in.read(&mut bytes, &mut [], nobody), Ok(11));
+    assert_eq!((&bytes[..11], way_in.arm()), (&b"firstsecond"[..], Ok(true)));
+    out.write(&[IoSlice::new(b"third")], 0, || woken += 1).unwrap();
+    assert_eq!(woken, 2);
+}
+
+#[test]
+fn who_waits_for_room_is_woken_for_half_of_the_ring() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    let all = vec![7; RING_MIN + 1];
+    assert_eq!(write(&mut out, &all), RING_MIN);
+    assert_eq!((write(&mut out, &all), out.want_room()), (0, Ok(false)));
+    let (mut woken, mut some) = (0, vec![0; RING_MIN / 2 - 1]);
+    assert_eq!(way_in.read(&mut some, &mut [], || woken += 1), Ok(RING_MIN / 2 - 1));
+    assert_eq!((woken, out.has_room()), (0, Ok(false)));
+    assert_eq!(way_in.read(&mut [0; 2], &mut [], || woken += 1), Ok(2));
+    assert_eq!((woken, out.has_room(), out.want_room()), (1, Ok(true), Ok(true)));
+}
+
+#[test]
+fn an_empty_ring_is_given_back() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    write(&mut out, &[7; 100]);
+    assert!(!out.shrink());
+    assert_eq!(way_in.read(&mut [0; 100], &mut [], || {}), Ok(100));
+    assert!(out.shrink());
+    write(&mut out, b"and on");
+    let mut bytes = [0; 6];
+    assert_eq!((way_in.read(&mut bytes, &mut [], || {}), &bytes), (Ok(6), b"and on"));
+}
+
+#[test]
+fn numbers_that_cannot_be_are_lies() {
+    for sent in [RING_MIN as u64 + 1, u64::MAX] {
+        let (_, mut way_in, one, _) = joined(RING_MIN);
+        one.head().sent.0.store(sent, Ordering::Relaxed);
+        assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Err(Lied));
+    }
+    let (mut out, mut way_in, one, other) = joined(RING_MIN);
+    write(&mut out, b"four");
+    assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Ok(4));
+    one.head().sent.0.store(3, Ordering::Relaxed);
+    assert_eq!((way_in.arm(), way_in.has_bytes()), (Err(Lied), true));
+    assert_eq!(out.has_room(), Ok(true));
+    for taken in [3, 5, u64::MAX] {
+        other.head().taken.0.store(taken, Ordering::Relaxed);
+        assert_eq!((out.want_room(), out.has_room()), (Err(Lied), Err(Lied)));
+    }
+    // What we have written ourselves, and the peer overwrites, we do not look at.
+    one.head().sent.0.store(u64::MAX, Ordering::Relaxed);
+    other.head().taken.0.store(4, Ordering::Relaxed);
+    assert_eq!(write(&mut out, b"on"), 2);
+}
+
+#[test]
+fn only_a_power_of_two_behind_the_head_is_a_half() {
+    for (bytes, is) in [(0, false), (HEAD, false), (HEAD + RING_MIN / 2, false), (HEAD + RING_MIN, true)] {
+        assert_eq!(Half::is_size(bytes as u64), is, "{bytes}");
+    }
+    assert!(Half::is_size((HEAD + RING_MAX) as u64) && !Half::is_size((HEAD + 2 * RING_MAX) as u64));
+    assert!(!Half::is_size((HEAD + RING_MIN + 1) as u64) && !Half::is_size(u64::MAX));
+}
+
+proptest! {
+    /// Whatever is written and read in whatever pieces, the stream stays what it was.
+    #[test]
+    fn bytes_come_out_as_they_went_in(steps in prop::collection::vec((0..200_000usize, 0..200_000usize), 1..40)) {
+        let (mut out, mut way_in, ..) = joined(RING_MIN);
+        let (mut sent, mut taken) = (0usize, 0usize);
+        let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 13) as u8;
+        for (to_write, to_read) in steps {
+            let bytes: Vec<u8> = (sent..sent + to_write).map(byte).collect();
+            let (first, second) = bytes.split_at(to_write / 3);
+            let wrote = out.write(&[IoSlice::new(first), IoSlice::new(second)], 0, || {}).unwrap();
+            prop_assert!(wrote == to_write || sent + wrote - taken == RING_MIN);
+            sent += wrote;
+            let mut room = vec![0; to_read];
+            let (first, second) = room.split_at_mut(to_read / 2);
+            let read = way_in.read(first, second, || {}).unwrap();
+            prop_assert_eq!(read, to_read.min(sent - taken));
+            prop_assert!(room[..read].iter().enumerate().all(|(index, &one)| one == byte(taken + index)));
+            taken += read;
+        }
+    }
+
+    /// A write goes on where the one before it ended.
+    #[test]
+    fn what_was_taken_is_skipped(cut in 0..300usize) {
+        let (mut out, mut way_in, ..) = joined(RING_MIN);
+        let all: Vec<u8> = (0..300).map(|at| at as u8).collect();
+        let slices = [IoSlice::new(&all[..100]), IoSlice::new(&all[100..250]), IoSlice::new(&all[250..])];
+        prop_assert_eq!(out.write(&slices, cut, || {}), Ok(300 - cut));
+        let mut room = [0; 300];
+        prop_assert_eq!(way_in.read(&mut room, &mut [], || {}), Ok(300 - cut));
+        prop_assert_eq!(&room[..300 - cut], &all[cut..]);
+    }
+}
+
+/// Who waits is woken, both ways, with mappings of its own on either side.
+#[test]
+fn a_stream_crosses_with_sleeps_and_wake_ups() {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+    const BYTES: usize = 8 << 20;
+    let (one, one_read, other, other_read) = halves(RING_MIN);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    for socket in [&ours, &theirs] {
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    }
+    let ring_bell = |socket: &UnixStream| std::io::Write::write_all(&mut &*socket, b"!").unwrap();
+    let await_bell = |socket: &UnixStream| std::io::Read::read_exact(&mut &*socket, &mut [0]).unwrap();
+    let writer = std::thread::spawn(move || {
+        let (mut out, _) = shared(one, other_read);
+        let bytes: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
+        let mut sent = 0;
+        while sent < BYTES {
+            sent += out.write(&[IoSlice::new(&bytes[sent..])], 0, || ring_bell(&theirs)).unwrap();
+            if sent < BYTES && !out.want_room().unwrap() {
+                await_bell(&theirs);
+            }
+        }
+    });
+    let (_, mut way_in) = shared(other, one_read);
+    let (mut room, mut taken) = (vec![0; 10_000], 0);
+    while taken < BYTES {
+        let read = way_in.read(&mut room, &mut [], || ring_bell(&ours)).unwrap();
+        assert!(room[..read].iter().enumerate().all(|(at, &byte)| byte == ((taken + at) % 251) as u8));
+        taken += read;
+        if read == 0 && way_in.arm().unwrap() {
+            await_bell(&ours);
+        }
+    }
+    writer.join().unwrap();
+}

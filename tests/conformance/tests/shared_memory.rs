@@ -1,0 +1,171 @@
+//! ipc:// between two of us moves its messages through memory that both have; with all others it does not, and whatever
+//! a peer does with its memory costs nobody else anything.
+
+use std::os::fd::AsRawFd;
+
+use support::memory::{HEAD, Memory, RING, SEALS, SENT, TAKEN, offering, pass, sharing, step, way};
+use support::pinnace::SHARED_MEMORY;
+use support::*;
+
+fn through_memory() -> (String, String) {
+    ("memory".into(), String::new())
+}
+
+fn because(words: &str) -> (String, String) {
+    ("socket".into(), words.into())
+}
+
+fn pair(ctx: &Context, ours: i32, theirs: i32) -> (Socket, Socket) {
+    let (bound, connected) = (ctx.socket(PAIR), ctx.socket(PAIR));
+    bound.set(SHARED_MEMORY, ours).expect("the option");
+    connected.set(SHARED_MEMORY, theirs).expect("the option");
+    Transport::Ipc.join(&bound, &connected);
+    (bound, connected)
+}
+
+#[test]
+fn messages_of_all_sizes_go_through_memory_and_back() {
+    let ctx = Context::new();
+    let (one, other) = pair(&ctx, 1, 1);
+    assert_eq!((way(&one), way(&other)), (through_memory(), through_memory()));
+    for size in [0, 1, 255, 256, 16_000, 40_000, 1 << 20, 5 << 20] {
+        let body = filler::body(size as u64, size);
+        one.put(&body);
+        assert_eq!(other.take(), body, "{size} bytes");
+        other.put(&body);
+        assert_eq!(one.take(), body, "{size} bytes back");
+    }
+}
+
+#[test]
+fn the_option_turns_it_off() {
+    let ctx = Context::new();
+    let (bound, connected) = pair(&ctx, 0, 1);
+    assert_eq!(way(&bound), because("switched off"));
+    assert_eq!(way(&connected), because("the peer does not offer it"));
+    connected.put("over the socket");
+    bound.expect(&["over the socket"]);
+    let (bound, connected) = pair(&ctx, 1, 0);
+    assert_eq!(way(&bound), because("the peer does not offer it"));
+    assert_eq!(way(&connected), because("switched off"));
+    assert_eq!(bound.set(SHARED_MEMORY, 3), Err(Errno(libc::EINVAL)));
+}
+
+#[test]
+fn over_tcp_there_is_none() {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    Transport::Tcp.join(&pull, &push);
+    assert_eq!(way(&pull), because("not a local socket"));
+}
+
+#[test]
+fn unfit_memory_is_refused_and_the_socket_serves() {
+    let null = std::fs::File::open("/dev/null").expect("a file");
+    let unsealed = Memory::new(HEAD + RING, 0);
+    let unsealed_seals = Memory::new(HEAD + RING, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    let (small, odd) = (Memory::new(HEAD, SEALS), Memory::new(HEAD + RING + 4096, SEALS));
+    let may_shrink = Memory::new(HEAD + RING, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    let unfit = [null.as_raw_fd(), unsealed.fd.as_raw_fd(), unsealed_seals.fd.as_raw_fd()];
+    let unfit =
+        unfit.into_iter().chain([small.fd.as_raw_fd(), odd.fd.as_raw_fd(), may_shrink.fd.as_raw_fd()]);
+    let ctx = Context::new();
+    for fd in unfit.map(Some).chain([None]) {
+        let pull = ctx.socket(PULL);
+        let mut peer = offering(&pull, "PUSH");
+        match fd {
+            Some(fd) => pass(&peer, &step("o"), fd),
+            None => peer.send(&step("o")),
+        }
+        peer.expect(&step("d"));
+        assert_eq!(way(&pull), because("the peer's memory is unfit"));
+        peer.send(&wire::message(&[b"over the socket"]));
+        pull.expect(&["over the socket"]);
+    }
+}
+
+#[test]
+fn a_peer_that_declines_is_served_over_the_socket() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let mut peer = offering(&pull, "PUSH");
+    peer.send(&step("d"));
+    peer.send(&wire::message(&[b"over the socket"]));
+    pull.expect(&["over the socket"]);
+    assert_eq!(way(&pull), because("the peer declined"));
+}
+
+#[test]
+fn what_is_said_out_of_turn_ends_the_connection() {
+    let ctx = Context::new();
+    for said in
+        [step("a"), step("g"), step("x"), wire::message(&[b"too early"]), wire::command("PING", b"\0\0")]
+    {
+        let pull = ctx.socket(PULL);
+        let mut peer = offering(&pull, "PUSH");
+        peer.send(&said);
+        peer.expect_end();
+    }
+}
+
+#[test]
+fn bytes_in_the_ring_are_the_stream() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let (mut peer, memory) = sharing(&pull, "PUSH");
+    let bytes = [wire::message(&[b"one"]), wire::message(&[b"two", b"parts"])].concat();
+    memory.write(&bytes);
+    memory.set(SENT, bytes.len() as u64);
+    peer.send(b"!");
+    pull.expect(&["one"]);
+    pull.expect(&["two", "parts"]);
+}
+
+#[test]
+fn who_lies_about_positions_loses_the_connection_alone() {
+    let ctx = Context::new();
+    for (sent, then) in [(RING as u64 + 1, None), (u64::MAX, None), (5, Some(4)), (5, Some(0))] {
+        let pull = ctx.socket(PULL);
+        let (mut peer, memory) = sharing(&pull, "PUSH");
+        memory.write(&wire::message(&[b"one"]));
+        memory.set(SENT, sent);
+        peer.send(b"!");
+        if let Some(then) = then {
+            pull.expect(&["one"]);
+            memory.set(SENT, then);
+            peer.send(b"!");
+        }
+        peer.expect_end();
+    }
+    // And about what it has taken: more than was sent, or less than before.
+    for taken in [[5, 4], [5, u64::MAX], [1 << 40, 0]] {
+        let push = ctx.socket(PUSH).with(LINGER, 0);
+        let (mut peer, memory) = sharing(&push, "PULL");
+        push.put("one");
+        memory.set(TAKEN, taken[0]);
+        push.put(filler::body(1, 2 << 20));
+        memory.set(TAKEN, taken[1]);
+        // It may have found out already, and hung up.
+        let _ = push.send(filler::body(1, 2 << 20), DONTWAIT);
+        let _ = peer.try_send(b"!");
+        peer.expect_end();
+    }
+    let (one, other) = pair(&ctx, 1, 1);
+    one.put("all is well");
+    other.expect(&["all is well"]);
+}
+
+#[test]
+fn what_was_sent_before_the_peer_went_arrives() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).hwm(1);
+    let (peer, memory) = sharing(&pull, "PUSH");
+    let bytes = (0..1000).flat_map(|number: u32| wire::message(&[&number.to_be_bytes()])).collect::<Vec<_>>();
+    memory.write(&bytes);
+    memory.set(SENT, bytes.len() as u64);
+    drop(peer);
+    for number in 0..1000_u32 {
+        assert_eq!(pull.take(), number.to_be_bytes());
+    }
+    until("the connection has ended", || pull.peers().is_empty());
+}

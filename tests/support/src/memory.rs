@@ -1,0 +1,108 @@
+//! A peer that shares memory by the bytes of the agreement (`docs/reference/shared-memory.md`), and may lie.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::deadline::until_some;
+use crate::peer::RawPeer;
+use crate::pinnace::text;
+use crate::{Socket, Transport, wire};
+
+/// Where things lie in a process's memory: numbers, ...
+pub const SENT: usize = 0;
+pub const TAKEN: usize = 128;
+/// ... and behind them the ring.
+pub const HEAD: usize = 4096;
+pub const RING: usize = 64 * 1024;
+/// What has to be sealed.
+pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// How the only peer's messages move, and why not otherwise; once it is there.
+#[track_caller]
+pub fn way(socket: &Socket) -> (String, String) {
+    let peer = until_some("a peer", || socket.peers().into_iter().find(|peer| peer.connected == 1));
+    (text(&peer.carrier), text(&peer.socket_because))
+}
+
+/// Memory of a peer's, mapped.
+pub struct Memory {
+    pub fd: OwnedFd,
+    at: *mut u8,
+}
+
+// SAFETY: bytes that another process changes anyhow; they are written one word or one run at a time.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn new(bytes: usize, seals: i32) -> Memory {
+        // SAFETY: system calls with arguments of ours; the mapping is of the size that the file has.
+        unsafe {
+            let fd = libc::memfd_create(c"peer".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+            assert!(fd >= 0 && libc::ftruncate(fd, bytes as i64) == 0);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let at = libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, seals), 0);
+            Memory { fd: OwnedFd::from_raw_fd(fd), at: at.cast() }
+        }
+    }
+
+    /// Writes a number.
+    pub fn set(&self, offset: usize, number: u64) {
+        assert!(offset + 8 <= HEAD + RING, "beyond the memory");
+        // SAFETY: within the mapping, which is left to the process's end.
+        unsafe { self.at.add(offset).cast::<u64>().write_volatile(number) }
+    }
+
+    /// Writes bytes from the ring's beginning on.
+    pub fn write(&self, bytes: &[u8]) {
+        assert!(bytes.len() <= RING, "more than the ring");
+        // SAFETY: as above; the ring has room for them.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(HEAD), bytes.len()) }
+    }
+}
+
+/// Sends bytes, and a descriptor along with them.
+pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
+    let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0_u64; 3];
+    // SAFETY: the structures are of ours, and their sizes true (cmsg(3)).
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&mut slice, 1);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 24);
+        let head = libc::CMSG_FIRSTHDR(&message);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(head).cast::<i32>().write_unaligned(fd);
+        assert_eq!(libc::sendmsg(peer.fd(), &message, 0), bytes.len() as isize);
+    }
+}
+
+/// A step of the agreement: o, a, g, d.
+pub fn step(letter: &str) -> Vec<u8> {
+    wire::command("MEMORY", letter.as_bytes())
+}
+
+/// A peer of `socket`, which is bound, that can share memory and has shaken hands.
+pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
+    let mut peer = RawPeer::connect(&Transport::Ipc.bind(socket));
+    peer.send(&wire::greeting(1, "NULL", false));
+    peer.read(64);
+    let properties: [(&str, &[u8]); 2] =
+        [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", b"1")];
+    peer.send(&wire::command("READY", &wire::metadata(&properties)));
+    let ready = peer.read_frame().body;
+    assert!(ready.windows(16).any(|name| name == b"X-Pinnace-Memory"), "it offers, too");
+    peer
+}
+
+/// As `offering`, with the peer's memory, and everything agreed upon.
+pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
+    let (mut peer, memory) = (offering(socket, socket_type), Memory::new(HEAD + RING, SEALS));
+    pass(&peer, &step("o"), memory.fd.as_raw_fd());
+    peer.expect(&step("a"));
+    peer.send(&step("g"));
+    assert_eq!(way(socket).0, "memory");
+    (peer, memory)
+}
