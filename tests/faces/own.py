@@ -104,6 +104,7 @@ def what_a_handler_raises_is_told(place, sender):
 
 
 def ctrl_c_ends_a_send_that_waits_for_room(place, sender):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Who runs in a shell's background inherits none.
     with start(place, "full", more={"disk_limit": "4194304"}) as full:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:

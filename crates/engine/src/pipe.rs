@@ -14,145 +14,26 @@
 //!   is let go with the lock open, because a free function of the application may run then, and call the
 //!   socket. One that was kept and is not wanted any more goes to `discard`.
 
+mod end;
 mod outgoing;
 
 use std::sync::Arc;
 
-use pinnace_ring::{Body, COMMAND, Consumer, Frame, INLINE_MAX, MORE, NoMemory, Producer};
+use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory};
 
-use crate::conflate::{Inlet, Outlet};
 use crate::drops::{Drops, Reason};
-use crate::ends::{Sink, Source};
-use crate::hub::{Hub, Mail};
+use crate::hub::Mail;
 use crate::label::Label;
-use crate::link::{self, Link, Next};
-use crate::peer::{About, Peer};
+use crate::link::{self, Link};
+use crate::peer::About;
 use crate::stats::{self, Traffic};
+pub(crate) use end::Far;
+pub use end::Pipe;
 pub use outgoing::Outgoing;
-use outgoing::goes_by_reference;
 
 /// A pipe of one socket. It is used again after the pipe's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeId(pub u32);
-
-/// Where a pipe leads.
-pub(crate) enum Far {
-    /// To a link, while there is one.
-    Link(Option<Arc<Link>>),
-    /// To a pipe of another socket.
-    Socket { hub: Arc<Hub>, pipe: PipeId },
-}
-
-/// The socket's end of one pipe.
-pub struct Pipe {
-    pub(crate) tx: Producer,
-    pub(crate) rx: Consumer,
-    /// Where only the newest message is kept (ZMQ_CONFLATE): behind `tx`, before `rx`.
-    pub(crate) outlet: Option<Box<Outlet>>,
-    pub(crate) inlet: Option<Box<Inlet>>,
-    pub(crate) far: Far,
-    /// Who is at the other end, once that is known.
-    pub peer: Peer,
-    /// The peer is there: connected and shaken hands, or a socket of the same context.
-    pub up: bool,
-    /// Its peer cannot say what it wants and is sent everything (RADIO to a datagram address); set before the pattern
-    /// hears of the pipe.
-    pub takes_all: bool,
-    /// The pipe has ended: nothing can be sent; what came in before can still be read.
-    pub ended: bool,
-    /// What the socket at the other end receives when ours leaves it (ZMQ_DISCONNECT_MSG over inproc).
-    pub(crate) farewell: Option<Arc<[u8]>>,
-    /// What was lost on its way to the peer, or from it; none so far where there is nothing.
-    pub(crate) drops: Option<Box<Drops>>,
-    /// Tells it apart from all other pipes that the socket has had.
-    pub(crate) number: u64,
-    /// Subscriptions and the like that went by as messages.
-    pub(crate) commands_in: u64,
-    pub(crate) commands_out: u64,
-}
-
-impl Pipe {
-    /// A pipe of these ends.
-    pub(crate) fn new(tx: Source, rx: Sink, far: Far, peer: Peer, up: bool) -> Pipe {
-        let (outlet, inlet) = (tx.outlet.map(Box::new), rx.inlet.map(Box::new));
-        Pipe {
-            tx: tx.queue,
-            rx: rx.queue,
-            outlet,
-            inlet,
-            far,
-            peer,
-            up,
-            takes_all: false,
-            ended: false,
-            farewell: None,
-            drops: None,
-            number: 0,
-            commands_in: 0,
-            commands_out: 0,
-        }
-    }
-
-    /// Whether anything came in that nobody has received.
-    pub(crate) fn has_come_in(&mut self) -> bool {
-        self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
-    }
-
-    #[inline(always)]
-    fn push(&mut self, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
-        let flags = if more { MORE } else { 0 };
-        match frame {
-            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => self.tx.push(flags, data),
-            Outgoing::Bytes(data) => self.tx.push_body(flags, Body::copy_of(data)?),
-            Outgoing::Body(body) if goes_by_reference(body) => self.tx.push_body(flags, body.clone()),
-            Outgoing::Body(body) => self.tx.push(flags, body),
-        }
-    }
-
-    /// As `push`, for the last frame of a message.
-    #[inline(always)]
-    fn push_last(&mut self, frame: &Outgoing<'_>) -> Result<(), NoMemory> {
-        let data = match frame {
-            Outgoing::Bytes(data) if data.len() <= INLINE_MAX => data,
-            _ => {
-                self.push(frame, false)?;
-                self.tx.close();
-                return Ok(());
-            }
-        };
-        self.tx.push_last(data)
-    }
-
-    /// The messages that were closed can be taken, and the other end is told.
-    #[inline(always)]
-    fn show(&mut self, turned: bool, chores: &mut Vec<Chore>) {
-        match &self.far {
-            Far::Link(Some(link)) => {
-                self.tx.show_quietly();
-                match link.after_commit(&self.tx, turned) {
-                    Next::Nothing => {}
-                    Next::Flush => chores.push(Chore::Flush(link.clone())),
-                    Next::Pace => chores.push(Chore::Pace(link.clone())),
-                }
-            }
-            Far::Link(None) => self.tx.show_quietly(),
-            Far::Socket { hub, pipe: far } => {
-                if self.tx.show() {
-                    hub.post(Mail::Readable(*far));
-                }
-            }
-        }
-    }
-
-    /// Takes out all that came in and nobody received; returns how many messages that were.
-    pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
-        let mut messages = self.rx.drain(left).messages;
-        if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
-            messages += self.rx.drain(left).messages;
-        }
-        messages
-    }
-}
 
 /// Something to be done once the socket's lock is open again.
 pub(crate) enum Chore {
@@ -362,7 +243,7 @@ impl Pipes {
     /// Takes back what was pushed and not committed.
     pub fn rollback(&mut self, id: PipeId) {
         if let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) {
-            pipe.tx.rollback_leaving(&mut |body| put_off(&mut self.chores, body));
+            pipe.rollback(&mut |body| put_off(&mut self.chores, body));
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Kind {
     /// Only the newest message is kept, with ZMQ_CONFLATE, of what it sends, and of what it receives.
     pub(crate) conflates_out: bool,
     pub(crate) conflates_in: bool,
+    /// Nobody but who receives looks at what its peers send.
+    pub(crate) hands_on: bool,
     /// It greets each peer (ZMQ_HELLO_MSG).
     pub(crate) greets: bool,
     /// It receives a message of its own when a peer that connected to it is lost (ZMQ_DISCONNECT_MSG) ...
@@ -55,6 +57,7 @@ impl Kind {
             names_peers: matches!(socket_type, Router | Stream),
             conflates_out: matches!(socket_type, Push | Pub | Dealer),
             conflates_in: matches!(socket_type, Pull | Sub | Dealer),
+            hands_on: matches!(socket_type, Pull | Gather | Pair | Channel | Dealer | Client),
             greets: matches!(socket_type, Dealer | Router | Client | Server | Peer),
             hears_disconnects: matches!(socket_type, Router | Server | Peer),
             hears_hiccups: matches!(socket_type, Dealer | Client | Peer),

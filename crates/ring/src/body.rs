@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{NoMemory, pool};
+use crate::arena::{Arena, Loan, Lodging};
+use crate::{NoMemory, pool, sync};
 
 /// A body of any size that several queues and messages may hold at once.
 ///
@@ -24,12 +25,29 @@ enum Owner {
     Buffer(Vec<u8>),
     /// Memory that somebody else owns and frees when this is dropped.
     Foreign { _owner: Box<dyn Send + Sync> },
+    /// Our side of memory that is shared with a peer, who reads there.
+    Lodged(Lodging),
+    /// The peer's side: the bytes may change at any time, so that only a copy of them is ever looked at.
+    Lent(Loan),
 }
 
 // SAFETY: the bytes are only read through a `Body`, and the owner is Send and Sync itself.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// The bytes; what is lent is copied at the first look.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: ptr and len describe memory that the owner keeps alive and unmoved.
+        unsafe {
+            match &self.owner {
+                Owner::Lent(loan) => loan.copy(self.ptr, self.len),
+                _ => std::slice::from_raw_parts(self.ptr, self.len),
+            }
+        }
+    }
+}
 
 impl Drop for Storage {
     fn drop(&mut self) {
@@ -57,7 +75,7 @@ impl Body {
     }
 
     /// The first `len` bytes of `buffer`, which are set.
-    fn of_buffer(mut buffer: Vec<u8>, len: usize) -> Body {
+    pub(crate) fn of_buffer(mut buffer: Vec<u8>, len: usize) -> Body {
         let ptr = buffer.as_mut_ptr();
         Body(Arc::new(Storage { ptr, len, owner: Owner::Buffer(buffer) }))
     }
@@ -70,9 +88,55 @@ impl Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Foreign { _owner: owner } }))
     }
 
+    /// A body in our arena.
+    ///
+    /// # Safety
+    /// As for `foreign`, with the lodging for the owner.
+    pub(crate) unsafe fn lodged(ptr: *mut u8, len: usize, lodging: Lodging) -> Body {
+        Body(Arc::new(Storage { ptr, len, owner: Owner::Lodged(lodging) }))
+    }
+
+    /// A body in a peer's arena.
+    ///
+    /// # Safety
+    /// As for `foreign`, with the loan for the owner.
+    pub(crate) unsafe fn lent(ptr: *mut u8, len: usize, loan: Loan) -> Body {
+        Body(Arc::new(Storage { ptr, len, owner: Owner::Lent(loan) }))
+    }
+
+    /// The body in memory that no peer has: a copy of what is lent, which is given back.
+    pub fn owned(self) -> Result<Body, NoMemory> {
+        let Owner::Lent(_) = &self.0.owner else { return Ok(self) };
+        let mut buffer = pool::take(self.0.len)?;
+        self.copy_to(&mut buffer);
+        Ok(Body::of_buffer(buffer, self.0.len))
+    }
+
+    /// Its size in bytes. What is lent is not looked at for it.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Copies as much as there is room for; returns the body's size.
+    pub fn copy_to(&self, room: &mut [u8]) -> usize {
+        let count = self.0.len.min(room.len());
+        // SAFETY: so many bytes are in both; if they change meanwhile, it is the peer's own message.
+        unsafe { std::ptr::copy_nonoverlapping(self.0.ptr, room.as_mut_ptr(), count) };
+        self.0.len
+    }
+
     /// Where the bytes are. Writing is the right of a sole holder only.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.0.ptr
+        match &self.0.owner {
+            Owner::Lent(_) => self.0.bytes().as_ptr().cast_mut(),
+            _ => self.0.ptr,
+        }
     }
 
     /// Whether others hold it too.
@@ -88,6 +152,10 @@ impl Body {
     /// The bytes, to be written, where this is the only holder.
     pub fn as_mut(&mut self) -> Option<&mut [u8]> {
         let storage = Arc::get_mut(&mut self.0)?;
+        storage.bytes();
+        if let Owner::Lent(loan) = &mut storage.owner {
+            return loan.copied().map(Vec::as_mut_slice);
+        }
         // SAFETY: ptr and len describe the storage's own memory, and this is its only holder.
         Some(unsafe { std::slice::from_raw_parts_mut(storage.ptr, storage.len) })
     }
@@ -109,9 +177,28 @@ impl Body {
     /// `raw` must come from `into_raw` and not have been turned back while the slice is used.
     pub(crate) unsafe fn peek_raw<'a>(raw: u64) -> &'a [u8] {
         // SAFETY: the caller's promise keeps the storage alive.
-        let storage = unsafe { &*(raw as usize as *const Storage) };
-        // SAFETY: ptr and len describe the storage's memory.
-        unsafe { std::slice::from_raw_parts(storage.ptr, storage.len) }
+        unsafe { &*(raw as usize as *const Storage) }.bytes()
+    }
+
+    /// As `peek_raw`, of its size alone.
+    ///
+    /// # Safety
+    /// As for `peek_raw`.
+    pub(crate) unsafe fn len_raw(raw: u64) -> usize {
+        // SAFETY: the caller's promise keeps the storage alive.
+        unsafe { (*(raw as usize as *const Storage)).len }
+    }
+
+    /// Where the body behind a raw reference lies in `arena`, if it does.
+    ///
+    /// # Safety
+    /// As for `peek_raw`.
+    pub(crate) unsafe fn position_raw(raw: u64, arena: &sync::Arc<Arena>) -> Option<u64> {
+        // SAFETY: the caller's promise keeps the storage alive.
+        match unsafe { &(*(raw as usize as *const Storage)).owner } {
+            Owner::Lodged(lodging) if sync::Arc::ptr_eq(&lodging.arena, arena) => Some(lodging.position),
+            _ => None,
+        }
     }
 }
 
@@ -126,13 +213,12 @@ impl Deref for Body {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: ptr and len describe memory that the owner keeps alive and unmoved.
-        unsafe { std::slice::from_raw_parts(self.0.ptr, self.0.len) }
+        self.0.bytes()
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Body({} bytes)", self.len())
+        write!(f, "Body({} bytes)", self.0.len)
     }
 }

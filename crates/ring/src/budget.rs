@@ -39,6 +39,14 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Bytes that they may hold beside.
+    pub(crate) fn left(&self) -> u64 {
+        match self.max_bytes.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            max => max.saturating_sub(self.used()),
+        }
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         let max = self.max_bytes.load(Ordering::Relaxed);
         max == 0 || self.used.load(Ordering::Acquire) < max

@@ -1,6 +1,7 @@
 //! The reading end of a queue, a frame at a time.
 
 use crate::Body;
+use crate::arena::Arena;
 use crate::budget::Share;
 use crate::queue::{EVEN, Limits, PARKED, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
@@ -37,10 +38,14 @@ impl Frame<'_> {
     /// Copies as much of the body as there is room for; returns its size.
     #[inline(always)]
     pub fn copy_to(&self, room: &mut [u8]) -> usize {
-        let data = self.data();
-        // SAFETY: so many bytes are in both.
-        unsafe { record::copy(data.as_ptr(), room.as_mut_ptr(), data.len().min(room.len())) };
-        data.len()
+        match self {
+            Frame::Bytes { data, .. } => {
+                // SAFETY: so many bytes are in both.
+                unsafe { record::copy(data.as_ptr(), room.as_mut_ptr(), data.len().min(room.len())) };
+                data.len()
+            }
+            Frame::Body { body, .. } => body.as_ref().map_or(0, |body| body.copy_to(room)),
+        }
     }
 }
 
@@ -83,6 +88,8 @@ pub struct Consumer {
     pub(crate) boundary: usize,
     /// Bytes, as on the wire, of the record at `at` that are written already (gather).
     pub(crate) partial: usize,
+    /// Bodies that lie there go as loans (gather).
+    pub(crate) arena: Option<Arc<Arena>>,
 }
 
 // SAFETY: the raw pointer is to a segment that only the queue's two ends reach, each by the rules of `queue`.
@@ -110,6 +117,7 @@ impl Consumer {
             is_even: false,
             boundary: 0,
             partial: 0,
+            arena: None,
         }
     }
 

@@ -4,26 +4,35 @@
 //! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The
 //! kernel may take part of a run; `write_with` moves on by what it took. A link that writes another form looks
 //! at the frames ([`Consumer::show_frames`]) and says which of them are written ([`Consumer::pass_frames`]).
-//! When the connection is lost, [`Consumer::rewind`] goes back to where the message that was cut began, so that
+//! Where the link shares an arena with its peer ([`Consumer::lend_from`]) bodies that lie there go as loans. When the
+//! connection is lost, [`Consumer::rewind`] goes back to where the message that was cut began, so that
 //! the next connection starts at a message.
 
 use std::io::IoSlice;
 
+use crate::arena::Arena;
 use crate::consumer::{Consumer, Frame, take_body};
-use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, wire_len, write_header};
+use crate::record::{self, COMMAND, LOAN_LEN, MORE, REF, wire_len, write_header, write_loan};
 use crate::segment::Segment;
-use crate::sync::{Ordering, enter};
+use crate::sync::{Arc, Ordering, enter};
 use crate::{Amount, Body};
 
 /// Slices that one call gathers at most.
-pub const SLICES: usize = 32;
+const SLICES: usize = 32;
 /// Bytes that one call gathers at most, once references are among them.
 const GATHER_MAX: usize = 1 << 20;
 
-/// Room for the headers of bodies that lie elsewhere.
-pub type Heads = [[u8; HEADER_MAX]; SLICES];
+/// Room for the headers of bodies that lie elsewhere, or for their loans.
+pub type Heads = [[u8; LOAN_LEN]; SLICES];
+/// Such room, with nothing in it.
+pub const HEADS: Heads = [[0; LOAN_LEN]; SLICES];
 
 impl Consumer {
+    /// Bodies that lie in `arena` go as loans from now on, until `rewind`.
+    pub fn lend_from(&mut self, arena: Arc<Arena>) {
+        self.arena = Some(arena);
+    }
+
     /// Calls `write` with the bytes that come next, and moves on by what it says was taken; bodies that were
     /// written whole go to `done` (their owners' code may run when they are dropped). None: there is
     /// nothing to write.
@@ -38,7 +47,7 @@ impl Consumer {
         }
         // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by
         // `look`.
-        let (taken, passed, result) = unsafe {
+        let (wire, passed, result) = unsafe {
             if !(*self.segment).has_refs.load(Ordering::Relaxed) {
                 let run =
                     std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
@@ -54,12 +63,11 @@ impl Consumer {
                 let mut slices = [IoSlice::new(&[]); SLICES];
                 let (count, bytes) = self.gather(heads, &mut slices);
                 let (taken, result) = write(&slices[..count], bytes);
-                let taken = taken.min(bytes);
-                let passed = self.pass(taken, done);
-                (taken, passed, result)
+                let (passed, wire) = self.pass(taken.min(bytes), self.arena.clone(), done);
+                (wire, passed, result)
             }
         };
-        self.account(taken, passed);
+        self.account(wire, passed);
         Some(result)
     }
 
@@ -101,7 +109,7 @@ impl Consumer {
         });
         if wire > 0 {
             // SAFETY: frames were shown, so that there is a segment, with whole records from `at` on.
-            let passed = unsafe { self.pass(wire, done) };
+            let (passed, wire) = unsafe { self.pass(wire, None, done) };
             self.account(wire, passed);
         }
     }
@@ -160,18 +168,29 @@ impl Consumer {
                     count += 1;
                     bytes += at - plain;
                 }
-                let body = Body::peek_raw(record::raw_body(data.add(at)));
+                let raw = record::raw_body(data.add(at));
                 let Some(room) = heads.next() else { break };
-                let header = write_header(room.as_mut_ptr(), head.flags & !REF, body.len());
+                let (header, body) = match self.position(raw) {
+                    Some(position) => {
+                        write_loan(room, head.flags, position, Body::len_raw(raw));
+                        (LOAN_LEN, &[][..])
+                    }
+                    None => {
+                        let body = Body::peek_raw(raw);
+                        (write_header(room.as_mut_ptr(), head.flags & !REF, body.len()), body)
+                    }
+                };
                 if skip < header {
                     slices[count] = IoSlice::new(&room[skip..header]);
                     bytes += header - skip;
                     count += 1;
                 }
                 let body = &body[skip.saturating_sub(header)..];
-                slices[count] = IoSlice::new(body);
-                bytes += body.len();
-                count += 1;
+                if !body.is_empty() {
+                    slices[count] = IoSlice::new(body);
+                    bytes += body.len();
+                    count += 1;
+                }
                 at = next;
                 skip = 0;
                 plain = at;
@@ -185,35 +204,52 @@ impl Consumer {
         (count, bytes)
     }
 
-    /// Moves on by `taken` bytes of the wire, record by record; returns how many messages end in them.
-    unsafe fn pass(&mut self, taken: usize, done: &mut Vec<Body>) -> u64 {
+    /// Where a body lies that goes as a loan.
+    ///
+    /// # Safety
+    /// As for `Body::peek_raw`.
+    unsafe fn position(&self, raw: u64) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        self.arena.as_ref().and_then(|arena| unsafe { Body::position_raw(raw, arena) })
+    }
+
+    /// Moves on by `taken` bytes as they were written, with loans of what lies in `arena`, record by record; returns
+    /// how many messages end in them, and how many bytes that is on the wire.
+    unsafe fn pass(&mut self, taken: usize, arena: Option<Arc<Arena>>, done: &mut Vec<Body>) -> (u64, usize) {
         let mut left = taken + self.partial;
-        let mut messages = 0;
+        let (mut messages, mut passed, before) = (0, 0, self.partial);
         self.partial = 0;
         // SAFETY: whole records lie between `at` and `end`.
         unsafe {
             let data = Segment::data(self.segment);
             while self.at < self.end {
                 let head = record::head(data.add(self.at));
-                let wire = if head.flags & REF == 0 {
-                    head.header + head.body
-                } else {
-                    wire_len(Body::peek_raw(record::raw_body(data.add(self.at))).len())
-                };
-                if left < wire {
+                let (mut wire, mut loan) = (head.header + head.body, None);
+                if head.flags & REF != 0 {
+                    let raw = record::raw_body(data.add(self.at));
+                    wire = wire_len(Body::len_raw(raw));
+                    loan = arena.as_ref().and_then(|arena| Some((arena, Body::position_raw(raw, arena)?)));
+                }
+                let written = if loan.is_some() { LOAN_LEN } else { wire };
+                if left < written {
                     break;
                 }
                 if head.flags & REF != 0 {
-                    done.push(take_body(data.add(self.at)));
+                    let body = take_body(data.add(self.at));
+                    if let Some((arena, position)) = loan {
+                        arena.offer(position, body.len());
+                    }
+                    done.push(body);
                 }
-                left -= wire;
+                left -= written;
+                passed += wire;
                 self.at += head.header + head.body;
                 messages += u64::from(head.flags & MORE == 0);
             }
         }
         self.partial = left;
         self.boundary = self.at;
-        messages
+        (messages, passed + left - before)
     }
 
     /// Tells the producer what was written: all messages where all is, else those that were `passed` at
@@ -273,6 +309,7 @@ impl Consumer {
     /// next one, and the bodies of the rest of it go to `done`. Returns what was given up, as the producer knows
     /// then: a message or none, and its bytes that were not taken.
     pub fn rewind(&mut self, done: &mut Vec<Body>) -> Amount {
+        self.arena = None;
         if self.segment.is_null() {
             return Amount::default();
         }

@@ -9,8 +9,9 @@
 //! reads on only while there is room), one unfinished message of at most [`MAX_PARTS`] frames of at most
 //! `max_body` bytes, and one read.
 
+use crate::arena::{Borrower, Declined};
 use crate::producer::Producer;
-use crate::record::{COMMAND, HEADER_MAX, LONG, MORE, REF_LEN, wire_len};
+use crate::record::{COMMAND, HEADER_MAX, LOAN, LOAN_LEN, LONG, MORE, REF_LEN, read_loan, wire_len};
 use crate::segment::{MAX_BYTES, Segment};
 use crate::{Body, INLINE_MAX, NoMemory};
 
@@ -36,6 +37,8 @@ pub enum Refused<E> {
     TooManyParts,
     /// A command that is to be kept, inside a message.
     CommandInsideMessage,
+    /// A loan of what cannot be.
+    Loan,
     NoMemory,
     /// The caller's own refusal of a command.
     Command(E),
@@ -54,6 +57,8 @@ pub enum Verdict {
 pub struct Intake {
     queue: Producer,
     pending: Option<Pending>,
+    /// Takes what the peer lends, where it may.
+    borrower: Option<Borrower>,
     max_body: u64,
     max_message: u64,
     /// Frames and bytes of the message that is not finished.
@@ -72,7 +77,12 @@ impl Intake {
     pub fn new(mut queue: Producer, max_body: u64) -> Intake {
         (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
         let max_message = max_body.saturating_mul(MESSAGE_BODIES).max(MESSAGE_MIN);
-        Intake { queue, pending: None, max_body, max_message, parts: 0, unfinished: 0 }
+        Intake { queue, pending: None, borrower: None, max_body, max_message, parts: 0, unfinished: 0 }
+    }
+
+    /// The peer may lend bodies.
+    pub fn borrow_by(&mut self, borrower: Borrower) {
+        self.borrower = Some(borrower);
     }
 
     /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being
@@ -181,6 +191,13 @@ impl Intake {
                 let at = Segment::data(self.queue.segment).add(self.queue.raw);
                 let flags = *at & (MORE | LONG | COMMAND);
                 if *at != flags {
+                    if *at & LOAN != 0 && self.borrower.is_some() {
+                        if available < LOAN_LEN {
+                            return Ok(());
+                        }
+                        self.borrow(messages)?;
+                        continue;
+                    }
                     *at = flags; // Reserved bits mean nothing on the wire, and REF something here.
                 }
                 if flags & LONG != 0 && available < HEADER_MAX {
@@ -301,6 +318,32 @@ impl Intake {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// A loan lies at `raw`: the record refers to its body.
+    #[cold]
+    fn borrow<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
+        let (queue, Some(borrower)) = (&mut self.queue, &mut self.borrower) else { return Ok(()) };
+        // SAFETY: a whole loan lies there.
+        let (flags, (position, len)) = unsafe {
+            let at = Segment::data(queue.segment).add(queue.raw);
+            (*at & !LOAN, read_loan(at))
+        };
+        if flags & !MORE != 0 {
+            return Err(Refused::Loan);
+        }
+        if len > self.max_body {
+            return Err(Refused::TooLarge(len));
+        }
+        let body = borrower.borrow(position, len).map_err(|declined| match declined {
+            Declined::Lied => Refused::Loan,
+            Declined::NoMemory => Refused::NoMemory,
+        })?;
+        queue.raw += LOAN_LEN;
+        queue.wire += wire_len(body.len()) as u64;
+        let bytes = body.len();
+        queue.push_reference(flags, body); // It is no longer than the loan was.
+        self.count(flags, bytes, messages)
     }
 
     /// A large body that has become whole takes its place.

@@ -28,6 +28,7 @@
 //! assert_eq!(text.as_deref(), Some(&b"hello"[..]));
 //! ```
 
+mod arena;
 mod biased;
 mod body;
 mod budget;
@@ -49,12 +50,13 @@ mod loom_lock_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender};
 pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};
 pub use body::Body;
 pub use budget::Budget;
 pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};
-pub use gather::{Heads, SLICES};
+pub use gather::{HEADS, Heads};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};

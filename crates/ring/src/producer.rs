@@ -150,6 +150,17 @@ impl Producer {
         self.quick = quick(self.limits, max_bytes, self.share.is_some());
     }
 
+    /// Bytes that messages of `len` bytes may take elsewhere: as many as in the queue, and as the budget has left.
+    pub fn limit_elsewhere(&self, len: usize) -> u64 {
+        let by_messages = match self.limits.messages {
+            0 => u64::MAX,
+            messages => messages.saturating_mul(len as u64).max(self.limits.ahead_bytes),
+        };
+        let by_bytes = if self.max_bytes == 0 { u64::MAX } else { self.max_bytes };
+        let budgeted = self.share.as_ref().map_or(u64::MAX, |share| share.budget().left());
+        by_messages.min(by_bytes).min(budgeted)
+    }
+
     /// Messages that were committed and not yet consumed.
     pub fn backlog(&self) -> u64 {
         self.messages.wrapping_sub(self.shared.consumer.0.released.load(Ordering::Acquire))

@@ -6,7 +6,7 @@
 //! reference   flags|REF    pointer(8)      (the body lies elsewhere)
 //! ```
 //! Flags are those of ZMTP 3 (RFC 23); REF is a bit the wire reserves, and intake clears it in what a peer
-//! sends.
+//! sends. So it does with LOAN, but where the peer shares an arena with us (`arena`).
 
 /// More frames of the same message follow (RFC 23, flags bit 0).
 pub const MORE: u8 = 1;
@@ -17,10 +17,15 @@ pub const COMMAND: u8 = 4;
 /// The record is a reference.
 pub(crate) const REF: u8 = 0x80;
 
+/// What comes through shared memory is a loan.
+pub(crate) const LOAN: u8 = 0x40;
+
 /// Bytes of a reference record.
 pub(crate) const REF_LEN: usize = 9;
 /// Bytes of the longest header on the wire.
 pub(crate) const HEADER_MAX: usize = 9;
+/// Bytes of a loan.
+pub(crate) const LOAN_LEN: usize = 17;
 
 /// A record's head, read from its first bytes.
 #[derive(Clone, Copy)]
@@ -89,6 +94,23 @@ pub(crate) unsafe fn write_header(at: *mut u8, flags: u8, len: usize) -> usize {
         }
     }
     header_len(len)
+}
+
+/// Writes a loan.
+pub(crate) fn write_loan(to: &mut [u8; LOAN_LEN], flags: u8, position: u64, len: usize) {
+    to[0] = flags & MORE | LOAN;
+    to[1..9].copy_from_slice(&position.to_be_bytes());
+    to[9..].copy_from_slice(&(len as u64).to_be_bytes());
+}
+
+/// Position and length of the whole loan at `at`.
+///
+/// # Safety
+/// So many bytes must lie there.
+pub(crate) unsafe fn read_loan(at: *const u8) -> (u64, u64) {
+    // SAFETY: the caller's promise.
+    let numbers = unsafe { at.add(1).cast::<[[u8; 8]; 2]>().read_unaligned() };
+    (u64::from_be_bytes(numbers[0]), u64::from_be_bytes(numbers[1]))
 }
 
 /// Writes a frame to `at`.

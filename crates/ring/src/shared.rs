@@ -6,8 +6,8 @@
 //! them. What a process decides by is what it remembers itself, never what lies in its own half.
 //!
 //! ```text
-//!   0           HEAD                                  HEAD + ring
-//!   | head      | ring: position p lies at p % ring   |
+//!   0           HEAD                                  HEAD + ring                       HEAD + ring + arena
+//!   | head      | ring: position p lies at p % ring   | arena: large bodies (`arena`)   |
 //! ```
 //! Nobody sleeps here. Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the
 //! other one learns when it has to wake it, which it does by other means (a byte on their socket).
@@ -26,10 +26,13 @@ use std::sync::Arc;
 
 use pinnace_sys::memory::Memory;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded, fence};
+use crate::arena::{Arena, Halves};
+use crate::sync::{self, AtomicU32, AtomicU64, Ordering, Padded, fence};
 
-/// Where the ring begins, in bytes: a page, so that the ring's pages can be given back.
+/// Where the ring begins, in bytes: a page, so that the pages behind it can be given back.
 pub const HEAD: usize = 4096;
+/// How many times as large as its ring an arena is; a power of two.
+const ARENA: usize = 4;
 /// The smallest and the largest ring that is taken, in bytes; powers of two.
 pub const RING_MIN: usize = 64 * 1024;
 pub const RING_MAX: usize = 64 << 20;
@@ -39,7 +42,7 @@ const STRIDE: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 /// What one process writes and the other reads, beside the ring.
 #[derive(Default)]
 #[repr(C)]
-struct Head {
+pub(crate) struct Head {
     /// Bytes sent through this half's ring, from the beginning.
     sent: Padded<AtomicU64>,
     /// Bytes taken out of the other half's.
@@ -48,6 +51,10 @@ struct Head {
     armed: Padded<AtomicU32>,
     /// Odd: its writer waits for room in its own ring.
     wanting: Padded<AtomicU32>,
+    /// Up to where its writer is done with what lies in the other half's arena.
+    pub(crate) repaid: Padded<AtomicU64>,
+    /// Odd: its writer waits for room in its own arena.
+    pub(crate) lacking: Padded<AtomicU32>,
 }
 
 /// One process's memory, as either of them has it.
@@ -55,44 +62,57 @@ struct Head {
 pub struct Half {
     at: *mut u8,
     ring: usize,
+    pub(crate) arena: usize,
     /// What keeps it where it is.
     memory: Arc<dyn Any + Send + Sync>,
 }
 
 // SAFETY: what it points to is read and written as atomics, or copied by one thread at a time as the positions say.
 unsafe impl Send for Half {}
+// SAFETY: as above.
+unsafe impl Sync for Half {}
 
 /// The peer has written what cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lied;
 
 impl Half {
+    /// The size of a half whose ring has so many bytes.
+    pub fn size(ring: usize) -> usize {
+        HEAD + ring * (1 + ARENA)
+    }
+
     /// Whether memory of so many bytes can be a half.
     pub fn is_size(bytes: u64) -> bool {
-        let ring = bytes.saturating_sub(HEAD as u64);
-        ring.is_power_of_two() && (RING_MIN as u64..=RING_MAX as u64).contains(&ring)
+        Half::ring_of(bytes).is_some()
+    }
+
+    fn ring_of(bytes: u64) -> Option<usize> {
+        let ring = usize::try_from(bytes.saturating_sub(HEAD as u64)).ok()? / (1 + ARENA);
+        let is_ring = ring.is_power_of_two() && (RING_MIN..=RING_MAX).contains(&ring);
+        (is_ring && Half::size(ring) as u64 == bytes).then_some(ring)
     }
 
     /// A half in `memory`; None where its size is none.
     pub fn new(memory: Memory) -> Option<Half> {
-        let (at, bytes) = (memory.as_ptr(), memory.size());
+        let (at, ring) = (memory.as_ptr(), Half::ring_of(memory.size() as u64)?);
         // SAFETY: so many bytes of zeros, or of whatever the peer has made of them, for as long as it is kept.
-        Half::is_size(bytes as u64).then(|| unsafe { Half::at(at, bytes - HEAD, Arc::new(memory)) })
+        Some(unsafe { Half::at(at, ring, ring * ARENA, Arc::new(memory)) })
     }
 
     /// # Safety
-    /// A `Head` and `ring` bytes behind `HEAD` must lie at `at` for as long as `memory` is kept.
-    unsafe fn at(at: *mut u8, ring: usize, memory: Arc<dyn Any + Send + Sync>) -> Half {
-        Half { at, ring, memory }
+    /// A `Head`, and `ring` and `arena` bytes behind `HEAD` must lie at `at` for as long as `memory` is kept.
+    unsafe fn at(at: *mut u8, ring: usize, arena: usize, memory: Arc<dyn Any + Send + Sync>) -> Half {
+        Half { at, ring, arena, memory }
     }
 
     #[inline(always)]
-    fn head(&self) -> &Head {
+    pub(crate) fn head(&self) -> &Head {
         // SAFETY: a head lies there, of atomics alone, for which any bytes are good.
         unsafe { &*self.at.cast::<Head>() }
     }
 
-    /// Gives the ring's pages back to the system. Nothing may be in it that was not taken.
+    /// Gives the pages of the ring and the arena back to the system. Nothing may be in them that anybody still wants.
     fn give_back(&self) {
         if let Some(memory) = self.memory.downcast_ref::<Memory>() {
             memory.give_back(HEAD);
@@ -106,12 +126,19 @@ impl Half {
         // SAFETY: within the ring.
         (unsafe { self.at.add(HEAD + offset) }, self.ring - offset)
     }
+
+    /// Where position `position` of the arena lies.
+    pub(crate) fn in_arena(&self, position: u64) -> *mut u8 {
+        // SAFETY: within the arena.
+        unsafe { self.at.add(HEAD + self.ring + (position as usize & (self.arena - 1))) }
+    }
 }
 
 /// The way out: our half's ring, and how far the peer has taken it.
 pub struct Outgoing {
     ours: Half,
     theirs: Half,
+    arena: sync::Arc<Arena>,
     sent: u64,
     /// As the peer said last.
     taken: u64,
@@ -138,8 +165,9 @@ pub struct Incoming {
 pub fn shared(ours: Half, theirs: Half) -> (Outgoing, Incoming) {
     let head = ours.head();
     head.armed.0.store(1, Ordering::SeqCst);
-    let out =
-        Outgoing { ours: ours.clone(), theirs: theirs.clone(), sent: 0, taken: 0, ended: 0, wanting: 0 };
+    let arena = sync::Arc::new(Arena::new(ours.clone(), theirs.clone()));
+    let (near, far) = (ours.clone(), theirs.clone());
+    let out = Outgoing { ours: near, theirs: far, arena, sent: 0, taken: 0, ended: 0, wanting: 0 };
     (out, Incoming { ours, theirs, taken: 0, sent: 0, armed: 1, ended: 0 })
 }
 
@@ -210,9 +238,15 @@ impl Outgoing {
         Ok(self.look_for_room()? >= self.ours.ring / 2)
     }
 
-    /// Gives the ring's memory back to the system, where the peer has taken all that was sent.
+    /// Where large bodies go.
+    pub fn arena(&self) -> &sync::Arc<Arena> {
+        &self.arena
+    }
+
+    /// Gives the memory of ring and arena back to the system, where the peer has taken all that was sent. Nobody may
+    /// put anything in the arena meanwhile.
     pub fn shrink(&mut self) -> bool {
-        let is_empty = self.look_for_room() == Ok(self.ours.ring);
+        let is_empty = self.look_for_room() == Ok(self.ours.ring) && self.arena.is_idle();
         if is_empty {
             self.ours.give_back();
         }
@@ -221,6 +255,11 @@ impl Outgoing {
 }
 
 impl Incoming {
+    /// What the borrower of the peer's bodies is made of.
+    pub fn halves(&self) -> Halves {
+        Halves { ours: self.ours.clone(), theirs: self.theirs.clone() }
+    }
+
     /// Copies as much out as there is, into both buffers in turn; returns how much. `wake` is called where the peer has
     /// to be woken.
     pub fn read(

@@ -35,7 +35,7 @@ fn half() -> Half {
     unsafe {
         let at = alloc_zeroed(layout);
         at.cast::<Head>().write(Head::default());
-        Half::at(at, RING, Arc::new(Block(at, layout)))
+        Half::at(at, RING, 0, Arc::new(Block(at, layout)))
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 
 fn halves(ring: usize) -> (Half, Half, Half, Half) {
     let side = || {
-        let (ours, fd) = Memory::create(HEAD + ring).unwrap();
+        let (ours, fd) = Memory::create(Half::size(ring)).unwrap();
         let theirs = Memory::open(&fd, Half::is_size).unwrap();
         (Half::new(ours).unwrap(), Half::new(theirs).unwrap())
     };
@@ -97,11 +97,14 @@ fn numbers_that_cannot_be_are_lies() {
 
 #[test]
 fn only_a_power_of_two_behind_the_head_is_a_half() {
-    for (bytes, is) in [(0, false), (HEAD, false), (HEAD + RING_MIN / 2, false), (HEAD + RING_MIN, true)] {
-        assert_eq!(Half::is_size(bytes as u64), is, "{bytes}");
+    for ring in [RING_MIN, 2 * RING_MIN, RING_MAX] {
+        let bytes = Half::size(ring) as u64;
+        assert!(Half::is_size(bytes) && !Half::is_size(bytes - 1) && !Half::is_size(bytes + 1), "{ring}");
     }
-    assert!(Half::is_size((HEAD + RING_MAX) as u64) && !Half::is_size((HEAD + 2 * RING_MAX) as u64));
-    assert!(!Half::is_size((HEAD + RING_MIN + 1) as u64) && !Half::is_size(u64::MAX));
+    for ring in [0, RING_MIN / 2, RING_MIN + 4096, RING_MIN * 3, 2 * RING_MAX] {
+        assert!(!Half::is_size(Half::size(ring) as u64), "{ring}");
+    }
+    assert!([0, HEAD as u64, u64::MAX].into_iter().all(|bytes| !Half::is_size(bytes)));
 }
 
 proptest! {

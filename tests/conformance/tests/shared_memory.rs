@@ -3,7 +3,9 @@
 
 use std::os::fd::AsRawFd;
 
-use support::memory::{HEAD, Memory, RING, SEALS, SENT, TAKEN, offering, pass, sharing, step, way};
+use support::memory::{
+    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, loan, offering, pass, sharing, step, way,
+};
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
@@ -62,10 +64,10 @@ fn over_tcp_there_is_none() {
 #[test]
 fn unfit_memory_is_refused_and_the_socket_serves() {
     let null = std::fs::File::open("/dev/null").expect("a file");
-    let unsealed = Memory::new(HEAD + RING, 0);
-    let unsealed_seals = Memory::new(HEAD + RING, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
-    let (small, odd) = (Memory::new(HEAD, SEALS), Memory::new(HEAD + RING + 4096, SEALS));
-    let may_shrink = Memory::new(HEAD + RING, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    let unsealed = Memory::new(SIZE, 0);
+    let unsealed_seals = Memory::new(SIZE, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    let (small, odd) = (Memory::new(HEAD, SEALS), Memory::new(SIZE + 4096, SEALS));
+    let may_shrink = Memory::new(SIZE, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     let unfit = [null.as_raw_fd(), unsealed.fd.as_raw_fd(), unsealed_seals.fd.as_raw_fd()];
     let unfit =
         unfit.into_iter().chain([small.fd.as_raw_fd(), odd.fd.as_raw_fd(), may_shrink.fd.as_raw_fd()]);
@@ -143,16 +145,107 @@ fn who_lies_about_positions_loses_the_connection_alone() {
         let (mut peer, memory) = sharing(&push, "PULL");
         push.put("one");
         memory.set(TAKEN, taken[0]);
-        push.put(filler::body(1, 2 << 20));
+        push.put(filler::body(1, 3 << 20));
         memory.set(TAKEN, taken[1]);
         // It may have found out already, and hung up.
-        let _ = push.send(filler::body(1, 2 << 20), DONTWAIT);
+        let _ = push.send(filler::body(1, 3 << 20), DONTWAIT);
         let _ = peer.try_send(b"!");
         peer.expect_end();
     }
     let (one, other) = pair(&ctx, 1, 1);
     one.put("all is well");
     other.expect(&["all is well"]);
+}
+
+#[test]
+fn a_body_in_the_arena_is_the_messages_and_is_repaid_when_it_was_received() {
+    let ctx = Context::new();
+    for kind in [(PULL, "PUSH"), (SUB, "PUB"), (ROUTER, "DEALER")] {
+        let socket = ctx.socket(kind.0);
+        let (mut peer, memory) = sharing(&socket, kind.1);
+        if kind.0 == SUB {
+            socket.set_bytes(SUBSCRIBE, b"").expect("the option");
+        }
+        let (one, two) = (filler::body(1, 5000), filler::body(2, 100));
+        memory.write_arena(64, &one);
+        memory.write_arena(ARENA - 100, &two);
+        let bytes =
+            [loan(1, 64, 5000), loan(0, ARENA as u64 - 100, 100), wire::message(&[b"small"])].concat();
+        memory.write(&bytes);
+        memory.set(SENT, bytes.len() as u64);
+        peer.send(b"!");
+        let mut parts = socket.rx();
+        if kind.0 == ROUTER {
+            parts.remove(0);
+        }
+        assert_eq!(parts, [one.clone(), two]);
+        assert_eq!(socket.rx().pop().expect("a frame"), b"small");
+    }
+    // What the peer writes there afterwards is not what a message holds that was received.
+    let pull = ctx.socket(PULL);
+    let (mut peer, memory) = sharing(&pull, "PUSH");
+    memory.write_arena(0, &[1; 8192]);
+    memory.write(&[loan(0, 0, 4096), loan(0, 4096, 4096)].concat());
+    memory.set(SENT, 34);
+    peer.send(b"!");
+    let mut message = Message::new();
+    assert_eq!(message.recv(&pull, 0), Ok(4096));
+    memory.write_arena(0, &[2; 8192]);
+    assert_eq!(message.bytes(), [1; 4096]);
+    assert_eq!(pull.take(), [2; 4096], "nobody had received it");
+}
+
+#[test]
+fn who_lends_what_cannot_be_loses_the_connection_alone() {
+    let ctx = Context::new();
+    let (arena, past) = (ARENA as u64, [loan(0, 4096, 4096), loan(0, 4095, 4096)].concat());
+    let lies = [(0, 0), (0, arena + 1), (1, arena), (arena - 1, 2), (u64::MAX, 1), (u64::MAX - 4095, 4096)];
+    let lies = lies.map(|(position, len)| loan(0, position, len)).into_iter().chain([past, loan(4, 0, 1)]);
+    for lie in lies {
+        let pull = ctx.socket(PULL).hwm(10);
+        let (mut peer, memory) = sharing(&pull, "PUSH");
+        memory.write(&lie);
+        memory.set(SENT, lie.len() as u64);
+        peer.send(b"!");
+        peer.expect_end();
+    }
+}
+
+#[test]
+fn who_says_it_is_done_with_what_it_never_had_harms_nobody() {
+    let ctx = Context::new();
+    for repaid in [5, ARENA as u64, u64::MAX] {
+        let push = ctx.socket(PUSH).with(LINGER, 0).hwm(1000);
+        let (mut peer, memory) = sharing(&push, "PULL");
+        for number in 0..100 {
+            memory.set(REPAID, repaid);
+            push.put(filler::body(number, 20_000));
+            peer.send(b"!");
+        }
+        drop(peer);
+        until("it is gone", || push.peers().is_empty());
+        let pull = ctx.socket(PULL);
+        pull.connect(&push.endpoint()).expect("an address");
+        push.put(filler::body(100, 20_000));
+        assert_eq!(pull.take(), filler::body(100, 20_000));
+    }
+}
+
+#[test]
+fn large_messages_that_nobody_receives_stop_at_the_mark_and_arrive_whole() {
+    let ctx = Context::new();
+    let (push, pull) = (ctx.socket(PUSH).hwm(300), ctx.socket(PULL).hwm(300));
+    Transport::Ipc.join(&pull, &push);
+    let mut sent = 0;
+    until("both marks are reached", || {
+        sent += u64::from(push.send(filler::body(sent, 50_000), DONTWAIT).is_ok());
+        sent == 600
+    });
+    let mut room = vec![0; 50_000];
+    for number in 0..sent {
+        assert_eq!(pull.recv_into(&mut room, 0), Ok(50_000));
+        assert_eq!(room, filler::body(number, 50_000), "{number}");
+    }
 }
 
 #[test]

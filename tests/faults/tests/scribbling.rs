@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::child::long;
 use support::filler::{Chance, body};
-use support::memory::{HEAD, Memory, RING, SENT, TAKEN, sharing};
+use support::memory::{ARENA, HEAD, Memory, REPAID, RING, SENT, TAKEN, loan, sharing};
 use support::*;
 
 fn peers() -> u64 {
@@ -23,12 +23,20 @@ fn some_number(chance: &mut Chance, right: u64) -> u64 {
     }
 }
 
+/// A loan that may be one.
+fn some_loan(chance: &mut Chance) -> Vec<u8> {
+    let position = chance.below(2 * ARENA as u64);
+    let len = if chance.below(4) == 0 { some_number(chance, ARENA as u64) } else { chance.below(9000) };
+    loan(chance.below(8) as u8, position, len)
+}
+
 /// Bytes that begin like frames, mostly.
 fn scribble(memory: &Memory, chance: &mut Chance) {
     let mut bytes = Vec::new();
     for _ in 0..chance.below(40) {
         let data = chance.bytes(3);
-        match chance.below(5) {
+        match chance.below(6) {
+            5 => bytes.extend(some_loan(chance)),
             0 => bytes.extend(wire::message(&[&data])),
             1 => bytes.extend(wire::message(&[&data, &data])),
             2 => bytes.extend(wire::long_header(2, chance.below(1 << 20))),
@@ -58,6 +66,7 @@ fn a_peer_that_scribbles_costs_nobody_else_anything() {
                         return;
                     }
                     memory.set(HEAD + 8 * at as usize, u64::from(at) * 0x0101_0101_0101);
+                    memory.set(HEAD + RING + 1024 * at as usize, u64::from(at) * 0x0101_0101_0101);
                     std::thread::yield_now();
                 }
             });
@@ -68,6 +77,9 @@ fn a_peer_that_scribbles_costs_nobody_else_anything() {
                 memory.set(SENT, sent);
                 if chance.below(3) == 0 {
                     memory.set(TAKEN, some_number(&mut chance, 0));
+                }
+                if chance.below(3) == 0 {
+                    memory.set(REPAID, some_number(&mut chance, 0));
                 }
                 if peer.try_send(b"!").is_err() {
                     break;

@@ -10,9 +10,12 @@ use crate::{Socket, Transport, wire};
 /// Where things lie in a process's memory: numbers, ...
 pub const SENT: usize = 0;
 pub const TAKEN: usize = 128;
-/// ... and behind them the ring.
+pub const REPAID: usize = 512;
+/// ... behind them the ring, and the arena.
 pub const HEAD: usize = 4096;
 pub const RING: usize = 64 * 1024;
+pub const ARENA: usize = 4 * RING;
+pub const SIZE: usize = HEAD + RING + ARENA;
 /// What has to be sealed.
 pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
@@ -48,7 +51,7 @@ impl Memory {
 
     /// Writes a number.
     pub fn set(&self, offset: usize, number: u64) {
-        assert!(offset + 8 <= HEAD + RING, "beyond the memory");
+        assert!(offset + 8 <= SIZE, "beyond the memory");
         // SAFETY: within the mapping, which is left to the process's end.
         unsafe { self.at.add(offset).cast::<u64>().write_volatile(number) }
     }
@@ -56,8 +59,18 @@ impl Memory {
     /// Writes bytes from the ring's beginning on.
     pub fn write(&self, bytes: &[u8]) {
         assert!(bytes.len() <= RING, "more than the ring");
-        // SAFETY: as above; the ring has room for them.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(HEAD), bytes.len()) }
+        self.put(HEAD, bytes);
+    }
+
+    /// Writes bytes of the arena.
+    pub fn write_arena(&self, position: usize, bytes: &[u8]) {
+        self.put(HEAD + RING + position, bytes);
+    }
+
+    fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= SIZE, "beyond the memory");
+        // SAFETY: as above; there is room for them.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) }
     }
 }
 
@@ -84,6 +97,11 @@ pub fn step(letter: &str) -> Vec<u8> {
     wire::command("MEMORY", letter.as_bytes())
 }
 
+/// What goes through the ring for a body in the arena.
+pub fn loan(flags: u8, position: u64, len: u64) -> Vec<u8> {
+    [&[flags | 0x40][..], &position.to_be_bytes(), &len.to_be_bytes()].concat()
+}
+
 /// A peer of `socket`, which is bound, that can share memory and has shaken hands.
 pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
     let mut peer = RawPeer::connect(&Transport::Ipc.bind(socket));
@@ -99,7 +117,7 @@ pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
 
 /// As `offering`, with the peer's memory, and everything agreed upon.
 pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
-    let (mut peer, memory) = (offering(socket, socket_type), Memory::new(HEAD + RING, SEALS));
+    let (mut peer, memory) = (offering(socket, socket_type), Memory::new(SIZE, SEALS));
     pass(&peer, &step("o"), memory.fd.as_raw_fd());
     peer.expect(&step("a"));
     peer.send(&step("g"));

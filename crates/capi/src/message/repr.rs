@@ -121,7 +121,10 @@ impl Message {
         let Received { more, label, about } = socket.recv_labelled(wait, &mut |frame| {
             received = match frame {
                 Frame::Bytes { data, .. } => Message::copy_of(data),
-                Frame::Body { body, .. } => Ok(body.take().map_or_else(Message::empty, Message::of_body)),
+                Frame::Body { body, .. } => match body.take() {
+                    Some(body) => body.owned().map(Message::of_body).map_err(Error::from),
+                    None => Ok(Message::empty()),
+                },
             };
         })?;
         let mut message = received?;

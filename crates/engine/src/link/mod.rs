@@ -4,13 +4,9 @@
 //! Whoever has the occasion moves them: a sender writes what has gathered, a receiver that would wait reads,
 //! and the I/O thread does both while nobody is inside. Each direction has a lock of its own; neither is held
 //! while anybody waits.
-//!
-//! When a sender writes (`after_commit`), in a few words: at once if the message is alone or answers one;
-//! otherwise when [`BATCH_BYTES`] have gathered or the oldest has waited [`FLUSH_AGE`] for each connection of the
-//! socket. What a sender leaves behind the I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as
-//! long as messages keep coming.
 
 mod anew;
+mod batch;
 mod codec;
 mod datagrams;
 mod multicast;
@@ -27,24 +23,23 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{LazyLock, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Intake, Producer};
+use pinnace_ring::{Arena, Intake, Lender};
 use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, net};
 use pinnace_zmtp::Version;
 
 use crate::drops::Reason;
 use crate::ends::FarEnds;
-use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::monitor::Ends;
 use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
-use crate::socket::Waiter;
 use anew::Anew;
 pub(crate) use anew::restart;
+pub(crate) use batch::Next;
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;
@@ -55,20 +50,6 @@ pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
 use tx::Tx;
 
-/// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
-/// more than to move some ten KiB.
-const BATCH_BYTES: u64 = 384 * 1024;
-/// How long a sender lets messages gather while more keep coming, in nanoseconds: for each connection of its socket,
-/// since it writes to one after the other and would come to nothing else, and at most.
-const FLUSH_AGE: u64 = 100_000;
-const FLUSH_AGE_MAX: u64 = 2_000_000;
-/// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
-/// once.
-const LONE_GAP: u64 = 3_000;
-/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
-/// how long at most.
-const PACE_BYTES: u64 = 768 * 1024;
-const PACE_TIME: Duration = Duration::from_millis(2);
 /// A read or a write of so many bytes says that the peer is streaming.
 const STREAMING_BYTES: usize = 16 * 1024;
 /// Bytes that a link may have taken ahead of the high-water mark.
@@ -76,15 +57,6 @@ pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
 
 /// What the context of a PING begins with whose answer is a receipt.
 pub(crate) const RECEIPT: [u8; 4] = *b"rcpt";
-
-/// What a sender has to do after a message.
-pub(crate) enum Next {
-    Nothing,
-    /// Write what has gathered.
-    Flush,
-    /// Wait a little: the kernel is far behind.
-    Pace,
-}
 
 /// What a link has to know of its socket and its peer.
 pub(crate) struct Config {
@@ -94,6 +66,9 @@ pub(crate) struct Config {
     pub(crate) is_raw: bool,
     /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
     pub(crate) keeps_subscriptions: bool,
+    /// Its pattern hands on what comes in without a look at it: large bodies stay where the peer has put them until
+    /// they are wanted.
+    pub(crate) keeps_loans: bool,
     /// What its peers send are subscriptions, or groups they are in.
     pub(crate) hears_wishes: bool,
     /// The same for groups that are joined and left.
@@ -129,6 +104,8 @@ pub struct Link {
     tells_by_input: bool,
     /// Its token in the hub's poll set.
     token: OnceLock<u64>,
+    /// For large bodies, where it goes through shared memory.
+    arena: Option<Arc<Arena>>,
     watching: Mutex<Watching>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
@@ -206,7 +183,16 @@ impl Link {
         let stream = Arc::new(stream);
         // A packet is looked at before it gets there, and what is wrong with it is its own affair.
         let max_body = if codec.packets.is_some() { u64::MAX } else { config.max_body };
-        let intake = Intake::new(ends.incoming.queue, max_body);
+        let mut intake = Intake::new(ends.incoming.queue, max_body);
+        let mut outgoing = ends.outgoing;
+        let arena = stream.shared().map(|shared| shared.arena());
+        if let (Some(shared), Some(arena)) = (stream.shared(), &arena) {
+            let bell = Arc::downgrade(&stream);
+            let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
+            let keeps = config.keeps_loans && ends.incoming.outlet.is_none();
+            intake.borrow_by(shared.borrower(keeps, Box::new(wake)));
+            outgoing.queue.lend_from(arena.clone());
+        }
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
         Link {
@@ -217,7 +203,7 @@ impl Link {
             token: OnceLock::new(),
             speaks_heartbeats,
             tells_by_input: stream.packets().is_some() || stream.shared().is_some(),
-            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
+            tx: Mutex::new(Tx::new(stream.clone(), outgoing, anew, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
                 Way::new(intake, ends.incoming.outlet),
@@ -231,6 +217,7 @@ impl Link {
                 write: false,
             }),
             config,
+            arena,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
             watched: AtomicBool::new(false),
@@ -253,59 +240,9 @@ impl Link {
         }
     }
 
-    /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
-    #[inline(always)]
-    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
-        let backlog = queue.backlog_wire();
-        if self.blocked.load(Ordering::Relaxed) {
-            return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
-        }
-        if turned || backlog >= BATCH_BYTES {
-            return Next::Flush;
-        }
-        let first = !self.gathering.load(Ordering::Relaxed);
-        if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
-    }
-
-    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
-    /// further would only leave the processor's cache. It serves the connection meanwhile. A peer that
-    /// takes nothing holds it up once.
-    pub(crate) fn pace(&self) {
-        if self.pacing_fails.load(Ordering::Relaxed) {
-            return;
-        }
-        let deadline = Instant::now() + PACE_TIME;
-        let mut waiter = Waiter::of(self.hub.clone());
-        while self.is_blocked() && !self.is_broken() && !self.hub.has_mail() {
-            waiter.observe();
-            match waiter.wait(Some(deadline)) {
-                Ok(()) => {}
-                Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// As `after_commit`, where a message has replaced those before it: whether to write now.
-    pub(crate) fn is_due_newest(&self) -> bool {
-        !self.is_blocked() && !self.gathering.load(Ordering::Relaxed) && self.is_due(true)
-    }
-
-    #[cold]
-    fn is_due(&self, first: bool) -> bool {
-        let now = clock();
-        let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
-        let gap = now.saturating_sub(self.hub.last_write.load(Ordering::Relaxed));
-        if if first { gap >= LONE_GAP } else { age >= self.flush_age() } {
-            return true;
-        }
-        self.gathering.store(true, Ordering::Relaxed);
-        self.be_watched();
-        false
-    }
-
-    fn flush_age(&self) -> u64 {
-        (FLUSH_AGE * u64::from(self.hub.links())).clamp(FLUSH_AGE, FLUSH_AGE_MAX)
+    /// For the one pipe that it has, where it goes through shared memory.
+    pub(crate) fn lender(&self) -> Option<Box<Lender>> {
+        self.arena.clone().map(|arena| Box::new(Lender::new(arena)))
     }
 
     /// Has the I/O thread look after what is left behind, for a while.

@@ -335,7 +335,7 @@ impl Link {
                 Err(match refused {
                     Refused::TooLarge(_) | Refused::TooManyParts => Errno::MSGSIZE,
                     Refused::NoMemory => Errno::NOMEM,
-                    Refused::CommandInsideMessage | Refused::Command(_) => Errno::PROTO,
+                    Refused::CommandInsideMessage | Refused::Loan | Refused::Command(_) => Errno::PROTO,
                 })
             }
         }

@@ -6,10 +6,11 @@
 //! end of the socket is the end of the connection, once the ring is read to its end.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Incoming, Lied, Outgoing};
+use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing};
 use pinnace_sys::{Errno, OwnedFd, net};
 
 /// How a connection's messages move.
@@ -111,6 +112,16 @@ impl Shared {
         Shared { out, way_in, ended: AtomicBool::new(false), _place: place }
     }
 
+    /// Where large bodies go.
+    pub(super) fn arena(&self) -> Arc<Arena> {
+        self.out.lock().arena().clone()
+    }
+
+    /// Takes the peer's large bodies, which stay where they are until they are wanted (`keeps`).
+    pub(super) fn borrower(&self, keeps: bool, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
+        self.way_in.lock().halves().borrower(keeps, wake)
+    }
+
     /// As of a socket.
     pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         if self.ended.load(Ordering::Relaxed) {
@@ -187,6 +198,6 @@ fn lied(_: Lied) -> Errno {
 }
 
 /// Wakes the peer. Where the kernel takes no more, as many bytes wake it already.
-fn ring(fd: &OwnedFd) {
+pub(super) fn ring(fd: &OwnedFd) {
     let _ = net::write(fd, &[IoSlice::new(&[0])]);
 }

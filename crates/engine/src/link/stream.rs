@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pinnace_ring::{Incoming, Outgoing};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
-use super::shared::{Place, Shared};
+use super::shared::{self, Place, Shared};
 use super::tls::{Failure, Tls};
 
 /// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
@@ -101,6 +101,11 @@ impl Stream {
             Over::Memory(shared) => Some(shared),
             _ => None,
         }
+    }
+
+    /// Wakes the peer, which looks at memory then.
+    pub(super) fn ring(&self) {
+        shared::ring(&self.fd);
     }
 
     /// Whether whoever serves the poll set is told of the next byte. False: there is one in memory already.

@@ -72,7 +72,7 @@ impl Tx {
             anew,
             packets,
             begun: 0,
-            heads: [[0; 9]; pinnace_ring::SLICES],
+            heads: pinnace_ring::HEADS,
             said_farewell: false,
             shut: false,
         }

@@ -3,7 +3,7 @@
 //! Whoever connected offers. Whatever keeps either side from it, the connection goes on over its socket, and
 //! [`Carrier`] says why.
 
-use pinnace_ring::{HEAD, Half, Incoming, Outgoing, shared};
+use pinnace_ring::{Half, Incoming, Outgoing, shared};
 use pinnace_sys::memory::Memory;
 use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net, process};
 use pinnace_zmtp::Handshake;
@@ -129,7 +129,7 @@ impl Sharing {
     /// Makes our memory, and says so.
     fn give(&mut self, step: Step) {
         let made = Place::take().and_then(|place| {
-            let (memory, fd) = Memory::create(HEAD + RING).map_err(|_| Because::NoMemory)?;
+            let (memory, fd) = Memory::create(Half::size(RING)).map_err(|_| Because::NoMemory)?;
             Ok((Half::new(memory).ok_or(Because::NoMemory)?, place, fd))
         });
         match made {

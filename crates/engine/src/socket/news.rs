@@ -42,7 +42,7 @@ impl Core {
             }
             Mail::Up(id, peer, link) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.far = Far::Link(Some(link.clone()));
+                pipe.lead_to(Far::Link(Some(link.clone())));
                 let given = std::mem::replace(&mut pipe.peer, *peer).routing_id;
                 if self.kind.names_peers && !given.is_empty() {
                     pipe.peer.routing_id = given; // ZMQ_CONNECT_ROUTING_ID
@@ -57,7 +57,7 @@ impl Core {
             }
             Mail::Down(id) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
-                pipe.far = Far::Link(None);
+                pipe.lead_to(Far::Link(None));
                 if !pipe.ended {
                     pipe.up = false;
                     self.follow_marks(id);
@@ -89,7 +89,7 @@ impl Core {
     /// The name that an inproc pipe has waited for leads somewhere.
     fn bound(&mut self, id: PipeId, bound: Bound) {
         let Some(pipe) = self.pipes.get(id) else { return };
-        pipe.far = Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe };
+        pipe.lead_to(Far::Socket { hub: bound.hub.clone(), pipe: bound.pipe });
         if pipe.ended {
             // It was disconnected while this was on its way: the number is free when the other side says so.
             return bound.hub.post(Mail::Ended(bound.pipe));
@@ -131,7 +131,7 @@ impl Core {
     pub(super) fn end_pipe(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id) else { return };
         if !matches!(pipe.far, Far::Socket { .. }) {
-            pipe.far = Far::Link(None);
+            pipe.lead_to(Far::Link(None));
         }
         if !std::mem::replace(&mut pipe.ended, true) {
             self.pattern.ended(&mut self.pipes, id);

@@ -1,0 +1,99 @@
+//! When a sender writes what it has put into a link's queue, and when it is held up.
+//!
+//! In a few words (`after_commit`): at once if the message is alone or answers one; otherwise when [`BATCH_BYTES`] have
+//! gathered or the oldest has waited [`FLUSH_AGE`] for each connection of the socket. What a sender leaves behind the
+//! I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pinnace_ring::Producer;
+
+use super::{Link, clock};
+use crate::error::Error;
+use crate::socket::Waiter;
+
+/// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
+/// more than to move some ten KiB.
+const BATCH_BYTES: u64 = 384 * 1024;
+/// How long a sender lets messages gather while more keep coming, in nanoseconds: for each connection of its socket,
+/// since it writes to one after the other and would come to nothing else, and at most.
+const FLUSH_AGE: u64 = 100_000;
+const FLUSH_AGE_MAX: u64 = 2_000_000;
+/// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
+/// once.
+const LONE_GAP: u64 = 3_000;
+/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
+/// how long at most.
+const PACE_BYTES: u64 = 768 * 1024;
+const PACE_TIME: Duration = Duration::from_millis(2);
+/// What a sender has to do after a message.
+pub(crate) enum Next {
+    Nothing,
+    /// Write what has gathered.
+    Flush,
+    /// Wait a little: the kernel is far behind.
+    Pace,
+}
+
+impl Link {
+    /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
+    #[inline(always)]
+    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
+        let backlog = queue.backlog_wire();
+        if self.blocked.load(Ordering::Relaxed) {
+            return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
+        }
+        if turned || backlog >= BATCH_BYTES {
+            return Next::Flush;
+        }
+        let first = !self.gathering.load(Ordering::Relaxed);
+        if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+    }
+
+    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
+    /// further would only leave the processor's cache. It serves the connection meanwhile. A peer that
+    /// takes nothing holds it up once.
+    pub(crate) fn pace(&self) {
+        if self.pacing_fails.load(Ordering::Relaxed) {
+            return;
+        }
+        let deadline = Instant::now() + PACE_TIME;
+        let mut waiter = Waiter::of(self.hub.clone());
+        while (self.is_blocked() || self.lacks_room()) && !self.is_broken() && !self.hub.has_mail() {
+            waiter.observe();
+            match waiter.wait(Some(deadline)) {
+                Ok(()) => {}
+                Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Whether large bodies find little room. If so, who waits is woken when they find more.
+    fn lacks_room(&self) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.lacks_room())
+    }
+
+    /// As `after_commit`, where a message has replaced those before it: whether to write now.
+    pub(crate) fn is_due_newest(&self) -> bool {
+        !self.is_blocked() && !self.gathering.load(Ordering::Relaxed) && self.is_due(true)
+    }
+
+    #[cold]
+    fn is_due(&self, first: bool) -> bool {
+        let now = clock();
+        let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
+        let gap = now.saturating_sub(self.hub.last_write.load(Ordering::Relaxed));
+        if if first { gap >= LONE_GAP } else { age >= self.flush_age() } {
+            return true;
+        }
+        self.gathering.store(true, Ordering::Relaxed);
+        self.be_watched();
+        false
+    }
+
+    fn flush_age(&self) -> u64 {
+        (FLUSH_AGE * u64::from(self.hub.links())).clamp(FLUSH_AGE, FLUSH_AGE_MAX)
+    }
+}
