@@ -29,7 +29,7 @@ use crate::pipe::{Pipe, PipeId};
 use crate::poller::Watch;
 use crate::reactor::Io;
 use crate::socket::{Socket, Wakers, Watcher};
-use crate::spin::Spin;
+use crate::spin::{Spin, Watchful};
 use crate::stats::EventCounts;
 
 /// News for a socket.
@@ -151,12 +151,15 @@ pub(crate) struct Hub {
     /// Links, by their tokens, with more to read than one turn takes, of which the poll set does not know.
     to_read: Mutex<Vec<u64>>,
     has_to_read: AtomicBool,
+    /// Peers need not wake us, because a caller looked by itself (`hush`).
+    hushed: AtomicBool,
     /// How many they are.
     link_count: AtomicU32,
     pub(crate) marks: Marks,
     socket: OnceLock<Socket>,
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
+    pub(crate) watchful: Watchful,
     /// The end of the last write of any of the links, by the links' clock: a message that comes soon after is
     /// not alone, and in a tight loop over many links each would cost a system call.
     pub(crate) last_write: AtomicU64,
@@ -462,6 +465,25 @@ impl Hub {
 
     fn link_by_token(&self, token: u64) -> Option<Arc<Link>> {
         self.links.lock().by_token.get(&token).cloned()
+    }
+
+    /// Peers of these links need not wake us from here on, until `rouse`: a caller looks by itself. It has entered the
+    /// lease.
+    pub(crate) fn hush(&self, links: &[Arc<Link>]) {
+        links.iter().for_each(|link| link.hush());
+        self.hushed.store(true, Ordering::SeqCst);
+    }
+
+    /// Peers wake us again. What they have written meanwhile is read at the next turn of whoever serves. Whoever
+    /// sleeps, or leaves it to others to look, does this before.
+    pub(crate) fn rouse(&self) {
+        if self.hushed.load(Ordering::SeqCst) && self.hushed.swap(false, Ordering::SeqCst) {
+            self.for_each_link(|link| {
+                if !link.rouse() {
+                    self.read_again(link);
+                }
+            });
+        }
     }
 
     /// Has a link read on at the next turn of whoever serves.

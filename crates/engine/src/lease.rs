@@ -132,6 +132,8 @@ impl Lease {
         if let (Some(token), Some(set)) = (state.token, hub.poll_set()) {
             let _ = io.poller().modify(&set.poller, token, Interest::READ);
         }
+        drop(state);
+        hub.rouse();
     }
 
     /// Nobody is inside.

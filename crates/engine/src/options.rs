@@ -99,7 +99,8 @@ pub struct Options {
     pub reconnect_stop: i32,
     /// SO_PRIORITY (socket(7)); 0: the system's.
     pub priority: i32,
-    /// SO_BUSY_POLL (socket(7)), in microseconds; 0: the system's.
+    /// How long to look after shared memory before sleeping, in microseconds, and SO_BUSY_POLL (socket(7)); 0: while it
+    /// pays, and the system's; -1: never.
     pub busy_poll_us: i32,
     /// Whether local connections go through shared memory: 0 no, 1 those of the same user, 2 those of any.
     pub shared_memory: i32,

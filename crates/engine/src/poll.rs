@@ -104,6 +104,7 @@ fn wait(
 ) -> Result<(), Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
     for visit in visits {
+        visit.hub.rouse();
         let set = visit.hub.poll_set().expect("made when the visit began");
         fds.push(Polled { fd: set.poller.as_fd(), events: libc_pollin(), revents: 0 });
     }

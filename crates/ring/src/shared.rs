@@ -318,6 +318,14 @@ impl Incoming {
         self.sent != self.taken || self.look() != Ok(false)
     }
 
+    /// Takes back that the next byte is to wake us: whoever reads looks by itself.
+    pub fn disarm(&mut self) {
+        if self.armed & 1 == 1 {
+            self.armed = self.armed.wrapping_add(1);
+            self.ours.head().armed.0.store(self.armed, Ordering::Relaxed);
+        }
+    }
+
     /// Asks to be woken by the next byte. False: there is one already.
     pub fn arm(&mut self) -> Result<bool, Lied> {
         self.armed = next_odd(self.armed);

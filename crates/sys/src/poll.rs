@@ -16,6 +16,9 @@ impl Interest {
     pub const READ: Interest = Interest(epoll::EventFlags::IN.bits());
     pub const WRITE: Interest = Interest(epoll::EventFlags::OUT.bits());
     pub const BOTH: Interest = Interest(Self::READ.0 | Self::WRITE.0);
+    /// Each time that something comes, and at the end; what is there may stay (EPOLLET).
+    pub const NEWS: Interest =
+        Interest(Self::READ.0 | epoll::EventFlags::RDHUP.bits() | epoll::EventFlags::ET.bits());
 
     /// Each by itself; `urgent` is data out of band (POLLPRI of poll(2)).
     pub fn of(read: bool, write: bool, urgent: bool) -> Interest {
@@ -36,9 +39,11 @@ pub struct Ready {
     pub readable: bool,
     /// A write would not wait, or would fail.
     pub writable: bool,
+    /// Nothing comes behind what there is to read: an end (where NEWS were asked for) or an error.
+    pub ended: bool,
 }
 
-/// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered).
+/// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered), but for NEWS.
 pub struct Poller(OwnedFd);
 
 /// There is something to read (poll(2)).
@@ -85,6 +90,7 @@ impl Poller {
             let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
             Ready {
                 token,
+                ended: broken || flags.contains(epoll::EventFlags::RDHUP),
                 readable: broken || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
                 writable: broken || flags.contains(epoll::EventFlags::OUT),
             }

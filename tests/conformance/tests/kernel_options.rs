@@ -16,7 +16,6 @@ const IPC_FILTER_UID: i32 = 59;
 const IPC_FILTER_GID: i32 = 60;
 const USE_FD: i32 = 89;
 const PRIORITY: i32 = 112;
-const BUSY_POLL: i32 = 113;
 
 /// What the kernel has for a descriptor; None where it is no such socket.
 fn kernel_value(fd: RawFd, level: c_int, name: c_int) -> Option<c_int> {

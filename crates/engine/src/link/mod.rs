@@ -113,8 +113,10 @@ pub struct Link {
     blocked: AtomicBool,
     /// Messages were committed since the last write began.
     gathering: AtomicBool,
-    /// The I/O thread looks after what senders leave behind.
+    /// The I/O thread looks after what senders leave behind ...
     watched: AtomicBool,
+    /// ... and some may have left something since its last look.
+    left_behind: AtomicBool,
     broken: AtomicBool,
     /// The peer takes nothing more; what it has sent is still read.
     deaf: AtomicBool,
@@ -161,7 +163,9 @@ fn clock() -> u64 {
 
 impl Watching {
     fn interest(&self) -> Option<Interest> {
+        let rings = self.stream.as_ref().is_some_and(|stream| stream.shared().is_some());
         match (self.read, self.write) {
+            (true, _) if rings => Some(Interest::NEWS),
             (true, true) => Some(Interest::BOTH),
             (true, false) => Some(Interest::READ),
             (false, true) => Some(Interest::WRITE),
@@ -221,6 +225,7 @@ impl Link {
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
             watched: AtomicBool::new(false),
+            left_behind: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
@@ -247,6 +252,7 @@ impl Link {
 
     /// Has the I/O thread look after what is left behind, for a while.
     pub(crate) fn be_watched(&self) {
+        self.left_behind.store(true, Ordering::Relaxed);
         if !self.watched.load(Ordering::Relaxed) && !self.watched.swap(true, Ordering::SeqCst) {
             self.io.send(Command::Watch(self.hub.clone(), self.pipe));
         }
@@ -344,7 +350,7 @@ impl Link {
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &Ready) {
         if ready.readable && self.is_shared() {
-            self.hear();
+            self.hear(ready.ended);
             fence(Ordering::SeqCst); // What the peer did before it woke us, and whether we wait for it (`write_out`).
         }
         if (ready.writable || self.tells_by_input) && self.is_blocked() {
@@ -359,10 +365,27 @@ impl Link {
         self.config.carrier == Carrier::Memory
     }
 
-    /// The peer has rung, or is gone.
-    fn hear(&self) {
+    /// The peer need not ring: whoever waits looks by itself (`Hub::hush`).
+    pub(crate) fn hush(&self) {
+        if let Some(shared) = self.rx.lock().shared() {
+            shared.hush();
+        }
+    }
+
+    /// The peer rings again. False: there is something to read.
+    pub(crate) fn rouse(&self) -> bool {
+        self.rx.lock().shared().is_none_or(|shared| shared.rouse())
+    }
+
+    /// Whether there is something to read, and room for it, of which the poll set does not know.
+    pub(crate) fn has_news(&self) -> bool {
+        self.rx.lock().has_news()
+    }
+
+    /// The peer has rung, or is gone (`ended`).
+    fn hear(&self, ended: bool) {
         let stream = self.watching.lock().stream.clone();
-        if stream.is_some_and(|stream| stream.hear()) {
+        if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.hear()) {
             self.watch_for(|watching| watching.read = false); // What is left is in the ring.
         }
     }

@@ -10,6 +10,7 @@ use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
 use super::packets::{Incoming, Packets};
+use super::shared::Shared;
 use super::{Link, STREAMING_BYTES, Stream};
 use crate::conflate::Outlet;
 use crate::drops::Reason;
@@ -89,6 +90,14 @@ impl Rx {
     /// Whether there is something to read of which the kernel does not know.
     fn has_read(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.has_read())
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.stalled && self.has_read()
+    }
+
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.stream.as_ref().and_then(|stream| stream.shared())
     }
 
     /// Makes the incoming queue small, where it is idle.
@@ -373,7 +382,9 @@ impl Link {
 
     /// Whether bytes wait that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
-        self.rx.lock().stream.as_ref().is_some_and(|stream| net::unread(stream) > 0 || stream.has_read())
+        let is_unread =
+            |stream: &Arc<Stream>| (!self.is_shared() && net::unread(stream) > 0) || stream.has_read();
+        self.rx.lock().stream.as_ref().is_some_and(is_unread)
     }
 
     /// Reads and drops what is there. True: the peer has ended its side.

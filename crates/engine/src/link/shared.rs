@@ -7,7 +7,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing};
@@ -103,13 +103,27 @@ pub(crate) struct Shared {
     way_in: Mutex<Incoming>,
     /// The socket has ended: nothing more comes but what is in the ring.
     ended: AtomicBool,
+    /// Whoever reads looks by itself, and the next byte wakes nobody.
+    hushed: AtomicBool,
+    /// How often it rang.
+    rung: AtomicU32,
     _place: Place,
 }
+
+/// Rings that may gather. The kernel holds some two hundred bytes that were sent one by one.
+const LOUD: u32 = 16;
 
 impl Shared {
     pub(crate) fn new((out, way_in, place): (Outgoing, Incoming, Place)) -> Shared {
         let (out, way_in) = (Mutex::new(out), Mutex::new(way_in));
-        Shared { out, way_in, ended: AtomicBool::new(false), _place: place }
+        Shared {
+            out,
+            way_in,
+            ended: AtomicBool::new(false),
+            hushed: AtomicBool::new(false),
+            rung: AtomicU32::new(0),
+            _place: place,
+        }
     }
 
     /// Where large bodies go.
@@ -142,11 +156,14 @@ impl Shared {
         }
     }
 
-    /// As of a socket; EAGAIN where the next byte will wake us.
+    /// As of a socket; EAGAIN where the next byte will wake us, or is looked for.
     pub(super) fn read(&self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         let mut way_in = self.way_in.lock();
         loop {
             match way_in.read(first, second, || ring(fd)).map_err(lied)? {
+                0 if self.hushed.load(Ordering::Relaxed) && !self.ended.load(Ordering::Acquire) => {
+                    return Err(Errno::AGAIN);
+                }
                 0 if !way_in.arm().map_err(lied)? => {}
                 0 if self.ended.load(Ordering::Acquire) && !way_in.has_bytes() => return Ok(0),
                 0 if self.ended.load(Ordering::Acquire) => {}
@@ -166,18 +183,36 @@ impl Shared {
         self.out.lock().has_room() != Ok(false)
     }
 
-    /// Whether the next byte will wake us; else there is one.
+    /// Whether the next byte will wake us, or is looked for; else there is one.
     pub(super) fn sleeps(&self) -> bool {
-        self.way_in.lock().arm() == Ok(true)
+        self.hushed.load(Ordering::Relaxed) || self.way_in.lock().arm() == Ok(true)
     }
 
-    /// The doorbell rang, or the socket has ended: what it holds is taken away. True: it has ended.
+    /// From here on nobody has to wake us.
+    pub(super) fn hush(&self) {
+        if !self.hushed.swap(true, Ordering::Relaxed) {
+            self.way_in.lock().disarm();
+        }
+    }
+
+    /// From here on the next byte wakes us again. False: there is one.
+    pub(super) fn rouse(&self) -> bool {
+        self.hushed.store(false, Ordering::Relaxed);
+        self.sleeps()
+    }
+
+    /// Whether it is time to take away what has gathered on the socket: not each time that it rings, but before the
+    /// kernel takes no more.
+    pub(super) fn is_loud(&self) -> bool {
+        self.rung.fetch_add(1, Ordering::Relaxed) % LOUD == LOUD - 1
+    }
+
+    /// Takes away what the socket holds. True: it has ended.
     pub(super) fn hear(&self, fd: &OwnedFd) -> bool {
         let mut bytes = [0; 64];
         loop {
             match net::read(fd, &mut bytes, &mut []) {
-                Ok(count) if count == bytes.len() => {}
-                Ok(count) if count > 0 => return false,
+                Ok(count) if count > 0 => {}
                 Err(Errno::AGAIN) => return false,
                 _ => {
                     self.ended.store(true, Ordering::Release);

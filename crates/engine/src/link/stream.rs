@@ -123,7 +123,12 @@ impl Stream {
         self.shared().is_none_or(|shared| shared.shrink())
     }
 
-    /// Takes away what woke us, beside memory. True: the peer is gone, or has said that it ends.
+    /// Whether what woke us, beside memory, is to be taken away now.
+    pub(super) fn is_loud(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.is_loud())
+    }
+
+    /// Takes it away. True: the peer is gone, or has said that it ends.
     pub(super) fn hear(&self) -> bool {
         self.shared().is_some_and(|shared| shared.hear(&self.fd))
     }

@@ -178,20 +178,21 @@ impl Link {
     }
 
     /// Writes what a sender left behind and has not written since the last call, or in any case at the
-    /// `last`. True: the link is in use.
+    /// `last`. True: senders leave things behind. Where each message is written at once there is nothing to look after.
     pub(crate) fn flush_left(&self, last: bool) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
         let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;
-        if !idle && !last {
+        let in_use = self.left_behind.swap(false, Ordering::Relaxed);
+        if !idle && in_use && !last {
             return true;
         }
         let left = self.has_unwritten();
-        if !left {
+        if !left && idle {
             self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
         }
         // While it is blocked there is nothing to look for: the poll set tells, and then it is watched again.
         if !left || self.is_blocked() {
-            return false;
+            return in_use && !idle;
         }
         self.flush();
         self.writes_seen.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -207,7 +207,7 @@ pub const TABLE: &[OptionSpec] = &[
     row(110, "HELLO_MSG", bytes(0, usize::MAX), message!(hello_msg)).set_only(),
     row(111, "DISCONNECT_MSG", bytes(0, usize::MAX), message!(disconnect_msg)).set_only(),
     row(112, "PRIORITY", from(0, 0), stored!(Int, priority)),
-    row(113, "BUSY_POLL", from(0, 0), stored!(Int, busy_poll_us)),
+    row(113, "BUSY_POLL", from(-1, 0), stored!(Int, busy_poll_us)),
     row(114, "HICCUP_MSG", bytes(0, usize::MAX), message!(hiccup_msg)).set_only(),
     row(115, "XSUB_VERBOSE_UNSUBSCRIBE", flag(0), switch!(xsub_verbose_unsubscribe))
         .pattern(&[XSub, Sub])

@@ -81,7 +81,7 @@ impl Socket {
         }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
-            (Waiter::new(&core), core.options.sndtimeo)
+            (Waiter::of(core.hub.clone()), core.options.sndtimeo)
         };
         let deadline = wait.deadline(timeout);
         loop {

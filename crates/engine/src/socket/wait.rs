@@ -11,6 +11,8 @@ use pinnace_sys::poll::Ready;
 use super::Core;
 use crate::error::Error;
 use crate::hub::Hub;
+use crate::link::Link;
+use crate::spin;
 
 /// Waits for news of one socket.
 pub(crate) struct Waiter {
@@ -18,16 +20,24 @@ pub(crate) struct Waiter {
     ready: Vec<Ready>,
     /// `Hub::reads` at the last look.
     observed: u32,
+    /// ZMQ_BUSY_POLL.
+    busy_poll_us: i32,
 }
+
+/// A caller looks by itself after the memory of so many links at most.
+const LINKS_MAX: u32 = 4;
+/// Looks between two at the clock.
+const LOOKS: u32 = 64;
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
-        Waiter::of(core.hub.clone())
+        Waiter { busy_poll_us: core.options.busy_poll_us, ..Waiter::of(core.hub.clone()) }
     }
 
+    /// For who waits for other things than messages: it does not look after memory.
     pub(crate) fn of(hub: Arc<Hub>) -> Waiter {
         let observed = hub.reads();
-        Waiter { hub, ready: Vec::new(), observed }
+        Waiter { hub, ready: Vec::new(), observed, busy_poll_us: spin::NEVER }
     }
 
     /// Writes what callers have left behind.
@@ -55,6 +65,7 @@ impl Waiter {
         if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
             return Ok(());
         }
+        self.hub.rouse();
         let outcome = set.poller.wait(&mut self.ready, Some(Duration::ZERO));
         self.hub.serve(&self.ready, false);
         self.hub.lease.leave(&set.io, &self.hub);
@@ -80,6 +91,44 @@ impl Waiter {
         }
         self.hub.spin.failed(rounds);
         false
+    }
+
+    /// Looks after memory that peers write, for some microseconds, so that they need no system call to wake us, nor we
+    /// to sleep. For who leads, in the lease. True: there is something to read in one of these links, or mail.
+    fn look_out(&self, links: &[Arc<Link>], deadline: Option<Instant>) -> bool {
+        let limit = self.hub.watchful.limit(self.busy_poll_us);
+        if limit.is_zero() {
+            return false;
+        }
+        self.hub.hush(links);
+        let began = Instant::now();
+        let mut before = began;
+        loop {
+            for _ in 0..LOOKS {
+                if links.iter().any(|link| link.has_news()) || self.hub.has_mail() {
+                    self.hub.watchful.paid();
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            // Who was off its processor for a while keeps others from theirs.
+            let crowded = now - before > spin::CROWDED;
+            if crowded || now - began >= limit || deadline.is_some_and(|deadline| deadline <= now) {
+                self.hub.watchful.failed();
+                return false;
+            }
+            before = now;
+        }
+    }
+
+    /// The links, where all of them go through memory and they are few.
+    fn links_in_memory(&self) -> Vec<Arc<Link>> {
+        if !(1..=LINKS_MAX).contains(&self.hub.links()) {
+            return Vec::new();
+        }
+        let links = self.hub.all_links();
+        if links.iter().all(|link| link.is_shared()) { links } else { Vec::new() }
     }
 
     /// Says that what is going to be looked at is what `wait` has to find changed.
@@ -111,6 +160,16 @@ impl Waiter {
             };
         };
         let outcome = if hub.lease.enter(&set.io, &hub) {
+            let links = self.links_in_memory();
+            if !links.is_empty() && self.look_out(&links, deadline) {
+                hub.event.cancel(ticket);
+                links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
+                hub.lease.leave(&set.io, &hub);
+                hub.lease.step_down();
+                hub.event.notify();
+                return Ok(());
+            }
+            hub.rouse();
             let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             // News that came before this caller led did not signal the poll set.
             let timeout = if hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
