@@ -4,10 +4,12 @@
  *   load tail   pattern=push     endpoint=E size=BYTES count=N    the same, the sender exits at once: what arrives?
  *   load round                   endpoint=E size=BYTES count=N    requests and replies: percentiles of round trips
  *   load fan    pattern=push|pub endpoint=E size=BYTES count=N peers=P    one sender, P receiving processes
+ *   load turns                   endpoint=E size=BYTES count=N peers=P    over P connections, one message each in turn
  *   load memory                  endpoint=E size=BYTES count=N    private bytes of an idle connection, of N
  *
  * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
  *          security=null|curve
+ *          spin=auto|never         whether who waits may look for a while before it sleeps (Pinnace alone does)
  *          watch=MS      a thread reads the statistics of each socket so often (Pinnace alone has them)
  *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed
  *
@@ -28,9 +30,9 @@ static _Noreturn void usage(const char *what)
 {
     fprintf(stderr,
             "load: %s\n"
-            "usage: load stream|tail|round|fan|memory [pattern=push|pub] endpoint=E size=BYTES count=N\n"
-            "            [peers=P] [place=free|split|one] [security=null|curve] [watch=MS]\n"
-            "            [fault=wrong|torn|lost|twice:K]\n",
+            "usage: load stream|tail|round|fan|turns|memory [pattern=push|pub] endpoint=E size=BYTES count=N\n"
+            "            [peers=P] [place=free|split|one] [security=null|curve] [spin=auto|never]\n"
+            "            [watch=MS] [fault=wrong|torn|lost|twice:K]\n",
             what);
     exit(2);
 }
@@ -67,9 +69,9 @@ static void set_fault(struct plan *plan, char *value)
 static void set(struct plan *plan, const char *key, char *value)
 {
     static const char *const keys[] = {"pattern", "endpoint", "size",     "count", "peers",
-                                       "place",   "fault",    "security", "watch", NULL};
+                                       "place",   "fault",    "security", "watch", "spin",  NULL};
     static const char *const patterns[] = {"push", "pub", NULL}, *const places[] = {"free", "split", "one", NULL};
-    static const char *const securities[] = {"null", "curve", NULL};
+    static const char *const securities[] = {"null", "curve", NULL}, *const spins[] = {"auto", "never", NULL};
     switch (word_in(keys, key)) {
     case 0:
         plan->pattern = (enum pattern)word_in(patterns, value);
@@ -99,13 +101,17 @@ static void set(struct plan *plan, const char *key, char *value)
     case 8:
         plan->watch_ms = (unsigned)number_in(value);
         break;
+    case 9:
+        plan->never_spins = word_in(spins, value) == 1;
+        break;
     }
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const kinds[] = {"stream", "tail", "round", "fan", "memory", NULL};
-    static int (*const runs[])(const struct plan *) = {run_stream, run_tail, run_round, run_fan, run_memory};
+    static const char *const kinds[] = {"stream", "tail", "round", "fan", "turns", "memory", NULL};
+    static int (*const runs[])(const struct plan *) = {run_stream, run_tail,  run_round,
+                                                       run_fan,    run_turns, run_memory};
     struct plan plan = {.pattern = PATTERN_PUSH, .pattern_name = "push", .peers = 1};
     if (argc < 2)
         usage("what?");

@@ -16,7 +16,8 @@ SECONDS = 1.25
 class Bar:
     """What a case has to reach (at_least) and is meant to reach (aim).
 
-    measure: "rate" (ours over libzmq's, at least), "time" (ours over libzmq's, at most) or "bytes" (ours, at most).
+    measure: "rate" (ours over libzmq's, at least), "time" (ours over libzmq's, at most), "limit" (the time, over the
+    bare kernel's, at most) or "bytes" (ours, at most).
     aim: a number on the same scale, or "limit": a multiple, aim_of_limit, of what the kernel alone allows.
     """
 
@@ -30,8 +31,8 @@ class Bar:
 class Case:
     name: str
     group: str  # a heading of the table and of the page
-    kind: str  # of bench/load.c: stream, round, fan, memory
-    transport: str  # tcp, ipc, inproc
+    kind: str  # of bench/load.c: stream, round, fan, turns, memory
+    transport: str  # tcp, ipc (by its socket), shm (ipc by shared memory, where the library has it), inproc
     size: int  # bytes of a message
     bar: Bar | None = None
     cpu_at_most: float | None = (
@@ -41,6 +42,7 @@ class Case:
     peers: int = 1
     place: str = "free"
     security: str = "null"  # or curve
+    spin: str = "auto"  # or never: who waits sleeps at once
     guess: int = 10_000  # messages of the first, short run that calibrates the rest
 
     @property
@@ -96,8 +98,18 @@ STREAMS = {
         (100 * KIB, 2.0, 2.7),
         (KIB * KIB, 1.2, "limit"),
     ),
+    "shm": (
+        (8, 4.0, 10.0),
+        (64, 5.0, 10.0),
+        (256, 6.0, 11.0),
+        (1032, 7.0, 11.0),
+        (16 * KIB, 8.0, 14.0),
+        (100 * KIB, 5.0, 8.0),
+        (KIB * KIB, 3.0, 5.0),
+    ),
     "inproc": ((8, 4.0, 10.0), (1032, 2.5, 4.0), (100 * KIB, 1.0, 1.2)),
 }
+OVER = {"tcp": "tcp", "ipc": "ipc, by its socket", "shm": "ipc, by shared memory", "inproc": "inproc"}
 
 
 def streams():
@@ -105,7 +117,7 @@ def streams():
         for size, at_least, aim in rows:
             yield Case(
                 f"{transport}-{size_name(size)}",
-                f"push/pull over {transport}",
+                f"push/pull over {OVER[transport]}",
                 "stream",
                 transport,
                 size,
@@ -156,6 +168,32 @@ def spreads():
             peers=8,
             guess=20_000,
         )
+    yield Case(
+        "fan-shm-pub8",
+        "publish and fan-out",
+        "fan",
+        "shm",
+        1032,
+        Bar("rate", 3.0, 6.0),
+        pattern="pub",
+        peers=8,
+        guess=20_000,
+    )
+
+
+def many():
+    """One message over each of so many connections, and again."""
+    for transport in ("tcp", "shm"):
+        yield Case(
+            f"turns-{transport}",
+            "10,000 connections, one message each in turn",
+            "turns",
+            transport,
+            64,
+            Bar("rate", 2.0, 4.0),
+            peers=10_000,
+            guess=50_000,
+        )
 
 
 def rounds():
@@ -176,22 +214,31 @@ def rounds():
                 guess=1000,
             )
     yield Case("lat-inproc", "round trips", "round", "inproc", 8, guess=1000)  # no bar: to be looked at
+    for name, place, spin, bar in (
+        ("raw-tcp", "split", "never", Bar("limit", 1.1, "limit", 1.03)),
+        ("raw-shm", "split", "never", Bar("limit", 1.1, "limit", 1.03)),
+        ("one-tcp", "one", "never", Bar("time", 0.45, "limit", 1.5)),
+        ("one-shm", "one", "never", Bar("time", 0.45, "limit", 1.5)),
+        ("busy-shm", "split", "auto", Bar("time", 0.4, 0.1)),
+    ):
+        transport = name.split("-")[1]
+        yield Case(name, "round trips", "round", transport, 8, bar, place=place, spin=spin, guess=1000)
 
 
 def memories():
-    for transport in ("tcp", "ipc"):
+    for transport in ("tcp", "ipc", "shm"):
         yield Case(
             f"memory-{transport}",
             "an idle connection",
             "memory",
             transport,
             8,
-            Bar("bytes", 16 * KIB),
+            Bar("bytes", 8 * KIB, 4 * KIB),
             guess=256,
         )
 
 
-CASES = tuple([*streams(), *secured(), *spreads(), *rounds(), *memories()])
+CASES = tuple([*streams(), *secured(), *spreads(), *many(), *rounds(), *memories()])
 
 # For --quick: one of each kind.
 QUICK = (
@@ -200,12 +247,15 @@ QUICK = (
     "tcp-100k",
     "ipc-64",
     "ipc-1032",
+    "shm-1032",
+    "shm-100k",
     "inproc-8",
     "curve-tcp-64",
     "pub-tcp-64",
     "fan-push8",
     "lat-tcp",
     "lat1-ipc",
+    "busy-shm",
     "memory-tcp",
 )
 

@@ -79,11 +79,13 @@ def spreads(found):
     return {side: Spread.of(values.values()) for side, values in found.items()}
 
 
-def judge(case, ours, ratio):
+def judge(case, ours, ratio, of_limit):
     if case.bar is None:
         return "-"
     if case.bar.measure == "bytes":
         return "no result" if ours is None else "pass" if ours.median <= case.bar.at_least else "MISS"
+    if case.bar.measure == "limit":
+        ratio = of_limit
     if ratio is None:
         return "no result"
     good = (
@@ -101,9 +103,11 @@ def judge_cpu(case, ratio):
     return "pass" if good else "MISS"
 
 
-def meets_aim(case, ratio, of_limit):
+def meets_aim(case, ours, ratio, of_limit):
     if case.bar is None or case.bar.aim is None:
         return None
+    if case.bar.measure == "bytes":
+        return None if ours is None else ours.median <= case.bar.aim
     measured, aim = (of_limit, case.bar.aim_of_limit) if case.bar.aim == "limit" else (ratio, case.bar.aim)
     if measured is None:
         return None
@@ -115,7 +119,7 @@ def of_case(case, rows, broken=()):
     found, cpu = by_side(rows, value_key(case)), cpu_per_million(rows)
     ratio, of_limit = pair_ratios(found, "ours", "libzmq"), pair_ratios(found, "ours", "limit")
     cpu_ratio, value = pair_ratios(cpu, "ours", "libzmq"), spreads(found)
-    verdict, cpu_verdict = judge(case, value.get("ours"), ratio), judge_cpu(case, cpu_ratio)
+    verdict, cpu_verdict = judge(case, value.get("ours"), ratio, of_limit), judge_cpu(case, cpu_ratio)
     if broken and verdict == "pass":
         verdict = "MISS"  # a run that failed is not made good by six that did not
     return Figures(
@@ -130,7 +134,7 @@ def of_case(case, rows, broken=()):
         min((float(row["seconds"]) for row in rows if row["seconds"] != ""), default=0.0),
         verdict,
         cpu_verdict,
-        meets_aim(case, ratio, of_limit),
+        meets_aim(case, value.get("ours"), ratio, of_limit),
     )
 
 
@@ -160,7 +164,9 @@ def bar_text(bar):
     """The bar in words: "2x", "0.95x of the time", "16 KiB"."""
     if bar is None:
         return ""
-    return f"{bar.at_least / 1024:g} KiB" if bar.measure == "bytes" else f"{bar.at_least:g}x"
+    if bar.measure == "bytes":
+        return f"{bar.at_least / 1024:g} KiB"
+    return f"{bar.at_least:g}x" + (" raw" if bar.measure == "limit" else "")
 
 
 def aim_text(bar):
@@ -168,6 +174,8 @@ def aim_text(bar):
         return ""
     if bar.aim == "limit":
         return "ideal" if bar.measure == "rate" else f"{bar.aim_of_limit:g}x raw"
+    if bar.measure == "bytes":
+        return f"{bar.aim / 1024:g} KiB"
     return f"{bar.aim:g}x"
 
 

@@ -17,14 +17,17 @@ class Failed(Exception):
     """A run gave no result: a message was wrong, the library refused something, or it hung."""
 
 
-def run(argv, library=None, limit_s=TIME_LIMIT_S):
-    """Runs argv on the library in this directory (None: the system's) and returns its line of key=value pairs."""
+def run(argv, library=None, limit_s=TIME_LIMIT_S, settings=None):
+    """Runs argv on the library in this directory (None: the system's) and returns its line of key=value pairs.
+
+    settings: what the environment has beside.
+    """
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     if library is not None:
         environment["LD_LIBRARY_PATH"] = str(library)
     process = subprocess.Popen(
         argv,
-        env=environment,
+        env={**environment, **(settings or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,9 +73,8 @@ def number(text):
 
 
 def load_argv(program, case, count, directory, **extra):
-    endpoint = {"tcp": "tcp://127.0.0.1:*", "ipc": f"ipc://{directory}/s", "inproc": "inproc://s"}[
-        case.transport
-    ]
+    ipc = f"ipc://{directory}/s"
+    endpoint = {"tcp": "tcp://127.0.0.1:*", "ipc": ipc, "shm": ipc, "inproc": "inproc://s"}[case.transport]
     options = {
         "pattern": case.pattern,
         "endpoint": endpoint,
@@ -81,6 +83,7 @@ def load_argv(program, case, count, directory, **extra):
         "peers": case.peers,
         "place": case.place,
         "security": case.security,
+        "spin": case.spin,
         **extra,
     }
     return [str(program), case.kind, *(f"{key}={value}" for key, value in options.items())]
@@ -89,7 +92,8 @@ def load_argv(program, case, count, directory, **extra):
 def run_load(program, case, count, library, **extra):
     """One run of the case. The library that was loaded must be the one that was meant."""
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
-        result = run(load_argv(program, case, count, directory, **extra), library)
+        settings = {"PINNACE_SHARED_MEMORY": "1" if case.transport == "shm" else "0"}
+        result = run(load_argv(program, case, count, directory, **extra), library, settings=settings)
     loaded = pathlib.Path(str(result["lib"])).parent.resolve()
     if library is not None and loaded != library:
         raise Failed("another library than the one meant was loaded")
@@ -98,7 +102,7 @@ def run_load(program, case, count, library, **extra):
 
 def run_limit(program, case, count, batch):
     """The bare kernel's run that goes with the case."""
-    transport = "unix" if case.transport == "ipc" else case.transport
+    transport = "unix" if case.transport in ("ipc", "shm") else case.transport
     return run(
         [
             str(program),

@@ -110,10 +110,9 @@ static void greet_all(const struct plan *plan, void *socket, char *body)
 
 static void check_sums(const struct plan *plan, uint64_t sum, uint64_t squares)
 {
-    unsigned __int128 n = plan->count;
     if (plan->pattern == PATTERN_PUB)
         return; /* each receiver has checked each number */
-    if (sum != (uint64_t)(n * (n - 1) / 2) || squares != (uint64_t)((n - 1) * n * (2 * n - 1) / 6))
+    if (sum != sum_to(plan->count, 1) || squares != sum_to(plan->count, 2))
         fail("as many messages came as were sent, but not the same ones");
 }
 

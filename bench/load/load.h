@@ -21,9 +21,10 @@ struct plan {
     const char *endpoint; /* to bind; a wildcard port or path is resolved before the other side connects */
     size_t size;          /* bytes of a message, 8 or more */
     uint64_t count;       /* messages, round trips or connections */
-    unsigned peers;       /* receivers of a fan-out */
+    unsigned peers;       /* receivers of a fan-out, connections of turns */
     enum place place;
     bool curve; /* secured by CURVE; the receiver is the server */
+    bool never_spins; /* who waits sleeps at once */
     unsigned watch_ms; /* how often a thread of its own reads the statistics of each socket; 0: not at all */
     enum fault fault;
     uint64_t fault_at;
@@ -34,6 +35,7 @@ int run_stream(const struct plan *plan);
 int run_tail(const struct plan *plan);
 int run_round(const struct plan *plan);
 int run_fan(const struct plan *plan);
+int run_turns(const struct plan *plan);
 int run_memory(const struct plan *plan);
 
 /* process.c: the two sides and what they say to each other beside the sockets */
@@ -73,6 +75,7 @@ void set_option(void *socket, int option, int value);
 void send_body(void *socket, const char *body, size_t size);
 bool receive_body(void *socket, char *body, size_t size); /* false when RCVTIMEO ran out */
 char *new_body(size_t size);
+uint64_t sum_to(uint64_t count, unsigned power); /* of all numbers below count, of their squares; modulo 2 to the 64 */
 void send_numbered(const struct plan *plan, void *socket, char *body);
 void expect_number(const char *body, size_t size, uint64_t want);
 

@@ -11,6 +11,10 @@
 #include <time.h>
 #include <zmq.h>
 
+#ifndef ZMQ_BUSY_POLL
+#define ZMQ_BUSY_POLL 113 /* a draft */
+#endif
+
 void set_option(void *socket, int option, int value)
 {
     if (zmq_setsockopt(socket, option, &value, sizeof value) != 0)
@@ -84,6 +88,9 @@ void *open_socket(const struct plan *plan, void *ctx, enum end end)
         if (end == RECEIVING && zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) != 0)
             die("ZMQ_SUBSCRIBE");
     }
+    int never = -1;
+    if (plan->never_spins) /* libzmq does not know the number, or it is not built in; it never spins */
+        zmq_setsockopt(socket, ZMQ_BUSY_POLL, &never, sizeof never);
     if (plan->watch_ms != 0)
         start_watching(socket, plan->watch_ms);
     return socket;
@@ -131,6 +138,12 @@ char *new_body(size_t size)
     if (body == NULL)
         die("calloc");
     return body;
+}
+
+uint64_t sum_to(uint64_t count, unsigned power)
+{
+    unsigned __int128 n = count;
+    return (uint64_t)(power == 1 ? n * (n - 1) / 2 : (n - 1) * n * (2 * n - 1) / 6);
 }
 
 void expect_number(const char *body, size_t size, uint64_t want)

@@ -5,6 +5,7 @@
 //! those who sleep in it. A socket with connections has a poll set of its own, which holds them: the I/O
 //! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
 
+mod serving;
 mod unread;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use pinnace_ring::EventCount;
 use pinnace_sys::Errno;
-use pinnace_sys::poll::{Interest, Poller, Ready};
+use pinnace_sys::poll::{Interest, Poller};
 use pinnace_sys::wake::WakeFd;
 
 use unread::{take_overtaken, undeliverable};
@@ -151,10 +152,12 @@ pub(crate) struct Hub {
     /// Links, by their tokens, with more to read than one turn takes, of which the poll set does not know.
     to_read: Mutex<Vec<u64>>,
     has_to_read: AtomicBool,
-    /// Peers need not wake us, because a caller looked by itself (`hush`).
-    hushed: AtomicBool,
     /// How many they are.
     link_count: AtomicU32,
+    /// Some of them may have something that they have not written.
+    has_gathered: AtomicBool,
+    /// Peers need not wake us, because a caller looked by itself (`hush`).
+    hushed: AtomicBool,
     pub(crate) marks: Marks,
     socket: OnceLock<Socket>,
     pub(crate) lease: Lease,
@@ -384,6 +387,18 @@ impl Hub {
         if links.by_token.len() == 1 { links.by_token.values().next().cloned() } else { None }
     }
 
+    /// Links have something that they have not written (`Link::flush_gathered`).
+    pub(crate) fn gathers(&self) {
+        if !self.has_gathered.load(Ordering::Relaxed) {
+            self.has_gathered.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether that may be so, since the last call.
+    pub(crate) fn has_gathered(&self) -> bool {
+        self.has_gathered.load(Ordering::Relaxed) && self.has_gathered.swap(false, Ordering::AcqRel)
+    }
+
     pub(crate) fn for_each_link(&self, mut visit: impl FnMut(&Link)) {
         if self.poll_set.get().is_none() {
             return;
@@ -435,62 +450,5 @@ impl Hub {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
-    }
-
-    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to
-    /// clear: it would sleep on if another did.
-    pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
-        for one in ready {
-            if one.token == WAKE_TOKEN {
-                if let Some(set) = self.poll_set()
-                    && (leads || !self.lease.is_led())
-                {
-                    set.wake.clear();
-                }
-                continue;
-            }
-            if let Some(link) = self.link_by_token(one.token) {
-                link.serve(one);
-            }
-        }
-        if self.has_to_read.load(Ordering::Acquire) && self.has_to_read.swap(false, Ordering::AcqRel) {
-            let tokens = std::mem::take(&mut *self.to_read.lock());
-            for token in tokens {
-                if let Some(link) = self.link_by_token(token) {
-                    link.read();
-                }
-            }
-        }
-    }
-
-    fn link_by_token(&self, token: u64) -> Option<Arc<Link>> {
-        self.links.lock().by_token.get(&token).cloned()
-    }
-
-    /// Peers of these links need not wake us from here on, until `rouse`: a caller looks by itself. It has entered the
-    /// lease.
-    pub(crate) fn hush(&self, links: &[Arc<Link>]) {
-        links.iter().for_each(|link| link.hush());
-        self.hushed.store(true, Ordering::SeqCst);
-    }
-
-    /// Peers wake us again. What they have written meanwhile is read at the next turn of whoever serves. Whoever
-    /// sleeps, or leaves it to others to look, does this before.
-    pub(crate) fn rouse(&self) {
-        if self.hushed.load(Ordering::SeqCst) && self.hushed.swap(false, Ordering::SeqCst) {
-            self.for_each_link(|link| {
-                if !link.rouse() {
-                    self.read_again(link);
-                }
-            });
-        }
-    }
-
-    /// Has a link read on at the next turn of whoever serves.
-    pub(crate) fn read_again(&self, link: &Link) {
-        let (Some(token), Some(set)) = (link.token(), self.poll_set.get()) else { return };
-        self.to_read.lock().push(token);
-        self.has_to_read.store(true, Ordering::Release);
-        set.wake.signal();
     }
 }

@@ -27,7 +27,7 @@ use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, enter, fence};
 use crate::{Body, NoMemory, pool};
 
 /// Bodies of fewer bytes than this are copied through the ring: it costs less than to keep account of them.
-pub const LOAN_MIN: usize = 4096;
+pub const LOAN_MIN: usize = if cfg!(loom) { 64 } else { 4096 };
 /// Bodies begin at multiples of this.
 const ALIGN: u64 = 64;
 

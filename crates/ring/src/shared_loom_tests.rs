@@ -1,4 +1,4 @@
-//! Models of ARM and WANT: whoever sleeps is woken. Bytes are not followed, positions are.
+//! Models of ARM, WANT and LACK: whoever sleeps is woken. Bytes are not followed, positions are.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io::IoSlice;
@@ -7,8 +7,11 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use super::*;
+use crate::loom_tests::model_of;
+use crate::{LOAN_MIN, Lender};
 
 const RING: usize = 4;
+const ARENA: usize = 4 * LOAN_MIN;
 
 /// Memory of this process.
 struct Block(*mut u8, Layout);
@@ -29,13 +32,13 @@ impl Drop for Block {
 }
 
 fn half() -> Half {
-    let layout = Layout::from_size_align(HEAD + RING, 4096).unwrap();
+    let layout = Layout::from_size_align(HEAD + RING + ARENA, 4096).unwrap();
     assert!(size_of::<Head>() <= HEAD);
-    // SAFETY: the layout is not empty, and has room for a head and the ring.
+    // SAFETY: the layout is not empty, and has room for a head, the ring and the arena.
     unsafe {
         let at = alloc_zeroed(layout);
         at.cast::<Head>().write(Head::default());
-        Half::at(at, RING, 0, Arc::new(Block(at, layout)))
+        Half::at(at, RING, ARENA, Arc::new(Block(at, layout)))
     }
 }
 
@@ -92,7 +95,31 @@ fn who_waits_for_bytes_is_woken() {
 
 #[test]
 fn who_waits_for_room_is_woken() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| crosses(6));
+    model_of(3, || crosses(6));
+}
+
+#[test]
+fn who_lacks_room_in_the_arena_is_woken() {
+    model_of(3, || {
+        let (one, other) = (half(), half());
+        let (out, _) = shared(one.clone(), other.clone());
+        let (_, far) = shared(other, one);
+        let (arena, bell) = (out.arena().clone(), loom::sync::Arc::new(Bell::default()));
+        let mut lender = Lender::new(arena.clone());
+        for number in 0..2 {
+            drop(lender.put(&[7; ARENA / 2], number, u64::MAX).expect("there is room"));
+            arena.offer(number * ARENA as u64 / 2, ARENA / 2); // Its loan is written.
+        }
+        let ring = bell.clone();
+        let reader = thread::spawn(move || {
+            let mut borrower = far.halves().borrower(true, Box::new(move || ring.ring()));
+            let mut take = |position| borrower.borrow(position, ARENA as u64 / 2).ok().expect("a loan");
+            drop([take(0), take(ARENA as u64 / 2)]);
+        });
+        if arena.lacks_room() {
+            bell.hear();
+        }
+        assert!(!arena.lacks_room());
+        reader.join().unwrap();
+    });
 }

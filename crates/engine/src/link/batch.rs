@@ -88,7 +88,7 @@ impl Link {
         if if first { gap >= LONE_GAP } else { age >= self.flush_age() } {
             return true;
         }
-        self.gathering.store(true, Ordering::Relaxed);
+        self.gather();
         self.be_watched();
         false
     }

@@ -154,7 +154,7 @@ impl Link {
             self.blocked.store(true, Ordering::Relaxed);
         }
         if matches!(round, Round::Enough) {
-            self.gathering.store(true, Ordering::Relaxed);
+            self.gather();
             self.be_watched(); // Whoever wrote may have other things to do; the rest is not forgotten.
         }
         let now = clock();
@@ -163,6 +163,12 @@ impl Link {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
         !failed
+    }
+
+    /// There is something that is not written.
+    pub(super) fn gather(&self) {
+        self.gathering.store(true, Ordering::Relaxed);
+        self.hub.gathers();
     }
 
     /// Writes what has gathered, if it has and the kernel takes it.

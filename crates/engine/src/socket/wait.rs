@@ -42,7 +42,9 @@ impl Waiter {
 
     /// Writes what callers have left behind.
     pub(crate) fn flush(&self) {
-        self.hub.for_each_link(|link| link.flush_gathered());
+        if self.hub.has_gathered() {
+            self.hub.for_each_link(|link| link.flush_gathered());
+        }
     }
 
     /// ZMQ_FD is no longer readable: what is posted from here on makes it so again.

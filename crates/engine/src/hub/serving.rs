@@ -1,0 +1,68 @@
+//! Serving the links of a socket: what the poll set tells of, and what it does not know of.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pinnace_sys::poll::Ready;
+
+use super::{Hub, WAKE_TOKEN};
+use crate::link::Link;
+
+impl Hub {
+    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to
+    /// clear: it would sleep on if another did.
+    pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
+        for one in ready {
+            if one.token == WAKE_TOKEN {
+                if let Some(set) = self.poll_set()
+                    && (leads || !self.lease.is_led())
+                {
+                    set.wake.clear();
+                }
+                continue;
+            }
+            if let Some(link) = self.link_by_token(one.token) {
+                link.serve(one);
+            }
+        }
+        if self.has_to_read.load(Ordering::Acquire) && self.has_to_read.swap(false, Ordering::AcqRel) {
+            let tokens = std::mem::take(&mut *self.to_read.lock());
+            for token in tokens {
+                if let Some(link) = self.link_by_token(token) {
+                    link.read();
+                }
+            }
+        }
+    }
+
+    fn link_by_token(&self, token: u64) -> Option<Arc<Link>> {
+        self.links.lock().by_token.get(&token).cloned()
+    }
+
+    /// Peers of these links need not wake us from here on, until `rouse`: a caller looks by itself. It has entered the
+    /// lease.
+    pub(crate) fn hush(&self, links: &[Arc<Link>]) {
+        links.iter().for_each(|link| link.hush());
+        self.hushed.store(true, Ordering::SeqCst);
+    }
+
+    /// Peers wake us again. What they have written meanwhile is read at the next turn of whoever serves. Whoever
+    /// sleeps, or leaves it to others to look, does this before.
+    pub(crate) fn rouse(&self) {
+        if self.hushed.load(Ordering::SeqCst) && self.hushed.swap(false, Ordering::SeqCst) {
+            self.for_each_link(|link| {
+                if !link.rouse() {
+                    self.read_again(link);
+                }
+            });
+        }
+    }
+
+    /// Has a link read on at the next turn of whoever serves.
+    pub(crate) fn read_again(&self, link: &Link) {
+        let (Some(token), Some(set)) = (link.token(), self.poll_set.get()) else { return };
+        self.to_read.lock().push(token);
+        self.has_to_read.store(true, Ordering::Release);
+        set.wake.signal();
+    }
+}
