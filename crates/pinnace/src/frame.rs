@@ -57,7 +57,10 @@ impl Frame {
         match frame {
             pinnace_engine::Frame::Bytes { data, .. } => Frame::from(data),
             pinnace_engine::Frame::Body { body, .. } => {
-                body.take().map_or(Frame::new(), |body| Frame(Repr::Body(body)))
+                body.take().map_or(Frame::new(), |mut body| {
+                    let _ = body.own(); // Without memory now, what is lent is copied when somebody looks at it.
+                    Frame(Repr::Body(body))
+                })
             }
         }
     }

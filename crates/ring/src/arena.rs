@@ -202,6 +202,9 @@ impl Loans {
 
     /// We are done with a loan.
     fn repay(&self, number: u64) {
+        if !self.ours.is_here() {
+            return; // In a child of fork(2); it is its parent's loan.
+        }
         let mut book = enter(&self.book);
         let index = (number - book.first) as usize;
         if let Some(loan) = book.open.get_mut(index) {

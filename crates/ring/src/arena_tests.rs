@@ -180,7 +180,8 @@ fn who_looks_at_a_body_sees_what_does_not_change_any_more() {
     way.send(&bytes(0, LOAN_MIN));
     way.send(&bytes(1, LOAN_MIN));
     way.carry(usize::MAX).unwrap();
-    let (mut looked_at, owned) = (way.keep(), way.keep().owned().unwrap());
+    let (mut looked_at, mut owned) = (way.keep(), way.keep());
+    owned.own().unwrap();
     let before = looked_at.to_vec();
     // SAFETY: the arena's first bytes, of a process that breaks the rules.
     unsafe { way.ours.in_arena(0).write_bytes(0xee, 2 * LOAN_MIN) };

@@ -104,12 +104,14 @@ impl Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Lent(loan) }))
     }
 
-    /// The body in memory that no peer has: a copy of what is lent, which is given back.
-    pub fn owned(self) -> Result<Body, NoMemory> {
-        let Owner::Lent(_) = &self.0.owner else { return Ok(self) };
-        let mut buffer = pool::take(self.0.len)?;
-        self.copy_to(&mut buffer);
-        Ok(Body::of_buffer(buffer, self.0.len))
+    /// Makes a body that is lent one in memory of our own, and gives the loan back.
+    pub fn own(&mut self) -> Result<(), NoMemory> {
+        if matches!(self.0.owner, Owner::Lent(_)) {
+            let mut buffer = pool::take(self.0.len)?;
+            self.copy_to(&mut buffer);
+            *self = Body::of_buffer(buffer, self.0.len);
+        }
+        Ok(())
     }
 
     /// Its size in bytes. What is lent is not looked at for it.

@@ -106,6 +106,11 @@ impl Half {
         Half { at, ring, arena, memory }
     }
 
+    /// Whether this process has the memory: a child of the one that has does not.
+    pub(crate) fn is_here(&self) -> bool {
+        self.memory.downcast_ref::<Memory>().is_none_or(Memory::is_here)
+    }
+
     #[inline(always)]
     pub(crate) fn head(&self) -> &Head {
         // SAFETY: a head lies there, of atomics alone, for which any bytes are good.

@@ -109,6 +109,11 @@ impl Memory {
         self.len
     }
 
+    /// Whether this process has it, and is not a child of the one that has.
+    pub fn is_here(&self) -> bool {
+        self.generation == fork::generation()
+    }
+
     /// Gives the pages from `from` on back to the system, of memory that was made here; they are zeros again.
     pub fn give_back(&self, from: usize) {
         let Some(len) = self.len.checked_sub(from).filter(|&len| len > 0) else { return };
@@ -120,7 +125,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.generation == fork::generation() {
+        if self.is_here() {
             // SAFETY: the mapping is this value's own. It can only fail for a range that is none.
             let _ = unsafe { mm::munmap(self.at.as_ptr().cast(), self.len) };
         }

@@ -82,6 +82,11 @@ impl Chance {
         Chance(seed)
     }
 
+    /// The same numbers each time.
+    pub fn of(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;

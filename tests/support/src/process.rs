@@ -22,6 +22,27 @@ pub fn private_bytes(pid: u32) -> u64 {
     field(pid, "smaps_rollup", "Private_Dirty:") * 1024
 }
 
+/// Resident bytes of this process's mappings of a name.
+pub fn resident_of(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("the process is there");
+    let (mut named, mut bytes) = (false, 0);
+    for line in text.lines() {
+        if let Some(size) = line.strip_prefix("Rss:").filter(|_| named) {
+            let kib = size.trim().trim_end_matches(" kB");
+            bytes += kib.parse::<u64>().expect("a number") * 1024;
+        } else if line.split_whitespace().next().is_some_and(|first| first.contains('-')) {
+            named = line.contains(name);
+        }
+    }
+    bytes
+}
+
+/// How many of this process's mappings have a name.
+pub fn mappings_of(name: &str) -> usize {
+    let text = std::fs::read_to_string("/proc/self/maps").expect("the process is there");
+    text.lines().filter(|line| line.contains(name)).count()
+}
+
 /// Processor time of all threads, user and system.
 pub fn cpu_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");

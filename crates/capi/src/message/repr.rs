@@ -122,7 +122,7 @@ impl Message {
             received = match frame {
                 Frame::Bytes { data, .. } => Message::copy_of(data),
                 Frame::Body { body, .. } => match body.take() {
-                    Some(body) => body.owned().map(Message::of_body).map_err(Error::from),
+                    Some(mut body) => body.own().map(|()| Message::of_body(body)).map_err(Error::from),
                     None => Ok(Message::empty()),
                 },
             };

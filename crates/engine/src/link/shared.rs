@@ -183,8 +183,11 @@ impl Shared {
         self.out.lock().has_room() != Ok(false)
     }
 
-    /// Whether the next byte will wake us, or is looked for; else there is one.
+    /// Whether the next byte will wake us, or is looked for; else there is one, or the end, which only a read finds.
     pub(super) fn sleeps(&self) -> bool {
+        if self.ended.load(Ordering::Acquire) {
+            return false;
+        }
         self.hushed.load(Ordering::Relaxed) || self.way_in.lock().arm() == Ok(true)
     }
 

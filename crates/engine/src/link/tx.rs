@@ -279,10 +279,13 @@ impl Link {
     /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
-        queue.write_with(&mut tx.heads, done, |slices, bytes| match stream.write(slices) {
-            Ok(taken) => (taken, Ok((taken, taken == bytes))),
+        let before = queue.consumed().1;
+        let whole = queue.write_with(&mut tx.heads, done, |slices, bytes| match stream.write(slices) {
+            Ok(taken) => (taken, Ok(taken == bytes)),
             Err(error) => (0, Err(error)),
-        })
+        })?;
+        // Of a loan that was written the body counts, wherever it lies.
+        Some(whole.map(|whole| ((queue.consumed().1 - before) as usize, whole)))
     }
 
     /// Sends a packet, or takes in what the next begins with.

@@ -1,0 +1,101 @@
+//! `kill -9` of either end of shared memory, at any moment: nothing hangs, no message is torn, and all that was held is
+//! given back. A process of its own, in which nobody else holds anything.
+
+use support::child::{self, Child, long};
+use support::filler::{Chance, number_of, numbered};
+use support::memory::way;
+use support::process::{descriptors, mappings_of};
+use support::*;
+
+support::roles!(streamer, collector);
+
+fn kills() -> u64 {
+    if long() { 1_000 } else { 40 }
+}
+
+/// Through the ring, and through the arena; some too large for either.
+fn body_of(number: u64) -> Vec<u8> {
+    let size =
+        [8, 200, 5_000, 60_000, 300_000, 3_000_000][if number % 50 == 0 { 5 } else { number as usize % 5 }];
+    numbered(number, size)
+}
+
+/// Streams for ever.
+fn streamer(args: &[String]) {
+    let ctx = Context::new();
+    let push = ctx.bare_socket(PUSH);
+    push.connect(&args[0]).expect("connect");
+    (0..).for_each(|number| push.put(body_of(number)));
+}
+
+/// Receives for ever, and finds fault.
+fn collector(args: &[String]) {
+    let ctx = Context::new();
+    let pull = ctx.bare_socket(PULL);
+    pull.connect(&args[0]).expect("connect");
+    let (mut last, mut room) = (None, vec![0; 3_000_000]);
+    loop {
+        let size = pull.recv_into(&mut room, 0).expect("a message");
+        let number = number_of(&room[..size]);
+        if last.is_some_and(|last| number <= last) {
+            child::say(format!("{number} behind {last:?}"));
+        }
+        last = Some(number);
+    }
+}
+
+/// What this process holds of connections: descriptors, and memory that it shares.
+fn held() -> (usize, usize) {
+    (descriptors(std::process::id()), mappings_of("/memfd:pinnace"))
+}
+
+/// Receives what came whole and in order, until the sender that was killed is gone.
+fn drain(pull: &Socket, mut next: u64) {
+    until("the killed one is gone", || {
+        while let Ok(body) = pull.recv(DONTWAIT) {
+            assert_eq!(number_of(&body), next, "in order, none missing");
+            next += 1;
+        }
+        pull.peers().is_empty()
+    });
+}
+
+#[test]
+fn either_end_may_be_killed_at_any_moment() {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH).with(LINGER, 0));
+    let (way_in, way_out) = (Transport::Ipc.bind(&pull), Transport::Ipc.bind(&push));
+    let mut before = None;
+    let mut chance = Chance::new();
+    let mut sent = 0;
+    for run in 0..kills() {
+        let messages = chance.below(200);
+        if run % 2 == 0 {
+            let mut child = Child::start("streamer", &[&way_in]);
+            for number in 0..messages {
+                assert_eq!(number_of(&pull.take()), number);
+            }
+            child.kill();
+            drain(&pull, messages);
+        } else {
+            let mut child = Child::start("collector", &[&way_out]);
+            assert_eq!(way(&push).0, "memory");
+            for _ in 0..messages {
+                push.put(body_of(sent));
+                sent += 1;
+            }
+            child.kill();
+            until("the killed one is gone", || push.peers().is_empty());
+        }
+        // What is had once for good is there after one of each.
+        match before {
+            None if run == 1 => until("all is given back", || {
+                before = (held().1 == 0).then(held);
+                before.is_some()
+            }),
+            Some(before) if run % 20 == 0 => until("all is given back", || held() == before),
+            _ => {}
+        }
+    }
+    until("all is given back", || Some(held()) == before);
+}

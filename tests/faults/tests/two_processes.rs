@@ -1,0 +1,109 @@
+//! Shared memory between processes: messages cross as they are, and a process of another user is served over the socket.
+
+use support::child::{self, Child, long};
+use support::deadline::PATIENCE_MS;
+use support::filler::Chance;
+use support::memory::way;
+use support::pinnace::SHARED_MEMORY;
+use support::*;
+
+support::roles!(echoer, stranger);
+
+fn messages() -> u64 {
+    if long() { 200_000 } else { 3_000 }
+}
+
+fn echoer(args: &[String]) {
+    let ctx = Context::new();
+    let pair = ctx.bare_socket(PAIR);
+    pair.connect(&args[0]).expect("connect");
+    loop {
+        pair.tx(&pair.rx());
+    }
+}
+
+/// A message by its number: one to three parts of any size, mostly around those where its way is another one.
+fn parts_of(number: u64) -> Vec<Vec<u8>> {
+    let mut chance = Chance::of(number + 1);
+    (0..1 + chance.below(3))
+        .map(|_| {
+            let around = [0, 1, 255, 4_096, 32_768, 65_536, 1 << 20][chance.below(7) as usize];
+            let size = (around + chance.below(64)).saturating_sub(chance.below(64));
+            filler::body(number, size as usize)
+        })
+        .collect()
+}
+
+#[test]
+fn messages_cross_to_another_process_and_back() {
+    let ctx = Context::new();
+    let pair = ctx.socket(PAIR);
+    let child = Child::start("echoer", &[&Transport::Ipc.bind(&pair)]);
+    assert_eq!(way(&pair).0, "memory");
+    let (mut sent, mut received) = (0, 0);
+    while received < messages() {
+        // Now far ahead, now one at a time.
+        let ahead = if (received / 500) % 2 == 0 { 1 } else { 60 };
+        while sent < messages() && sent < received + ahead {
+            pair.tx(&parts_of(sent));
+            sent += 1;
+        }
+        assert!(pair.rx() == parts_of(received), "message {received}");
+        received += 1;
+    }
+    drop(child);
+}
+
+const NOBODY: libc::uid_t = 65_534;
+
+/// A process of another user, that may share memory as the second argument says.
+fn stranger(args: &[String]) {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH);
+    // SAFETY: a system call, for all threads.
+    assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
+    push.set(SHARED_MEMORY, args[1].parse().expect("a number")).expect("the option");
+    push.connect(&args[0]).expect("connect");
+    push.put(format!("{} {}", way(&push).0, way(&push).1));
+    child::hear();
+}
+
+#[test]
+fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
+    // SAFETY: a system call.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("only root can be somebody else");
+    }
+    let another = ("socket", "the peer is another user's");
+    let none = ("socket", "the peer does not offer it");
+    let memory = ("memory", "");
+    for (ours, theirs, expected) in [
+        (1, 1, [another, another]),
+        (2, 1, [none, another]),
+        (1, 2, [another, none]),
+        (2, 2, [memory, memory]),
+    ] {
+        let ctx = Context::new();
+        let pull = ctx.socket(PULL).with(SHARED_MEMORY, ours);
+        let endpoint = Transport::Ipc.bind(&pull);
+        open_to_all(endpoint.strip_prefix("ipc://").expect("a path"));
+        let mut child = Child::start("stranger", &[&endpoint, &theirs.to_string()]);
+        assert!(poll::ready(&pull, POLLIN, PATIENCE_MS.into()) == POLLIN, "{ours} {theirs}");
+        let (carrier, because) = way(&pull);
+        assert_eq!((carrier.as_str(), because.as_str()), expected[0], "{ours} {theirs}");
+        assert_eq!(pull.take_text(), format!("{} {}", expected[1].0, expected[1].1));
+        child.tell("enough");
+        child.succeeds();
+    }
+}
+
+/// A socket that any user may connect to, in a directory that any may go through.
+fn open_to_all(path: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let open = |path: &std::path::Path| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("our own");
+    };
+    let path = std::path::Path::new(path);
+    open(path);
+    open(path.parent().expect("a directory"));
+}
