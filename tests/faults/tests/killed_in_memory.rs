@@ -15,8 +15,8 @@ fn kills() -> u64 {
 
 /// Through the ring, and through the arena; some too large for either.
 fn body_of(number: u64) -> Vec<u8> {
-    let size =
-        [8, 200, 5_000, 60_000, 300_000, 3_000_000][if number % 50 == 0 { 5 } else { number as usize % 5 }];
+    const SIZES: [usize; 5] = [8, 200, 5_000, 60_000, 300_000];
+    let size = if number.is_multiple_of(50) { 3_000_000 } else { SIZES[number as usize % SIZES.len()] };
     numbered(number, size)
 }
 
@@ -25,7 +25,9 @@ fn streamer(args: &[String]) {
     let ctx = Context::new();
     let push = ctx.bare_socket(PUSH);
     push.connect(&args[0]).expect("connect");
-    (0..).for_each(|number| push.put(body_of(number)));
+    for number in 0.. {
+        push.put(body_of(number));
+    }
 }
 
 /// Receives for ever, and finds fault.

@@ -1,4 +1,4 @@
-//! Shared memory between processes: messages cross as they are, and a process of another user is served over the socket.
+//! Shared memory between processes: messages cross as they are, and another user's process is served over the socket.
 
 use support::child::{self, Child, long};
 use support::deadline::PATIENCE_MS;
