@@ -115,7 +115,7 @@ impl Waiter {
             }
             let now = Instant::now();
             // Who was off its processor for a while keeps others from theirs.
-            let crowded = now - before > spin::CROWDED;
+            let crowded = self.busy_poll_us == 0 && now - before > spin::CROWDED;
             if crowded || now - began >= limit || deadline.is_some_and(|deadline| deadline <= now) {
                 self.hub.watchful.failed();
                 return false;
