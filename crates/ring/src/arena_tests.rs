@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::record;
 use crate::shared::{RING_MIN, shared};
-use crate::{Consumer, Frame, HEADS, INLINE_MAX, Intake, Limits, MORE, Producer, Refused, Verdict, queue};
+use crate::{Consumer, Frame, INLINE_MAX, Intake, Limits, MORE, Producer, Refused, Verdict, queue};
 
 const ARENA: usize = 4 * RING_MIN;
 const NO_LIMITS: Limits = Limits { messages: 0, ahead_bytes: 0 };
@@ -69,9 +69,9 @@ impl Way {
 
     /// Moves what has gathered, at most `bytes` at a time.
     fn carry(&mut self, bytes: usize) -> Result<(), Refused<()>> {
-        let (mut heads, mut done) = (HEADS, Vec::new());
+        let mut done = Vec::new();
         let wire = &mut self.wire;
-        while let Some(()) = self.out.write_with(&mut heads, &mut done, |slices, _| {
+        while let Some(()) = self.out.write_with(&mut done, |slices, _| {
             let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
             let taken = bytes.min(all.len());
             wire.extend(&all[..taken]);

@@ -23,9 +23,7 @@ const SLICES: usize = 32;
 const GATHER_MAX: usize = 1 << 20;
 
 /// Room for the headers of bodies that lie elsewhere, or for their loans.
-pub type Heads = [[u8; LOAN_LEN]; SLICES];
-/// Such room, with nothing in it.
-pub const HEADS: Heads = [[0; LOAN_LEN]; SLICES];
+type Heads = [[u8; LOAN_LEN]; SLICES];
 
 impl Consumer {
     /// Bodies that lie in `arena` go as loans from now on, until `rewind`.
@@ -38,7 +36,6 @@ impl Consumer {
     /// nothing to write.
     pub fn write_with<R>(
         &mut self,
-        heads: &mut Heads,
         done: &mut Vec<Body>,
         write: impl FnOnce(&[IoSlice<'_>], usize) -> (usize, R),
     ) -> Option<R> {
@@ -60,8 +57,8 @@ impl Consumer {
                 (taken, 0, result)
             } else {
                 self.find_boundary();
-                let mut slices = [IoSlice::new(&[]); SLICES];
-                let (count, bytes) = self.gather(heads, &mut slices);
+                let (mut heads, mut slices) = ([[0; LOAN_LEN]; SLICES], [IoSlice::new(&[]); SLICES]);
+                let (count, bytes) = self.gather(&mut heads, &mut slices);
                 let (taken, result) = write(&slices[..count], bytes);
                 let (passed, wire) = self.pass(taken.min(bytes), self.arena.clone(), done);
                 (wire, passed, result)

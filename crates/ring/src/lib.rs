@@ -56,7 +56,6 @@ pub use body::Body;
 pub use budget::Budget;
 pub use consumer::{Consumer, Frame};
 pub use event::{EventCount, Ticket, Unnotified};
-pub use gather::{HEADS, Heads};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};

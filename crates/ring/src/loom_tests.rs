@@ -37,7 +37,7 @@ fn receive(rx: &mut Consumer) -> Option<u8> {
 
 /// Writes all that can be had in one call; the bytes are single-byte frames of three.
 fn write_all(rx: &mut Consumer) -> usize {
-    rx.write_with(&mut Default::default(), &mut Vec::new(), |_, bytes| (bytes, bytes / 3)).unwrap_or(0)
+    rx.write_with(&mut Vec::new(), |_, bytes| (bytes, bytes / 3)).unwrap_or(0)
 }
 
 /// What PUBLISH must give: what was written before a commit is there for who sees the message.
@@ -179,13 +179,12 @@ fn close_and_rollback_release_no_message_that_was_not_written() {
             tx.commit();
             tx
         });
-        let heads = &mut Default::default();
-        let written = rx.write_with(heads, &mut Vec::new(), |_, bytes| (bytes, bytes)).unwrap();
+        let written = rx.write_with(&mut Vec::new(), |_, bytes| (bytes, bytes)).unwrap();
         let messages = if written == first { 1 } else { 2 };
         assert!(written == first || written == first + 3);
         let tx = producer.join().unwrap();
         assert!(tx.backlog() >= 3 - messages);
-        while rx.write_with(heads, &mut Vec::new(), |_, bytes| (bytes, ())).is_some() {}
+        while rx.write_with(&mut Vec::new(), |_, bytes| (bytes, ())).is_some() {}
         assert_eq!(tx.backlog(), 0);
     });
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Counted, encode, frame_size, pattern, wire_len, write};
-use pinnace_ring::{Body, Consumer, Heads, INLINE_MAX, Limits, MORE, Producer, queue};
+use pinnace_ring::{Body, Consumer, INLINE_MAX, Limits, MORE, Producer, queue};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -143,10 +143,9 @@ impl Link {
 
     /// Returns the bytes that were offered.
     fn write(&mut self, kernel: Kernel) -> usize {
-        let mut heads: Heads = Default::default();
         let mut done: Vec<Body> = Vec::new();
         let rest = &self.stream[self.at..];
-        let offered = self.rx.write_with(&mut heads, &mut done, |slices, bytes| {
+        let offered = self.rx.write_with(&mut done, |slices, bytes| {
             let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
             assert_eq!(all.len(), bytes);
             assert!(bytes > 0, "nothing to write, and said otherwise");

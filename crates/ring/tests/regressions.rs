@@ -50,11 +50,11 @@ fn a_writer_that_claims_more_than_it_was_given_is_not_believed() {
     let (mut tx, mut rx) = queue(NO_LIMIT);
     tx.push(0, b"abc").unwrap();
     tx.commit();
-    rx.write_with(&mut Default::default(), &mut Vec::new(), |_, bytes| (bytes + 1, ()));
+    rx.write_with(&mut Vec::new(), |_, bytes| (bytes + 1, ()));
     assert!(!rx.has_frame());
     tx.push_body(0, Body::from(vec![2; 20])).unwrap();
     tx.commit();
-    rx.write_with(&mut Default::default(), &mut Vec::new(), |_, bytes| (bytes + 1, ()));
+    rx.write_with(&mut Vec::new(), |_, bytes| (bytes + 1, ()));
     assert!(!rx.has_frame());
     assert_eq!((tx.backlog(), tx.backlog_wire()), (0, 0));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::peer::on_command;
 use common::{Counted, encode};
-use pinnace_ring::{Body, Consumer, EventCount, Heads, Intake, Limits, MORE, Producer, Unnotified, queue};
+use pinnace_ring::{Body, Consumer, EventCount, Intake, Limits, MORE, Producer, Unnotified, queue};
 
 const RUN: Duration = Duration::from_millis(if cfg!(miri) { 1 } else { 300 });
 /// A sleep as long as this is a wake-up that was lost.
@@ -214,11 +214,11 @@ fn a_link_writes_all_and_releases_all() {
             sent
         },
         |mut rx, events| {
-            let (mut heads, mut done): (Heads, Vec<Body>) = Default::default();
+            let mut done: Vec<Body> = Vec::new();
             let (mut expected, mut number, mut numbers) = (Vec::new(), 0u64, Numbers(1));
             while events.wait_for_message(&mut rx) {
                 let most = numbers.next(9000) as usize;
-                rx.write_with(&mut heads, &mut done, |slices, bytes| {
+                rx.write_with(&mut done, |slices, bytes| {
                     while expected.len() < bytes {
                         append(number, &mut expected);
                         number += 1;

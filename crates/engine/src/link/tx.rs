@@ -1,6 +1,6 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
-use pinnace_ring::{Amount, Body, Consumer, Heads};
+use pinnace_ring::{Amount, Body, Consumer};
 use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -32,7 +32,6 @@ pub(super) struct Tx {
     packets: Option<Outgoing>,
     /// Bytes that packets were made of since the end of a message.
     begun: u64,
-    heads: Heads,
     /// What the peer is told before our end is shut is written, or under way.
     said_farewell: bool,
     /// Nothing more is going to be written.
@@ -72,7 +71,6 @@ impl Tx {
             anew,
             packets,
             begun: 0,
-            heads: pinnace_ring::HEADS,
             said_farewell: false,
             shut: false,
         }
@@ -280,7 +278,7 @@ impl Link {
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
         let before = queue.consumed().1;
-        let whole = queue.write_with(&mut tx.heads, done, |slices, bytes| match stream.write(slices) {
+        let whole = queue.write_with(done, |slices, bytes| match stream.write(slices) {
             Ok(taken) => (taken, Ok(taken == bytes)),
             Err(error) => (0, Err(error)),
         })?;

@@ -42,7 +42,7 @@ pub(crate) struct Connecter {
     /// It leads to the peer itself: no proxy is in between any more.
     reached: bool,
     /// The pipe, while it has no connection; none where a pipe is made for each connection (ZMQ_IMMEDIATE).
-    pub(super) ends: Option<Ends>,
+    pub(super) ends: Option<Box<Ends>>,
     pub(super) state: State,
     /// Its endpoint is closed: it goes on until all is sent, over as many connections as that takes.
     pub(super) ending: bool,
@@ -82,7 +82,7 @@ impl Connecter {
         owner: Owner,
         target: Target,
         endpoint: String,
-        ends: Option<Ends>,
+        ends: Option<Box<Ends>>,
     ) -> Connecter {
         let (state, routes, between) = (State::Resting, Vec::new(), monitor::Ends::default());
         Connecter {
@@ -132,7 +132,7 @@ impl Connecter {
 
     /// Its pipe ends, where that has no connection: what was not sent is lost.
     pub(super) fn end_pipe(&mut self) {
-        let Some(Ends { id, far, .. }) = self.ends.take() else { return };
+        let Some(Ends { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
         bury(&self.owner.hub, self.owner.kind.hears_wishes(), far, Reason::Expired);
         self.owner.hub.post(Mail::Ended(id));
     }
@@ -445,7 +445,7 @@ impl Reactor {
             return self.rest_or_stop(origin);
         };
         let connections = link.config.connection + 1;
-        connecter.ends = Some(Ends { id: pipe, far: ends, connections });
+        connecter.ends = Some(Box::new(Ends { id: pipe, far: ends, connections }));
         connecter.state = State::Resting;
         if connecter.ending && !connecter.has_unsent() {
             return self.give_up(origin);

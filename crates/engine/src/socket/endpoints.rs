@@ -123,7 +123,7 @@ impl Core {
         self.remember(text, bound.endpoint.clone(), Role::Bind, what);
         if bound.is_adopted() {
             // That number was for one bind; once it is closed it may be anybody's.
-            self.options.use_fd = -1;
+            Arc::make_mut(&mut self.options).use_fd = -1;
         }
         Ok(())
     }
@@ -142,8 +142,8 @@ impl Core {
         self.enter_reactor()?;
         let token = self.io.token();
         let owner = self.owner();
-        let given = std::mem::take(&mut self.options.connect_routing_id);
-        let ends = (!self.options.immediate).then(|| self.lasting_pipe(given));
+        let given = self.take_connect_routing_id();
+        let ends = (!self.options.immediate).then(|| Box::new(self.lasting_pipe(given)));
         let pipe = ends.as_ref().map(|ends| ends.id);
         let connecter = Connecter::new(token, owner, target, text.to_owned(), ends);
         self.io.send(Command::Connect(Box::new(connecter)));
@@ -153,7 +153,7 @@ impl Core {
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
         let (id, mut pipe) = self.context.inproc().connect(&self.context, name, &self.side());
-        let given = std::mem::take(&mut self.options.connect_routing_id);
+        let given = self.take_connect_routing_id();
         if self.kind.names_peers && !given.is_empty() {
             pipe.peer.routing_id = given;
         }
@@ -231,8 +231,16 @@ impl Core {
     }
 
     pub(super) fn owner(&self) -> Owner {
-        let (context, options) = (self.context.clone(), Arc::new(self.options.clone()));
+        let (context, options) = (self.context.clone(), self.options.clone());
         Owner { context, hub: self.hub.clone(), kind: self.kind, options }
+    }
+
+    /// It is for one connect.
+    fn take_connect_routing_id(&mut self) -> Vec<u8> {
+        if self.options.connect_routing_id.is_empty() {
+            return Vec::new(); // Connections share the options for as long as they stay as they are.
+        }
+        std::mem::take(&mut Arc::make_mut(&mut self.options).connect_routing_id)
     }
 
     fn side(&self) -> Side {

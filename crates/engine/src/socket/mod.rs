@@ -67,7 +67,8 @@ pub(crate) struct Core {
     pub(crate) kind: Kind,
     pub(crate) pattern: Box<dyn Pattern>,
     pub(crate) pipes: Pipes,
-    pub(crate) options: Options,
+    /// As they are now; connections that were made meanwhile have them too.
+    pub(crate) options: Arc<Options>,
     endpoints: Vec<Attached>,
     last_endpoint: String,
     /// The last frame received has more after it.
@@ -108,7 +109,7 @@ impl Socket {
             kind: Kind::of(socket_type),
             pattern,
             pipes: Pipes::default(),
-            options,
+            options: Arc::new(options),
             endpoints: Vec::new(),
             last_endpoint: String::new(),
             receive_more: false,

@@ -1,5 +1,7 @@
 //! Options of a socket: the table's, and those that only the socket knows.
 
+use std::sync::Arc;
+
 use pinnace_zmtp::SocketType;
 
 use super::{Core, Socket, Waiter};
@@ -27,7 +29,7 @@ impl Socket {
     /// Sets an option by libzmq's number.
     pub fn set_option(self, option: i32, value: &[u8]) -> Result<(), Error> {
         self.call(false, |core| {
-            match options::set(&mut core.options, option, value)? {
+            match options::set(Arc::make_mut(&mut core.options), option, value)? {
                 Effect::Stored => {}
                 Effect::Patterns => core.pattern.configure(&core.options),
                 Effect::Hwm => core.apply_marks(),

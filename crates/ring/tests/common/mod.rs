@@ -6,7 +6,7 @@ pub mod peer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pinnace_ring::{Body, Consumer, Heads, INLINE_MAX};
+use pinnace_ring::{Body, Consumer, INLINE_MAX};
 use proptest::prelude::*;
 
 /// Hands out bodies and counts those that are not freed; freeing one twice panics.
@@ -100,9 +100,8 @@ pub fn drain(rx: &mut Consumer) -> Vec<(u8, Vec<u8>)> {
 
 /// One call of a kernel that takes `most` bytes; returns what it took.
 pub fn write(rx: &mut Consumer, most: usize) -> Vec<u8> {
-    let mut heads: Heads = Default::default();
     let mut done = Vec::new();
-    rx.write_with(&mut heads, &mut done, |slices, bytes| {
+    rx.write_with(&mut done, |slices, bytes| {
         let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
         assert_eq!(all.len(), bytes);
         let taken = most.min(bytes);
