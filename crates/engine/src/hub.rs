@@ -5,10 +5,10 @@
 //! those who sleep in it. A socket with connections has a poll set of its own, which holds them: the I/O
 //! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
 
+mod links;
 mod serving;
 mod unread;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +18,7 @@ use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, Poller};
 use pinnace_sys::wake::WakeFd;
 
+use links::Links;
 use unread::{take_overtaken, undeliverable};
 
 use crate::drops::Tally;
@@ -163,9 +164,11 @@ pub(crate) struct Hub {
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
     pub(crate) watchful: Watchful,
-    /// The end of the last write of any of the links, by the links' clock: a message that comes soon after is
-    /// not alone, and in a tight loop over many links each would cost a system call.
-    pub(crate) last_write: AtomicU64,
+    /// When a message was last written, or left to be written, of any of the links, by the links' clock: one that comes
+    /// soon after is not alone, and in a tight loop over many links each would cost a system call.
+    pub(crate) last_left: AtomicU64,
+    /// Messages were sent since somebody asked.
+    sends: AtomicBool,
     monitored: AtomicBool,
     monitor: Mutex<Option<Monitor>>,
     /// Held while the frames of one event are sent.
@@ -176,13 +179,6 @@ pub(crate) struct Hub {
     pub(crate) events_dropped: AtomicU64,
     /// Messages that were lost outside the socket's calls, and from its close on all of them.
     pub(crate) lost: Tally,
-}
-
-/// The links of a socket, by their tokens in its poll set.
-#[derive(Default)]
-struct Links {
-    by_token: HashMap<u64, Arc<Link>>,
-    next: u64,
 }
 
 impl Hub {
@@ -338,55 +334,6 @@ impl Hub {
         self.ids.lock().0.push(id.0);
     }
 
-    /// A link joins; it is served from now on.
-    pub(crate) fn add_link(&self, link: &Arc<Link>) -> Result<(), Errno> {
-        let token = {
-            let mut links = self.links.lock();
-            links.next += 1;
-            let token = links.next;
-            links.by_token.insert(token, link.clone());
-            self.link_count.store(links.by_token.len() as u32, Ordering::Relaxed);
-            token
-        };
-        link.register(token)
-    }
-
-    /// Takes a link out.
-    pub(crate) fn remove_link(&self, link: &Link) {
-        if let Some(token) = link.token() {
-            let mut links = self.links.lock();
-            let taken = links.by_token.remove(&token);
-            self.link_count.store(links.by_token.len() as u32, Ordering::Relaxed);
-            drop(links);
-            drop(taken); // Its end is nothing to do with the lock held.
-        }
-    }
-
-    /// Whether it has joined, and nobody has taken it out.
-    pub(crate) fn has_link(&self, link: &Link) -> bool {
-        link.token().is_some_and(|token| self.links.lock().by_token.contains_key(&token))
-    }
-
-    pub(crate) fn link_of(&self, pipe: PipeId) -> Option<Arc<Link>> {
-        self.links.lock().by_token.values().find(|link| link.pipe == pipe).cloned()
-    }
-
-    /// How many links there are.
-    pub(crate) fn links(&self) -> u32 {
-        self.link_count.load(Ordering::Relaxed)
-    }
-
-    /// All links that are there.
-    pub(crate) fn all_links(&self) -> Vec<Arc<Link>> {
-        self.links.lock().by_token.values().cloned().collect()
-    }
-
-    /// The link, where there is just one.
-    pub(crate) fn only_link(&self) -> Option<Arc<Link>> {
-        let links = self.links.lock();
-        if links.by_token.len() == 1 { links.by_token.values().next().cloned() } else { None }
-    }
-
     /// Links have something that they have not written (`Link::flush_gathered`).
     pub(crate) fn gathers(&self) {
         if !self.has_gathered.load(Ordering::Relaxed) {
@@ -399,16 +346,17 @@ impl Hub {
         self.has_gathered.load(Ordering::Relaxed) && self.has_gathered.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn for_each_link(&self, mut visit: impl FnMut(&Link)) {
-        if self.poll_set.get().is_none() {
-            return;
+    /// A message is sent.
+    #[inline(always)]
+    pub(crate) fn sends(&self) {
+        if !self.sends.load(Ordering::Relaxed) {
+            self.sends.store(true, Ordering::Relaxed);
         }
-        if let Some(link) = self.only_link() {
-            return visit(&link);
-        }
-        for link in self.all_links() {
-            visit(&link);
-        }
+    }
+
+    /// Whether messages were sent since the last call.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.sends.swap(false, Ordering::Relaxed)
     }
 
     /// Says which socket this is.

@@ -19,7 +19,7 @@ mod outgoing;
 
 use std::sync::Arc;
 
-use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory};
+use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory, prefetch};
 
 use crate::drops::{Drops, Reason};
 use crate::hub::Mail;
@@ -143,6 +143,18 @@ impl Pipes {
     #[inline(always)]
     pub fn push(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
         self.get(id).map_or(Ok(()), |pipe| pipe.push(frame, more))
+    }
+
+    /// A message is soon going to be begun in the pipe `next`, and after that one in `later`: what that takes is
+    /// brought into the cache.
+    #[inline(always)]
+    pub fn foresee(&self, next: PipeId, later: PipeId) {
+        if let Some(Some(pipe)) = self.list.get(later.0 as usize) {
+            prefetch(&raw const **pipe, size_of::<Pipe>());
+        }
+        if let Some(Some(pipe)) = self.list.get(next.0 as usize) {
+            pipe.foresee();
+        }
     }
 
     /// Puts the first frame of a message in, and commits it unless there are more. False: the pipe has no room for it.

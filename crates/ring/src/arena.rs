@@ -8,9 +8,10 @@
 //! loan        flags|LOAN   position(8, BE)   len(8, BE)     (the bytes lie at position % arena)
 //! ```
 //! Who receives has the bytes copied when they are wanted ([`Body::copy_to`]), and says then that it has (`repaid`, a
-//! position up to which all is free again). Bodies may be let go in any order; what was lent first is repaid first.
-//! Where there is no room in the arena a body goes through the ring like any other. Nobody waits for the other here,
-//! but a sender that has time may wait for room ([`Arena::lacks_room`]).
+//! position up to which all is free again). Bodies may be let go in any order; what was lent first is repaid first. A
+//! sender who finds that all is repaid goes back to the arena's beginning, so that one that never lends much at a time
+//! takes little memory. Where there is no room in the arena a body goes through the ring like any other. Nobody waits
+//! for the other here, but a sender that has time may wait for room ([`Arena::lacks_room`]).
 //!
 //! Synchronisation, by name:
 //! - LEND: the bytes are copied before their loan is, and that is SEND's.
@@ -30,6 +31,8 @@ use crate::{Body, NoMemory, pool};
 pub const LOAN_MIN: usize = if cfg!(loom) { 64 } else { 4096 };
 /// Bodies begin at multiples of this.
 const ALIGN: u64 = 64;
+/// A sender looks whether it can begin anew when it comes to a multiple of this, in bytes.
+const LAP: u64 = 64 * 1024;
 
 /// Our arena, as all who have to do with it know it.
 pub struct Arena {
@@ -39,6 +42,8 @@ pub struct Arena {
     put: AtomicU64,
     /// The end of the last body whose loan was written whole.
     offered: AtomicU64,
+    /// Where it began anew last: what lies before is free.
+    begin: AtomicU64,
     /// Bodies that lie in queues.
     queued: AtomicU64,
     /// Wishes for room so far, twice.
@@ -47,8 +52,8 @@ pub struct Arena {
 
 impl Arena {
     pub(crate) fn new(ours: Half, theirs: Half) -> Arena {
-        let (put, offered, queued) = Default::default();
-        Arena { ours, theirs, put, offered, queued, wishes: AtomicU32::new(1) }
+        let (put, offered, begin, queued) = Default::default();
+        Arena { ours, theirs, put, offered, begin, queued, wishes: AtomicU32::new(1) }
     }
 
     /// Up to where it is free.
@@ -60,7 +65,7 @@ impl Arena {
         match queued {
             // What was put after these and is not there any more was never sent: it was taken back.
             0 if repaid == offered => self.put.load(Ordering::Relaxed),
-            _ => repaid,
+            _ => repaid.max(self.begin.load(Ordering::Relaxed)),
         }
     }
 
@@ -127,6 +132,12 @@ impl Lender {
             return None;
         }
         let mut at = self.put.next_multiple_of(ALIGN);
+        if at / LAP != (at + len) / LAP && self.arena.is_idle() {
+            at = at.next_multiple_of(arena);
+            (self.put, self.free_to) = (at, at);
+            self.arena.begin.store(at, Ordering::Relaxed);
+            self.arena.put.store(at, Ordering::Relaxed);
+        }
         if at % arena + len > arena {
             at = at.next_multiple_of(arena);
         }
@@ -153,7 +164,7 @@ impl Lender {
     /// What was put in of message `message` is taken back.
     pub fn rollback(&mut self, message: u64) {
         if self.message == message {
-            self.put = self.begins;
+            self.put = self.begins.max(self.arena.begin.load(Ordering::Relaxed));
             self.arena.put.store(self.put, Ordering::Relaxed);
         }
     }

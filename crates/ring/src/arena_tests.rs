@@ -205,6 +205,25 @@ fn without_keeping_the_arena_is_free_at_once() {
 }
 
 #[test]
+fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
+    let mut way = Way::new(true);
+    for number in 0..100 {
+        // The second is taken back, with the way to the beginning or without it.
+        assert!(way.send(&bytes(number, 9000)) && way.push(MORE, &bytes(1, 9000)));
+        way.tx.rollback();
+        way.lender.rollback(way.tx.messages());
+        assert!(way.lender.put % (ARENA as u64) <= LAP + 9000, "body {number}");
+        way.carry(usize::MAX).unwrap();
+        assert_eq!(way.take(), Some(bytes(number, 9000)));
+    }
+    assert!(way.lender.arena.is_idle());
+    assert!(way.lender.put > 3 * ARENA as u64, "{}", way.lender.put);
+    // There is all the room there ever is, and no more.
+    let sent = (0..2 * ARENA).take_while(|_| way.send(&bytes(7, ARENA / 8))).count();
+    assert!((7..=8).contains(&sent), "{sent} eighths");
+}
+
+#[test]
 fn what_is_taken_back_leaves_no_hole() {
     let mut way = Way::new(true);
     assert!(way.send(&bytes(0, ARENA / 4)));

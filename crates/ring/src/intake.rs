@@ -12,7 +12,7 @@
 use crate::arena::{Borrower, Declined};
 use crate::producer::Producer;
 use crate::record::{COMMAND, HEADER_MAX, LOAN, LOAN_LEN, LONG, MORE, REF_LEN, read_loan, wire_len};
-use crate::segment::{MAX_BYTES, Segment};
+use crate::segment::Segment;
 use crate::{Body, INLINE_MAX, NoMemory};
 
 /// Frames in one message that a peer may send.
@@ -138,7 +138,7 @@ impl Intake {
         self.queue.filled += rest.min(self.queue.room - self.queue.filled);
         if self.queue.filled == self.queue.room {
             // The peer is streaming: the next segment, and with it the next read, is larger.
-            self.queue.next_bytes = (self.queue.next_bytes * 4).min(MAX_BYTES);
+            self.queue.next_bytes = (self.queue.next_bytes * 4).min(self.queue.segment_max);
         }
     }
 
@@ -153,7 +153,7 @@ impl Intake {
             self.filled(one + two);
             bytes = &bytes[one + two..];
             if self.queue.filled == self.queue.room && !bytes.is_empty() {
-                self.queue.next_bytes = MAX_BYTES;
+                self.queue.next_bytes = self.queue.segment_max;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::budget::Share;
 use crate::consumer::Consumer;
+use crate::prefetch::{LINE, prefetch};
 use crate::queue::{Amount, EVEN, Limits, PARKED, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
@@ -37,6 +38,8 @@ pub struct Producer {
     max_bytes: u64,
     share: Option<Share>,
     pub(crate) next_bytes: usize,
+    /// The largest segment that the queue takes for many small records.
+    pub(crate) segment_max: usize,
     /// The last closed state, to which `rollback` returns.
     mark: Mark,
 }
@@ -97,6 +100,7 @@ impl Producer {
             max_bytes: 0,
             share: None,
             next_bytes: MIN_BYTES,
+            segment_max: MAX_BYTES,
             mark: Mark { segment: none, at: 0, written: 0, wire: 0 },
         }
     }
@@ -135,6 +139,12 @@ impl Producer {
             self.shared.producer.0.wants_room.store(false, Ordering::Relaxed);
         }
         room
+    }
+
+    /// How large the queue's segments become, in bytes; a record that is larger has one of its own.
+    pub fn set_segment_max(&mut self, bytes: usize) {
+        self.segment_max = bytes.clamp(MIN_BYTES, MAX_BYTES);
+        self.next_bytes = self.next_bytes.min(self.segment_max);
     }
 
     /// Changes what is accepted from now on.
@@ -225,6 +235,16 @@ impl Producer {
     #[inline(always)]
     pub fn wire(&self) -> u64 {
         self.wire
+    }
+
+    /// A frame is going to be pushed soon: what is written then is brought into the cache.
+    #[inline(always)]
+    pub fn foresee(&self) {
+        if !self.segment.is_null() {
+            // SAFETY: the segment is alive as long as it is the present one.
+            prefetch(unsafe { Segment::data(self.segment) }.wrapping_add(self.at), 2 * LINE);
+        }
+        prefetch(&raw const self.shared.producer, LINE);
     }
 
     /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.
@@ -419,7 +439,7 @@ impl Producer {
     pub(crate) fn advance(&mut self, record: usize) -> Result<(), NoMemory> {
         let in_flight = self.messages - self.shared.consumer.0.released.load(Ordering::Relaxed);
         if in_flight > GROW_AT || record * 8 > self.next_bytes {
-            self.next_bytes = (self.next_bytes * 2).max(record * 2).min(MAX_BYTES);
+            self.next_bytes = (self.next_bytes * 2).max(record * 2).min(self.segment_max);
         }
         self.advance_to(self.next_bytes, record)
     }

@@ -9,6 +9,10 @@
 //!   0           HEAD                                  HEAD + ring                       HEAD + ring + arena
 //!   | head      | ring: position p lies at p % ring   | arena: large bodies (`arena`)   |
 //! ```
+//! A writer who finds that all is taken, a page or more into the ring, goes back to the ring's beginning: it leaves out
+//! the positions up to there and says so (`begin`). So a connection that never has much under way takes little memory,
+//! and what it takes stays in the processors' caches.
+//!
 //! Nobody sleeps here. Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the
 //! other one learns when it has to wake it, which it does by other means (a byte on their socket).
 //!
@@ -38,13 +42,14 @@ pub const RING_MIN: usize = 64 * 1024;
 pub const RING_MAX: usize = 64 << 20;
 /// Bytes that are copied before the other side is told: it copies them out meanwhile, and they are still in a cache.
 const STRIDE: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
+/// Bytes into the ring from which on a writer looks whether it can begin anew.
+const NEAR: usize = if cfg!(loom) { 2 } else { 4096 };
 
 /// What one process writes and the other reads, beside the ring.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// Bytes sent through this half's ring, from the beginning.
-    sent: Padded<AtomicU64>,
+    sent: Padded<Sent>,
     /// Bytes taken out of the other half's.
     taken: Padded<AtomicU64>,
     /// Odd: its writer waits for bytes of the other's.
@@ -55,6 +60,16 @@ pub(crate) struct Head {
     pub(crate) repaid: Padded<AtomicU64>,
     /// Odd: its writer waits for room in its own arena.
     pub(crate) lacking: Padded<AtomicU32>,
+}
+
+/// How far a writer has come.
+#[derive(Default)]
+#[repr(C)]
+struct Sent {
+    /// Bytes sent through this half's ring, from the beginning, and positions that were left out.
+    to: AtomicU64,
+    /// Where the positions ended that were left out last.
+    begin: AtomicU64,
 }
 
 /// One process's memory, as either of them has it.
@@ -145,8 +160,12 @@ pub struct Outgoing {
     theirs: Half,
     arena: sync::Arc<Arena>,
     sent: u64,
-    /// As the peer said last.
+    /// As the peer said last, or as far as positions were left out behind that.
     taken: u64,
+    /// As the peer said last.
+    said: u64,
+    /// Where the positions ended that were left out last.
+    begin: u64,
     /// The wait of the peer's that was ended last.
     ended: u32,
     /// Our own `wanting`.
@@ -172,7 +191,17 @@ pub fn shared(ours: Half, theirs: Half) -> (Outgoing, Incoming) {
     head.armed.0.store(1, Ordering::SeqCst);
     let arena = sync::Arc::new(Arena::new(ours.clone(), theirs.clone()));
     let (near, far) = (ours.clone(), theirs.clone());
-    let out = Outgoing { ours: near, theirs: far, arena, sent: 0, taken: 0, ended: 0, wanting: 0 };
+    let out = Outgoing {
+        ours: near,
+        theirs: far,
+        arena,
+        sent: 0,
+        taken: 0,
+        said: 0,
+        begin: 0,
+        ended: 0,
+        wanting: 0,
+    };
     (out, Incoming { ours, theirs, taken: 0, sent: 0, armed: 1, ended: 0 })
 }
 
@@ -186,6 +215,9 @@ impl Outgoing {
         mut wake: impl FnMut(),
     ) -> Result<usize, Lied> {
         let mut written = 0;
+        if self.sent as usize & (self.ours.ring - 1) >= NEAR {
+            self.begin_anew()?;
+        }
         for slice in slices {
             let mut rest: &[u8] = slice.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(slice.len());
@@ -210,8 +242,18 @@ impl Outgoing {
         Ok(written)
     }
 
+    /// Goes back to the beginning of the ring, where all is taken.
+    fn begin_anew(&mut self) -> Result<(), Lied> {
+        if self.look_for_room()? == self.ours.ring {
+            self.begin = self.sent.next_multiple_of(self.ours.ring as u64);
+            (self.sent, self.taken) = (self.begin, self.begin);
+            self.ours.head().sent.0.begin.store(self.begin, Ordering::Relaxed); // With the next SEND.
+        }
+        Ok(())
+    }
+
     fn publish(&mut self, wake: &mut impl FnMut()) {
-        self.ours.head().sent.0.store(self.sent, Ordering::Release); // SEND
+        self.ours.head().sent.0.to.store(self.sent, Ordering::Release); // SEND
         fence(Ordering::SeqCst); // ARM
         let armed = self.theirs.head().armed.0.load(Ordering::Relaxed);
         if armed & 1 == 1 && armed != self.ended {
@@ -223,11 +265,12 @@ impl Outgoing {
     /// Looks how far the peer is; returns how much room there is.
     fn look_for_room(&mut self) -> Result<usize, Lied> {
         let taken = self.theirs.head().taken.0.load(Ordering::Acquire); // TAKE
-        if taken < self.taken || taken > self.sent {
+        if taken < self.said || taken > self.sent {
             return Err(Lied);
         }
-        self.taken = taken;
-        Ok(self.ours.ring - (self.sent - taken) as usize)
+        self.said = taken;
+        self.taken = taken.max(self.begin);
+        Ok(self.ours.ring - (self.sent - self.taken) as usize)
     }
 
     /// Asks to be woken when there is much room. True: there is already.
@@ -309,11 +352,15 @@ impl Incoming {
 
     /// Looks how far the peer has sent. False: nothing new.
     fn look(&mut self) -> Result<bool, Lied> {
-        let sent = self.theirs.head().sent.0.load(Ordering::Acquire); // SEND
-        if sent < self.sent || sent - self.taken > self.theirs.ring as u64 {
+        let line = &self.theirs.head().sent.0;
+        let sent = line.to.load(Ordering::Acquire); // SEND
+        let begin = line.begin.load(Ordering::Relaxed);
+        // One that is ahead of `sent` is that of what comes next.
+        let taken = if begin <= sent { self.taken.max(begin) } else { self.taken };
+        if sent < self.sent || sent - taken > self.theirs.ring as u64 {
             return Err(Lied);
         }
-        self.sent = sent;
+        (self.sent, self.taken) = (sent, taken);
         Ok(sent != self.taken)
     }
 

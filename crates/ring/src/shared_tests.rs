@@ -73,16 +73,44 @@ fn an_empty_ring_is_given_back() {
 }
 
 #[test]
+fn who_never_has_much_under_way_stays_at_the_beginning() {
+    let (mut out, mut way_in, one, _) = joined(RING_MIN);
+    for round in 0..RING_MIN {
+        let bytes = [round as u8; 100];
+        assert_eq!(write(&mut out, &bytes), 100);
+        assert!(out.sent as usize % RING_MIN <= NEAR + 100, "round {round}");
+        let mut room = [0; 200];
+        assert_eq!((way_in.read(&mut room, &mut [], || {}), &room[..100]), (Ok(100), &bytes[..]));
+    }
+    assert!(one.head().sent.0.begin.load(Ordering::Relaxed) >= RING_MIN as u64);
+    // There is all the room there ever is.
+    assert_eq!((out.has_room(), write(&mut out, &vec![1; 2 * RING_MIN])), (Ok(true), RING_MIN));
+    assert_eq!(way_in.read(&mut vec![0; RING_MIN / 2], &mut [], || {}), Ok(RING_MIN / 2));
+    assert_eq!(write(&mut out, &vec![1; RING_MIN]), RING_MIN / 2, "it goes on, and not anew");
+}
+
+#[test]
+fn a_beginning_that_cannot_be_costs_the_peer_its_own_bytes() {
+    for begin in [1, 3, 4, RING_MIN as u64, u64::MAX] {
+        let (mut out, mut way_in, one, _) = joined(RING_MIN);
+        write(&mut out, b"four");
+        one.head().sent.0.begin.store(begin, Ordering::Relaxed);
+        let left = if begin <= 4 { 4 - begin as usize } else { 4 };
+        assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Ok(left), "{begin}");
+    }
+}
+
+#[test]
 fn numbers_that_cannot_be_are_lies() {
     for sent in [RING_MIN as u64 + 1, u64::MAX] {
         let (_, mut way_in, one, _) = joined(RING_MIN);
-        one.head().sent.0.store(sent, Ordering::Relaxed);
+        one.head().sent.0.to.store(sent, Ordering::Relaxed);
         assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Err(Lied));
     }
     let (mut out, mut way_in, one, other) = joined(RING_MIN);
     write(&mut out, b"four");
     assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Ok(4));
-    one.head().sent.0.store(3, Ordering::Relaxed);
+    one.head().sent.0.to.store(3, Ordering::Relaxed);
     assert_eq!((way_in.arm(), way_in.has_bytes()), (Err(Lied), true));
     assert_eq!(out.has_room(), Ok(true));
     for taken in [3, 5, u64::MAX] {
@@ -90,7 +118,7 @@ fn numbers_that_cannot_be_are_lies() {
         assert_eq!((out.want_room(), out.has_room()), (Err(Lied), Err(Lied)));
     }
     // What we have written ourselves, and the peer overwrites, we do not look at.
-    one.head().sent.0.store(u64::MAX, Ordering::Relaxed);
+    one.head().sent.0.to.store(u64::MAX, Ordering::Relaxed);
     other.head().taken.0.store(4, Ordering::Relaxed);
     assert_eq!(write(&mut out, b"on"), 2);
 }

@@ -108,7 +108,7 @@ pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
     peer.send(&wire::greeting(1, "NULL", false));
     peer.read(64);
     let properties: [(&str, &[u8]); 2] =
-        [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", b"1")];
+        [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", b"2")];
     peer.send(&wire::command("READY", &wire::metadata(&properties)));
     let ready = peer.read_frame().body;
     assert!(ready.windows(16).any(|name| name == b"X-Pinnace-Memory"), "it offers, too");

@@ -35,10 +35,6 @@ impl Hub {
         }
     }
 
-    fn link_by_token(&self, token: u64) -> Option<Arc<Link>> {
-        self.links.lock().by_token.get(&token).cloned()
-    }
-
     /// Peers of these links need not wake us from here on, until `rouse`: a caller looks by itself. It has entered the
     /// lease.
     pub(crate) fn hush(&self, links: &[Arc<Link>]) {

@@ -1,13 +1,14 @@
 //! When a sender writes what it has put into a link's queue, and when it is held up.
 //!
 //! In a few words (`after_commit`): at once if the message is alone or answers one; otherwise when [`BATCH_BYTES`] have
-//! gathered or the oldest has waited [`FLUSH_AGE`] for each connection of the socket. What a sender leaves behind the
-//! I/O thread writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming.
+//! gathered or the oldest has waited for as long as [`flush_age`] says. What a sender leaves behind the I/O thread
+//! writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming, or as often as
+//! [`flush_age`] says while the sender goes on.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::Producer;
+use pinnace_ring::{Producer, prefetch};
 
 use super::{Link, clock};
 use crate::error::Error;
@@ -16,10 +17,13 @@ use crate::socket::Waiter;
 /// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
 /// more than to move some ten KiB.
 const BATCH_BYTES: u64 = 384 * 1024;
-/// How long a sender lets messages gather while more keep coming, in nanoseconds: for each connection of its socket,
-/// since it writes to one after the other and would come to nothing else, and at most.
+/// How long a sender lets messages gather while more keep coming, in nanoseconds for each connection of its socket,
+/// since it writes to one after the other and would come to nothing else; so much at most ...
 const FLUSH_AGE: u64 = 100_000;
-const FLUSH_AGE_MAX: u64 = 2_000_000;
+const FLUSH_AGE_FEW: u64 = 2_000_000;
+/// ... or, for each of very many, so much: a write and what it takes to receive it cost about as long, and would be all
+/// that is done.
+const FLUSH_AGE_MANY: u64 = 20_000;
 /// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
 /// once.
 const LONE_GAP: u64 = 3_000;
@@ -41,6 +45,7 @@ impl Link {
     #[inline(always)]
     pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
         let backlog = queue.backlog_wire();
+        self.hub.sends();
         if self.blocked.load(Ordering::Relaxed) {
             return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
         }
@@ -49,6 +54,12 @@ impl Link {
         }
         let first = !self.gathering.load(Ordering::Relaxed);
         if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+    }
+
+    /// A message is soon going to be put into its queue.
+    #[inline(always)]
+    pub(crate) fn foresee(&self) {
+        prefetch(&raw const self.blocked, 1);
     }
 
     /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
@@ -84,16 +95,19 @@ impl Link {
     fn is_due(&self, first: bool) -> bool {
         let now = clock();
         let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
-        let gap = now.saturating_sub(self.hub.last_write.load(Ordering::Relaxed));
-        if if first { gap >= LONE_GAP } else { age >= self.flush_age() } {
+        let gap = now.saturating_sub(self.hub.last_left.load(Ordering::Relaxed));
+        if if first { gap >= LONE_GAP } else { age >= flush_age(self.hub.links()) } {
             return true;
         }
+        self.hub.last_left.store(now, Ordering::Relaxed);
         self.gather();
         self.be_watched();
         false
     }
+}
 
-    fn flush_age(&self) -> u64 {
-        (FLUSH_AGE * u64::from(self.hub.links())).clamp(FLUSH_AGE, FLUSH_AGE_MAX)
-    }
+/// How long what is sent may gather, in nanoseconds, where a socket has so many connections.
+pub(crate) fn flush_age(links: u32) -> u64 {
+    let links = u64::from(links);
+    (FLUSH_AGE * links).clamp(FLUSH_AGE, FLUSH_AGE_FEW).max(FLUSH_AGE_MANY * links)
 }

@@ -39,7 +39,7 @@ use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
 use anew::Anew;
 pub(crate) use anew::restart;
-pub(crate) use batch::Next;
+pub(crate) use batch::{Next, flush_age};
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;

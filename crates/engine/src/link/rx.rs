@@ -18,8 +18,13 @@ use crate::ends::Source;
 use crate::hub::Mail;
 use crate::pipe::Pipe;
 
-/// Bytes that one call reads at most, so that nobody is held up for long.
+/// Bytes that one call reads at most, so that nobody is held up for long, ...
 const ROUND_BYTES: usize = 512 * 1024;
+/// ... and that it reads into at once. Where a socket has many connections they share what few would have: what is read
+/// of one should still be in the processor's cache when the others have been read.
+const SEGMENT_BYTES: usize = 256 * 1024;
+const MANY: usize = 64;
+const SEGMENT_LEAST: usize = 8 * 1024;
 /// Datagrams that one call takes away at most, where there is no room for them.
 const LOSE_MAX: usize = 256;
 /// Bytes of a frame that is not whole which show that its peer is there and sends it. Fewer may be no more than the
@@ -119,7 +124,8 @@ impl Link {
         // Bodies that an answer to the peer has pushed out. Their owners' code runs last of all, with no lock held.
         let mut done = Vec::new();
         let mut rx = self.rx.lock();
-        let mut left = ROUND_BYTES;
+        let (round, segment) = self.portions();
+        let mut left = round;
         let mut outcome = ReadOutcome::None;
         // What TLS has decrypted the poll set does not tell of: it is read to its end, and beyond the round nothing is
         // added to it.
@@ -131,6 +137,7 @@ impl Link {
             let messages = self.hub.marks.receive.load(Ordering::Relaxed).into();
             intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
             intake.queue().set_max_bytes(self.hub.marks.receive_bytes());
+            intake.queue().set_segment_max(segment);
             if !intake.queue().has_room() && !intake.queue().want_room() {
                 if self.lose_packets(&mut rx) {
                     return ReadOutcome::Stopped;
@@ -169,6 +176,13 @@ impl Link {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
+    }
+
+    /// Bytes that one call reads, and that it reads into at once.
+    fn portions(&self) -> (usize, usize) {
+        let share = (self.hub.links() as usize / MANY).max(1);
+        let segment = (SEGMENT_BYTES / share).max(SEGMENT_LEAST);
+        (segment * (ROUND_BYTES / SEGMENT_BYTES), segment)
     }
 
     /// Reads what came with the handshake and was not part of it, once the link has joined.

@@ -99,7 +99,7 @@ impl Drop for Place {
 
 /// Both ways.
 pub(crate) struct Shared {
-    out: Mutex<Outgoing>,
+    out: Mutex<Out>,
     way_in: Mutex<Incoming>,
     /// The socket has ended: nothing more comes but what is in the ring.
     ended: AtomicBool,
@@ -110,12 +110,24 @@ pub(crate) struct Shared {
     _place: Place,
 }
 
+/// The way out, and whether the peer has to be woken for what was written.
+struct Out {
+    ring: Outgoing,
+    due: bool,
+    /// Bytes that were written since.
+    since: usize,
+}
+
+/// Bytes that a sleeping peer is not woken for as long as more are about to follow.
+const QUIET: usize = 256 * 1024;
+
 /// Rings that may gather. The kernel holds some two hundred bytes that were sent one by one.
 const LOUD: u32 = 16;
 
 impl Shared {
     pub(crate) fn new((out, way_in, place): (Outgoing, Incoming, Place)) -> Shared {
-        let (out, way_in) = (Mutex::new(out), Mutex::new(way_in));
+        let out = Mutex::new(Out { ring: out, due: false, since: 0 });
+        let way_in = Mutex::new(way_in);
         Shared {
             out,
             way_in,
@@ -128,7 +140,7 @@ impl Shared {
 
     /// Where large bodies go.
     pub(super) fn arena(&self) -> Arc<Arena> {
-        self.out.lock().arena().clone()
+        self.out.lock().ring.arena().clone()
     }
 
     /// Takes the peer's large bodies, which stay where they are until they are wanted (`keeps`).
@@ -136,24 +148,35 @@ impl Shared {
         self.way_in.lock().halves().borrower(keeps, wake)
     }
 
-    /// As of a socket.
+    /// As of a socket; `wake` follows.
     pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         if self.ended.load(Ordering::Relaxed) {
             return Err(Errno::PIPE);
         }
-        let mut out = self.out.lock();
+        let mut locked = self.out.lock();
+        let out = &mut *locked;
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut taken = 0;
         loop {
-            taken += out.write(slices, taken, || ring(fd)).map_err(lied)?;
+            taken += out.ring.write(slices, taken, || out.due = true).map_err(lied)?;
             if taken == bytes {
+                out.since += taken;
+                if out.since >= QUIET {
+                    out.wake(fd);
+                }
                 return Ok(taken);
             }
+            out.wake(fd);
             // The peer wakes us, unless it has made room meanwhile.
-            if !out.want_room().map_err(lied)? {
+            if !out.ring.want_room().map_err(lied)? {
                 return if taken > 0 { Ok(taken) } else { Err(Errno::AGAIN) };
             }
         }
+    }
+
+    /// Nothing more follows for now: a peer that sleeps is woken for what was written.
+    pub(super) fn wake(&self, fd: &OwnedFd) {
+        self.out.lock().wake(fd);
     }
 
     /// As of a socket; EAGAIN where the next byte will wake us, or is looked for.
@@ -180,7 +203,7 @@ impl Shared {
 
     /// Whether there is much room, after there was none.
     pub(super) fn has_room(&self) -> bool {
-        self.out.lock().has_room() != Ok(false)
+        self.out.lock().ring.has_room() != Ok(false)
     }
 
     /// Whether the next byte will wake us, or is looked for; else there is one, or the end, which only a read finds.
@@ -227,7 +250,16 @@ impl Shared {
 
     /// Gives the memory of our ring back, where it is idle.
     pub(super) fn shrink(&self) -> bool {
-        self.out.lock().shrink()
+        self.out.lock().ring.shrink()
+    }
+}
+
+impl Out {
+    fn wake(&mut self, fd: &OwnedFd) {
+        self.since = 0;
+        if std::mem::take(&mut self.due) {
+            ring(fd);
+        }
     }
 }
 

@@ -103,6 +103,14 @@ impl Stream {
         }
     }
 
+    /// A peer that sleeps is woken for what was written to memory; this follows `write`.
+    #[inline]
+    pub(super) fn wake(&self) {
+        if let Some(shared) = self.shared() {
+            shared.wake(&self.fd);
+        }
+    }
+
     /// Wakes the peer, which looks at memory then.
     pub(super) fn ring(&self) {
         shared::ring(&self.fd);

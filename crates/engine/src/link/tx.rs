@@ -157,7 +157,7 @@ impl Link {
         }
         let now = clock();
         self.last_write.store(now, Ordering::Relaxed);
-        self.hub.last_write.store(now, Ordering::Relaxed);
+        self.hub.last_left.store(now, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
         !failed
@@ -204,6 +204,12 @@ impl Link {
     }
 
     fn round(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Round {
+        let round = self.write_round(tx, done);
+        tx.stream.iter().for_each(|stream| stream.wake());
+        round
+    }
+
+    fn write_round(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Round {
         let mut left = ROUND_BYTES;
         loop {
             if let Some(stopped) = self.write_control(tx) {

@@ -4,6 +4,9 @@ use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
+/// So many pipes are not all in the processor's cache, each when its turn has come.
+const MANY: usize = 64;
+
 /// The writable pipes, and whose turn it is.
 #[derive(Default)]
 pub(crate) struct Balance {
@@ -87,9 +90,18 @@ impl Balance {
         };
         self.current = more.then_some(pipe);
         if !more && self.writable.len() > 1 {
-            self.next = (self.next + 1) % self.writable.len();
+            self.next = self.after(1);
+            if self.writable.len() >= MANY {
+                pipes.foresee(self.writable[self.after(2)], self.writable[self.after(4)]);
+            }
         }
         Ok(pipe)
+    }
+
+    /// The place so many behind the one whose turn it is.
+    #[inline(always)]
+    fn after(&self, places: usize) -> usize {
+        (self.next + places) % self.writable.len()
     }
 
     /// Sends the first frame of a message to the pipe whose turn it is.

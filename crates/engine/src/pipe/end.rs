@@ -82,6 +82,15 @@ impl Pipe {
         self.far = far;
     }
 
+    /// A message is soon going to be put in.
+    #[inline(always)]
+    pub(super) fn foresee(&self) {
+        self.tx.foresee();
+        if let Far::Link(Some(link)) = &self.far {
+            link.foresee();
+        }
+    }
+
     /// Whether anything came in that nobody has received.
     pub(crate) fn has_come_in(&mut self) -> bool {
         self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())

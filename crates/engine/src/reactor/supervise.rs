@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use super::{Io, WATCH_TICK};
 use crate::hub::Hub;
 use crate::lease::{Checked, LEASE_TICK};
-use crate::link::Link;
+use crate::link::{self, Link};
 use crate::pipe::PipeId;
 
 /// Looks without a message after which a link is left alone.
 const QUIET_LOOKS: u32 = 20;
+/// Links of one socket that are looked at before others have their turn.
+const LINKS_A_TURN: usize = 256;
 /// How often to look whether a link that has moved much is idle.
 const SHRINK_TICK: Duration = Duration::from_millis(500);
 /// Looks at an idle link with something in its queues after which it is left alone.
@@ -24,7 +26,7 @@ const FULL_LOOKS: u32 = 20;
 
 #[derive(Default)]
 pub(super) struct Supervised {
-    links: Vec<Watched>,
+    left: Vec<Left>,
     next_look: Option<Instant>,
     leases: Vec<(Arc<Hub>, Option<u32>)>,
     next_check: Option<Instant>,
@@ -38,6 +40,16 @@ struct Swollen {
     full: u32,
 }
 
+/// What the senders of one socket leave behind.
+struct Left {
+    hub: Arc<Hub>,
+    links: Vec<Watched>,
+    /// The link that comes next in the look that is under way.
+    at: usize,
+    /// When the last look was over.
+    looked: Instant,
+}
+
 struct Watched {
     link: Arc<Link>,
     quiet: u32,
@@ -48,7 +60,11 @@ struct Watched {
 impl Supervised {
     pub(super) fn watch(&mut self, hub: Arc<Hub>, pipe: PipeId) {
         let Some(link) = hub.link_of(pipe) else { return };
-        self.links.push(Watched { link, quiet: 0, let_go: false });
+        let watched = Watched { link, quiet: 0, let_go: false };
+        match self.left.iter_mut().find(|left| Arc::ptr_eq(&left.hub, &hub)) {
+            Some(left) => left.links.push(watched),
+            None => self.left.push(Left { hub, links: vec![watched], at: 0, looked: Instant::now() }),
+        }
         self.next_look.get_or_insert_with(|| Instant::now() + WATCH_TICK);
     }
 
@@ -74,15 +90,10 @@ impl Supervised {
 
     pub(super) fn tick(&mut self, io: &Io, now: Instant) {
         if self.next_look.is_some_and(|at| at <= now) {
-            self.links.retain_mut(Watched::keeps);
-            self.next_look = (!self.links.is_empty()).then(|| now + WATCH_TICK);
-            for watched in &self.links {
-                // Its writes wait for the kernel: the poll set must be watched by somebody.
-                let hub = &watched.link.hub;
-                if watched.link.is_blocked() && hub.lease.is_taken() && hub.lease.is_empty() {
-                    hub.lease.take_back(io, hub, false);
-                }
-            }
+            self.left.iter_mut().for_each(|left| left.look(io, now));
+            self.left.retain(|left| !left.links.is_empty());
+            let pause = if self.left.iter().any(|left| left.at > 0) { Duration::ZERO } else { WATCH_TICK };
+            self.next_look = (!self.left.is_empty()).then(|| now + pause);
         }
         if self.next_check.is_some_and(|at| at <= now) {
             self.leases.retain_mut(|(hub, before)| match hub.lease.check(io, hub, *before) {
@@ -115,6 +126,33 @@ impl Swollen {
         self.link.not_swollen(); // What is moved from here on is seen to anew.
         let empty = self.link.hub.socket().is_none_or(|socket| socket.shrink(&self.link));
         !empty && self.full < FULL_LOOKS
+    }
+}
+
+impl Left {
+    /// Looks at the links, or at the next of them where they are many. While messages keep coming, many links are
+    /// left to gather more of them.
+    fn look(&mut self, io: &Io, now: Instant) {
+        let age = Duration::from_nanos(link::flush_age(self.hub.links()));
+        if self.at == 0 && self.hub.has_sent() && age > WATCH_TICK && now < self.looked + age {
+            return;
+        }
+        for _ in 0..LINKS_A_TURN {
+            let Some(watched) = self.links.get_mut(self.at) else { break };
+            if !watched.keeps() {
+                self.links.swap_remove(self.at);
+                continue;
+            }
+            self.at += 1;
+            // Its writes wait for the kernel: the poll set must be watched by somebody.
+            let (link, hub) = (&watched.link, &self.hub);
+            if link.is_blocked() && hub.lease.is_taken() && hub.lease.is_empty() {
+                hub.lease.take_back(io, hub, false);
+            }
+        }
+        if self.at >= self.links.len() {
+            (self.at, self.looked) = (0, Instant::now());
+        }
     }
 }
 
