@@ -25,6 +25,7 @@ help:
 	@echo 'make interop           against every other implementation of ZMTP, as a table'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
+	@echo 'make counts            the instructions of the hot paths beside their baseline (UPDATE=1: writes it anew)'
 	@echo 'make bench-delivery    guaranteed delivery beside liner, plain sockets and the disk (QUICK=1: whether it runs)'
 	@echo 'make tidy              the rules of the house'
 	@echo 'make clean'
@@ -87,6 +88,11 @@ bench: examples
 	bench/run
 	bench/watched
 
+counts:
+	tools/setup counts
+	$(MAKE) --no-print-directory build
+	tools/count-instructions $(if $(UPDATE),--update)
+
 bench-delivery:
 	tools/setup bench-delivery
 	bench/delivery/run $(if $(QUICK),--quick)
@@ -98,4 +104,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
-	interop fuzz bench bench-delivery tidy clean
+	interop fuzz bench counts bench-delivery tidy clean
