@@ -1,14 +1,17 @@
 //! Memory that a hostile peer writes whatever it likes to, between any two steps of ours: what it says costs it the
-//! connection, at most. Nothing is read or written outside, a body that somebody has looked at stays as it was, and what
-//! comes in has the size that it was said to have.
+//! connection, at most. Nothing is read or written outside, a body that somebody has looked at stays as it was, and
+//! what comes in has no more than the largest size.
 #![no_main]
 
+use std::fs::File;
 use std::io::IoSlice;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 use libfuzzer_sys::fuzz_target;
 use pinnace_ring::{
-    Body, Consumer, Frame, HEAD, Half, INLINE_MAX, Incoming, Intake, Lender, Limits, MORE, Outgoing, Producer,
-    RING_MIN, Verdict, queue, shared,
+    Body, Consumer, Frame, HEAD, Half, INLINE_MAX, Incoming, Intake, Lender, Limits, MORE, Outgoing,
+    Producer, RING_MIN, Verdict, queue, shared,
 };
 use pinnace_sys::memory::Memory;
 
@@ -41,27 +44,26 @@ impl Script<'_> {
     }
 }
 
-/// The peer's memory, as it has it.
+/// The peer, which writes to its memory by the descriptor.
 struct Peer {
-    memory: Memory,
+    memory: File,
     /// How far it has written the ring.
     at: usize,
 }
 
 impl Peer {
-    /// Writes bytes from `offset` on, as many as there is room for.
+    /// Writes bytes from `offset` on; beyond the end, where its size is sealed, none.
     fn put(&self, offset: usize, bytes: &[u8]) {
-        let count = bytes.len().min(self.memory.size().saturating_sub(offset));
-        // SAFETY: so many bytes of a mapping that it has for writing.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.as_ptr().add(offset), count) };
+        let _ = self.memory.write_at(bytes, offset as u64);
     }
 
     /// Puts bytes into the ring and says so.
     fn send(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.put(HEAD + self.at % RING_MIN, &[byte]);
-            self.at += 1;
-        }
+        let place = self.at % RING_MIN;
+        let (first, second) = bytes.split_at(bytes.len().min(RING_MIN - place));
+        self.put(HEAD + place, first);
+        self.put(HEAD, second);
+        self.at += bytes.len();
         self.put(NUMBERS[0], &(self.at as u64).to_ne_bytes());
     }
 
@@ -129,7 +131,8 @@ impl Ours {
 
     fn receive(&mut self, room: usize) {
         let mut room = vec![0; room];
-        self.receives.pop(|frame| assert!(frame.copy_to(&mut room) as u64 <= MAX_BODY.max(4 * RING_MIN as u64)));
+        self.receives
+            .pop(|frame| assert!(frame.copy_to(&mut room) as u64 <= MAX_BODY.max(4 * RING_MIN as u64)));
     }
 
     fn keep(&mut self) {
@@ -177,7 +180,11 @@ impl Ours {
             5 => self.send(script.short()),
             6 => self.write()?,
             7 => _ = (self.way_in.arm().ok()?, self.out.want_room().ok()?, self.lender.take_short()),
-            _ => _ = (self.way_in.disarm(), self.out.has_room().ok()?, self.out.arena().lacks_room(), self.out.shrink()),
+            _ => {
+                self.way_in.disarm();
+                self.out.has_room().ok()?;
+                _ = (self.out.arena().lacks_room(), self.out.shrink());
+            }
         }
         Some(())
     }
@@ -186,7 +193,9 @@ impl Ours {
 fuzz_target!(|bytes: &[u8]| {
     let mut script = Script(bytes);
     let make = || Memory::create(Half::size(RING_MIN)).expect("memory");
-    let ((ours, _), (memory, passed)) = (make(), make());
+    let ((ours, _), (_memory, passed)) = (make(), make());
+    let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
+    let memory = File::options().write(true).open(path).expect("a descriptor for writing");
     let theirs = Memory::open(&passed, Half::is_size).expect("what was made is fit");
     let halves = (Half::new(ours).expect("a half"), Half::new(theirs).expect("a half"));
     let mut peer = Peer { memory, at: 0 };
