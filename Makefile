@@ -23,6 +23,7 @@ help:
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
 	@echo 'make interop           against every other implementation of ZMTP, as a table'
+	@echo 'make older             against older builds of ours; each is built first, which takes minutes [REVISIONS=]'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
 	@echo 'make counts            the instructions of the hot paths beside their baseline (UPDATE=1: writes it anew)'
@@ -80,6 +81,9 @@ interop: build
 	tests/interop-matrix/install
 	tests/interop-matrix/run $(if $(LIBRARY),--library $(LIBRARY))
 
+older: build
+	tests/interop-matrix/older $(if $(LIBRARY),--library $(LIBRARY)) $(REVISIONS)
+
 fuzz:
 	tools/setup fuzz
 	tools/fuzz --seconds $(FUZZ_SECONDS)
@@ -104,4 +108,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
-	interop fuzz bench counts bench-delivery tidy clean
+	interop older fuzz bench counts bench-delivery tidy clean

@@ -4,8 +4,10 @@
 use std::os::fd::AsRawFd;
 
 use support::memory::{
-    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, loan, offering, pass, sharing, step, way,
+    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, announce, loan, offering, pass, read_alone,
+    sharing, step, way,
 };
+use support::peer::each_way;
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
@@ -95,6 +97,29 @@ fn a_peer_that_declines_is_served_over_the_socket() {
     peer.send(&wire::message(&[b"over the socket"]));
     pull.expect(&["over the socket"]);
     assert_eq!(way(&pull), because("the peer declined"));
+}
+
+/// Another build of ours: of it comes what would come of libzmq, and it gets nothing else.
+#[test]
+fn a_peer_of_another_version_is_served_over_the_socket() {
+    let versions: [&[u8]; 8] = [b"1", b"3", b"", b"rubbish", b"\0\xff", b"22", b"2\0", &[b'2'; 300]];
+    for version in versions {
+        each_way(Transport::Ipc, PAIR, |socket, mut peer| {
+            announce(&mut peer, ["PAIR", "PAIR"], version);
+            assert_eq!(way(socket), because("the peer does not offer it"), "{version:?}");
+            for size in [0, 8, 1032, 16 << 10, 100 << 10, 1 << 20] {
+                let (ours, theirs) = (filler::body(1, size), filler::body(2, size));
+                socket.put(&ours);
+                let expected = wire::message(&[&ours]);
+                assert!(read_alone(&peer, expected.len()) == expected, "{version:?}, {size} bytes");
+                peer.send(&wire::message(&[&theirs]));
+                assert!(socket.take() == theirs, "{version:?}, {size} bytes back");
+            }
+            assert_eq!(way(socket), because("the peer does not offer it"), "{version:?}");
+            peer.hang_up();
+            assert_eq!(peer.expect_end(), b"", "{version:?}: the messages were all");
+        });
+    }
 }
 
 #[test]

@@ -93,6 +93,12 @@ class Runner:
             "ws": "ws://127.0.0.1:0/matrix",
         }[transport]
 
+    def said(self, spared):
+        return messages(spared)
+
+    def look(self, row, ours, peer):
+        """A word on the two when the script is played to its end, and before either closes."""
+
     def run(self, row, ours, peer, spared):
         """Ours and the peer play the row. Whoever binds is the server of the mechanism."""
         sides = (ours, peer) if row.side == 0 else (peer, ours)
@@ -106,7 +112,7 @@ class Runner:
             player.do("open", row.pattern.sides[side], *settings)
         row.pattern.prepare(sides)
         (actual,) = binder.do("bind", self.endpoint(row.transport))
-        said = messages(spared)
+        said = self.said(spared)
         try:
             connecter.do("connect", actual)
         except Broken:
@@ -114,6 +120,7 @@ class Runner:
                 raise
             said = []  # a peer that connects while it waits is told of the refusal at once, and has nothing to send on
         row.pattern.script(*sides, said, spared)
+        self.look(row, ours, peer)
         if row.pattern.stranger:
             connecter.stop()  # how a socket closes that was refused is not asked here
         else:

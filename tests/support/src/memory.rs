@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::deadline::until_some;
+use crate::deadline::{PATIENCE_MS, until_some};
 use crate::peer::RawPeer;
 use crate::pinnace::text;
 use crate::{Socket, Transport, wire};
@@ -92,6 +92,30 @@ pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
     }
 }
 
+/// So many bytes, with which no descriptor may have come.
+#[track_caller]
+pub fn read_alone(peer: &RawPeer, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    let mut have = 0;
+    while have < count {
+        assert!(peer.stirs(PATIENCE_MS), "{have} of {count} bytes");
+        let rest = &mut bytes[have..];
+        let mut slice = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        let mut control = [0_u64; 3];
+        // SAFETY: as in `pass`; the structures outlive the call.
+        let (come, passed) = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            (message.msg_iov, message.msg_iovlen) = (&mut slice, 1);
+            (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 24);
+            (libc::recvmsg(peer.fd(), &mut message, libc::MSG_CMSG_CLOEXEC), message.msg_controllen)
+        };
+        assert_eq!(passed, 0, "something was passed along");
+        assert!(come > 0, "the library hung up after {have} of {count} bytes");
+        have += come as usize;
+    }
+    bytes
+}
+
 /// A step of the agreement: o, a, g, d.
 pub fn step(letter: &str) -> Vec<u8> {
     wire::command("MEMORY", letter.as_bytes())
@@ -102,14 +126,31 @@ pub fn loan(flags: u8, position: u64, len: u64) -> Vec<u8> {
     [&[flags | 0x40][..], &position.to_be_bytes(), &len.to_be_bytes()].concat()
 }
 
+/// The version of the agreement.
+pub const VERSION: &[u8] = b"2";
+
+/// The READY of somebody who speaks a version of it.
+fn ready(socket_type: &str, version: &[u8]) -> Vec<u8> {
+    let properties = [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", version)];
+    wire::command("READY", &wire::metadata(&properties))
+}
+
+/// Shakes hands as a peer that speaks this version; the library has said that it speaks its own.
+#[track_caller]
+pub fn announce(peer: &mut RawPeer, types: [&str; 2], version: &[u8]) {
+    let [ours, the_librarys] = types;
+    peer.send(&wire::greeting(1, "NULL", false));
+    peer.read(64);
+    peer.send(&ready(ours, version));
+    peer.expect(&ready(the_librarys, VERSION));
+}
+
 /// A peer of `socket`, which is bound, that can share memory and has shaken hands.
 pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
     let mut peer = RawPeer::connect(&Transport::Ipc.bind(socket));
     peer.send(&wire::greeting(1, "NULL", false));
     peer.read(64);
-    let properties: [(&str, &[u8]); 2] =
-        [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", b"2")];
-    peer.send(&wire::command("READY", &wire::metadata(&properties)));
+    peer.send(&ready(socket_type, VERSION));
     let ready = peer.read_frame().body;
     assert!(ready.windows(16).any(|name| name == b"X-Pinnace-Memory"), "it offers, too");
     peer
