@@ -27,6 +27,7 @@ help:
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
 	@echo 'make counts            the instructions of the hot paths beside their baseline (UPDATE=1: writes it anew)'
+	@echo 'make bench-beside      shared memory beside iceoryx2 and a bare ring (QUICK=1: whether it runs)'
 	@echo 'make bench-delivery    guaranteed delivery beside liner, plain sockets and the disk (QUICK=1: whether it runs)'
 	@echo 'make tidy              the rules of the house'
 	@echo 'make clean'
@@ -97,6 +98,9 @@ counts:
 	$(MAKE) --no-print-directory build
 	tools/count-instructions $(if $(UPDATE),--update)
 
+bench-beside: build
+	bench/beside/run $(if $(QUICK),--quick)
+
 bench-delivery:
 	tools/setup bench-delivery
 	bench/delivery/run $(if $(QUICK),--quick)
@@ -108,4 +112,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
-	interop older fuzz bench counts bench-delivery tidy clean
+	interop older fuzz bench counts bench-beside bench-delivery tidy clean
