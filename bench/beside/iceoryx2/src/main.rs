@@ -15,9 +15,13 @@ use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
+use iceoryx2::service::port_factory::{event, publish_subscribe};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
+type Samples = publish_subscribe::PortFactory<ipc::Service, [u8], ()>;
+type Events = event::PortFactory<ipc::Service>;
 
 /// Samples that a subscriber holds before its publisher waits: a ring of `ring.c` of the same size, and 1,024 at most.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -64,35 +68,33 @@ fn samples(plan: &Plan) -> usize {
     (BUFFER_BYTES / plan.size).clamp(2, BUFFER_MAX)
 }
 
-fn out(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<Out> {
-    let samples_service = node
+/// The service of the samples of one way, and that of its events.
+fn services(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<(Samples, Events)> {
+    let of_samples = node
         .service_builder(&format!("{name}/samples").as_str().try_into()?)
         .publish_subscribe::<[u8]>()
         .enable_safe_overflow(false)
         .subscriber_max_buffer_size(samples(plan))
         .open_or_create()?;
-    let publisher = samples_service
+    let of_events = node.service_builder(&format!("{name}/events").as_str().try_into()?);
+    Ok((of_samples, of_events.event().open_or_create()?))
+}
+
+fn out(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<Out> {
+    let (of_samples, of_events) = services(node, name, plan)?;
+    let publisher = of_samples
         .publisher_builder()
         .initial_max_slice_len(plan.size)
         .backpressure_strategy(BackpressureStrategy::RetryUntilDelivered)
         .create()?;
-    let events =
-        node.service_builder(&format!("{name}/events").as_str().try_into()?).event().open_or_create()?;
-    let notifier = plan.blocks.then(|| events.notifier_builder().create()).transpose()?;
+    let notifier = plan.blocks.then(|| of_events.notifier_builder().create()).transpose()?;
     Ok(Out { publisher, notifier })
 }
 
 fn way_in(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<In> {
-    let samples_service = node
-        .service_builder(&format!("{name}/samples").as_str().try_into()?)
-        .publish_subscribe::<[u8]>()
-        .enable_safe_overflow(false)
-        .subscriber_max_buffer_size(samples(plan))
-        .open_or_create()?;
-    let subscriber = samples_service.subscriber_builder().buffer_size(samples(plan)).create()?;
-    let events =
-        node.service_builder(&format!("{name}/events").as_str().try_into()?).event().open_or_create()?;
-    let listener = plan.blocks.then(|| events.listener_builder().create()).transpose()?;
+    let (of_samples, of_events) = services(node, name, plan)?;
+    let subscriber = of_samples.subscriber_builder().buffer_size(samples(plan)).create()?;
+    let listener = plan.blocks.then(|| of_events.listener_builder().create()).transpose()?;
     Ok(In { subscriber, listener })
 }
 
@@ -152,6 +154,8 @@ const HELLO: u64 = u64::MAX;
 
 /// The side that sends a stream, or answers.
 fn other_side(name: &str, plan: &Plan) -> Outcome<()> {
+    // Where that one fails nobody would end this.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     pin(1)?;
     let node = NodeBuilder::new().create::<ipc::Service>()?;
     let (there, back) =

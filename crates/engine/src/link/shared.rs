@@ -174,7 +174,7 @@ impl Shared {
         }
     }
 
-    /// Nothing more follows for now: a peer that sleeps is woken for what was written.
+    /// A peer that sleeps is woken for what was written: nothing more follows at once.
     pub(super) fn wake(&self, fd: &OwnedFd) {
         self.out.lock().wake(fd);
     }
