@@ -134,8 +134,8 @@ fn stamp(body: &mut [u8], number: u64) {
 }
 
 fn check(body: &[u8], number: u64) {
-    let bytes = number.to_ne_bytes();
-    assert!(body[..8] == bytes && body[body.len() - 8..] == bytes, "a wrong number");
+    let at = |from: usize| u64::from_ne_bytes(body[from..from + 8].try_into().expect("eight bytes"));
+    assert_eq!((at(0), at(body.len() - 8)), (number, number), "a wrong number");
 }
 
 /// Puts a side on a processor of its own, where there are several.
