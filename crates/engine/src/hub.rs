@@ -34,6 +34,10 @@ use crate::socket::{Socket, Wakers, Watcher};
 use crate::spin::{Spin, Watchful};
 use crate::stats::EventCounts;
 
+/// The time since messages were left to be written is shared among so many at most that were sent since: who sends one
+/// message to very many is in no loop.
+const GAPS_MAX: u64 = 64;
+
 /// News for a socket.
 pub(crate) enum Mail {
     /// A new pipe, whose peer is there.
@@ -164,11 +168,12 @@ pub(crate) struct Hub {
     pub(crate) lease: Lease,
     pub(crate) spin: Spin,
     pub(crate) watchful: Watchful,
-    /// When a message was last written, or left to be written, of any of the links, by the links' clock: one that comes
-    /// soon after is not alone, and in a tight loop over many links each would cost a system call.
-    pub(crate) last_left: AtomicU64,
-    /// Messages were sent since somebody asked.
-    sends: AtomicBool,
+    /// Messages that were sent, for each link that they were sent to.
+    sent: AtomicU64,
+    /// When a message was last written, or left to be written, of any of the links, by the links' clock; and how many
+    /// had been sent then.
+    left_at: AtomicU64,
+    left_of: AtomicU64,
     monitored: AtomicBool,
     monitor: Mutex<Option<Monitor>>,
     /// Held while the frames of one event are sent.
@@ -346,17 +351,29 @@ impl Hub {
         self.has_gathered.load(Ordering::Relaxed) && self.has_gathered.swap(false, Ordering::AcqRel)
     }
 
-    /// A message is sent.
+    /// A message is sent over a link. One thread at a time may say so.
     #[inline(always)]
     pub(crate) fn sends(&self) {
-        if !self.sends.load(Ordering::Relaxed) {
-            self.sends.store(true, Ordering::Relaxed);
-        }
+        self.sent.store(self.sent() + 1, Ordering::Relaxed);
     }
 
-    /// Whether messages were sent since the last call.
-    pub(crate) fn has_sent(&self) -> bool {
-        self.sends.swap(false, Ordering::Relaxed)
+    /// How many messages were sent, for each link that they were sent to.
+    #[inline(always)]
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Messages were written, or left to be written, at the time `now` of the links' clock.
+    pub(crate) fn leaves(&self, now: u64) {
+        self.left_at.store(now, Ordering::Relaxed);
+        self.left_of.store(self.sent(), Ordering::Relaxed);
+    }
+
+    /// How much time there was since then for each message that was sent, the present one included, in nanoseconds. One
+    /// that comes soon after others is not alone, and in a tight loop over many links each would cost a system call.
+    pub(crate) fn gap(&self, now: u64) -> u64 {
+        let messages = self.sent().saturating_sub(self.left_of.load(Ordering::Relaxed));
+        now.saturating_sub(self.left_at.load(Ordering::Relaxed)) / messages.clamp(1, GAPS_MAX)
     }
 
     /// Says which socket this is.

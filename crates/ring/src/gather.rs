@@ -42,30 +42,69 @@ impl Consumer {
         if !self.has_frame() {
             return None;
         }
-        // SAFETY: what lies between `at` and `end` is readable and stays so until the segment is recycled by
-        // `look`.
+        // SAFETY: there is a segment, and it stays until it is recycled by `look`.
+        if unsafe { !(*self.segment).has_refs.load(Ordering::Relaxed) } {
+            return Some(self.write_runs(write));
+        }
+        // SAFETY: what lies between `at` and `end` is readable.
         let (wire, passed, result) = unsafe {
-            if !(*self.segment).has_refs.load(Ordering::Relaxed) {
-                let run =
-                    std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at);
-                let (taken, result) = write(&[IoSlice::new(run)], run.len());
-                let taken = taken.min(run.len());
-                self.at += taken;
-                if self.at == self.end {
-                    self.boundary = self.at;
-                }
-                (taken, 0, result)
-            } else {
-                self.find_boundary();
-                let (mut heads, mut slices) = ([[0; LOAN_LEN]; SLICES], [IoSlice::new(&[]); SLICES]);
-                let (count, bytes) = self.gather(&mut heads, &mut slices);
-                let (taken, result) = write(&slices[..count], bytes);
-                let (passed, wire) = self.pass(taken.min(bytes), self.arena.clone(), done);
-                (wire, passed, result)
-            }
+            self.find_boundary();
+            let (mut heads, mut slices) = ([[0; LOAN_LEN]; SLICES], [IoSlice::new(&[]); SLICES]);
+            let (count, bytes) = self.gather(&mut heads, &mut slices);
+            let (taken, result) = write(&slices[..count], bytes);
+            let (passed, wire) = self.pass(taken.min(bytes), self.arena.clone(), done);
+            (wire, passed, result)
         };
         self.account(wire, passed);
         Some(result)
+    }
+
+    /// `write_with` where the segment holds no references: what is readable in it, and with it what is in the next, so
+    /// that what has gathered in two small ones is one write.
+    fn write_runs<R>(&mut self, write: impl FnOnce(&[IoSlice<'_>], usize) -> (usize, R)) -> R {
+        // SAFETY: what lies between `at` and `end` is readable; `look` recycles the segment, behind the write.
+        let run = unsafe {
+            std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at)
+        };
+        let next = self.next_run();
+        let slices = [IoSlice::new(run), IoSlice::new(next)];
+        let (here, bytes) = (run.len(), run.len() + next.len());
+        let (taken, result) = write(&slices[..1 + usize::from(!next.is_empty())], bytes);
+        let taken = taken.min(bytes);
+        self.wrote(taken.min(here));
+        if taken > here && self.look() {
+            self.wrote(taken - here);
+        }
+        result
+    }
+
+    /// What is readable in the segment behind the present one. Nothing, where that has not been left by the producer, or
+    /// the next holds references.
+    fn next_run(&self) -> &[u8] {
+        let published = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
+        let readable = (published - self.read_to_end) as usize;
+        // SAFETY: more is published than was read to `end`, so that where the segment is closed there, the next is
+        // linked and holds it; it stays until it is recycled by `look`.
+        unsafe {
+            if readable == 0 || (*self.segment).closed_at.load(Ordering::Acquire) != self.end {
+                return &[];
+            }
+            let next = (*self.segment).next.load(Ordering::Acquire);
+            if (*next).has_refs.load(Ordering::Relaxed) {
+                return &[];
+            }
+            let run = readable.min((*next).closed_at.load(Ordering::Acquire));
+            std::slice::from_raw_parts(Segment::data(next), run)
+        }
+    }
+
+    /// So many bytes of what is readable in the segment were written, and no frame of them was looked at.
+    fn wrote(&mut self, bytes: usize) {
+        self.at += bytes;
+        if self.at == self.end {
+            self.boundary = self.at;
+        }
+        self.account(bytes, 0);
     }
 
     /// Shows the frames that come next to `reader` (flags, body), for a link that writes them in another form,

@@ -225,10 +225,10 @@ impl Producer {
         self.messages
     }
 
-    /// Whether the number of messages is a multiple of 64: an occasion to look at the clock.
+    /// Whether the number of messages, counted from `first`, is a multiple of 64: an occasion to look at the clock.
     #[inline(always)]
-    pub fn is_64th(&self) -> bool {
-        self.messages.is_multiple_of(64)
+    pub fn is_64th(&self, first: u64) -> bool {
+        self.messages.wrapping_add(first).is_multiple_of(64)
     }
 
     /// All bytes pushed so far, as they are on the wire.
@@ -245,6 +245,7 @@ impl Producer {
             prefetch(unsafe { Segment::data(self.segment) }.wrapping_add(self.at), 2 * LINE);
         }
         prefetch(&raw const self.shared.producer, LINE);
+        prefetch(&raw const self.shared.consumer, LINE);
     }
 
     /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.

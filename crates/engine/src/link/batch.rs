@@ -53,13 +53,14 @@ impl Link {
             return Next::Flush;
         }
         let first = !self.gathering.load(Ordering::Relaxed);
-        if (first || queue.is_64th()) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+        if (first || queue.is_64th(self.pipe.0.into())) && self.is_due(first) { Next::Flush } else { Next::Nothing }
     }
 
     /// A message is soon going to be put into its queue.
     #[inline(always)]
     pub(crate) fn foresee(&self) {
         prefetch(&raw const self.blocked, 1);
+        prefetch(&raw const self.hub, 1);
     }
 
     /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
@@ -95,11 +96,10 @@ impl Link {
     fn is_due(&self, first: bool) -> bool {
         let now = clock();
         let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
-        let gap = now.saturating_sub(self.hub.last_left.load(Ordering::Relaxed));
-        if if first { gap >= LONE_GAP } else { age >= flush_age(self.hub.links()) } {
+        if if first { self.hub.gap(now) >= LONE_GAP } else { age >= flush_age(self.hub.links()) } {
             return true;
         }
-        self.hub.last_left.store(now, Ordering::Relaxed);
+        self.hub.leaves(now);
         self.gather();
         self.be_watched();
         false

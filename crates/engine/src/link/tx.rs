@@ -157,7 +157,7 @@ impl Link {
         }
         let now = clock();
         self.last_write.store(now, Ordering::Relaxed);
-        self.hub.last_left.store(now, Ordering::Relaxed);
+        self.hub.leaves(now);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
         !failed
@@ -190,7 +190,12 @@ impl Link {
         if !idle && in_use && !last {
             return true;
         }
-        let left = self.has_unwritten();
+        let left = match self.tx.try_lock() {
+            Some(mut tx) => tx.has_work(),
+            // Somebody writes. To wait would be to meet a sender at each link that it comes to.
+            None if !last => return true,
+            None => self.has_unwritten(),
+        };
         if !left && idle {
             self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
         }

@@ -92,7 +92,7 @@ impl Balance {
         if !more && self.writable.len() > 1 {
             self.next = self.after(1);
             if self.writable.len() >= MANY {
-                pipes.foresee(self.writable[self.after(2)], self.writable[self.after(4)]);
+                pipes.foresee(self.writable[self.after(4)], self.writable[self.after(8)]);
             }
         }
         Ok(pipe)

@@ -48,6 +48,8 @@ struct Left {
     at: usize,
     /// When the last look was over.
     looked: Instant,
+    /// Messages that had been sent at the last call.
+    sent: u64,
 }
 
 struct Watched {
@@ -63,7 +65,7 @@ impl Supervised {
         let watched = Watched { link, quiet: 0, let_go: false };
         match self.left.iter_mut().find(|left| Arc::ptr_eq(&left.hub, &hub)) {
             Some(left) => left.links.push(watched),
-            None => self.left.push(Left { hub, links: vec![watched], at: 0, looked: Instant::now() }),
+            None => self.left.push(Left { hub, links: vec![watched], at: 0, looked: Instant::now(), sent: 0 }),
         }
         self.next_look.get_or_insert_with(|| Instant::now() + WATCH_TICK);
     }
@@ -134,7 +136,9 @@ impl Left {
     /// left to gather more of them.
     fn look(&mut self, io: &Io, now: Instant) {
         let age = Duration::from_nanos(link::flush_age(self.hub.links()));
-        if self.at == 0 && self.hub.has_sent() && age > WATCH_TICK && now < self.looked + age {
+        let sent = self.hub.sent();
+        let goes_on = std::mem::replace(&mut self.sent, sent) != sent;
+        if self.at == 0 && goes_on && age > WATCH_TICK && now < self.looked + age {
             return;
         }
         for _ in 0..LINKS_A_TURN {
