@@ -335,3 +335,15 @@ fn many_large_bodies_go_in_few_calls_and_bounded_ones() {
     assert!(calls <= 8, "{calls} calls");
     link.finish();
 }
+
+#[test]
+fn what_has_gathered_in_two_segments_is_one_write() {
+    let mut link = Link::new(Limits { messages: 0, ahead_bytes: 0 });
+    // The first segment is of 2 KiB, and the next of 4 KiB.
+    for _ in 0..70 {
+        link.push(64, false, true);
+    }
+    assert_eq!(link.write(Kernel::Bytes(2500)), 70 * 66);
+    assert_eq!(link.write(Kernel::AllBut(0)), 70 * 66 - 2500);
+    assert_eq!((link.tx.backlog(), link.tx.backlog_wire()), (0, 0));
+}

@@ -53,7 +53,11 @@ impl Link {
             return Next::Flush;
         }
         let first = !self.gathering.load(Ordering::Relaxed);
-        if (first || queue.is_64th(self.pipe.0.into())) && self.is_due(first) { Next::Flush } else { Next::Nothing }
+        if (first || queue.is_64th(self.pipe.0.into())) && self.is_due(first) {
+            Next::Flush
+        } else {
+            Next::Nothing
+        }
     }
 
     /// A message is soon going to be put into its queue.

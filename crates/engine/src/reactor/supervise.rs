@@ -6,6 +6,7 @@
 //! - Links that have moved much at once: when they are idle their queues are made small again. One whose queues
 //!   stay idle and not empty for [`FULL_LOOKS`] is left alone.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,8 @@ pub(super) struct Supervised {
     next_look: Option<Instant>,
     leases: Vec<(Arc<Hub>, Option<u32>)>,
     next_check: Option<Instant>,
-    swollen: Vec<Swollen>,
+    /// By the link's address.
+    swollen: HashMap<usize, Swollen>,
     next_shrink: Option<Instant>,
 }
 
@@ -65,7 +67,9 @@ impl Supervised {
         let watched = Watched { link, quiet: 0, let_go: false };
         match self.left.iter_mut().find(|left| Arc::ptr_eq(&left.hub, &hub)) {
             Some(left) => left.links.push(watched),
-            None => self.left.push(Left { hub, links: vec![watched], at: 0, looked: Instant::now(), sent: 0 }),
+            None => {
+                self.left.push(Left { hub, links: vec![watched], at: 0, looked: Instant::now(), sent: 0 })
+            }
         }
         self.next_look.get_or_insert_with(|| Instant::now() + WATCH_TICK);
     }
@@ -79,9 +83,7 @@ impl Supervised {
 
     pub(super) fn swollen(&mut self, hub: &Hub, pipe: PipeId) {
         let Some(link) = hub.link_of(pipe) else { return };
-        if !self.swollen.iter().any(|one| Arc::ptr_eq(&one.link, &link)) {
-            self.swollen.push(Swollen { link, full: 0 });
-        }
+        self.swollen.entry(Arc::as_ptr(&link) as usize).or_insert(Swollen { link, full: 0 });
         self.next_shrink.get_or_insert_with(|| Instant::now() + SHRINK_TICK);
     }
 
@@ -108,7 +110,7 @@ impl Supervised {
             self.next_check = (!self.leases.is_empty()).then(|| now + LEASE_TICK);
         }
         if self.next_shrink.is_some_and(|at| at <= now) {
-            self.swollen.retain_mut(Swollen::keeps);
+            self.swollen.retain(|_, one| one.keeps());
             self.next_shrink = (!self.swollen.is_empty()).then(|| now + SHRINK_TICK);
         }
     }
