@@ -1,9 +1,10 @@
 """rounds: who runs when.
 
 First each case is calibrated: short runs say how many messages the faster side takes for a second and a quarter; both
-sides then always get that many. A round visits every case and runs there ours and libzmq next to each other, in
-alternating order, then the bare kernel. So a spell of bad weather on the machine falls on one pair of many
-cases, not on all pairs of one, and each ratio is of two runs made within seconds.
+sides then always get that many, or of round trips as many as the slower side makes in ten seconds. A round visits
+every case and runs there ours and libzmq next to each other, in alternating order, then the bare kernel. So a spell
+of bad weather on the machine falls on one pair of many cases, not on all pairs of one, and each ratio is of two runs
+made within seconds.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ SIDES = ("ours", "libzmq")
 SHORT = 0.8  # of the seconds that a run should last
 LONG_ENOUGH_S = 0.08  # a calibrating run that says something
 BATCHES = (32768, 65536, 131072, 262144, 1048576)
+ROUND_TRIPS_S = 10  # a median needs no more, where one side takes a hundred times as long as the other
 MEMORY_ROUNDS = 3  # it is a matter of pages, not of weather
 COUNT_MAX = {
     "pub": 20_000_000,
@@ -24,11 +26,12 @@ COUNT_MAX = {
 
 @dataclass
 class Plan:
-    """A case with its counts. counts and batch are None until it is calibrated."""
+    """A case with its counts, and the most it may be given. They say something once it is calibrated."""
 
     case: object
     count: int | None = None
     limit_count: int | None = None
+    most: int = 0
     batch: int = BATCHES[1]
     broken: list = field(default_factory=list)  # why sides gave no number
 
@@ -80,7 +83,10 @@ def calibrate(plan, setting):
             )
         except trial.Failed as error:
             plan.broken.append(f"{side}: {error}")
-    plan.count = max(counts, default=case.guess)
+    plan.most = most_of(case)
+    if case.kind == "round" and counts:
+        plan.most = min(plan.most, int(min(counts) * ROUND_TRIPS_S / setting.seconds))
+    plan.count = min(max(counts, default=case.guess), plan.most)
     if case.limit is not None:
         try:
             calibrate_limit(plan, setting)
@@ -140,7 +146,7 @@ def lengthen(plan, rows, setting):
         return setting.seconds / max(shortest_s, 1e-6) if short else 1.0
 
     before = plan.count, plan.limit_count
-    plan.count = max(plan.count, min(int(plan.count * factor(SIDES)), most_of(plan.case)))
+    plan.count = max(plan.count, min(int(plan.count * factor(SIDES)), plan.most))
     if plan.limit_count:
         plan.limit_count = int(plan.limit_count * factor(("limit",)))
     return before != (plan.count, plan.limit_count)

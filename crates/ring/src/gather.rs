@@ -78,8 +78,8 @@ impl Consumer {
         result
     }
 
-    /// What is readable in the segment behind the present one. Nothing, where that has not been left by the producer, or
-    /// the next holds references.
+    /// What is readable in the segment behind the present one. Nothing, where the producer has not left that, or the
+    /// next holds references.
     fn next_run(&self) -> &[u8] {
         let published = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
         let readable = (published - self.read_to_end) as usize;
