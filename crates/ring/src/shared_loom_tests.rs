@@ -1,4 +1,5 @@
-//! Models of ARM, WANT and LACK: whoever sleeps is woken. Bytes are not followed, positions are.
+//! Models of ARM, WANT and LACK: whoever sleeps is woken; and of the end, which comes behind all that was sent. Bytes
+//! are not followed, positions are.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io::IoSlice;
@@ -8,6 +9,7 @@ use loom::thread;
 
 use super::*;
 use crate::loom_tests::model_of;
+use crate::sync::AtomicBool;
 use crate::{LOAN_MIN, Lender};
 
 const RING: usize = 4;
@@ -121,5 +123,49 @@ fn who_lacks_room_in_the_arena_is_woken() {
         }
         assert!(!arena.lacks_room());
         reader.join().unwrap();
+    });
+}
+
+/// The socket is closed behind the last write, and whoever hears of it may be another thread than the one that reads.
+#[test]
+fn the_end_comes_behind_all_that_was_sent() {
+    const BYTES: usize = 3;
+    model_of(3, || {
+        let (one, other) = (half(), half());
+        let (mut out, _) = shared(one.clone(), other.clone());
+        let (_, mut way_in) = shared(other, one);
+        let (socket, reader) = (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::new(Bell::default()));
+        let (closed, ended) = (loom::sync::Arc::new(AtomicBool::new(false)), loom::sync::Arc::default());
+        let writer = {
+            let (socket, closed) = (socket.clone(), closed.clone());
+            thread::spawn(move || {
+                assert_eq!(out.write(&[IoSlice::new(&[7; BYTES])], 0, || socket.ring()).unwrap(), BYTES);
+                closed.store(true, Ordering::Release); // The kernel's part.
+                socket.ring();
+            })
+        };
+        let watcher = {
+            let (reader, ended) = (reader.clone(), loom::sync::Arc::<AtomicBool>::clone(&ended));
+            thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    socket.hear();
+                    ended.store(closed.load(Ordering::Acquire), Ordering::Release);
+                    reader.ring();
+                }
+            })
+        };
+        let mut taken = 0;
+        loop {
+            match way_in.read(&mut [0; 8], &mut [], || ()).unwrap() {
+                0 if !way_in.arm().unwrap() => {}
+                0 if ended.load(Ordering::Acquire) && !way_in.has_bytes() => break,
+                0 if ended.load(Ordering::Acquire) => {}
+                0 => reader.hear(),
+                read => taken += read,
+            }
+        }
+        assert_eq!(taken, BYTES);
+        writer.join().unwrap();
+        watcher.join().unwrap();
     });
 }

@@ -23,6 +23,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 type Samples = publish_subscribe::PortFactory<ipc::Service, [u8], ()>;
 type Events = event::PortFactory<ipc::Service>;
 
+/// Who waits for a sample longer than this waits for one that does not come.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Samples that a subscriber holds before its publisher waits: a ring of `ring.c` of the same size, and 1,024 at most.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_MAX: usize = 1024;
@@ -108,20 +110,34 @@ impl Out {
         }
         Ok(reached > 0)
     }
+
+    /// Sends until somebody has it. At the first full buffer, too, a sample may reach nobody, though the publisher was
+    /// told to try until it is delivered.
+    fn deliver(&self, body: &[u8]) -> Outcome<()> {
+        while !self.send(body)? {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
 }
 
 impl In {
     /// Receives a copy of the next body.
     fn receive(&self, body: &mut [u8]) -> Outcome<()> {
+        let mut waited = None;
         loop {
             if let Some(sample) = self.subscriber.receive()? {
                 body.copy_from_slice(sample.payload());
                 return Ok(());
             }
-            match &self.listener {
-                Some(listener) => _ = listener.timed_wait(|_| {}, Duration::from_secs(10))?,
-                None => std::hint::spin_loop(),
+            let Some(listener) = &self.listener else {
+                std::hint::spin_loop();
+                continue;
+            };
+            if waited.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+                return Err("no sample in ten seconds".into());
             }
+            listener.timed_wait(|_| {}, PATIENCE)?;
         }
     }
 }
@@ -133,9 +149,12 @@ fn stamp(body: &mut [u8], number: u64) {
     body[end - 8..].copy_from_slice(&bytes);
 }
 
-fn check(body: &[u8], number: u64) {
+fn check(body: &[u8], number: u64) -> Outcome<()> {
     let at = |from: usize| u64::from_ne_bytes(body[from..from + 8].try_into().expect("eight bytes"));
-    assert_eq!((at(0), at(body.len() - 8)), (number, number), "a wrong number");
+    match (at(0), at(body.len() - 8)) {
+        both if both == (number, number) => Ok(()),
+        (one, other) => Err(format!("{one:#x} and {other:#x} where {number:#x} was due").into()),
+    }
 }
 
 /// Puts a side on a processor of its own, where there are several.
@@ -162,16 +181,14 @@ fn other_side(name: &str, plan: &Plan) -> Outcome<()> {
         (out(&node, &format!("{name}/there"), plan)?, way_in(&node, &format!("{name}/back"), plan)?);
     let mut body = vec![0; plan.size];
     stamp(&mut body, HELLO);
-    while !there.send(&body)? {
-        std::thread::yield_now();
-    }
+    there.deliver(&body)?;
     for number in 0..plan.count {
         if plan.streams {
             stamp(&mut body, number);
         } else {
             back.receive(&mut body)?;
         }
-        there.send(&body)?;
+        there.deliver(&body)?;
     }
     // What was sent is gone with its publisher.
     back.receive(&mut body)
@@ -181,21 +198,19 @@ fn other_side(name: &str, plan: &Plan) -> Outcome<()> {
 fn measure(there: &In, back: &Out, plan: &Plan) -> Outcome<f64> {
     let mut body = vec![0; plan.size];
     there.receive(&mut body)?;
-    check(&body, HELLO);
+    check(&body, HELLO)?;
     let (mut began, mut took) = (Instant::now(), Vec::new());
     for number in 0..plan.count {
         let sent = Instant::now();
         if !plan.streams {
             stamp(&mut body, number);
-            while !back.send(&body)? {
-                std::thread::yield_now();
-            }
+            back.deliver(&body)?;
         }
         there.receive(&mut body)?;
         while body[..8] == HELLO.to_ne_bytes() {
             there.receive(&mut body)?; // One that was said to have reached nobody may have.
         }
-        check(&body, number);
+        check(&body, number)?;
         if number == 0 {
             began = Instant::now();
         }
@@ -204,9 +219,7 @@ fn measure(there: &In, back: &Out, plan: &Plan) -> Outcome<f64> {
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    while !back.send(&body)? {
-        std::thread::yield_now();
-    }
+    back.deliver(&body)?;
     took.sort_unstable();
     Ok(match took.get(took.len() / 2) {
         Some(median) => median.as_secs_f64() * 1e6,
