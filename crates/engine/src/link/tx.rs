@@ -85,6 +85,11 @@ impl Tx {
         Some((outgoing, given_up))
     }
 
+    /// How often the peer has woken us.
+    fn rings(&self) -> u32 {
+        self.stream.as_ref().map_or(0, |stream| stream.rings())
+    }
+
     fn refill(&mut self) -> bool {
         self.inlet.as_mut().is_some_and(Inlet::refill)
     }
@@ -124,12 +129,15 @@ impl Link {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
+        let mut rings = tx.rings();
         let mut round = self.round(&mut tx, done);
-        // The peer may have woken us before it was known that we wait for it.
+        // The peer may have woken us before it was known that we wait for it: it does so once, and, where it learns late
+        // how far we have come, for less room than we wait for.
         while matches!(round, Round::Blocked) && self.is_shared() {
             self.blocked.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            if !tx.stream.as_ref().is_some_and(|stream| stream.has_room()) {
+            let before = std::mem::replace(&mut rings, tx.rings());
+            if before == rings && !tx.stream.as_ref().is_some_and(|stream| stream.has_room()) {
                 break;
             }
             round = self.round(&mut tx, done);
