@@ -131,7 +131,7 @@ impl Link {
         self.gathering.store(false, Ordering::Relaxed);
         let mut rings = tx.rings();
         let mut round = self.round(&mut tx, done);
-        // The peer may have woken us before it was known that we wait for it: it does so once, and, where it learns late
+        // The peer may have woken us before it was known that we wait for it. It does so once, and where it learns late
         // how far we have come, for less room than we wait for.
         while matches!(round, Round::Blocked) && self.is_shared() {
             self.blocked.store(true, Ordering::SeqCst);
