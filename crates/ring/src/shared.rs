@@ -20,7 +20,8 @@
 //! - SEND: the bytes are copied, then `sent` is stored with release; it is loaded with acquire before they are read.
 //! - TAKE: the same the other way round, with `taken`, before their place is written again.
 //! - ARM: `armed` is made odd, fence, `sent` is looked at / `sent`, fence, `armed`: one of both sees the other.
-//! - WANT: the same for room, with `wanting` and `taken`.
+//! - WANT: the same for room, with `wanting` and `taken`. `wanting` is stored with release and loaded with acquire, so
+//!   that who wakes a writer knows all that it had sent when it began to wait, and wakes it for room that is there.
 //!
 //! `armed` and `wanting` are odd while somebody waits, and another odd number each time: one wait is ended once.
 
@@ -276,7 +277,7 @@ impl Outgoing {
     /// Asks to be woken when there is much room. True: there is already.
     pub fn want_room(&mut self) -> Result<bool, Lied> {
         self.wanting = next_odd(self.wanting);
-        self.ours.head().wanting.0.store(self.wanting, Ordering::Relaxed);
+        self.ours.head().wanting.0.store(self.wanting, Ordering::Release); // Behind `sent`.
         fence(Ordering::SeqCst); // WANT
         self.has_room()
     }
@@ -339,15 +340,24 @@ impl Incoming {
 
     fn release(&mut self, wake: &mut impl FnMut()) {
         self.ours.head().taken.0.store(self.taken, Ordering::Release); // TAKE
-        if (self.sent - self.taken) as usize > self.theirs.ring / 2 {
+        if self.is_half_full() {
             return; // Who waits for room is woken for much of it.
         }
         fence(Ordering::SeqCst); // WANT
-        let wanting = self.theirs.head().wanting.0.load(Ordering::Relaxed);
+        let wanting = self.theirs.head().wanting.0.load(Ordering::Acquire);
         if wanting & 1 == 1 && wanting != self.ended {
-            self.ended = wanting;
-            wake();
+            // It may have sent more than we know of before it began to wait, and is woken once. What cannot be, the
+            // next read finds.
+            if self.look().is_ok() && !self.is_half_full() {
+                self.ended = wanting;
+                wake();
+            }
         }
+    }
+
+    /// Whether more than half of the peer's ring is in use, as far as we know.
+    fn is_half_full(&self) -> bool {
+        (self.sent - self.taken) as usize > self.theirs.ring / 2
     }
 
     /// Looks how far the peer has sent. False: nothing new.

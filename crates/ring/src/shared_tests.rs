@@ -61,6 +61,19 @@ fn who_waits_for_room_is_woken_for_half_of_the_ring() {
 }
 
 #[test]
+fn who_waits_is_not_woken_for_room_that_was_filled_meanwhile() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    assert_eq!(write(&mut out, &[7; 1000]), 1000);
+    assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10)); // From here it knows of a thousand bytes.
+    assert_eq!(write(&mut out, &vec![7; RING_MIN]), RING_MIN - 990);
+    assert_eq!(out.want_room(), Ok(false));
+    assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10));
+    let mut woken = 0;
+    assert_eq!(way_in.read(&mut vec![0; RING_MIN / 2], &mut [], || woken += 1), Ok(RING_MIN / 2));
+    assert_eq!((woken, out.has_room()), (1, Ok(true)));
+}
+
+#[test]
 fn an_empty_ring_is_given_back() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     write(&mut out, &[7; 100]);

@@ -233,11 +233,6 @@ impl Shared {
         self.rung.fetch_add(1, Ordering::Relaxed) % LOUD == LOUD - 1
     }
 
-    /// How often it has rung.
-    pub(super) fn rings(&self) -> u32 {
-        self.rung.load(Ordering::Relaxed)
-    }
-
     /// Takes away what the socket holds. True: it has ended.
     pub(super) fn hear(&self, fd: &OwnedFd) -> bool {
         let mut bytes = [0; 64];

@@ -136,11 +136,6 @@ impl Stream {
         self.shared().is_some_and(|shared| shared.is_loud())
     }
 
-    /// How often the peer has woken us so far, where it does that beside memory.
-    pub(super) fn rings(&self) -> u32 {
-        self.shared().map_or(0, |shared| shared.rings())
-    }
-
     /// Takes it away. True: the peer is gone, or has said that it ends.
     pub(super) fn hear(&self) -> bool {
         self.shared().is_some_and(|shared| shared.hear(&self.fd))

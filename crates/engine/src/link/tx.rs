@@ -85,11 +85,6 @@ impl Tx {
         Some((outgoing, given_up))
     }
 
-    /// How often the peer has woken us.
-    fn rings(&self) -> u32 {
-        self.stream.as_ref().map_or(0, |stream| stream.rings())
-    }
-
     fn refill(&mut self) -> bool {
         self.inlet.as_mut().is_some_and(Inlet::refill)
     }
@@ -129,15 +124,12 @@ impl Link {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
-        let mut rings = tx.rings();
         let mut round = self.round(&mut tx, done);
-        // The peer may have woken us before it was known that we wait for it. It does so once, and where it learns late
-        // how far we have come, for less room than we wait for.
+        // The peer may have woken us before it was known that we wait for it; then there is room.
         while matches!(round, Round::Blocked) && self.is_shared() {
             self.blocked.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            let before = std::mem::replace(&mut rings, tx.rings());
-            if before == rings && !tx.stream.as_ref().is_some_and(|stream| stream.has_room()) {
+            if !tx.stream.as_ref().is_some_and(|stream| stream.has_room()) {
                 break;
             }
             round = self.round(&mut tx, done);
