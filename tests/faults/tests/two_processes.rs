@@ -1,4 +1,5 @@
-//! Shared memory between processes: messages cross as they are, and another user's process is served over the socket.
+//! Shared memory between processes: messages cross as they are, a stream goes on to its end, and another user's process
+//! is served over the socket.
 
 use support::child::{self, Child, long};
 use support::deadline::PATIENCE_MS;
@@ -7,7 +8,7 @@ use support::memory::way;
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
-support::roles!(echoer, stranger);
+support::roles!(echoer, stranger, taker);
 
 fn messages() -> u64 {
     if long() { 200_000 } else { 3_000 }
@@ -52,6 +53,39 @@ fn messages_cross_to_another_process_and_back() {
         received += 1;
     }
     drop(child);
+}
+
+/// Messages of 1,032 bytes: what is between the two processes is full, or empty, again and again.
+fn streamed() -> u64 {
+    if long() { 300_000_000 } else { 2_000_000 }
+}
+
+fn taker(args: &[String]) {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1);
+    pull.connect(&args[0]).expect("connect");
+    let mut body = [0; 1032];
+    for number in 0..streamed() {
+        assert_eq!(pull.recv_into(&mut body, 0), Ok(1032), "message {number} in time");
+        assert_eq!(body[..8], number.to_le_bytes());
+    }
+    child::say("all");
+}
+
+/// Either side catches up with the other now and then, sleeps, and is woken.
+#[test]
+fn a_stream_never_stands_still() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH);
+    let mut child = Child::start("taker", &[&Transport::Ipc.bind(&push)]);
+    assert_eq!(way(&push).0, "memory");
+    let mut body = [0; 1032];
+    for number in 0..streamed() {
+        body[..8].copy_from_slice(&number.to_le_bytes());
+        assert_eq!(push.send(body, 0), Ok(1032), "message {number} in time");
+    }
+    assert_eq!(child.line(), "all");
+    child.succeeds();
 }
 
 const NOBODY: libc::uid_t = 65_534;
