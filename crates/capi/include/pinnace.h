@@ -126,6 +126,13 @@ int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
  * default is what the environment's PINNACE_SHARED_MEMORY says. pinnace_socket_peers tells which way a peer's go. */
 #define PINNACE_SHARED_MEMORY 10003
 
+/* Socket option, int: whether bodies of 4 KiB and more that come through that memory are received without a copy, for
+ * peers that are trusted. 0 [default]: no. 1: zmq_msg_recv(3) gives a message whose zmq_msg_data(3) lies in the peer's
+ * memory. It can only be read (who writes there gets SIGSEGV), in this process and not in a child of fork(2); a peer
+ * that breaks its word may change it; and until it is closed its peer has less room for others. It counts for
+ * connections made after it was set. */
+#define PINNACE_BORROW 10004
+
 /* Limits the bytes that all queues of a context hold together; while they hold so many nothing more is accepted from
  * the application, nor read from peers, but for queues that hold nothing. 0: no limit. It counts for peers that come
  * after the first call. */

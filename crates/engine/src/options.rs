@@ -104,6 +104,8 @@ pub struct Options {
     pub busy_poll_us: i32,
     /// Whether local connections go through shared memory: 0 no, 1 those of the same user, 2 those of any.
     pub shared_memory: i32,
+    /// Large bodies that come through shared memory are handed out where they lie.
+    pub borrow: bool,
     /// Sent to each new peer.
     pub hello_msg: Option<Vec<u8>>,
     /// Received when a peer is lost.
@@ -226,6 +228,7 @@ impl Default for Options {
             priority: 0,
             busy_poll_us: 0,
             shared_memory: shared_memory_default(),
+            borrow: false,
             hello_msg: None,
             disconnect_msg: None,
             hiccup_msg: None,

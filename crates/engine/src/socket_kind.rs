@@ -1,5 +1,6 @@
 //! What a socket's type means to those who make connections for it.
 
+use pinnace_ring::Taking;
 use pinnace_zmtp::SocketType;
 
 use crate::endpoint::Endpoint;
@@ -65,6 +66,15 @@ impl Kind {
                 socket_type,
                 Server | Client | Radio | Dish | Gather | Scatter | Peer | Channel
             ),
+        }
+    }
+
+    /// What becomes of large bodies that a peer has put into memory of both.
+    pub(crate) fn taking(&self, options: &Options) -> Taking {
+        match options.borrow {
+            true => Taking::InPlace,
+            false if self.hands_on => Taking::WhenWanted,
+            false => Taking::AtOnce,
         }
     }
 

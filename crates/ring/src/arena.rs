@@ -7,8 +7,9 @@
 //! ```text
 //! loan        flags|LOAN   position(8, BE)   len(8, BE)     (the bytes lie at position % arena)
 //! ```
-//! Who receives has the bytes copied when they are wanted ([`Body::copy_to`]), and says then that it has (`repaid`, a
-//! position up to which all is free again). Bodies may be let go in any order; what was lent first is repaid first. A
+//! Who receives has the bytes copied when they are wanted ([`Body::copy_to`]), or, where it trusts the peer, looks at
+//! them where they lie ([`Taking`]), and says when it is done with them (`repaid`, a position up to which all is free
+//! again). Bodies may be let go in any order; what was lent first is repaid first. A
 //! sender who finds that all is repaid goes back to the arena's beginning, so that one that never lends much at a time
 //! takes little memory. Where there is no room in the arena a body goes through the ring like any other. Nobody waits
 //! for the other here, but a sender that has time may wait for room ([`Arena::lacks_room`]).
@@ -280,13 +281,23 @@ impl Drop for Loan {
     }
 }
 
+/// What becomes of a loan that comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taking {
+    /// It is copied at once.
+    AtOnce,
+    /// It is left where it is until it is wanted. Whoever looks, looks at a copy.
+    WhenWanted,
+    /// It is looked at where it lies: the peer is trusted not to change it. It can only be read.
+    InPlace,
+}
+
 /// Who takes loans: the receiver's end.
 pub struct Borrower {
     loans: Arc<Loans>,
     /// Where the last loan ended.
     end: u64,
-    /// Loans are left where they are until they are wanted; else they are copied at once.
-    keeps: bool,
+    taking: Taking,
 }
 
 /// Why a loan is not taken.
@@ -305,14 +316,17 @@ impl Borrower {
         }
         self.end = end;
         let (from, len) = (self.loans.theirs.in_arena(position), len as usize);
-        let copy =
-            if self.keeps { None } else { Some(pool::take(len).map_err(|NoMemory| Declined::NoMemory)?) };
+        let copy = match self.taking {
+            Taking::AtOnce => Some(pool::take(len).map_err(|NoMemory| Declined::NoMemory)?),
+            Taking::WhenWanted | Taking::InPlace => None,
+        };
         let number = self.loans.open(end).map_err(|NoMemory| Declined::NoMemory)?;
         let loan = Loan { loans: self.loans.clone(), number, copy: OnceLock::new() };
         // SAFETY: so many bytes of the peer's arena, for as long as the loan is kept. What they are is the peer's
         // affair; a buffer of the pool has room for as many.
         unsafe {
             match copy {
+                None if self.taking == Taking::InPlace => Ok(Body::entrusted(from, len, loan)),
                 None => Ok(Body::lent(from, len, loan)),
                 Some(mut buffer) => {
                     std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), len);
@@ -330,11 +344,10 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// `keeps`: bodies stay where they are until they are wanted; else they are copied as they come. `wake` wakes the
-    /// peer; any thread calls it.
-    pub fn borrower(self, keeps: bool, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
+    /// `wake` wakes the peer; any thread calls it.
+    pub fn borrower(self, taking: Taking, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
         let (Halves { ours, theirs }, book) = (self, Mutex::new(Book::default()));
-        Borrower { loans: Arc::new(Loans { ours, theirs, book, wake }), end: 0, keeps }
+        Borrower { loans: Arc::new(Loans { ours, theirs, book, wake }), end: 0, taking }
     }
 }
 

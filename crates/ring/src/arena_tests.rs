@@ -27,7 +27,7 @@ struct Way {
 }
 
 impl Way {
-    fn new(keeps: bool) -> Way {
+    fn new(taking: Taking) -> Way {
         let half = || {
             let (ours, fd) = Memory::create(Half::size(RING_MIN)).unwrap();
             let theirs = Memory::open(&fd, Half::is_size).unwrap();
@@ -44,7 +44,7 @@ impl Way {
             count.fetch_add(1, Ordering::Relaxed);
         };
         let mut intake = Intake::new(into, 1 << 30);
-        intake.borrow_by(far.halves().borrower(keeps, Box::new(wake)));
+        intake.borrow_by(far.halves().borrower(taking, Box::new(wake)));
         let lender = Lender::new(near.arena().clone());
         Way { lender, tx, out, wire: Vec::new(), intake, rx, woken, ours, theirs }
     }
@@ -109,7 +109,7 @@ fn bytes(number: usize, len: usize) -> Vec<u8> {
 
 #[test]
 fn a_large_body_crosses_as_a_loan_and_a_small_one_does_not() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!(!way.send(&bytes(0, LOAN_MIN - 1)) && way.send(&bytes(1, LOAN_MIN)));
     assert!(way.send(&bytes(2, ARENA / 2)) && !way.send(&bytes(3, ARENA / 2 + 1)));
     way.carry(usize::MAX).unwrap();
@@ -125,7 +125,7 @@ fn a_large_body_crosses_as_a_loan_and_a_small_one_does_not() {
 
 #[test]
 fn a_full_arena_lets_bodies_go_through_the_ring_until_there_is_room() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!((0..4).all(|number| way.send(&bytes(number, ARENA / 4))));
     assert!(way.lender.take_short() && !way.lender.take_short(), "said once");
     assert!(!way.send(&bytes(4, ARENA / 4)) && way.lender.take_short());
@@ -147,7 +147,7 @@ fn a_full_arena_lets_bodies_go_through_the_ring_until_there_is_room() {
 
 #[test]
 fn a_limit_on_bytes_is_one_on_the_arena() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     way.tx.set_max_bytes(3 * LOAN_MIN as u64);
     assert!((0..3).all(|number| way.send(&bytes(number, LOAN_MIN))));
     assert!(!way.send(&bytes(3, LOAN_MIN)) && !way.send(&bytes(4, 2 * LOAN_MIN)));
@@ -155,14 +155,14 @@ fn a_limit_on_bytes_is_one_on_the_arena() {
     assert!((0..2).all(|number| way.take() == Some(bytes(number, LOAN_MIN))));
     assert!(way.send(&bytes(5, LOAN_MIN)));
     // And so is one on messages, by their size.
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     way.tx.set_limits(Limits { messages: 10, ahead_bytes: 0 });
     assert!((0..10).all(|number| way.send(&bytes(number, LOAN_MIN))) && !way.send(&bytes(10, LOAN_MIN)));
 }
 
 #[test]
 fn what_is_kept_stays_and_what_was_lent_first_is_repaid_first() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!((0..4).all(|number| way.send(&bytes(number, ARENA / 4))));
     way.carry(usize::MAX).unwrap();
     let (first, second) = (way.keep(), way.keep());
@@ -176,7 +176,7 @@ fn what_is_kept_stays_and_what_was_lent_first_is_repaid_first() {
 
 #[test]
 fn who_looks_at_a_body_sees_what_does_not_change_any_more() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     way.send(&bytes(0, LOAN_MIN));
     way.send(&bytes(1, LOAN_MIN));
     way.carry(usize::MAX).unwrap();
@@ -192,8 +192,27 @@ fn who_looks_at_a_body_sees_what_does_not_change_any_more() {
 }
 
 #[test]
+fn a_body_of_who_is_trusted_is_looked_at_where_it_lies() {
+    let mut way = Way::new(Taking::InPlace);
+    way.send(&bytes(0, LOAN_MIN));
+    way.carry(usize::MAX).unwrap();
+    let mut body = way.keep();
+    body.own().unwrap();
+    assert_eq!(*body, *bytes(0, LOAN_MIN));
+    // SAFETY: the arena's first bytes, of a process that breaks its word.
+    unsafe { way.ours.in_arena(0).write_bytes(0xee, LOAN_MIN) };
+    assert_eq!(*body, [0xee; LOAN_MIN], "no copy was made");
+    assert!(body.as_mut().is_none(), "nobody can write there");
+    let shared = body.clone();
+    drop(body);
+    assert!(!way.lender.arena.is_idle(), "somebody has it");
+    drop(shared);
+    assert!(way.lender.arena.is_idle());
+}
+
+#[test]
 fn without_keeping_the_arena_is_free_at_once() {
-    let mut way = Way::new(false);
+    let mut way = Way::new(Taking::AtOnce);
     for number in 0..8 {
         assert!(way.send(&bytes(number, ARENA / 2)));
         way.carry(usize::MAX).unwrap();
@@ -206,7 +225,7 @@ fn without_keeping_the_arena_is_free_at_once() {
 
 #[test]
 fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     for number in 0..100 {
         // The second is taken back, with the way to the beginning or without it.
         assert!(way.send(&bytes(number, 9000)) && way.push(MORE, &bytes(1, 9000)));
@@ -225,7 +244,7 @@ fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
 
 #[test]
 fn what_is_taken_back_leaves_no_hole() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!(way.send(&bytes(0, ARENA / 4)));
     for _ in 0..10 {
         assert!(way.push(MORE, &bytes(1, ARENA / 4)) && way.push(MORE, &bytes(2, ARENA / 4)));
@@ -247,9 +266,9 @@ fn what_is_taken_back_leaves_no_hole() {
 
 #[test]
 fn what_a_lost_connection_had_not_sent_goes_through_the_next_one() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!(way.send(&bytes(0, LOAN_MIN)) && way.send(&bytes(1, LOAN_MIN)));
-    let next = Way::new(true);
+    let next = Way::new(Taking::WhenWanted);
     way.out.rewind(&mut Vec::new());
     (way.intake, way.rx) = (next.intake, next.rx);
     way.out.lend_from(next.lender.arena.clone());
@@ -270,20 +289,20 @@ fn a_loan_of_what_cannot_be_is_refused() {
         (u64::MAX, loan),
         (u64::MAX - loan + 1, loan),
     ] {
-        let mut way = Way::new(true);
+        let mut way = Way::new(Taking::WhenWanted);
         let mut wire = [0; record::LOAN_LEN];
         record::write_loan(&mut wire, 0, position, len as usize);
         way.wire = wire.into();
         assert_eq!(way.carry(usize::MAX), Err(Refused::Loan), "{position} {len}");
     }
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     let mut wire = [0; record::LOAN_LEN];
     for (position, outcome) in [(loan, Ok(())), (loan, Err(Refused::Loan))] {
         record::write_loan(&mut wire, 0, position, LOAN_MIN);
         way.wire = wire.into();
         assert_eq!(way.carry(usize::MAX), outcome, "not backwards");
     }
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     record::write_loan(&mut wire, 0, 0, 1 << 31);
     way.wire = wire.into();
     assert_eq!(way.carry(usize::MAX), Err(Refused::TooLarge(1 << 31)));
@@ -291,7 +310,7 @@ fn a_loan_of_what_cannot_be_is_refused() {
 
 #[test]
 fn who_says_that_more_is_repaid_than_was_lent_overwrites_nothing() {
-    let mut way = Way::new(true);
+    let mut way = Way::new(Taking::WhenWanted);
     assert!(way.send(&bytes(0, ARENA / 2)) && way.send(&bytes(1, ARENA / 2)));
     for lie in [ARENA as u64, u64::MAX] {
         way.theirs.head().repaid.0.store(lie, Ordering::Relaxed);
@@ -305,11 +324,11 @@ proptest! {
     /// Whatever is sent, carried and taken in whatever pieces, messages come out whole and in order.
     #[test]
     fn messages_come_out_as_they_went_in(
-        keeps: bool,
+        taking in prop::sample::select(vec![Taking::AtOnce, Taking::WhenWanted, Taking::InPlace]),
         piece in 1..40_000usize,
         steps in prop::collection::vec((0..120_000usize, 0..4u8), 1..60),
     ) {
-        let (mut way, mut expected) = (Way::new(keeps), VecDeque::new());
+        let (mut way, mut expected) = (Way::new(taking), VecDeque::new());
         let mut kept = VecDeque::new();
         for (number, (len, what)) in steps.into_iter().enumerate() {
             let body = bytes(number, len);

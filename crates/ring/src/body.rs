@@ -29,6 +29,8 @@ enum Owner {
     Lodged(Lodging),
     /// The peer's side: the bytes may change at any time, so that only a copy of them is ever looked at.
     Lent(Loan),
+    /// The same, of a peer that is trusted not to change them. They can only be read.
+    Entrusted { _loan: Loan },
 }
 
 // SAFETY: the bytes are only read through a `Body`, and the owner is Send and Sync itself.
@@ -104,7 +106,16 @@ impl Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Lent(loan) }))
     }
 
-    /// Makes a body that is lent one in memory of our own, and gives the loan back.
+    /// The same, of a peer that is trusted.
+    ///
+    /// # Safety
+    /// As for `lent`; that the bytes do not change is the peer's word.
+    pub(crate) unsafe fn entrusted(ptr: *mut u8, len: usize, loan: Loan) -> Body {
+        Body(Arc::new(Storage { ptr, len, owner: Owner::Entrusted { _loan: loan } }))
+    }
+
+    /// Makes a body that is lent one in memory of our own, and gives the loan back; one of a peer that is trusted stays
+    /// where it is.
     pub fn own(&mut self) -> Result<(), NoMemory> {
         if matches!(self.0.owner, Owner::Lent(_)) {
             let mut buffer = pool::take(self.0.len)?;
@@ -151,12 +162,14 @@ impl Body {
         matches!(self.0.owner, Owner::Foreign { .. })
     }
 
-    /// The bytes, to be written, where this is the only holder.
+    /// The bytes, to be written, where this is the only holder and they can be.
     pub fn as_mut(&mut self) -> Option<&mut [u8]> {
         let storage = Arc::get_mut(&mut self.0)?;
         storage.bytes();
-        if let Owner::Lent(loan) = &mut storage.owner {
-            return loan.copied().map(Vec::as_mut_slice);
+        match &mut storage.owner {
+            Owner::Lent(loan) => return loan.copied().map(Vec::as_mut_slice),
+            Owner::Entrusted { .. } => return None,
+            _ => {}
         }
         // SAFETY: ptr and len describe the storage's own memory, and this is its only holder.
         Some(unsafe { std::slice::from_raw_parts_mut(storage.ptr, storage.len) })

@@ -51,7 +51,7 @@ mod loom_lock_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender};
+pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender, Taking};
 pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};
 pub use body::Body;
 pub use budget::Budget;

@@ -10,7 +10,7 @@ use loom::thread;
 use super::*;
 use crate::loom_tests::model_of;
 use crate::sync::AtomicBool;
-use crate::{LOAN_MIN, Lender};
+use crate::{LOAN_MIN, Lender, Taking};
 
 const RING: usize = 4;
 const ARENA: usize = 4 * LOAN_MIN;
@@ -114,7 +114,7 @@ fn who_lacks_room_in_the_arena_is_woken() {
         }
         let ring = bell.clone();
         let reader = thread::spawn(move || {
-            let mut borrower = far.halves().borrower(true, Box::new(move || ring.ring()));
+            let mut borrower = far.halves().borrower(Taking::WhenWanted, Box::new(move || ring.ring()));
             let mut take = |position| borrower.borrow(position, ARENA as u64 / 2).ok().expect("a loan");
             drop([take(0), take(ARENA as u64 / 2)]);
         });

@@ -8,7 +8,7 @@ use support::memory::{
     sharing, step, way,
 };
 use support::peer::each_way;
-use support::pinnace::SHARED_MEMORY;
+use support::pinnace::{BORROW, SHARED_MEMORY};
 use support::*;
 
 fn through_memory() -> (String, String) {
@@ -218,6 +218,93 @@ fn a_body_in_the_arena_is_the_messages_and_is_repaid_when_it_was_received() {
     memory.write_arena(0, &[2; 8192]);
     assert_eq!(message.bytes(), [1; 4096]);
     assert_eq!(pull.take(), [2; 4096], "nobody had received it");
+}
+
+#[test]
+fn a_borrowed_body_lies_in_the_peers_memory() {
+    let ctx = Context::new();
+    for kind in [(PULL, "PUSH"), (SUB, "PUB"), (ROUTER, "DEALER"), (PAIR, "PAIR"), (REP, "REQ")] {
+        let socket = ctx.socket(kind.0).with(BORROW, 1);
+        let (mut peer, memory) = sharing(&socket, kind.1);
+        if kind.0 == SUB {
+            socket.set_bytes(SUBSCRIBE, b"").expect("the option");
+        }
+        memory.write_arena(0, &[1; 8192]);
+        let envelope = if kind.0 == REP { vec![1, 0] } else { Vec::new() };
+        let bytes = [envelope.clone(), loan(0, 0, 4096), envelope, loan(0, 4096, 4096)].concat();
+        memory.write(&bytes);
+        memory.set(SENT, bytes.len() as u64);
+        peer.send(b"!");
+        let mut message = Message::new();
+        while message.recv(&socket, 0).expect("a frame") != 4096 {}
+        let mut copy = Message::new();
+        copy.copy_from(&mut message).expect("a copy");
+        memory.write_arena(0, &[2; 4096]);
+        assert_eq!(message.bytes(), [2; 4096], "{kind:?}: as it lies there");
+        assert_eq!(copy.bytes(), message.bytes());
+        if kind.0 == REP {
+            socket.put("answered");
+        }
+        let last = socket.rx().pop().expect("a frame");
+        memory.write_arena(4096, &[2; 4096]);
+        assert_eq!(last, [1; 4096], "{kind:?}: zmq_recv has copied it");
+    }
+}
+
+#[test]
+fn a_borrowed_body_outlives_its_peer_and_its_socket() {
+    let ctx = Context::new();
+    let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL).with(BORROW, 1));
+    Transport::Ipc.join(&pull, &push);
+    for number in 0..3 {
+        push.put(filler::body(number, 100_000));
+    }
+    let mut kept: Vec<Message> = (0..3).map(|_| Message::new()).collect();
+    for message in &mut kept {
+        message.recv(&pull, 0).expect("a message");
+    }
+    push.close().expect("closed");
+    until("the peer is gone", || pull.peers().is_empty());
+    pull.close().expect("closed");
+    ctx.term().expect("ended");
+    for (number, message) in kept.iter_mut().enumerate() {
+        assert_eq!(message.bytes(), filler::body(number as u64, 100_000));
+    }
+}
+
+/// The one that is kept was lent first, so that its peer has room for nothing else there before long.
+#[test]
+fn what_is_borrowed_for_long_holds_up_nobody() {
+    let ctx = Context::new();
+    let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL).with(BORROW, 1));
+    Transport::Ipc.join(&pull, &push);
+    push.put(filler::body(0, 1 << 20));
+    let (mut kept, mut message) = (Message::new(), Message::new());
+    kept.recv(&pull, 0).expect("a message");
+    for number in 1..40 {
+        push.put(filler::body(number, 1 << 20));
+        message.recv(&pull, 0).expect("a message");
+        assert!(message.bytes() == filler::body(number, 1 << 20), "{number}");
+    }
+    assert!(kept.bytes() == filler::body(0, 1 << 20));
+}
+
+#[test]
+fn what_is_borrowed_can_be_sent_on() {
+    for transport in [Transport::Inproc, Transport::Tcp, Transport::Ipc] {
+        let ctx = Context::new();
+        let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL).with(BORROW, 1));
+        Transport::Ipc.join(&pull, &push);
+        let (on, last) = (ctx.socket(PUSH), ctx.socket(PULL));
+        transport.join(&last, &on);
+        let mut message = Message::new();
+        for number in 0..30 {
+            push.put(filler::body(number, 500_000));
+            message.recv(&pull, 0).expect("a message");
+            message.send(&on, 0).expect("sent on");
+            assert!(last.take() == filler::body(number, 500_000), "{transport:?} {number}");
+        }
+    }
 }
 
 #[test]

@@ -122,6 +122,7 @@ fn patience() -> c_long {
 pub const SNDBYTES: c_int = 10_001;
 pub const RCVBYTES: c_int = 10_002;
 pub const SHARED_MEMORY: c_int = 10_003;
+pub const BORROW: c_int = 10_004;
 
 impl Context {
     #[track_caller]

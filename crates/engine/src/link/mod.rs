@@ -26,7 +26,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Arena, Intake, Lender};
+use pinnace_ring::{Arena, Intake, Lender, Taking};
 use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, net};
 use pinnace_zmtp::Version;
@@ -66,9 +66,8 @@ pub(crate) struct Config {
     pub(crate) is_raw: bool,
     /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
     pub(crate) keeps_subscriptions: bool,
-    /// Its pattern hands on what comes in without a look at it: large bodies stay where the peer has put them until
-    /// they are wanted.
-    pub(crate) keeps_loans: bool,
+    /// What becomes of large bodies that the peer has put into memory of both.
+    pub(crate) taking: Taking,
     /// What its peers send are subscriptions, or groups they are in.
     pub(crate) hears_wishes: bool,
     /// The same for groups that are joined and left.
@@ -193,8 +192,8 @@ impl Link {
         if let (Some(shared), Some(arena)) = (stream.shared(), &arena) {
             let bell = Arc::downgrade(&stream);
             let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
-            let keeps = config.keeps_loans && ends.incoming.outlet.is_none();
-            intake.borrow_by(shared.borrower(keeps, Box::new(wake)));
+            let taking = if ends.incoming.outlet.is_none() { config.taking } else { Taking::AtOnce };
+            intake.borrow_by(shared.borrower(taking, Box::new(wake)));
             outgoing.queue.lend_from(arena.clone());
         }
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing};
+use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing, Taking};
 use pinnace_sys::{Errno, OwnedFd, net};
 
 /// How a connection's messages move.
@@ -143,9 +143,9 @@ impl Shared {
         self.out.lock().ring.arena().clone()
     }
 
-    /// Takes the peer's large bodies, which stay where they are until they are wanted (`keeps`).
-    pub(super) fn borrower(&self, keeps: bool, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
-        self.way_in.lock().halves().borrower(keeps, wake)
+    /// Takes the peer's large bodies.
+    pub(super) fn borrower(&self, taking: Taking, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
+        self.way_in.lock().halves().borrower(taking, wake)
     }
 
     /// As of a socket; `wake` follows.

@@ -26,6 +26,7 @@ const TTL_MAX_MS: i32 = 6_553_599;
 const PINNACE_SNDBYTES: i32 = 10_001;
 const PINNACE_RCVBYTES: i32 = 10_002;
 const PINNACE_SHARED_MEMORY: i32 = 10_003;
+const PINNACE_BORROW: i32 = 10_004;
 /// A number of bytes; 0 is no limit.
 const BYTES: Kind = Kind::Int64 { min: 0, default: 0 };
 /// Properties of a socket's own; a peer takes 64 in all.
@@ -224,6 +225,7 @@ pub const TABLE: &[OptionSpec] = &[
     row(PINNACE_SNDBYTES, "PINNACE_SNDBYTES", BYTES, bytes_limit!(snd_bytes)).hwm(),
     row(PINNACE_RCVBYTES, "PINNACE_RCVBYTES", BYTES, bytes_limit!(rcv_bytes)).hwm(),
     row(PINNACE_SHARED_MEMORY, "PINNACE_SHARED_MEMORY", int(0, 2, 1), stored!(Int, shared_memory)),
+    row(PINNACE_BORROW, "PINNACE_BORROW", flag(0), switch!(borrow)),
 ];
 
 const MAXMSGSIZE: Store = Store::Int64(

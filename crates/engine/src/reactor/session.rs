@@ -458,7 +458,7 @@ impl Owner {
             keeps_subscriptions: self.kind.keeps_subscriptions,
             hears_wishes: self.kind.hears_wishes(),
             keeps_groups: self.kind.keeps_groups,
-            keeps_loans: self.kind.hands_on,
+            taking: self.kind.taking(&self.options),
             // A raw peer's bytes are cut into messages that fit.
             max_body: if self.is_raw() { i64::MAX as u64 } else { options.max_body() },
             ends: ends.clone(),
