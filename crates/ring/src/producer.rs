@@ -10,7 +10,7 @@ use crate::sync::{Arc, Ordering, enter, fence, light};
 use crate::{Body, NoMemory};
 
 /// Messages in flight from which on the next segment is larger than the last.
-const GROW_AT: u64 = 8;
+const GROW_AT: u64 = 16;
 
 /// The writing end. It belongs to one thread at a time.
 pub struct Producer {

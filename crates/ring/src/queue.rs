@@ -195,7 +195,7 @@ pub(crate) unsafe fn take_bodies(
     }
 }
 
-/// Makes a queue. Its memory is a segment of 1 KiB, had at the first push.
+/// Makes a queue. Its memory is a segment of 2 KiB, had at the first push.
 pub fn queue(limits: Limits) -> (Producer, Consumer) {
     queue_of(limits, None)
 }

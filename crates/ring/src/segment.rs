@@ -8,8 +8,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use crate::NoMemory;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The first segment of a queue, in bytes of memory: what an idle connection holds, once for each way that was used.
-pub(crate) const MIN_BYTES: usize = 1024;
+/// The first segment of a queue, in bytes of memory: what an idle connection holds, twice.
+pub(crate) const MIN_BYTES: usize = 2 * 1024;
 /// The largest segment: what one system call moves at most.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
 
