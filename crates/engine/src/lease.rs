@@ -100,8 +100,10 @@ impl Lease {
 
     pub(crate) fn leave(&self, io: &Io, hub: &Arc<Hub>) {
         self.visits.fetch_add(1, Ordering::SeqCst);
-        if self.inside.fetch_sub(1, Ordering::SeqCst) > 1 {
-            hub.rouse(); // Others sleep here, and this caller may have looked by itself.
+        // Others sleep here, and this caller may have looked by itself; or the I/O thread has taken the lease back
+        // while it came in.
+        if self.inside.fetch_sub(1, Ordering::SeqCst) > 1 || !self.taken.load(Ordering::SeqCst) {
+            hub.rouse();
         }
         if self.unwatched.load(Ordering::SeqCst) && self.unwatched.swap(false, Ordering::SeqCst) {
             io.send(Command::Supervise(hub.clone()));

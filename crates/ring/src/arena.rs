@@ -75,17 +75,20 @@ impl Arena {
         self.free_to() == self.put.load(Ordering::Relaxed)
     }
 
-    /// Whether more than half of it is in use. If so, the peer wakes us when that is over.
+    /// Whether more than half of it is in use.
+    pub fn is_short(&self) -> bool {
+        self.put.load(Ordering::Relaxed).saturating_sub(self.free_to()) > self.ours.arena as u64 / 2
+    }
+
+    /// The same; if so, the peer wakes us when that is over.
     pub fn lacks_room(&self) -> bool {
-        let lacks =
-            || self.put.load(Ordering::Relaxed).saturating_sub(self.free_to()) > self.ours.arena as u64 / 2;
-        if !lacks() {
+        if !self.is_short() {
             return false;
         }
         let wish = self.wishes.fetch_add(2, Ordering::Relaxed);
         self.ours.head().lacking.0.store(wish, Ordering::Relaxed);
         fence(Ordering::SeqCst); // LACK
-        lacks()
+        self.is_short()
     }
 
     /// A loan of these bytes was written whole.
@@ -115,13 +118,13 @@ pub struct Lender {
     /// A message, by its number, of which bodies were put in, and where the first of them begins.
     message: u64,
     begins: u64,
-    /// The last body found no room, or the next one like it will not.
-    short: bool,
+    /// Of the last body: it found no room, or the next one like it will not. None: that was told.
+    short: Option<bool>,
 }
 
 impl Lender {
     pub fn new(arena: Arc<Arena>) -> Lender {
-        Lender { arena, put: 0, free_to: 0, message: 0, begins: 0, short: false }
+        Lender { arena, put: 0, free_to: 0, message: 0, begins: 0, short: None }
     }
 
     /// Copies a body of message `message` in, where no more than `limit` bytes are in use then. None: there is no room
@@ -142,15 +145,15 @@ impl Lender {
         if at % arena + len > arena {
             at = at.next_multiple_of(arena);
         }
-        self.short = !self.reaches(at + len, limit);
-        if self.short {
+        if !self.reaches(at + len, limit) {
+            self.short = Some(true);
             return None;
         }
         if self.message != message {
             (self.message, self.begins) = (message, self.put);
         }
         self.put = at + len;
-        self.short = !self.reaches(self.put + len, limit);
+        self.short = Some(!self.reaches(self.put + len, limit));
         self.arena.put.store(self.put, Ordering::Relaxed);
         self.arena.queued.fetch_add(1, Ordering::Relaxed);
         // SAFETY: so many bytes of our own arena, of which the peer reads none: they are free.
@@ -170,10 +173,11 @@ impl Lender {
         }
     }
 
-    /// Whether the last body found no room, or the next one like it will not as things are; says so once.
+    /// Whether the last body found no room, or the next one like it will not as things are; says so once, and None
+    /// where there was no body since.
     #[inline(always)]
-    pub fn take_short(&mut self) -> bool {
-        std::mem::take(&mut self.short)
+    pub fn take_short(&mut self) -> Option<bool> {
+        self.short.take()
     }
 
     /// Whether no more than `limit` bytes would be in use up to `end`.

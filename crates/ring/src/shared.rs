@@ -38,9 +38,9 @@ use crate::sync::{self, AtomicU32, AtomicU64, Ordering, Padded, fence};
 pub const HEAD: usize = 4096;
 /// How many times as large as its ring an arena is; a power of two.
 const ARENA: usize = 4;
-/// The smallest and the largest ring that is taken, in bytes; powers of two.
+/// The smallest and the largest ring that is taken, in bytes; powers of two. The largest is what we make ourselves.
 pub const RING_MIN: usize = 64 * 1024;
-pub const RING_MAX: usize = 64 << 20;
+pub const RING_MAX: usize = 1 << 20;
 /// Bytes that are copied before the other side is told: it copies them out meanwhile, and they are still in a cache.
 const STRIDE: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 /// Bytes into the ring from which on a writer looks whether it can begin anew.

@@ -9,6 +9,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{self, MemfdFlags, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -17,13 +19,15 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::fork;
 
-/// What is refused of a peer's descriptor.
+/// Why there is no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It is no memory, or its size can still change.
+    /// A peer's descriptor is no memory, or its size can still change.
     Unsealed,
     /// It has not the size that it should have.
     Size(u64),
+    /// This process has as much as it may ([`MAPPINGS`]).
+    Full,
     /// The system's.
     System(Errno),
 }
@@ -42,6 +46,11 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
+/// How many pieces of memory a process may have, its own and its peers': half of the mappings that the system allows it
+/// (vm.max_map_count, 65,530; proc(5)), since malloc(3) needs some, too.
+pub const MAPPINGS: usize = 32_768;
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
 /// The seals without which no memory is taken.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 /// TMPFS_MAGIC (statfs(2)): pages of any other kind, huge ones among them, may be missing when they are touched.
@@ -49,11 +58,21 @@ const TMPFS: i64 = 0x0102_1994;
 
 impl Memory {
     /// New memory, zeros, of so many bytes, with a descriptor for its reader.
-    pub fn create(len: usize) -> Result<(Memory, OwnedFd), Errno> {
+    pub fn create(len: usize) -> Result<(Memory, OwnedFd), Refused> {
         // Beyond this a file that grows, and this is one, ends its process (SIGXFSZ, getrlimit(2)).
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
-            return Err(Errno::FBIG);
+            return Err(Refused::System(Errno::FBIG));
         }
+        // Pages are had when they are touched; there they may be refused, with SIGBUS.
+        if promises_are_kept() {
+            return Err(Refused::System(Errno::NOMEM));
+        }
+        let (ours, theirs) = Memory::descriptors(len).map_err(Refused::System)?;
+        Ok((Memory::map(&ours, len, ProtFlags::READ | ProtFlags::WRITE)?, theirs))
+    }
+
+    /// To be written, and to be read.
+    fn descriptors(len: usize) -> Result<(OwnedFd, OwnedFd), Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let ours = match fs::memfd_create(c"pinnace", flags | MemfdFlags::NOEXEC_SEAL) {
             Err(Errno::INVAL) => fs::memfd_create(c"pinnace", flags)?, // Before Linux 6.3.
@@ -63,7 +82,9 @@ impl Memory {
         fs::fcntl_add_seals(&ours, SEALS)?;
         let path = format!("/proc/self/fd/{}", ours.as_raw_fd());
         let theirs = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, fs::Mode::empty())?;
-        Ok((Memory::map(&ours, len, ProtFlags::READ | ProtFlags::WRITE)?, theirs))
+        // In the same way another user's process could open it to be written.
+        fs::fchmod(&ours, fs::Mode::empty())?;
+        Ok((ours, theirs))
     }
 
     /// The memory behind a peer's descriptor, to be read, if it is of `len` bytes.
@@ -76,16 +97,22 @@ impl Memory {
         }
         let size = fs::fstat(theirs).map_err(Refused::System)?.st_size as u64;
         match usize::try_from(size) {
-            Ok(bytes) if bytes > 0 && len(size) => {
-                Memory::map(theirs, bytes, ProtFlags::READ).map_err(Refused::System)
-            }
+            Ok(bytes) if bytes > 0 && len(size) => Memory::map(theirs, bytes, ProtFlags::READ),
             _ => Err(Refused::Size(size)),
         }
     }
 
-    fn map(fd: &impl AsFd, len: usize, access: ProtFlags) -> Result<Memory, Errno> {
+    fn map(fd: &impl AsFd, len: usize, access: ProtFlags) -> Result<Memory, Refused> {
+        if MAPPED.fetch_add(1, Ordering::Relaxed) >= MAPPINGS {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refused::Full);
+        }
         // SAFETY: a new mapping, of which nobody else in this process knows.
-        let at = unsafe { mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0)? };
+        let at = unsafe { mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) };
+        let at = at.map_err(|error| {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+            Refused::System(error)
+        })?;
         let memory = Memory {
             at: NonNull::new(at.cast()).expect("the kernel maps nothing at 0"),
             len,
@@ -93,7 +120,7 @@ impl Memory {
         };
         // SAFETY: the whole of the mapping. A child must neither write what its parent's peer reads, nor keep the
         // memory when both are gone.
-        unsafe { mm::madvise(at, len, Advice::LinuxDontFork)? };
+        unsafe { mm::madvise(at, len, Advice::LinuxDontFork) }.map_err(Refused::System)?;
         Ok(memory)
     }
 
@@ -128,8 +155,17 @@ impl Drop for Memory {
         if self.is_here() {
             // SAFETY: the mapping is this value's own. It can only fail for a range that is none.
             let _ = unsafe { mm::munmap(self.at.as_ptr().cast(), self.len) };
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether the system gives no more memory than there is (vm.overcommit_memory of 2, proc(5)). Asked once.
+fn promises_are_kept() -> bool {
+    static KEPT: OnceLock<bool> = OnceLock::new();
+    *KEPT.get_or_init(|| {
+        std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|text| text.trim() == "2")
+    })
 }
 
 #[cfg(test)]
@@ -162,10 +198,16 @@ mod tests {
         let mapped =
             unsafe { mm::mmap(std::ptr::null_mut(), LEN, ProtFlags::WRITE, MapFlags::SHARED, &fd, 0) };
         assert_eq!(mapped, Err(Errno::ACCESS));
+        assert_eq!(fs::fstat(&fd).unwrap().st_mode & 0o777, 0, "nobody else may open it");
         let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        let writable = fs::open(again, OFlags::RDWR, fs::Mode::empty()).unwrap(); // Its own user may.
-        assert_eq!(fs::ftruncate(&writable, 0), Err(Errno::PERM));
-        assert_eq!(fs::ftruncate(&writable, LEN as u64 + 1), Err(Errno::PERM));
+        // Root alone may, who can do anything.
+        match fs::open(again, OFlags::RDWR, fs::Mode::empty()) {
+            Err(error) => assert_eq!(error, Errno::ACCESS),
+            Ok(writable) => {
+                assert_eq!(fs::ftruncate(&writable, 0), Err(Errno::PERM));
+                assert_eq!(fs::ftruncate(&writable, LEN as u64 + 1), Err(Errno::PERM));
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rustix::event::{self, Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::process;
+
 /// What to be told of. Hang-ups and errors are told of in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest(u32);
@@ -69,7 +71,8 @@ impl Poller {
     }
 
     /// Waits until something is ready, at most `timeout` (to the next millisecond, from one on); `ready`
-    /// holds what is, and is empty after a time-out.
+    /// holds what is, and is empty after a time-out, and where the process was stopped and goes on. INTR: a signal
+    /// was handled, or may have been.
     pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.clear();
         let mut millis = timeout
@@ -84,7 +87,11 @@ impl Poller {
         let count = unsafe {
             libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as libc::c_int, millis)
         };
-        let count = usize::try_from(count).map_err(|_| crate::last_error())?;
+        let count = match usize::try_from(count).map_err(|_| crate::last_error()) {
+            // Of a process that was stopped the kernel says the same (signal(7)).
+            Err(Errno::INTR) if !process::handles_signals() => 0,
+            count => count?,
+        };
         ready.extend(events[..count].iter().map(|event| {
             let (token, flags) = (event.u64, epoll::EventFlags::from_bits_retain(event.events));
             let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);

@@ -69,10 +69,11 @@ fn unfit_memory_is_refused_and_the_socket_serves() {
     let unsealed = Memory::new(SIZE, 0);
     let unsealed_seals = Memory::new(SIZE, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
     let (small, odd) = (Memory::new(HEAD, SEALS), Memory::new(SIZE + 4096, SEALS));
+    let large = Memory::new(HEAD + 5 * (2 << 20), SEALS); // Twice what we make.
     let may_shrink = Memory::new(SIZE, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     let unfit = [null.as_raw_fd(), unsealed.fd.as_raw_fd(), unsealed_seals.fd.as_raw_fd()];
     let unfit =
-        unfit.into_iter().chain([small.fd.as_raw_fd(), odd.fd.as_raw_fd(), may_shrink.fd.as_raw_fd()]);
+        unfit.into_iter().chain([&small, &odd, &large, &may_shrink].map(|memory| memory.fd.as_raw_fd()));
     let ctx = Context::new();
     for fd in unfit.map(Some).chain([None]) {
         let pull = ctx.socket(PULL);
@@ -120,6 +121,72 @@ fn a_peer_of_another_version_is_served_over_the_socket() {
             assert_eq!(peer.expect_end(), b"", "{version:?}: the messages were all");
         });
     }
+}
+
+/// The kernel holds few of the bytes that wake, then.
+#[test]
+fn with_the_smallest_buffers_who_sleeps_is_woken() {
+    let ctx = Context::new();
+    let small = |kind| ctx.socket(kind).with(SNDBUF, 1).with(BUSY_POLL, -1);
+    let (push, pull) = (small(PUSH), small(PULL));
+    Transport::Ipc.join(&pull, &push);
+    std::thread::scope(|scope| {
+        let (told, received) = std::sync::mpsc::channel();
+        let pull = &pull;
+        scope.spawn(move || {
+            for number in 0..3_000 {
+                assert_eq!(pull.take(), filler::body(number, 8));
+                told.send(number).expect("the sender waits");
+            }
+        });
+        for number in 0..3_000 {
+            push.put(filler::body(number, 8));
+            assert_eq!(received.recv(), Ok(number));
+        }
+    });
+    // And who waits for room, again and again.
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..40).for_each(|number| push.put(filler::body(number, 3 << 20))));
+        (0..40).for_each(|number| assert!(pull.take() == filler::body(number, 3 << 20), "{number}"));
+    });
+}
+
+#[test]
+fn who_floods_the_socket_loses_the_connection() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL);
+    let (mut peer, _memory) = sharing(&pull, "PUSH");
+    let rubbish = vec![b'!'; 64 * 1024];
+    until("it is cut off", || peer.try_send(&rubbish).is_err() || pull.peers().is_empty());
+    until("it is gone", || pull.peers().is_empty());
+}
+
+/// It has the lease, and looks at memory alone for ten seconds unless there is something else to see.
+#[test]
+fn who_looks_for_long_does_what_else_there_is() {
+    let ctx = Context::new();
+    let (busy, other) = (ctx.socket(DEALER).with(BUSY_POLL, 10_000_000), ctx.socket(DEALER));
+    Transport::Ipc.join(&other, &busy);
+    let soon = |began: std::time::Instant| began.elapsed() < std::time::Duration::from_secs(8);
+    let began = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            other.take(); // Larger than what there is between the two.
+            other.put("an answer");
+        });
+        busy.put(filler::body(1, 20 << 20));
+        busy.expect(&["an answer"]);
+    });
+    assert!(soon(began), "{:?}", began.elapsed());
+    let began = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("it looks", || began.elapsed() > std::time::Duration::from_millis(50));
+            ctx.shutdown().expect("shut down");
+        });
+        assert_eq!(busy.recv(0), Err(Errno(ETERM)));
+    });
+    assert!(soon(began), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -286,6 +353,13 @@ fn what_is_borrowed_for_long_holds_up_nobody() {
         message.recv(&pull, 0).expect("a message");
         assert!(message.bytes() == filler::body(number, 1 << 20), "{number}");
     }
+    // Nor is anybody held up for each of many, which would be two milliseconds.
+    let began = std::time::Instant::now();
+    for number in 0..3_000 {
+        push.put(filler::numbered(number, 16 << 10));
+        message.recv(&pull, 0).expect("a message");
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
     assert!(kept.bytes() == filler::body(0, 1 << 20));
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use support::child::{self, Child};
 use support::filler::numbered;
 use support::peer::{RawListener, RawPeer};
+use support::security::{Mechanism, Parties};
 use support::wire::{command, frame};
 use support::*;
 
@@ -14,7 +15,8 @@ support::roles!(
     idles,
     publishes_to_the_deaf,
     is_not_called,
-    bursts
+    bursts,
+    opens_boxes
 );
 
 over_wires!(
@@ -304,6 +306,30 @@ fn bursts(args: &[String]) {
     (0..number(1) * number(2)).for_each(|_| assert_eq!(pull.take().len(), data.len()));
     child::say("idle");
     child::hear();
+}
+
+/// Sends itself a large body over CURVE.
+fn opens_boxes(_: &[String]) {
+    let (ctx, parties) = (Context::new(), Parties::new());
+    let (pull, endpoint) = parties.bound(&ctx, PULL, Mechanism::Curve, Transport::Tcp);
+    let push = parties.client(&ctx, PUSH, Mechanism::Curve);
+    push.connect(&endpoint).expect("connect");
+    let body = filler::body(1, 4 << 20);
+    push.put(&body);
+    assert!(pull.take() == body);
+    child::say("done");
+    child::hear();
+}
+
+/// A frame that is opened whole goes to where it is to lie without being moved on with each piece.
+#[test]
+fn a_large_body_over_curve_takes_some_times_its_size() {
+    let mut child = Child::start("opens_boxes", &[]);
+    assert_eq!(child.line(), "done");
+    let peak = process::peak_bytes(child.pid());
+    assert!(peak < 100 * MIB, "{peak} bytes for a body of 4 MiB");
+    child.tell("end");
+    child.succeeds();
 }
 
 /// Some time after a burst of 4 MiB a connection holds hardly more than before.

@@ -16,6 +16,17 @@ pub fn resident_bytes(pid: u32) -> u64 {
     field(pid, "status", "VmRSS:") * 1024
 }
 
+/// The most resident bytes that there ever were.
+pub fn peak_bytes(pid: u32) -> u64 {
+    field(pid, "status", "VmHWM:") * 1024
+}
+
+/// Whether its first thread sleeps, and is neither stopped nor running.
+pub fn sleeps(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    text.rsplit_once(')').expect("a name in brackets").1.trim_start().starts_with('S')
+}
+
 /// Resident bytes that the process has written to and shares with nobody. A library's own pages are not among them:
 /// they count as private as soon as no other process has it loaded.
 pub fn private_bytes(pid: u32) -> u64 {

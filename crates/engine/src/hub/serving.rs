@@ -29,6 +29,7 @@ impl Hub {
             let tokens = std::mem::take(&mut *self.to_read.lock());
             for token in tokens {
                 if let Some(link) = self.link_by_token(token) {
+                    link.reads_again.store(false, Ordering::SeqCst);
                     link.read();
                 }
             }
@@ -57,6 +58,9 @@ impl Hub {
     /// Has a link read on at the next turn of whoever serves.
     pub(crate) fn read_again(&self, link: &Link) {
         let (Some(token), Some(set)) = (link.token(), self.poll_set.get()) else { return };
+        if link.reads_again.swap(true, Ordering::SeqCst) {
+            return; // That is to come.
+        }
         self.to_read.lock().push(token);
         self.has_to_read.store(true, Ordering::Release);
         set.wake.signal();

@@ -69,7 +69,7 @@ impl Link {
 
     /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
     /// further would only leave the processor's cache. It serves the connection meanwhile. A peer that
-    /// takes nothing holds it up once.
+    /// takes nothing holds it up once, and so does one that keeps the large bodies it has.
     pub(crate) fn pace(&self) {
         if self.pacing_fails.load(Ordering::Relaxed) {
             return;
@@ -80,15 +80,37 @@ impl Link {
             waiter.observe();
             match waiter.wait(Some(deadline)) {
                 Ok(()) => {}
-                Err(Error::WouldBlock) => return self.pacing_fails.store(true, Ordering::Relaxed),
+                Err(Error::WouldBlock) if self.is_blocked() => {
+                    return self.pacing_fails.store(true, Ordering::Relaxed);
+                }
+                Err(Error::WouldBlock) => return self.lending_fails.store(true, Ordering::Relaxed),
                 Err(_) => return,
             }
         }
     }
 
-    /// Whether large bodies find little room. If so, who waits is woken when they find more.
+    /// Whether large bodies find little room, and have found more after a wait, the last time that was so. If so, who
+    /// waits is woken when they find more.
     fn lacks_room(&self) -> bool {
-        self.arena.as_ref().is_some_and(|arena| arena.lacks_room())
+        if self.lending_fails.load(Ordering::Relaxed) {
+            return false;
+        }
+        let tx = self.tx.lock();
+        let lacks = tx.lacks_room();
+        if tx.take_heard() {
+            self.hub.read_again(self);
+        }
+        lacks
+    }
+
+    /// A large body was put beside the stream, or found no room there: the next one would not (`short`). True: the
+    /// sender is held up until there is more.
+    pub(crate) fn waits_for_room(&self, short: bool) -> bool {
+        let fails = self.lending_fails.load(Ordering::Relaxed);
+        if fails && !short {
+            self.lending_fails.store(false, Ordering::Relaxed);
+        }
+        short && !fails
     }
 
     /// As `after_commit`, where a message has replaced those before it: whether to write now.

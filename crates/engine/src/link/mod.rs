@@ -26,7 +26,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Arena, Intake, Lender, Taking};
+use pinnace_ring::{Intake, Lender, Taking};
 use pinnace_sys::poll::{Interest, Ready};
 use pinnace_sys::{AsFd, net};
 use pinnace_zmtp::Version;
@@ -44,7 +44,6 @@ pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;
 use rx::{Rx, Way};
-pub(crate) use shared::Place;
 pub use shared::{Because, Carrier};
 pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
@@ -103,8 +102,6 @@ pub struct Link {
     tells_by_input: bool,
     /// Its token in the hub's poll set.
     token: OnceLock<u64>,
-    /// For large bodies, where it goes through shared memory.
-    arena: Option<Arc<Arena>>,
     watching: Mutex<Watching>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
@@ -119,14 +116,18 @@ pub struct Link {
     broken: AtomicBool,
     /// The peer takes nothing more; what it has sent is still read.
     deaf: AtomicBool,
-    /// Holding senders up has not helped: the peer takes nothing.
+    /// Holding senders up has not helped: the peer takes nothing, ...
     pacing_fails: AtomicBool,
+    /// ... or keeps the large bodies that it has.
+    lending_fails: AtomicBool,
     /// The queues may have grown; the I/O thread makes them small again when they are idle.
     swollen: AtomicBool,
     /// Much was moved at once since the I/O thread last looked.
     streams: AtomicBool,
     /// Reading without being told that there is something has paid off.
     read_pays: AtomicBool,
+    /// It is read on at the next turn of whoever serves (`Hub::read_again`).
+    pub(crate) reads_again: AtomicBool,
     /// The end of the last write, and when the peer was last heard of, by `clock`.
     last_write: AtomicU64,
     heard_at: AtomicU64,
@@ -188,13 +189,12 @@ impl Link {
         let max_body = if codec.packets.is_some() { u64::MAX } else { config.max_body };
         let mut intake = Intake::new(ends.incoming.queue, max_body);
         let mut outgoing = ends.outgoing;
-        let arena = stream.shared().map(|shared| shared.arena());
-        if let (Some(shared), Some(arena)) = (stream.shared(), &arena) {
+        if let Some(shared) = stream.shared() {
             let bell = Arc::downgrade(&stream);
             let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
             let taking = if ends.incoming.outlet.is_none() { config.taking } else { Taking::AtOnce };
             intake.borrow_by(shared.borrower(taking, Box::new(wake)));
-            outgoing.queue.lend_from(arena.clone());
+            outgoing.queue.lend_from(shared.arena());
         }
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
@@ -220,7 +220,6 @@ impl Link {
                 write: false,
             }),
             config,
-            arena,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
             watched: AtomicBool::new(false),
@@ -228,9 +227,11 @@ impl Link {
             broken: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
+            lending_fails: AtomicBool::new(false),
             swollen: AtomicBool::new(false),
             streams: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
+            reads_again: AtomicBool::new(false),
             last_write: AtomicU64::new(0),
             heard_at: AtomicU64::new(clock()),
             writes: AtomicU64::new(0),
@@ -246,7 +247,7 @@ impl Link {
 
     /// For the one pipe that it has, where it goes through shared memory.
     pub(crate) fn lender(&self) -> Option<Box<Lender>> {
-        self.arena.clone().map(|arena| Box::new(Lender::new(arena)))
+        self.tx.lock().arena().map(|arena| Box::new(Lender::new(arena)))
     }
 
     /// Has the I/O thread look after what is left behind, for a while.
@@ -371,11 +372,6 @@ impl Link {
         }
     }
 
-    /// The peer rings again. False: there is something to read.
-    pub(crate) fn rouse(&self) -> bool {
-        self.rx.lock().shared().is_none_or(|shared| shared.rouse())
-    }
-
     /// Whether there is something to read, and room for it, of which the poll set does not know.
     pub(crate) fn has_news(&self) -> bool {
         self.rx.lock().has_news()
@@ -384,7 +380,7 @@ impl Link {
     /// The peer has rung, or is gone (`ended`).
     fn hear(&self, ended: bool) {
         let stream = self.watching.lock().stream.clone();
-        if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.hear()) {
+        if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.hear(ended)) {
             self.watch_for(|watching| watching.read = false); // What is left is in the ring.
         }
     }

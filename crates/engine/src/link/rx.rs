@@ -1,7 +1,7 @@
 //! The way in of a link: from the kernel to the incoming queue.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use pinnace_ring::{Body, Intake, Limits, Refused, Verdict};
 use pinnace_sys::{Errno, net};
@@ -10,7 +10,7 @@ use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
 use super::packets::{Incoming, Packets};
-use super::shared::Shared;
+use super::shared::{By, Shared};
 use super::{Link, STREAMING_BYTES, Stream};
 use crate::conflate::Outlet;
 use crate::drops::Reason;
@@ -124,6 +124,12 @@ impl Link {
         // Bodies that an answer to the peer has pushed out. Their owners' code runs last of all, with no lock held.
         let mut done = Vec::new();
         let mut rx = self.rx.lock();
+        let outcome = self.read_round(&mut rx, &mut done);
+        self.tell_writer(&rx, &mut done);
+        outcome
+    }
+
+    fn read_round(&self, rx: &mut Rx, done: &mut Vec<Body>) -> ReadOutcome {
         let (round, segment) = self.portions();
         let mut left = round;
         let mut outcome = ReadOutcome::None;
@@ -139,7 +145,7 @@ impl Link {
             intake.queue().set_max_bytes(self.hub.marks.receive_bytes());
             intake.queue().set_segment_max(segment);
             if !intake.queue().has_room() && !intake.queue().want_room() {
-                if self.lose_packets(&mut rx) {
+                if self.lose_packets(rx) {
                     return ReadOutcome::Stopped;
                 }
                 // What is in a ring the poll set does not tell of.
@@ -148,7 +154,7 @@ impl Link {
                 }
                 return ReadOutcome::Stopped;
             }
-            let (taken, room) = match self.read_once(&mut rx, left == 0, &mut done) {
+            let (taken, room) = match self.read_once(rx, left == 0, done) {
                 Ok(found) => found,
                 Err(Errno::AGAIN) => break,
                 Err(error) => {
@@ -167,7 +173,7 @@ impl Link {
             }
         }
         if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
-            self.write_out(&mut done); // TLS itself has something to say.
+            self.write_out(done); // TLS itself has something to say.
         }
         if left == 0 && rx.stream.as_ref().is_some_and(|stream| !stream.sleeps()) {
             self.hub.read_again(self);
@@ -176,6 +182,26 @@ impl Link {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
+    }
+
+    /// Who reads has taken away what may have woken who waits for room: it looks whether there is some.
+    fn tell_writer(&self, rx: &Rx, done: &mut Vec<Body>) {
+        if rx.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Reader)) {
+            fence(Ordering::SeqCst); // As in `serve`.
+            if self.is_blocked() {
+                self.write_out(done);
+            }
+        }
+    }
+
+    /// The peer rings again. False: there is something to read.
+    pub(crate) fn rouse(&self) -> bool {
+        let mut done = Vec::new();
+        let rx = self.rx.lock();
+        let sleeps = rx.stream.as_ref().is_none_or(|stream| stream.rouse());
+        self.tell_writer(&rx, &mut done);
+        drop(rx); // And then the bodies that are written, whose owners' code runs.
+        sleeps
     }
 
     /// Bytes that one call reads, and that it reads into at once.
@@ -300,8 +326,17 @@ impl Link {
 
     fn feed_frames(&self, rx: &mut Rx, bytes: &[u8], done: &mut Vec<Body>) -> Result<(), Errno> {
         let Some(way) = &mut rx.way else { return Ok(()) };
-        way.intake.feed(bytes).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way, bytes.len(), done)
+        self.feed_way(way, bytes, bytes.len(), done)
+    }
+
+    /// Copies bytes in that `taken` bytes on the wire have brought: in pieces, so that a large body goes to where it is
+    /// to lie as soon as its header was seen.
+    fn feed_way(&self, way: &mut Way, bytes: &[u8], taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
+        for piece in bytes.chunks(RAW_BYTES) {
+            way.intake.feed(piece).map_err(|_| Errno::NOMEM)?;
+            self.after_read(way, 0, done)?;
+        }
+        self.after_read(way, taken, done)
     }
 
     /// Takes in bytes that are not frames yet.
@@ -322,8 +357,7 @@ impl Link {
         if !replies.is_empty() {
             self.send_reply(replies, done);
         }
-        way.intake.feed(frames).map_err(|_| Errno::NOMEM)?;
-        self.after_read(way, raw.len(), done)?; // What was right before the peer broke the rules is delivered.
+        self.feed_way(way, frames, raw.len(), done)?; // What was right before the peer broke the rules is delivered.
         decoded
     }
 
@@ -406,7 +440,7 @@ impl Link {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();
         let Some(stream) = &rx.stream else { return true };
-        stream.hear();
+        stream.hear(true);
         for _ in 0..64 {
             match stream.read(&mut sink, &mut []) {
                 Ok(0) => return true,

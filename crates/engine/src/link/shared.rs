@@ -2,12 +2,16 @@
 //! peer lives.
 //!
 //! What is written to the socket from now on are bytes without a meaning, each of which wakes the peer: it has said
-//! that it waits for what has just happened. The kernel takes them or has some already; either way the peer wakes. The
-//! end of the socket is the end of the connection, once the ring is read to its end.
+//! that it waits for what has just happened, and each wait is ended once. The end of the socket is the end of the
+//! connection, once the ring is read to its end.
+//!
+//! The poll set tells of a byte when it comes, and not that it is there (EPOLLET), so that it need not be read each
+//! time ([`WAITS_MAX`]). Who takes bytes away may take one that the other way of the link waits for, and that nobody is
+//! told of then: so that is seen to afterwards ([`Shared::take_heard`]).
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing, Taking};
@@ -73,30 +77,6 @@ impl Carrier {
     }
 }
 
-/// Connections of this process that may share memory at a time: each takes two mappings of the 65,530 that a process
-/// may have (vm.max_map_count, proc(5)).
-const PLACES: usize = 16_384;
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-
-/// The right to be one of them.
-pub(crate) struct Place(());
-
-impl Place {
-    pub(crate) fn take() -> Result<Place, Because> {
-        if TAKEN.fetch_add(1, Ordering::Relaxed) >= PLACES {
-            TAKEN.fetch_sub(1, Ordering::Relaxed);
-            return Err(Because::Full);
-        }
-        Ok(Place(()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        TAKEN.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Both ways.
 pub(crate) struct Shared {
     out: Mutex<Out>,
@@ -105,9 +85,17 @@ pub(crate) struct Shared {
     ended: AtomicBool,
     /// Whoever reads looks by itself, and the next byte wakes nobody.
     hushed: AtomicBool,
-    /// How often it rang.
-    rung: AtomicU32,
-    _place: Place,
+    /// Waits that were begun since the socket's bytes were taken away: the peer may have rung for each.
+    waits: AtomicU32,
+    /// They were, by who reads, and by who writes.
+    heard: [AtomicBool; 2],
+}
+
+/// Who takes the socket's bytes away.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Reader,
+    Writer,
 }
 
 /// The way out, and whether the peer has to be woken for what was written.
@@ -121,11 +109,16 @@ struct Out {
 /// Bytes that a sleeping peer is not woken for as long as more are about to follow.
 const QUIET: usize = 256 * 1024;
 
-/// Rings that may gather. The kernel holds some two hundred bytes that were sent one by one.
-const LOUD: u32 = 16;
+/// Waits after which what has gathered on the socket is taken away: the peer rings once for each, and where the kernel
+/// takes no more nobody would be told. It holds hundreds of bytes that are sent one by one, and six at least, as few as
+/// SO_SNDBUF (socket(7)) may say.
+const WAITS_MAX: u32 = 4;
+/// Bytes that are taken away at once, and how many times: a peer that has sent more breaks the rules.
+const HEARD_BYTES: usize = 1024;
+const HEARD_TIMES: usize = 16;
 
 impl Shared {
-    pub(crate) fn new((out, way_in, place): (Outgoing, Incoming, Place)) -> Shared {
+    pub(crate) fn new((out, way_in): (Outgoing, Incoming)) -> Shared {
         let out = Mutex::new(Out { ring: out, due: false, since: 0 });
         let way_in = Mutex::new(way_in);
         Shared {
@@ -133,8 +126,8 @@ impl Shared {
             way_in,
             ended: AtomicBool::new(false),
             hushed: AtomicBool::new(false),
-            rung: AtomicU32::new(0),
-            _place: place,
+            waits: AtomicU32::new(1), // The way in is armed.
+            heard: Default::default(),
         }
     }
 
@@ -168,6 +161,7 @@ impl Shared {
             }
             out.wake(fd);
             // The peer wakes us, unless it has made room meanwhile.
+            self.begin_wait(fd, By::Writer);
             if !out.ring.want_room().map_err(lied)? {
                 return if taken > 0 { Ok(taken) } else { Err(Errno::AGAIN) };
             }
@@ -187,7 +181,7 @@ impl Shared {
                 0 if self.hushed.load(Ordering::Relaxed) && !self.ended.load(Ordering::Acquire) => {
                     return Err(Errno::AGAIN);
                 }
-                0 if !way_in.arm().map_err(lied)? => {}
+                0 if !self.arm(&mut way_in, fd).map_err(lied)? => {}
                 0 if self.ended.load(Ordering::Acquire) && !way_in.has_bytes() => return Ok(0),
                 0 if self.ended.load(Ordering::Acquire) => {}
                 0 => return Err(Errno::AGAIN),
@@ -207,11 +201,41 @@ impl Shared {
     }
 
     /// Whether the next byte will wake us, or is looked for; else there is one, or the end, which only a read finds.
-    pub(super) fn sleeps(&self) -> bool {
+    pub(super) fn sleeps(&self, fd: &OwnedFd) -> bool {
         if self.ended.load(Ordering::Acquire) {
             return false;
         }
-        self.hushed.load(Ordering::Relaxed) || self.way_in.lock().arm() == Ok(true)
+        self.hushed.load(Ordering::Relaxed) || self.arm(&mut self.way_in.lock(), fd) == Ok(true)
+    }
+
+    /// Asks to be woken by the next byte. False: there is one.
+    fn arm(&self, way_in: &mut Incoming, fd: &OwnedFd) -> Result<bool, Lied> {
+        self.begin_wait(fd, By::Reader);
+        way_in.arm()
+    }
+
+    /// The peer may ring once more from here on, and there is room for that.
+    fn begin_wait(&self, fd: &OwnedFd, by: By) {
+        if self.waits.fetch_add(1, Ordering::Relaxed) >= WAITS_MAX {
+            self.hear(fd, false);
+            self.heard[by as usize].store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the socket's bytes were taken away since the last call, by who reads or writes; that is who asks. The
+    /// other way may have been woken by one of them, and nobody is told.
+    pub(super) fn take_heard(&self, by: By) -> bool {
+        let heard = &self.heard[by as usize];
+        heard.load(Ordering::Relaxed) && heard.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether large bodies find little room. If so, the peer wakes us when they find more. For who writes.
+    pub(super) fn lacks_room(&self, fd: &OwnedFd) -> bool {
+        let arena = self.arena();
+        if arena.is_short() {
+            self.begin_wait(fd, By::Writer);
+        }
+        arena.lacks_room()
     }
 
     /// From here on nobody has to wake us.
@@ -222,30 +246,31 @@ impl Shared {
     }
 
     /// From here on the next byte wakes us again. False: there is one.
-    pub(super) fn rouse(&self) -> bool {
+    pub(super) fn rouse(&self, fd: &OwnedFd) -> bool {
         self.hushed.store(false, Ordering::Relaxed);
-        self.sleeps()
+        self.sleeps(fd)
     }
 
     /// Whether it is time to take away what has gathered on the socket: not each time that it rings, but before the
     /// kernel takes no more.
     pub(super) fn is_loud(&self) -> bool {
-        self.rung.fetch_add(1, Ordering::Relaxed) % LOUD == LOUD - 1
+        self.waits.load(Ordering::Relaxed) >= WAITS_MAX
     }
 
-    /// Takes away what the socket holds. True: it has ended.
-    pub(super) fn hear(&self, fd: &OwnedFd) -> bool {
-        let mut bytes = [0; 64];
-        loop {
+    /// Takes away what the socket holds, to its end where it has one (`ended`). True: it has ended, or is of no use,
+    /// because the peer floods it.
+    pub(super) fn hear(&self, fd: &OwnedFd, ended: bool) -> bool {
+        self.waits.store(0, Ordering::Relaxed); // One that begins meanwhile counts, whether or not its byte is taken.
+        let mut bytes = [0; HEARD_BYTES];
+        for _ in 0..HEARD_TIMES {
             match net::read(fd, &mut bytes, &mut []) {
-                Ok(count) if count > 0 => {}
-                Err(Errno::AGAIN) => return false,
-                _ => {
-                    self.ended.store(true, Ordering::Release);
-                    return true;
-                }
+                Ok(count) if count == HEARD_BYTES || count > 0 && ended => {}
+                Ok(1..) | Err(Errno::AGAIN) => return false,
+                _ => break,
             }
         }
+        self.ended.store(true, Ordering::Release);
+        true
     }
 
     /// Gives the memory of our ring back, where it is idle.

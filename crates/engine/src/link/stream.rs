@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pinnace_ring::{Incoming, Outgoing};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
-use super::shared::{self, Place, Shared};
+use super::shared::{self, By, Shared};
 use super::tls::{Failure, Tls};
 
 /// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// From here on the bytes go through memory.
-    pub(crate) fn share(&mut self, memory: (Outgoing, Incoming, Place)) {
+    pub(crate) fn share(&mut self, memory: (Outgoing, Incoming)) {
         self.over = Over::Memory(Box::new(Shared::new(memory)));
     }
 
@@ -118,7 +118,23 @@ impl Stream {
 
     /// Whether whoever serves the poll set is told of the next byte. False: there is one in memory already.
     pub(super) fn sleeps(&self) -> bool {
-        self.shared().is_none_or(|shared| shared.sleeps())
+        self.shared().is_none_or(|shared| shared.sleeps(&self.fd))
+    }
+
+    /// From here on whoever serves the poll set is told of the next byte, after nobody had to be. False: there is one.
+    pub(super) fn rouse(&self) -> bool {
+        self.shared().is_none_or(|shared| shared.rouse(&self.fd))
+    }
+
+    /// Whether the other way than that of who asks may have been woken, and nobody was told.
+    #[inline]
+    pub(super) fn take_heard(&self, by: By) -> bool {
+        self.shared().is_some_and(|shared| shared.take_heard(by))
+    }
+
+    /// Whether large bodies find little room beside the stream.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.lacks_room(&self.fd))
     }
 
     /// Whether memory that took no more does now.
@@ -136,9 +152,9 @@ impl Stream {
         self.shared().is_some_and(|shared| shared.is_loud())
     }
 
-    /// Takes it away. True: the peer is gone, or has said that it ends.
-    pub(super) fn hear(&self) -> bool {
-        self.shared().is_some_and(|shared| shared.hear(&self.fd))
+    /// Takes it away, to its end where it has one (`ended`). True: the peer is gone, or has said that it ends.
+    pub(super) fn hear(&self, ended: bool) -> bool {
+        self.shared().is_some_and(|shared| shared.hear(&self.fd, ended))
     }
 
     /// Writes as much as is taken; EAGAIN where that is nothing.

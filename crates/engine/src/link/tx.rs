@@ -1,6 +1,6 @@
 //! The way out of a link: from the outgoing queue to the kernel.
 
-use pinnace_ring::{Amount, Body, Consumer};
+use pinnace_ring::{Amount, Arena, Body, Consumer};
 use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::anew::Anew;
 use super::packets::{Outgoing, Packets};
+use super::shared::By;
 use super::{Link, Stream, clock};
 use crate::conflate::Inlet;
 use crate::ends::Sink;
@@ -85,6 +86,21 @@ impl Tx {
         Some((outgoing, given_up))
     }
 
+    /// Where large bodies go, where it goes through shared memory.
+    pub(super) fn arena(&self) -> Option<Arc<Arena>> {
+        Some(self.stream.as_ref()?.shared()?.arena())
+    }
+
+    /// Whether large bodies find little room there. If so, the peer wakes us when they find more.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.lacks_room())
+    }
+
+    /// Whether who writes has taken away what may have woken who reads.
+    pub(super) fn take_heard(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Writer))
+    }
+
     fn refill(&mut self) -> bool {
         self.inlet.as_mut().is_some_and(Inlet::refill)
     }
@@ -135,6 +151,9 @@ impl Link {
             round = self.round(&mut tx, done);
         }
         let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
+        if tx.take_heard() {
+            self.hub.read_again(self);
+        }
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
             self.blocked.store(blocked, Ordering::Relaxed);

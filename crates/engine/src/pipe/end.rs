@@ -143,7 +143,8 @@ impl Pipe {
         match &self.far {
             Far::Link(Some(link)) => {
                 self.tx.show_quietly();
-                if self.lender.as_mut().is_some_and(|lender| lender.take_short()) {
+                let short = self.lender.as_mut().and_then(|lender| lender.take_short());
+                if short.is_some_and(|short| link.waits_for_room(short)) {
                     // The peer makes room when it has what it was sent.
                     chores.push(Chore::Flush(link.clone()));
                     return chores.push(Chore::Pace(link.clone()));

@@ -3,20 +3,16 @@
 //! Whoever connected offers. Whatever keeps either side from it, the connection goes on over its socket, and
 //! [`Carrier`] says why.
 
-use pinnace_ring::{Half, Incoming, Outgoing, shared};
-use pinnace_sys::memory::Memory;
+use pinnace_ring::{Half, Incoming, Outgoing, RING_MAX, shared};
+use pinnace_sys::memory::{Memory, Refused};
 use pinnace_sys::{AsFd, BorrowedFd, OwnedFd, net, process};
 use pinnace_zmtp::Handshake;
 use pinnace_zmtp::sharing::{self, Step};
 
 use super::session::Side;
 use super::stage::Refusal;
-use crate::link::{Because, Carrier, Place};
+use crate::link::{Because, Carrier};
 use crate::options::Options;
-
-/// Bytes of each way's ring.
-const RING: usize = 1 << 20;
-const _: () = assert!(RING.is_power_of_two());
 
 /// Whether a connection may go through shared memory, as far as it is ours to say.
 pub(super) fn may_share(fd: &impl AsFd, options: &Options) -> Result<(), Because> {
@@ -32,7 +28,7 @@ pub(super) fn may_share(fd: &impl AsFd, options: &Options) -> Result<(), Because
 /// What the two have agreed on.
 pub(super) struct Agreed {
     pub(super) carrier: Carrier,
-    pub(super) memory: Option<(Outgoing, Incoming, Place)>,
+    pub(super) memory: Option<(Outgoing, Incoming)>,
 }
 
 /// The agreement in progress.
@@ -43,7 +39,7 @@ pub(super) struct Sharing {
     /// What goes with the output.
     passing: Option<OwnedFd>,
     input: Vec<u8>,
-    ours: Option<(Half, Place)>,
+    ours: Option<Half>,
     theirs: Option<Half>,
     side: Side,
     agreed: Option<Carrier>,
@@ -128,16 +124,13 @@ impl Sharing {
 
     /// Makes our memory, and says so.
     fn give(&mut self, step: Step) {
-        let made = Place::take().and_then(|place| {
-            let (memory, fd) = Memory::create(Half::size(RING)).map_err(|_| Because::NoMemory)?;
-            Ok((Half::new(memory).ok_or(Because::NoMemory)?, place, fd))
-        });
-        match made {
-            Ok((ours, place, fd)) => {
+        match Memory::create(Half::size(RING_MAX)) {
+            Ok((memory, fd)) => {
                 sharing::encode(step, &mut self.output);
-                (self.ours, self.passing) = (Some((ours, place)), Some(fd));
+                (self.ours, self.passing) = (Half::new(memory), Some(fd));
             }
-            Err(because) => self.decline(because),
+            Err(Refused::Full) => self.decline(Because::Full),
+            Err(_) => self.decline(Because::NoMemory),
         }
     }
 
@@ -150,10 +143,7 @@ impl Sharing {
     pub(super) fn take_agreed(&mut self) -> Agreed {
         let carrier = self.agreed.unwrap_or(Carrier::Socket(Because::Declined));
         let memory = match (carrier, self.ours.take(), self.theirs.take()) {
-            (Carrier::Memory, Some((ours, place)), Some(theirs)) => {
-                let (out, way_in) = shared(ours, theirs);
-                Some((out, way_in, place))
-            }
+            (Carrier::Memory, Some(ours), Some(theirs)) => Some(shared(ours, theirs)),
             _ => None,
         };
         Agreed { carrier, memory }
@@ -162,6 +152,10 @@ impl Sharing {
 
 /// The peer's memory, if it can do us no harm.
 fn open(passed: Option<OwnedFd>) -> Result<Half, Because> {
-    let memory = Memory::open(&passed.ok_or(Because::Unfit)?, Half::is_size).map_err(|_| Because::Unfit)?;
-    Half::new(memory).ok_or(Because::Unfit)
+    match Memory::open(&passed.ok_or(Because::Unfit)?, Half::is_size) {
+        Ok(memory) => Half::new(memory).ok_or(Because::Unfit),
+        Err(Refused::Full) => Err(Because::Full),
+        Err(Refused::System(_)) => Err(Because::NoMemory),
+        Err(Refused::Unsealed | Refused::Size(_)) => Err(Because::Unfit),
+    }
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::Unnotified;
+use pinnace_ring::{Ticket, Unnotified};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Ready;
 
 use super::Core;
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::hub::{Hub, PollSet};
 use crate::link::Link;
 use crate::spin;
 
@@ -28,6 +28,8 @@ pub(crate) struct Waiter {
 const LINKS_MAX: u32 = 4;
 /// Looks between two at the clock.
 const LOOKS: u32 = 64;
+/// Who looks for longer looks so often at the poll set, too: for what is not in memory.
+const POLL_TICK: Duration = Duration::from_micros(100);
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
@@ -96,15 +98,23 @@ impl Waiter {
     }
 
     /// Looks after memory that peers write, for some microseconds, so that they need no system call to wake us, nor we
-    /// to sleep. For who leads, in the lease. True: there is something to read in one of these links, or mail.
-    fn look_out(&self, links: &[Arc<Link>], deadline: Option<Instant>) -> bool {
+    /// to sleep. For who leads, in the lease, with its `ticket`. True: there is something to read in one of these
+    /// links, or other news.
+    fn look_out(
+        &mut self,
+        set: &PollSet,
+        links: &[Arc<Link>],
+        ticket: &Ticket,
+        deadline: Option<Instant>,
+    ) -> bool {
         let limit = self.hub.watchful.limit(self.busy_poll_us);
-        if limit.is_zero() {
+        // For room the peer rings.
+        if limit.is_zero() || links.iter().any(|link| link.is_blocked()) {
             return false;
         }
         self.hub.hush(links);
         let began = Instant::now();
-        let mut before = began;
+        let (mut before, mut polled) = (began, began);
         loop {
             for _ in 0..LOOKS {
                 if links.iter().any(|link| link.has_news()) || self.hub.has_mail() {
@@ -113,7 +123,20 @@ impl Waiter {
                 }
                 std::hint::spin_loop();
             }
+            if self.hub.event.is_notified(ticket) || self.hub.reads() != self.observed || self.hub.is_closed()
+            {
+                return true;
+            }
             let now = Instant::now();
+            if now - polled >= POLL_TICK {
+                polled = now;
+                let found =
+                    set.poller.wait(&mut self.ready, Some(Duration::ZERO)).is_ok() && !self.ready.is_empty();
+                if found {
+                    self.hub.serve(&self.ready, true);
+                    return true;
+                }
+            }
             // Who was off its processor for a while keeps others from theirs.
             let crowded = self.busy_poll_us == 0 && now - before > spin::CROWDED;
             if crowded || now - began >= limit || deadline.is_some_and(|deadline| deadline <= now) {
@@ -163,7 +186,7 @@ impl Waiter {
         };
         let outcome = if hub.lease.enter(&set.io, &hub) {
             let links = self.links_in_memory();
-            if !links.is_empty() && self.look_out(&links, deadline) {
+            if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
                 hub.event.cancel(ticket);
                 links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
                 hub.lease.leave(&set.io, &hub);

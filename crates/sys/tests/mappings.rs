@@ -1,0 +1,17 @@
+//! How much memory a process may share. A process of its own: while this runs no other test could have any.
+
+use pinnace_sys::memory::{MAPPINGS, Memory, Refused};
+
+#[test]
+fn a_process_has_so_many_pieces_and_no_more() {
+    const LEN: usize = 4096;
+    let mut all: Vec<Memory> = (0..MAPPINGS - 1).map(|_| Memory::create(LEN).expect("memory").0).collect();
+    let (last, fd) = Memory::create(LEN).expect("the last one");
+    assert_eq!(Memory::create(LEN).err(), Some(Refused::Full));
+    assert_eq!(Memory::open(&fd, |_| true).err(), Some(Refused::Full), "a peer's counts, too");
+    drop(last);
+    all.push(Memory::open(&fd, |_| true).expect("in the place of the last"));
+    assert_eq!(Memory::create(LEN).err(), Some(Refused::Full));
+    drop(all);
+    assert!(Memory::create(LEN).is_ok());
+}
