@@ -6,12 +6,12 @@
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use libfuzzer_sys::fuzz_target;
 use pinnace_ring::{
     Body, Consumer, Frame, HEAD, Half, INLINE_MAX, Incoming, Intake, Lender, Limits, MORE, Outgoing,
-    Producer, RING_MIN, Verdict, queue, shared,
+    Producer, RING_MIN, Taking, Verdict, queue, shared,
 };
 use pinnace_sys::memory::Memory;
 
@@ -107,13 +107,13 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(ours: Half, theirs: Half, keeps: bool) -> Ours {
+    fn new(ours: Half, theirs: Half, taking: Taking) -> Ours {
         let limits = Limits { messages: 100, ahead_bytes: 0 };
         let ((sends, mut sent), (comes, receives)) = (queue(limits), queue(limits));
         let (out, way_in) = shared(ours, theirs);
         sent.lend_from(out.arena().clone());
         let mut intake = Intake::new(comes, MAX_BODY);
-        intake.borrow_by(way_in.halves().borrower(keeps, Box::new(|| {})));
+        intake.borrow_by(way_in.halves().borrower(taking, Box::new(|| {})));
         let (lender, kept) = (Lender::new(out.arena().clone()), Vec::new());
         Ours { out, way_in, lender, sends, sent, intake, receives, kept }
     }
@@ -195,16 +195,20 @@ fuzz_target!(|bytes: &[u8]| {
     let make = || Memory::create(Half::size(RING_MIN)).expect("memory");
     let ((ours, _), (_memory, passed)) = (make(), make());
     let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
+    // Its owner can do that; a peer that is somebody else cannot.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("our own");
     let memory = File::options().write(true).open(path).expect("a descriptor for writing");
     let theirs = Memory::open(&passed, Half::is_size).expect("what was made is fit");
     let halves = (Half::new(ours).expect("a half"), Half::new(theirs).expect("a half"));
     let mut peer = Peer { memory, at: 0 };
-    let mut ours = Ours::new(halves.0, halves.1, script.byte() % 2 == 0);
+    let taking = [Taking::AtOnce, Taking::WhenWanted, Taking::InPlace][script.byte() as usize % 3];
+    let mut ours = Ours::new(halves.0, halves.1, taking);
     while !script.0.is_empty() {
         let seen = ours.kept.first().map(|body| body.to_vec());
         peer.step(&mut script);
         if let (Some(seen), Some(body)) = (seen, ours.kept.first()) {
-            assert!(**body == *seen, "a body has changed that was looked at");
+            let is_its_own = taking != Taking::InPlace;
+            assert!(!is_its_own || **body == *seen, "a body has changed that was looked at");
         }
         if ours.step(&mut script).is_none() {
             return;
