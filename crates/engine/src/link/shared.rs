@@ -292,7 +292,7 @@ fn lied(_: Lied) -> Errno {
     Errno::PROTO
 }
 
-/// Wakes the peer. Where the kernel takes no more, as many bytes wake it already.
+/// Wakes the peer. Where the kernel takes no more the peer has not taken away what it should have (`WAITS_MAX`).
 pub(super) fn ring(fd: &OwnedFd) {
     let _ = net::write(fd, &[IoSlice::new(&[0])]);
 }
