@@ -34,7 +34,8 @@ fn who_crashes_between_effect_and_acknowledgement_does_not_repeat_it() {
     let mut database = Connection::open(dir.path().join("own.sqlite")).unwrap();
     database.execute_batch(CURSOR_SCHEMA).unwrap();
     database.execute_batch("CREATE TABLE account (sum BIGINT); INSERT INTO account VALUES (0)").unwrap();
-    let endpoint = client("receiver", dir.path()).start().unwrap().endpoint().to_owned();
+    // A path, which nobody else takes while the receiver is away.
+    let endpoint = format!("ipc://{}", dir.path().join("receiver.sock").display());
     let sender = client("sender", dir.path()).peer("receiver", &endpoint, &["money"]).start().unwrap();
     for number in 1..=200 {
         let durability = if number % 3 == 0 { Durability::Memory } else { Durability::Interval };
