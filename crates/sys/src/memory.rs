@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(mapped, Err(Errno::ACCESS));
         assert_eq!(fs::fstat(&fd).unwrap().st_mode & 0o777, 0, "nobody else may open it");
         let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        // Root alone may, who can do anything.
+        // Root may, and its own user once it has changed the mode.
         match fs::open(again, OFlags::RDWR, fs::Mode::empty()) {
             Err(error) => assert_eq!(error, Errno::ACCESS),
             Ok(writable) => {
