@@ -47,16 +47,19 @@ class Figures:
     aim_met: bool | None
 
 
-def value_key(case):
-    return {"round": "p50_us", "memory": "accepted_bytes"}.get(case.kind, "rate")
+def value_keys(case):
+    """What a case is judged by: of several the largest, so that neither end of a connection may hold more."""
+    keys = {"round": ("p50_us",), "memory": ("accepted_bytes", "connected_bytes")}
+    return keys.get(case.kind, ("rate",))
 
 
-def by_side(rows, key):
-    """side: {round: value}"""
+def by_side(rows, *keys):
+    """side: {round: value}; of several the largest"""
     found = {}
     for row in rows:
-        if row[key] not in ("", None):
-            found.setdefault(row["side"], {})[row["round"]] = float(row[key])
+        values = [float(row[key]) for key in keys if row[key] not in ("", None)]
+        if values:
+            found.setdefault(row["side"], {})[row["round"]] = max(values)
     return found
 
 
@@ -116,7 +119,7 @@ def meets_aim(case, ours, ratio, of_limit):
 
 def of_case(case, rows, broken=()):
     """The figures of one case from its rows."""
-    found, cpu = by_side(rows, value_key(case)), cpu_per_million(rows)
+    found, cpu = by_side(rows, *value_keys(case)), cpu_per_million(rows)
     ratio, of_limit = pair_ratios(found, "ours", "libzmq"), pair_ratios(found, "ours", "limit")
     cpu_ratio, value = pair_ratios(cpu, "ours", "libzmq"), spreads(found)
     verdict, cpu_verdict = judge(case, value.get("ours"), ratio, of_limit), judge_cpu(case, cpu_ratio)

@@ -66,9 +66,9 @@ HEADINGS = (
 
 
 LEGEND = (
-    "Rates in messages a second (fan: received by all), times as p50, memory per accepted connection: median,",
-    "smallest..largest, ± middle half. Ratios are medians over pairs of runs made in turn; of times and CPU,",
-    f"below 1 is better. CPU: seconds a million messages, all sides together; the aim is {CPU_AIM_TEXT}.",
+    "Rates in messages a second (fan: received by all), times as p50, memory per connection, of the end that holds",
+    "more: median, smallest..largest, ± middle half. Ratios are medians over pairs of runs made in turn; of times and",
+    f"CPU, below 1 is better. CPU: seconds a million messages, all sides together; the aim is {CPU_AIM_TEXT}.",
 )
 
 

@@ -9,13 +9,13 @@ use crate::context::Context;
 /// Where messages go in.
 pub(crate) struct Source {
     pub(crate) queue: Producer,
-    pub(crate) outlet: Option<Outlet>,
+    pub(crate) outlet: Option<Box<Outlet>>,
 }
 
 /// Where they come out.
 pub(crate) struct Sink {
     pub(crate) queue: Consumer,
-    pub(crate) inlet: Option<Inlet>,
+    pub(crate) inlet: Option<Box<Inlet>>,
 }
 
 /// The ends of a pipe that its socket has not.
@@ -28,7 +28,10 @@ pub(crate) struct FarEnds {
 pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
     if conflates {
         let ((tx, outlet), (rx, inlet)) = conflated();
-        return (Source { queue: tx, outlet: Some(outlet) }, Sink { queue: rx, inlet: Some(inlet) });
+        return (
+            Source { queue: tx, outlet: Some(Box::new(outlet)) },
+            Sink { queue: rx, inlet: Some(Box::new(inlet)) },
+        );
     }
     let (tx, rx) = context.queue(limits);
     (Source { queue: tx, outlet: None }, Sink { queue: rx, inlet: None })
@@ -53,7 +56,7 @@ impl Source {
 
 impl Sink {
     pub(crate) fn has_message(&mut self) -> bool {
-        self.queue.has_frame() || self.inlet.as_ref().is_some_and(Inlet::is_full)
+        self.queue.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
 
     /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`): returns how much, and

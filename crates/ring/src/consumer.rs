@@ -297,7 +297,7 @@ impl Consumer {
         self.look_after_room();
         if self.is_even && self.messages.saturating_sub(self.parked_at) > SELDOM {
             self.is_even = false;
-            self.shared.parking.0.fetch_and(!EVEN, Ordering::Relaxed); // PARK
+            self.shared.parking.fetch_and(!EVEN, Ordering::Relaxed); // PARK
         }
     }
 
@@ -341,14 +341,14 @@ impl Consumer {
         self.is_even = since < if was_even { SELDOM } else { OFTEN };
         let mode = if self.is_even { EVEN } else { 0 };
         // A store would do; but of an exchange loom, too, knows that it comes behind the producer's.
-        self.shared.parking.0.swap(PARKED | mode, Ordering::AcqRel);
+        self.shared.parking.swap(PARKED | mode, Ordering::AcqRel);
         if was_even && self.is_even {
             fence(Ordering::SeqCst); // PARK
         } else {
             heavy(); // PARK
         }
         if self.has_frame() {
-            self.shared.parking.0.store(mode, Ordering::Relaxed);
+            self.shared.parking.store(mode, Ordering::Relaxed);
             return false;
         }
         true

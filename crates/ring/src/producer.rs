@@ -342,14 +342,14 @@ impl Producer {
     pub fn show(&mut self) -> bool {
         self.show_quietly();
         light(); // PARK
-        self.shared.parking.0.load(Ordering::Relaxed) != 0 && self.was_parked()
+        self.shared.parking.load(Ordering::Relaxed) != 0 && self.was_parked()
     }
 
     /// Whether the consumer is parked, and has to be told; it is not from here on.
     #[cold]
     #[inline(never)]
     fn was_parked(&self) -> bool {
-        let parking = &self.shared.parking.0;
+        let parking = &self.shared.parking;
         if parking.load(Ordering::Relaxed) & EVEN != 0 {
             fence(Ordering::SeqCst); // PARK
         }

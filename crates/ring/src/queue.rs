@@ -20,7 +20,7 @@ use crate::consumer::Consumer;
 use crate::producer::Producer;
 use crate::record;
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Line, Mutex, Ordering};
 use crate::{Body, NoMemory};
 
 /// What a queue accepts before its producer has to wait.
@@ -78,12 +78,15 @@ pub(crate) struct ByConsumer {
     pub(crate) discharged: AtomicU64,
 }
 
+/// What changes seldom lies between the lines that the two ends write for each message, and keeps them so far apart
+/// that no pair of lines, which the processor fetches together, has both. A connection has two queues: lines that hold
+/// nothing would be a good part of its memory.
+#[repr(C)]
 pub(crate) struct Shared {
-    pub(crate) producer: Padded<ByProducer>,
-    pub(crate) consumer: Padded<ByConsumer>,
-    /// PARKED, EVEN. The producer reads it for each message, and it changes seldom: on a line that the consumer
-    /// writes for each message it would cost most of the way.
-    pub(crate) parking: Padded<AtomicU8>,
+    pub(crate) producer: Line<ByProducer>,
+    /// PARKED, EVEN. The producer reads it for each message: on a line that the consumer writes for each message it
+    /// would cost most of the way.
+    pub(crate) parking: AtomicU8,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
     /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.
     pub(crate) left: AtomicPtr<Segment>,
@@ -94,6 +97,7 @@ pub(crate) struct Shared {
     /// with it locked finds both or neither.
     pub(crate) given_up: Mutex<Amount>,
     pub(crate) budget: Option<Arc<Budget>>,
+    pub(crate) consumer: Line<ByConsumer>,
 }
 
 impl Shared {
@@ -210,15 +214,15 @@ pub fn budgeted_queue(limits: Limits, budget: &Arc<Budget>) -> (Producer, Consum
 
 fn queue_of(limits: Limits, budget: Option<Arc<Budget>>) -> (Producer, Consumer) {
     let shared = Arc::new(Shared {
-        producer: Padded::default(),
-        consumer: Padded::default(),
-        parking: Padded::default(),
+        producer: Line::default(),
+        parking: AtomicU8::default(),
         spares: Default::default(),
         left: AtomicPtr::default(),
         left_at: AtomicU64::default(),
         end_at: AtomicU64::default(),
         given_up: Mutex::new(Amount::default()),
         budget,
+        consumer: Line::default(),
     });
     (Producer::new(shared.clone(), limits), Consumer::new(shared, limits))
 }

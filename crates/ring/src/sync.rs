@@ -40,6 +40,11 @@ pub(crate) fn is_lopsided() -> bool {
     true
 }
 
+/// Keeps what it holds on a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct Line<T>(pub(crate) T);
+
 /// Keeps what it holds on cache lines of its own. Two lines, since the processor fetches them in pairs.
 #[repr(align(128))]
 #[derive(Default)]

@@ -47,13 +47,13 @@ pub(super) struct Rx {
 /// The incoming queue, and where only the newest message is kept, what empties it.
 pub(super) struct Way {
     intake: Intake,
-    outlet: Option<Outlet>,
+    outlet: Option<Box<Outlet>>,
     /// Bytes of a frame that is not whole, since the peer was heard of.
     dribbled: usize,
 }
 
 impl Way {
-    pub(super) fn new(intake: Intake, outlet: Option<Outlet>) -> Way {
+    pub(super) fn new(intake: Intake, outlet: Option<Box<Outlet>>) -> Way {
         Way { intake, outlet, dribbled: 0 }
     }
 }

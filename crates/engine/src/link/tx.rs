@@ -23,7 +23,7 @@ pub(super) struct Tx {
     stream: Option<Arc<Stream>>,
     outgoing: Option<Consumer>,
     /// Where only the newest message is kept: what the queue is filled from.
-    inlet: Option<Inlet>,
+    inlet: Option<Box<Inlet>>,
     /// Commands of the link's own; they go before anything in the queue.
     control: Vec<u8>,
     /// Bytes that may wait there.
@@ -102,7 +102,7 @@ impl Tx {
     }
 
     fn refill(&mut self) -> bool {
-        self.inlet.as_mut().is_some_and(Inlet::refill)
+        self.inlet.as_mut().is_some_and(|inlet| inlet.refill())
     }
 
     /// Makes the outgoing queue small, where it is idle.
@@ -116,7 +116,7 @@ impl Tx {
         !self.control.is_empty()
             || self.stream.as_ref().is_some_and(|stream| stream.wants_write())
             || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
-            || self.inlet.as_ref().is_some_and(Inlet::is_full)
+            || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
 }
 

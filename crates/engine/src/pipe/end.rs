@@ -55,13 +55,12 @@ pub struct Pipe {
 impl Pipe {
     /// A pipe of these ends.
     pub(crate) fn new(tx: Source, rx: Sink, far: Far, peer: Peer, up: bool) -> Pipe {
-        let (outlet, inlet) = (tx.outlet.map(Box::new), rx.inlet.map(Box::new));
-        let lender = lender(&far, outlet.is_some());
+        let lender = lender(&far, tx.outlet.is_some());
         Pipe {
             tx: tx.queue,
             rx: rx.queue,
-            outlet,
-            inlet,
+            outlet: tx.outlet,
+            inlet: rx.inlet,
             far,
             lender,
             peer,

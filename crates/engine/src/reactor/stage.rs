@@ -31,7 +31,7 @@ pub(super) enum Stage {
     /// TLS; the stream does it.
     Tls,
     /// From HTTP to WebSocket.
-    Upgrade(Box<ws::Upgrade>, Web),
+    Upgrade(Box<ws::Upgrade>, Box<Web>),
     /// ZMTP's own handshake, the last one.
     Zmtp(Box<Handshake>),
     /// The same in messages of WebSocket.
@@ -85,7 +85,8 @@ impl Stage {
         layers: &mut Layers,
         config: &mut Option<Config>,
     ) -> Result<Stage, Refusal> {
-        if let Some((target, credentials)) = layers.proxy.take() {
+        if let Some(asked) = layers.proxy.take() {
+            let (target, credentials) = *asked;
             let client = socks::Client::new(target, credentials).map_err(|_| Refusal::Proxy)?;
             return Ok(Stage::Proxy(Box::new(client)));
         }

@@ -7,14 +7,14 @@ use crate::endpoint::{Endpoint, Host, TcpEndpoint, WebEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
-/// The layers of a connection, from the outside in. None are there by default.
+/// The layers of a connection, from the outside in. None are there by default, and take no room then.
 #[derive(Clone, Default)]
 pub(crate) struct Layers {
     /// What a SOCKS5 proxy is asked for, and by whom.
-    pub(crate) proxy: Option<(Target, Option<Credentials>)>,
+    pub(crate) proxy: Option<Box<(Target, Option<Credentials>)>>,
     pub(crate) tls: Option<TlsSide>,
     /// WebSocket.
-    pub(crate) web: Option<Web>,
+    pub(crate) web: Option<Box<Web>>,
 }
 
 /// One end of WebSocket.
@@ -40,7 +40,8 @@ impl Layers {
     /// Of connections that come in at `endpoint`.
     pub(super) fn of_server(endpoint: &Endpoint, options: &Options) -> Result<Layers, Error> {
         let max_body = options.max_body();
-        let web = matches!(endpoint, Endpoint::Web(_)).then_some(Web { side: Side::Server, max_body });
+        let web =
+            matches!(endpoint, Endpoint::Web(_)).then(|| Box::new(Web { side: Side::Server, max_body }));
         let tls = match endpoint {
             Endpoint::Tls(_) | Endpoint::Web(WebEndpoint { secure: true, .. }) => {
                 Some(TlsSide::server(options)?)
@@ -55,7 +56,7 @@ impl Layers {
         let web = match endpoint {
             Endpoint::Web(web) => {
                 let side = Side::Client { host: web.authority(), path: web.path.clone() };
-                Some(Web { side, max_body: options.max_body() })
+                Some(Box::new(Web { side, max_body: options.max_body() }))
             }
             _ => None,
         };

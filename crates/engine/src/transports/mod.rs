@@ -121,7 +121,7 @@ impl Target {
     fn remote(endpoint: &TcpEndpoint, mut layers: Layers, options: &Options) -> Result<Target, Error> {
         let remote = match layers::proxy(endpoint, options)? {
             Some((proxy, target, credentials)) => {
-                layers.proxy = Some((target, credentials));
+                layers.proxy = Some(Box::new((target, credentials)));
                 Remote::new(&proxy)
             }
             None => Remote::new(endpoint),
