@@ -249,11 +249,14 @@ impl Default for Options {
     }
 }
 
-/// What PINNACE_SHARED_MEMORY in the environment says: 0, 1 or 2; else 1.
+/// What PINNACE_SHARED_MEMORY in the environment says: 0, 1 or 2; 1 where it is not there, or is empty. Anything else
+/// is taken for 0: without shared memory all works, and statistics say that it is switched off.
 fn shared_memory_default() -> i32 {
     static DEFAULT: OnceLock<i32> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
-        let given = std::env::var("PINNACE_SHARED_MEMORY").ok().and_then(|text| text.trim().parse().ok());
-        given.filter(|value| (0..=2).contains(value)).unwrap_or(1)
+        let given = std::env::var_os("PINNACE_SHARED_MEMORY").filter(|text| !text.is_empty());
+        let Some(text) = given else { return 1 };
+        let value = text.to_str().and_then(|text| text.trim().parse().ok());
+        value.filter(|value| (0..=2).contains(value)).unwrap_or(0)
     })
 }

@@ -3,6 +3,7 @@
 
 use std::os::fd::AsRawFd;
 
+use support::child::{self, Child};
 use support::memory::{
     ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, announce, loan, offering, pass, read_alone,
     sharing, step, way,
@@ -53,6 +54,25 @@ fn the_option_turns_it_off() {
     assert_eq!(way(&bound), because("the peer does not offer it"));
     assert_eq!(way(&connected), because("switched off"));
     assert_eq!(bound.set(SHARED_MEMORY, 3), Err(Errno(libc::EINVAL)));
+}
+
+/// Tells the option's default. Argument: what the environment says.
+fn begins_with(args: &[String]) {
+    // SAFETY: the process's other thread waits for this one.
+    unsafe { std::env::set_var("PINNACE_SHARED_MEMORY", &args[0]) };
+    child::say(Context::new().socket(PAIR).get(SHARED_MEMORY).expect("the option"));
+}
+
+support::roles!(begins_with);
+
+#[test]
+fn the_environment_gives_the_default() {
+    let values = [("0", "0"), ("1", "1"), (" 2 ", "2"), ("", "1"), ("off", "0"), ("3", "0"), ("-1", "0")];
+    for (given, value) in values {
+        let mut child = Child::start("begins_with", &[given]);
+        assert_eq!(child.line(), value, "{given:?}");
+        child.succeeds();
+    }
 }
 
 #[test]

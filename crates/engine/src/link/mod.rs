@@ -7,6 +7,7 @@
 
 mod anew;
 mod batch;
+mod carrier;
 mod codec;
 mod datagrams;
 mod multicast;
@@ -40,11 +41,11 @@ use crate::reactor::{Command, Io};
 use anew::Anew;
 pub(crate) use anew::restart;
 pub(crate) use batch::{Next, flush_age};
+pub use carrier::{Because, Carrier};
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;
 use rx::{Rx, Way};
-pub use shared::{Because, Carrier};
 pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
 use tx::Tx;
