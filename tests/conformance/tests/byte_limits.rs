@@ -1,6 +1,6 @@
 //! Limits in bytes: of one peer's queue, and of a whole context.
 
-use support::pinnace::{RCVBYTES, SNDBYTES};
+use support::pinnace::{RCVBYTES, SHARED_MEMORY, SNDBYTES};
 use support::*;
 
 over_transports!(
@@ -110,12 +110,23 @@ fn a_message_beyond_the_limits_arrives_whole(transport: Transport) {
 
 /// A sender that waits because another socket holds all that the context may is woken by the other one's receiver.
 fn a_waiting_sender_goes_on(transport: Transport) {
+    waiting_sender(transport, 0);
+}
+
+/// Memory that is shared holds more than all limits, uncounted: what lies there takes the room before the sender may, who
+/// waits for its own receiver, too.
+#[test]
+fn a_sender_that_waits_behind_shared_memory_goes_on() {
+    waiting_sender(Transport::Ipc, 1);
+}
+
+fn waiting_sender(transport: Transport, shared_memory: i32) {
     let ctx = Context::new();
     ctx.set_max_bytes(100_000);
     let (greedy_pull, greedy) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0));
     // The kernel takes little of theirs, or so many went on before the limit is reached that they are all it allows.
-    let pull = ctx.socket(PULL).hwm(0).with(RCVBUF, 4096);
-    let push = ctx.socket(PUSH).hwm(0).with(SNDBUF, 4096);
+    let pull = ctx.socket(PULL).hwm(0).with(RCVBUF, 4096).with(SHARED_MEMORY, shared_memory);
+    let push = ctx.socket(PUSH).hwm(0).with(SNDBUF, 4096).with(SHARED_MEMORY, shared_memory);
     transport.join(&greedy_pull, &greedy);
     transport.join(&pull, &push);
     for (pull, push) in [(&greedy_pull, &greedy), (&pull, &push)] {
@@ -134,6 +145,9 @@ fn a_waiting_sender_goes_on(transport: Transport) {
         let sender = threads.spawn(|| push.put("waited"));
         for _ in 0..count {
             greedy_pull.take();
+        }
+        if shared_memory != 0 {
+            (0..std::mem::take(&mut others)).for_each(|_| assert_eq!(pull.take_text(), "x"));
         }
         assert!(
             sender.join().is_ok(),
