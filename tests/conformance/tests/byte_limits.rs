@@ -113,8 +113,8 @@ fn a_waiting_sender_goes_on(transport: Transport) {
     waiting_sender(transport, 0);
 }
 
-/// Memory that is shared holds more than all limits, uncounted: what lies there takes the room before the sender may, who
-/// waits for its own receiver, too.
+/// Memory that is shared holds more than all limits, uncounted: what lies there may take the room before the sender
+/// does, which then waits for its own receiver, too.
 #[test]
 fn a_sender_that_waits_behind_shared_memory_goes_on() {
     waiting_sender(Transport::Ipc, 1);
