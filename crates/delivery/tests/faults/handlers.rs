@@ -85,11 +85,13 @@ fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
         sender.send("news", &message.body(len), &kept(durability(number + number / 3))).unwrap();
         books.accept(message);
     }
+    // Whoever hangs holds up what is behind it, and may do so after all was sent.
+    let hanging = WITHIN * 5 / 4 * (count / 1000);
     // What waits on either topic counts.
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             let _closing = Closing(&undertaker);
-            sender.wait_pending(0, soon()).unwrap();
+            sender.wait_pending(0, soon().map(|at| at + hanging)).unwrap();
         });
         for letter in undertaker.iter() {
             let dead = letter.dead().unwrap().clone();
