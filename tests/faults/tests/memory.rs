@@ -69,7 +69,7 @@ fn makes_idle_connections(args: &[String]) {
 /// After one message and one second neither end of a connection holds more than 8 KiB of private memory for it; over
 /// ipc they share memory.
 ///
-/// Fails with libzmq 4.3.4, which needs 28 KiB.
+/// Fails with libzmq 4.3.4, which needs 21 KiB and more.
 fn an_idle_connection_is_small(transport: Transport) {
     const COUNT: u64 = 400;
     let mut accepting = Child::start("keeps_idle_connections", &[&transport.wildcard()]);
