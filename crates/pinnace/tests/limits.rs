@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pinnace::{Context, Error, Interest, Pair, Pull, Push, Reason, prometheus};
+use pinnace::{Context, Error, EventKind, Interest, Monitor, Pair, Pull, Push, Reason, prometheus};
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(100);
@@ -41,12 +41,18 @@ fn a_contexts_bytes_are_limited() {
     assert_eq!(context.held_bytes(), 0);
 }
 
+fn wait_for(events: &mut Monitor, kind: EventKind) {
+    while events.recv_timeout(LONG).unwrap().expect("there are more").kind != kind {}
+}
+
 #[test]
 fn a_peer_is_cut_off_and_its_end_waited_for() {
     let context = Context::new().unwrap();
     let pull = Pull::new(&context).unwrap();
     let endpoint = pull.bind("tcp://127.0.0.1:*").unwrap();
-    let push = Push::builder(&context).connect(&endpoint).unwrap();
+    let push = Push::new(&context).unwrap();
+    let mut events = push.monitor().unwrap();
+    push.connect(&endpoint).unwrap();
     push.send("before").unwrap();
     pull.wait_peers(1, LONG).unwrap();
     assert_eq!(pull.wait_peers(2, SHORT), Err(Error::WouldBlock));
@@ -56,6 +62,8 @@ fn a_peer_is_cut_off_and_its_end_waited_for() {
     pull.kick(peers[0].number).unwrap();
     pull.wait_ended(1, LONG).unwrap();
     assert_eq!(pull.kick(peers[0].number), Err(Error::Unreachable));
+    // What is sent before the sender has heard of it goes into a connection that is over.
+    wait_for(&mut events, EventKind::Disconnected);
     push.send("after").unwrap();
     assert_eq!(pull.recv_timeout(LONG).unwrap(), "after", "it came back");
 }
