@@ -359,7 +359,7 @@ fn reason(stats: &Stats) -> Option<String> {
     Some(found.map_or("no peer", |(_, texts)| texts[role]).to_owned())
 }
 
-fn endpoint_failure(endpoint: &str, error: Error) -> Failure {
+pub fn endpoint_failure(endpoint: &str, error: Error) -> Failure {
     match error {
         Error::Invalid => Failure::usage(format!("{endpoint}: not an endpoint")),
         Error::Transport | Error::TransportForType => Failure::usage(format!("{endpoint}: {error}")),

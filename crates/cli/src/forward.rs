@@ -82,10 +82,9 @@ pub fn run(given: &Forward) -> Outcome {
         ended,
     };
     // Wrong options and endpoints are told now, and not to the first who connects.
-    let first = shared.socket()?;
     match given.bind {
-        true => shared.bound = Some(first),
-        false => first.close(false),
+        true => shared.bound = Some(shared.socket()?),
+        false => shared.check()?,
     }
     say(format!("listening on {}", listener.local_addr().map_err(failed)?));
     let outcome = shared.accept_all(&listener, &told);
@@ -116,13 +115,26 @@ fn raise_descriptors() {
 }
 
 impl Shared<'_> {
-    /// A socket, bound or connected.
-    fn socket(&self) -> Outcome<Socket> {
+    /// A socket with its options.
+    fn unattached(&self) -> Outcome<Socket> {
         let socket = settings::socket(&self.context, self.socket_type, &self.given.socket)?;
         settings::set(&socket, "linger", self.given.linger.as_millis().to_string().as_bytes())?;
         if self.socket_type == SocketType::Sub {
             settings::subscribe(&socket, &self.given.subscribe)?;
         }
+        Ok(socket)
+    }
+
+    /// Whether `socket` will do, as far as can be said with nobody to connect for: a peer would send to a connection
+    /// that is only tried, and lose it.
+    fn check(&self) -> Outcome {
+        let socket = self.unattached()?;
+        self.given.endpoints.iter().try_for_each(|endpoint| settings::check(&socket, endpoint))
+    }
+
+    /// A socket, bound or connected.
+    fn socket(&self) -> Outcome<Socket> {
+        let socket = self.unattached()?;
         let told = self.given.socket.verbose || self.given.bind;
         for endpoint in &self.given.endpoints {
             settings::attach(&socket, endpoint, self.given.bind, told)?;

@@ -8,7 +8,7 @@ use pinnace::certificate::Certificate;
 use pinnace::{Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, find_option, prometheus, z85};
 use pinnace_crypto::{PublicKey, SecretBytes};
 
-use crate::face::{Context, Socket};
+use crate::face::{Context, Socket, endpoint_failure};
 use crate::guests::Guests;
 use crate::outcome::{Failure, Outcome, say};
 use crate::secrets;
@@ -239,6 +239,19 @@ pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcom
         say(format!("connecting to {endpoint}"));
     }
     Ok(peer)
+}
+
+/// Whether `attach` would take an endpoint. It is tried and not attached to: from here on no I/O thread may serve the
+/// socket (ZMQ_AFFINITY), and of what can be wrong that is found last.
+pub fn check(socket: &Socket, endpoint: &str) -> Outcome {
+    const NO_THREAD: u64 = 1 << 63; // A context of ours has one.
+    set(socket, "affinity", NO_THREAD.to_string().as_bytes())?;
+    let (signed, endpoint) = sign(endpoint);
+    match signed {
+        Some(true) => socket.0.bind(endpoint).map(drop),
+        _ => socket.0.connect(endpoint),
+    }
+    .or_else(|error| if error == Error::NoThread { Ok(()) } else { Err(endpoint_failure(endpoint, error)) })
 }
 
 /// Whether the sign in front of an endpoint binds, where there is one; and the endpoint without it.
