@@ -142,10 +142,8 @@ impl Shared {
 
     /// Whether the next byte will wake us, or is looked for; else there is one, or the end, which only a read finds.
     pub(super) fn sleeps(&self, fd: &OwnedFd) -> bool {
-        if self.ended.load(Ordering::Acquire) {
-            return false;
-        }
-        self.hushed.load(Ordering::Relaxed) || self.arm(&mut self.way_in.lock(), fd) == Ok(true)
+        let sleeps = self.hushed.load(Ordering::Relaxed) || self.arm(&mut self.way_in.lock(), fd) == Ok(true);
+        sleeps && !self.ended.load(Ordering::Acquire) // Which `arm` may have found.
     }
 
     /// Asks to be woken by the next byte. False: there is one.
