@@ -118,7 +118,7 @@ fn a_connection_that_is_lost_at_the_close_is_made_again(transport: Transport) {
 /// The peer is there and says nothing.
 fn a_heartbeat_that_is_missed_makes_the_next_connection(transport: Transport) {
     let ctx = Context::new();
-    let push = sender(&ctx, -1).with(HEARTBEAT_IVL, 50).with(HEARTBEAT_TIMEOUT, 100);
+    let push = sender(&ctx, -1).with(HEARTBEAT_IVL, 50).with(HEARTBEAT_TIMEOUT, 1_000);
     let listener = RawListener::bind(transport);
     let silent = behind_a_slow_peer(&push, &listener);
     push.close().expect("close");

@@ -235,6 +235,7 @@ fn what_is_too_large_is_counted(transport: Transport) {
     push.put(vec![0; 1_001]);
     assert_eq!(pull.take_text(), "small");
     until("the message is counted", || pull.stats().dropped[LIMIT] == 1);
+    until("the sender has heard that the connection is over", || push.stats().disconnected == 1);
     push.put("small again");
     assert_eq!(pull.take_text(), "small again");
     assert_eq!(pull.stats().dropped.iter().sum::<u64>(), 1);
