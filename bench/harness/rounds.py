@@ -2,9 +2,9 @@
 
 First each case is calibrated: short runs say how many messages the faster side takes for a second and a quarter; both
 sides then always get that many, or of round trips as many as the slower side makes in ten seconds. A round visits
-every case and runs there ours and libzmq next to each other, in alternating order, then the bare kernel. So a spell
-of bad weather on the machine falls on one pair of many cases, not on all pairs of one, and each ratio is of two runs
-made within seconds.
+every case and runs there ours and libzmq next to each other, in alternating order, then the bare kernel; a few cases
+it visits with more than one such pair. So a spell of bad weather on the machine falls on one pair of many cases, not on
+all pairs of one, and each ratio is of two runs made within seconds.
 """
 
 from dataclasses import dataclass, field
@@ -105,11 +105,11 @@ def calibrate_limit(plan, setting):
     plan.limit_count = max(100, int(best * setting.seconds))
 
 
-def row_of(case, round_index, place, side, result):
+def row_of(case, pair_index, place, side, result):
     """One run as the CSV has it."""
     return {
         "case": case.name,
-        "round": round_index,
+        "round": pair_index,
         "place": place,
         "side": side,
         "version": result.get("version", ""),
@@ -119,9 +119,9 @@ def row_of(case, round_index, place, side, result):
     }
 
 
-def run_pair(plan, setting, round_index):
-    """Ours and libzmq, the order alternating by round; then the bare kernel. Yields rows."""
-    order = SIDES if round_index % 2 == 0 else SIDES[::-1]
+def run_pair(plan, setting, pair_index):
+    """Ours and libzmq, the order alternating by pair; then the bare kernel. Yields rows."""
+    order = SIDES if pair_index % 2 == 0 else SIDES[::-1]
     for place, side in enumerate((*order, "limit") if plan.limit_count else order):
         try:
             if side == "limit":
@@ -131,7 +131,7 @@ def run_pair(plan, setting, round_index):
         except trial.Failed as error:
             plan.broken.append(f"{side}: {error}")
             continue
-        yield row_of(plan.case, round_index, place, side, result)
+        yield row_of(plan.case, pair_index, place, side, result)
 
 
 def lengthen(plan, rows, setting):
@@ -152,13 +152,13 @@ def lengthen(plan, rows, setting):
     return before != (plan.count, plan.limit_count)
 
 
-def run_long_pair(plan, setting, round_index):
+def run_long_pair(plan, setting, pair_index):
     """A pair whose runs last as long as they should: one that did not is made anew with more messages."""
     for _ in range(2):
-        rows = list(run_pair(plan, setting, round_index))
+        rows = list(run_pair(plan, setting, pair_index))
         if not lengthen(plan, rows, setting):
             return rows
-    return list(run_pair(plan, setting, round_index))
+    return list(run_pair(plan, setting, pair_index))
 
 
 def measure(chosen, setting):
@@ -176,7 +176,9 @@ def measure(chosen, setting):
                 if plan.case.kind == "memory" and round_index >= MEMORY_ROUNDS:
                     continue
                 setting.say(f"round {round_index + 1}/{setting.pairs}: {plan.case.name}")
-                rows.extend(run_long_pair(plan, setting, round_index))
+                times = plan.case.pairs_a_round
+                for pair_index in range(round_index * times, (round_index + 1) * times):
+                    rows.extend(run_long_pair(plan, setting, pair_index))
     except KeyboardInterrupt:
         setting.say("interrupted: what follows is what there is\n")
     return rows, {plan.case.name: plan.broken for plan in plans if plan.broken}
