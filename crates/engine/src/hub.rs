@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use pinnace_ring::EventCount;
+use pinnace_ring::{Bell, EventCount};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, Poller};
 use pinnace_sys::wake::WakeFd;
@@ -22,7 +22,7 @@ use links::Links;
 use unread::{take_overtaken, undeliverable};
 
 use crate::drops::Tally;
-use crate::lease::Lease;
+use crate::lease::{Leader, Lease};
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::options::Options;
@@ -139,6 +139,8 @@ pub(crate) struct Hub {
     watches: Mutex<Vec<Arc<Watch>>>,
     watched: AtomicBool,
     pub(crate) event: EventCount,
+    /// Where the caller sleeps that leads, where it does so by a bell.
+    pub(crate) bell: Mutex<Option<Bell>>,
     poll_set: OnceLock<PollSet>,
     /// ZMQ_FD, once it was asked for, and whether it is readable.
     fd: OnceLock<WakeFd>,
@@ -220,10 +222,10 @@ impl Hub {
     /// Wakes those who sleep in the socket.
     pub(crate) fn wake(&self) {
         if self.event.notify() {
-            if let Some(set) = self.poll_set.get()
-                && self.lease.is_led()
-            {
-                set.wake.signal();
+            match self.lease.leader() {
+                Leader::InSet => self.poll_set.get().iter().for_each(|set| set.wake.signal()),
+                Leader::AtBell => self.bell.lock().iter().for_each(|bell| bell.ring()),
+                Leader::Awake | Leader::Nobody => {}
             }
             self.pollers.lock().iter().for_each(|poller| poller.signal());
         }

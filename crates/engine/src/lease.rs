@@ -1,13 +1,14 @@
 //! Who watches a socket's connections: the I/O thread, or the callers that wait in the socket.
 //!
-//! A caller that is about to wait takes the lease: the I/O thread no longer looks at the socket's poll set,
-//! so that news of a message wakes one thread, the one that wants it. Leaving costs the caller nothing;
+//! A caller that is about to wait takes the lease, and has the I/O thread no longer look at the socket's poll set
+//! (`seclude`), so that news of a message wakes one thread, the one that wants it; but where it sleeps by a bell of
+//! shared memory the I/O thread looks on, and brings it what else there is. Leaving costs the caller nothing;
 //! instead the I/O thread looks now and then (`check`, every [`LEASE_TICK`]) and takes the lease back when
 //! nobody has been inside. While a caller sleeps inside for long it stops looking (`unwatched`), and the
 //! caller says so when it leaves: an idle socket costs no CPU.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,9 +29,26 @@ pub(crate) struct Lease {
     /// Counts visits.
     visits: AtomicU32,
     unwatched: AtomicBool,
-    /// One caller waits in the poll set; others wait for it to bring news (`lead`).
-    led: AtomicBool,
+    /// The I/O thread does not look at the poll set.
+    secluded: AtomicBool,
+    /// Where the one caller is that waits for the connections; others wait for it to bring news (`lead`).
+    leader: AtomicU8,
 }
+
+/// Where the caller is that leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leader {
+    /// There is none.
+    Nobody,
+    /// It sees news before it sleeps.
+    Awake,
+    /// In the poll set, or about to wait there.
+    InSet,
+    /// By the bell of a link's memory (`Hub::bell`), or about to sleep there.
+    AtBell,
+}
+
+const LEADERS: [Leader; 4] = [Leader::Nobody, Leader::Awake, Leader::InSet, Leader::AtBell];
 
 #[derive(Default)]
 struct State {
@@ -53,7 +71,7 @@ impl Lease {
     pub(crate) fn entered(&self, io: &Io, set: &PollSet, token: u64) -> Result<(), pinnace_sys::Errno> {
         let mut state = self.state.lock();
         state.token = Some(token);
-        let interest = if self.taken.load(Ordering::SeqCst) { Interest::NONE } else { Interest::READ };
+        let interest = if self.secluded.load(Ordering::SeqCst) { Interest::NONE } else { Interest::READ };
         io.poller().add(&set.poller, token, interest)
     }
 
@@ -61,9 +79,18 @@ impl Lease {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// A caller comes in to wait or to serve; `leave` has to follow. False: the I/O thread serves, wait for
-    /// it.
+    /// A caller comes in to wait in the poll set, or to serve it; `leave` has to follow. False: the I/O thread serves,
+    /// wait for it.
     pub(crate) fn enter(&self, io: &Io, hub: &Arc<Hub>) -> bool {
+        let entered = self.come_in(io, hub);
+        if entered {
+            self.seclude(io, hub);
+        }
+        entered
+    }
+
+    /// The same for who may not wait in the poll set; the I/O thread looks on meanwhile.
+    pub(crate) fn come_in(&self, io: &Io, hub: &Arc<Hub>) -> bool {
         self.inside.fetch_add(1, Ordering::SeqCst);
         if self.taken.load(Ordering::SeqCst) {
             return true;
@@ -75,27 +102,70 @@ impl Lease {
             return false;
         }
         if !self.taken.swap(true, Ordering::SeqCst) {
-            if let (Some(token), Some(set)) = (state.token, hub.poll_set()) {
-                let _ = io.poller().modify(&set.poller, token, Interest::NONE);
-            }
             drop(state);
             io.send(Command::Supervise(hub.clone()));
         }
         true
     }
 
-    /// Becomes the one caller that waits in the poll set. Several would take each other's wake-ups.
-    pub(crate) fn lead(&self) -> bool {
-        !self.led.swap(true, Ordering::SeqCst)
+    /// The I/O thread no longer looks at the poll set, for as long as callers have the lease and none of them relies on
+    /// it. For who is inside.
+    pub(crate) fn seclude(&self, io: &Io, hub: &Hub) {
+        if self.secluded.load(Ordering::SeqCst) {
+            return;
+        }
+        let state = self.state.lock();
+        if !self.taken.load(Ordering::SeqCst) {
+            return; // The I/O thread has taken it back meanwhile.
+        }
+        self.secluded.store(true, Ordering::SeqCst);
+        if self.leader() == Leader::AtBell {
+            self.secluded.store(false, Ordering::SeqCst);
+        } else {
+            self.has_io_look(&state, io, hub, Interest::NONE);
+        }
     }
 
-    pub(crate) fn is_led(&self) -> bool {
-        self.led.load(Ordering::SeqCst)
+    /// The I/O thread looks at the poll set again.
+    fn expose(&self, state: &State, io: &Io, hub: &Hub) {
+        if self.secluded.swap(false, Ordering::SeqCst) {
+            self.has_io_look(state, io, hub, Interest::READ);
+        }
+    }
+
+    fn has_io_look(&self, state: &State, io: &Io, hub: &Hub, interest: Interest) {
+        if let (Some(token), Some(set)) = (state.token, hub.poll_set()) {
+            let _ = io.poller().modify(&set.poller, token, interest);
+        }
+    }
+
+    /// Becomes the one caller that waits for the connections. Several would take each other's wake-ups.
+    pub(crate) fn lead(&self) -> bool {
+        self.leader
+            .compare_exchange(Leader::Nobody as u8, Leader::Awake as u8, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    pub(crate) fn leader(&self) -> Leader {
+        LEADERS[usize::from(self.leader.load(Ordering::SeqCst)) % LEADERS.len()]
+    }
+
+    /// The leader says where it is from here on. Before it sleeps it looks once more whether there was news, which did
+    /// not wake it before.
+    pub(crate) fn moves(&self, to: Leader, io: &Io, hub: &Hub) {
+        self.leader.store(to as u8, Ordering::SeqCst);
+        match to {
+            Leader::InSet => self.seclude(io, hub),
+            Leader::AtBell if self.secluded.load(Ordering::SeqCst) => {
+                self.expose(&self.state.lock(), io, hub);
+            }
+            _ => {}
+        }
     }
 
     /// Gives the place to another; who sleeps has to be woken.
     pub(crate) fn step_down(&self) {
-        self.led.store(false, Ordering::SeqCst);
+        self.leader.store(Leader::Nobody as u8, Ordering::SeqCst);
     }
 
     pub(crate) fn leave(&self, io: &Io, hub: &Arc<Hub>) {
@@ -133,9 +203,7 @@ impl Lease {
         let mut state = self.state.lock();
         state.ended |= for_good;
         self.taken.store(false, Ordering::SeqCst);
-        if let (Some(token), Some(set)) = (state.token, hub.poll_set()) {
-            let _ = io.poller().modify(&set.poller, token, Interest::READ);
-        }
+        self.expose(&state, io, hub);
         drop(state);
         hub.rouse();
     }

@@ -39,7 +39,7 @@ use std::ops::{Deref, DerefMut};
 use crate::sync::{
     AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, is_lopsided, settle, weightless,
 };
-use crate::word::Word;
+use crate::word::{Among, Word};
 
 /// Owners, past ones that may still be about to go in included; a power of two.
 const SEATS: usize = 4;
@@ -255,7 +255,7 @@ impl<T> BiasedLock<T> {
     #[cold]
     #[inline(never)]
     fn let_in(&self, inside: &Word) {
-        inside.wake_all();
+        inside.wake_all(Among::Threads);
     }
 
     #[cold]
@@ -299,7 +299,7 @@ impl<T> BiasedLock<T> {
         self.awaited.store(true, Ordering::Relaxed);
         settle(); // LEAVE
         while inside.load_acquire() != 0 {
-            let _ = inside.wait(1, None);
+            let _ = inside.wait(1, None, Among::Threads);
         }
         self.awaited.store(false, Ordering::Relaxed);
     }

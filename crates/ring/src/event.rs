@@ -16,7 +16,7 @@
 use std::time::Instant;
 
 use crate::sync::{AtomicU32, Ordering, fence};
-use crate::word::{Waited, Word};
+use crate::word::{Among, Waited, Word};
 
 /// Where threads sleep until they are notified.
 #[derive(Default)]
@@ -58,13 +58,9 @@ impl EventCount {
 
     /// Sleeps until notified since `listen`, or until the deadline.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Unnotified> {
-        let outcome = self.generation.wait(ticket.0, deadline);
+        let outcome = self.generation.wait(ticket.0, deadline, Among::Threads);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        match outcome {
-            Waited::Changed => Ok(()),
-            Waited::TimedOut => Err(Unnotified::TimedOut),
-            Waited::Interrupted => Err(Unnotified::Interrupted),
-        }
+        unless_unnotified(outcome)
     }
 
     /// Wakes all who sleep. True: there were some.
@@ -75,7 +71,15 @@ impl EventCount {
             return false;
         }
         self.generation.bump();
-        self.generation.wake_all();
+        self.generation.wake_all(Among::Threads);
         true
+    }
+}
+
+pub(crate) fn unless_unnotified(outcome: Waited) -> Result<(), Unnotified> {
+    match outcome {
+        Waited::Changed => Ok(()),
+        Waited::TimedOut => Err(Unnotified::TimedOut),
+        Waited::Interrupted => Err(Unnotified::Interrupted),
     }
 }

@@ -29,6 +29,7 @@
 //! ```
 
 mod arena;
+mod bell;
 mod biased;
 mod body;
 mod budget;
@@ -52,6 +53,7 @@ mod loom_lock_tests;
 mod loom_tests;
 
 pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender, Taking};
+pub use bell::{Bell, Rung};
 pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};
 pub use body::Body;
 pub use budget::Budget;

@@ -13,8 +13,9 @@
 //! the positions up to there and says so (`begin`). So a connection that never has much under way takes little memory,
 //! and what it takes stays in the processors' caches.
 //!
-//! Nobody sleeps here. Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the
-//! other one learns when it has to wake it, which it does by other means (a byte on their socket).
+//! Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the other one learns when
+//! it has to wake it, which it does by other means (a byte on their socket); or it sleeps by its [`Bell`], where it can
+//! be woken without ([`Incoming::arm_bell`], [`Outgoing::wakes`]).
 //!
 //! Synchronisation, by name:
 //! - SEND: the bytes are copied, then `sent` is stored with release; it is loaded with acquire before they are read.
@@ -23,7 +24,8 @@
 //! - WANT: the same for room, with `wanting` and `taken`. `wanting` is stored with release and loaded with acquire, so
 //!   that who wakes a writer knows all that it had sent when it began to wait, and wakes it for room that is there.
 //!
-//! `armed` and `wanting` are odd while somebody waits, and another odd number each time: one wait is ended once.
+//! `armed` and `wanting` are odd while somebody waits, and another odd number each time: one wait is ended once. Of
+//! `armed` the second bit says that who waits sleeps by its bell.
 
 use std::any::Any;
 use std::io::IoSlice;
@@ -32,7 +34,9 @@ use std::sync::Arc;
 use pinnace_sys::memory::Memory;
 
 use crate::arena::{Arena, Halves};
+use crate::bell::Bell;
 use crate::sync::{self, AtomicU32, AtomicU64, Ordering, Padded, fence};
+use crate::word::{Among, Word};
 
 /// Where the ring begins, in bytes: a page, so that the pages behind it can be given back.
 pub const HEAD: usize = 4096;
@@ -61,7 +65,15 @@ pub(crate) struct Head {
     pub(crate) repaid: Padded<AtomicU64>,
     /// Odd: its writer waits for room in its own arena.
     pub(crate) lacking: Padded<AtomicU32>,
+    /// Where its writer sleeps.
+    pub(crate) bell: Padded<Word>,
 }
+
+/// In `armed`: who waits sleeps by its bell.
+const BY_BELL: u32 = 2;
+/// Looks for who is about to sleep by its bell, each after so many pauses: it is a system call away from that.
+const KNOCKS: u32 = if cfg!(loom) { 1 } else { 4 };
+const PAUSES: u32 = 64;
 
 /// How far a writer has come.
 #[derive(Default)]
@@ -263,6 +275,28 @@ impl Outgoing {
         }
     }
 
+    /// Wakes the peer, where it sleeps by its bell or has found by itself what it was to be woken for. False: it waits,
+    /// and has to be told by other means.
+    pub fn wakes(&self) -> bool {
+        let theirs = self.theirs.head();
+        for knock in 0..KNOCKS {
+            let armed = theirs.armed.0.load(Ordering::Relaxed);
+            if armed != self.ended {
+                return true; // It has begun another wait since, or looks by itself: what was written it finds (ARM).
+            }
+            if armed & BY_BELL == 0 {
+                return false;
+            }
+            if theirs.bell.0.wake_one(Among::Processes) {
+                return true;
+            }
+            if knock + 1 < KNOCKS {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            }
+        }
+        false
+    }
+
     /// Looks how far the peer is; returns how much room there is.
     fn look_for_room(&mut self) -> Result<usize, Lied> {
         let taken = self.theirs.head().taken.0.load(Ordering::Acquire); // TAKE
@@ -383,17 +417,32 @@ impl Incoming {
     /// Takes back that the next byte is to wake us: whoever reads looks by itself.
     pub fn disarm(&mut self) {
         if self.armed & 1 == 1 {
-            self.armed = self.armed.wrapping_add(1);
+            self.armed &= !1;
             self.ours.head().armed.0.store(self.armed, Ordering::Relaxed);
         }
     }
 
     /// Asks to be woken by the next byte. False: there is one already.
     pub fn arm(&mut self) -> Result<bool, Lied> {
-        self.armed = next_odd(self.armed);
+        self.arm_as(0)
+    }
+
+    /// The same for who is going to sleep by its bell, and has listened there before.
+    pub fn arm_bell(&mut self) -> Result<bool, Lied> {
+        self.arm_as(BY_BELL)
+    }
+
+    fn arm_as(&mut self, how: u32) -> Result<bool, Lied> {
+        let wait = (self.armed | 3).wrapping_add(1); // Other bits than those say which wait it is.
+        self.armed = wait | how | 1;
         self.ours.head().armed.0.store(self.armed, Ordering::Relaxed);
         fence(Ordering::SeqCst); // ARM
         self.look().map(|found| !found)
+    }
+
+    /// Where we sleep.
+    pub fn bell(&self) -> Bell {
+        Bell::of(&self.ours)
     }
 }
 

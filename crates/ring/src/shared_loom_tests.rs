@@ -100,6 +100,50 @@ fn who_waits_for_room_is_woken() {
     model_of(3, || crosses(6));
 }
 
+/// Who sleeps by its bell is woken there, or by another thread of its process, which hears of what could not be told.
+#[test]
+fn who_sleeps_by_its_bell_is_woken() {
+    const BYTES: usize = 2;
+    model_of(3, || {
+        let (one, other) = (half(), half());
+        let (mut out, _) = shared(one.clone(), other.clone());
+        let (_, mut way_in) = shared(other, one);
+        let bell = way_in.bell();
+        let (socket, closed) =
+            (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::<AtomicBool>::default());
+        let (to_writer, to_watcher) = (socket.clone(), socket.clone());
+        let writer = thread::spawn(move || {
+            for _ in 0..BYTES {
+                let mut due = false;
+                assert_eq!(out.write(&[IoSlice::new(&[7])], 0, || due = true).unwrap(), 1);
+                if due && !out.wakes() {
+                    to_writer.ring();
+                }
+            }
+        });
+        let (reader_bell, ended) = (bell.clone(), closed.clone());
+        let watcher = thread::spawn(move || {
+            while !ended.load(Ordering::SeqCst) {
+                to_watcher.hear();
+                reader_bell.ring();
+            }
+        });
+        let mut taken = 0;
+        while taken < BYTES {
+            taken += way_in.read(&mut [0; 8], &mut [], || ()).unwrap();
+            let rung = bell.listen();
+            if taken < BYTES && way_in.arm_bell().unwrap() {
+                bell.wait(rung, None).unwrap();
+                way_in.disarm();
+            }
+        }
+        writer.join().unwrap();
+        closed.store(true, Ordering::SeqCst);
+        socket.ring();
+        watcher.join().unwrap();
+    });
+}
+
 #[test]
 fn who_lacks_room_in_the_arena_is_woken() {
     model_of(3, || {

@@ -1,6 +1,7 @@
 //! Tests of `shared`, over memory as two processes have it.
 
 use std::io::IoSlice;
+use std::time::{Duration, Instant};
 
 use pinnace_sys::memory::Memory;
 use proptest::prelude::*;
@@ -71,6 +72,43 @@ fn who_waits_is_not_woken_for_room_that_was_filled_meanwhile() {
     let mut woken = 0;
     assert_eq!(way_in.read(&mut vec![0; RING_MIN / 2], &mut [], || woken += 1), Ok(RING_MIN / 2));
     assert_eq!((woken, out.has_room()), (1, Ok(true)));
+}
+
+#[test]
+fn who_waits_is_told_of_by_other_means_unless_it_sleeps_by_its_bell() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    let mut due = 0;
+    out.write(&[IoSlice::new(b"first")], 0, || due += 1).unwrap();
+    assert_eq!((due, out.wakes()), (1, false), "it waits, and not by the bell");
+    assert_eq!((way_in.read(&mut [0; 8], &mut [], nobody), way_in.arm_bell()), (Ok(5), Ok(true)));
+    assert!(out.wakes(), "it has begun to wait anew, and has looked");
+    out.write(&[IoSlice::new(b"second")], 0, || due += 1).unwrap();
+    assert_eq!((due, out.wakes()), (2, false), "it is about to sleep");
+    way_in.disarm();
+    assert!(out.wakes(), "it looks by itself");
+    assert_eq!((way_in.read(&mut [0; 8], &mut [], nobody), way_in.arm()), (Ok(6), Ok(true)));
+    out.write(&[IoSlice::new(b"third")], 0, || due += 1).unwrap();
+    assert_eq!((due, out.wakes()), (3, false), "it waits, and not by the bell");
+}
+
+#[test]
+fn who_sleeps_by_its_bell_is_woken_from_either_side() {
+    let (mut out, mut way_in, ..) = joined(RING_MIN);
+    let bell = way_in.bell();
+    let sleeper = |rung| {
+        let bell = bell.clone();
+        std::thread::spawn(move || bell.wait(rung, Some(Instant::now() + Duration::from_secs(30))))
+    };
+    assert_eq!(way_in.arm_bell(), Ok(true));
+    let asleep = sleeper(bell.listen());
+    write(&mut out, b"first");
+    while !out.wakes() {} // Until it is asleep.
+    assert_eq!(asleep.join().unwrap(), Ok(()));
+    let rung = bell.listen();
+    bell.ring();
+    assert_eq!(sleeper(rung).join().unwrap(), Ok(()), "it was rung before");
+    let late = bell.wait(bell.listen(), Some(Instant::now() + Duration::from_millis(1)));
+    assert_eq!(late, Err(crate::Unnotified::TimedOut));
 }
 
 #[test]
@@ -187,7 +225,6 @@ proptest! {
 #[test]
 fn a_stream_crosses_with_sleeps_and_wake_ups() {
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
     const BYTES: usize = 8 << 20;
     let (one, one_read, other, other_read) = halves(RING_MIN);
     let (ours, theirs) = UnixStream::pair().unwrap();

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-pub(crate) use pinnace_sys::futex::Waited;
+pub(crate) use pinnace_sys::futex::{Among, Waited};
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, Ordering};
 pub(crate) struct Word {
     value: AtomicU32,
     #[cfg(loom)]
-    sleepers: (loom::sync::Mutex<()>, loom::sync::Condvar),
+    sleepers: (loom::sync::Mutex<u32>, loom::sync::Condvar),
 }
 
 impl Word {
@@ -44,28 +44,42 @@ impl Word {
 
 #[cfg(not(loom))]
 impl Word {
-    pub(crate) fn wait(&self, value: u32, deadline: Option<Instant>) -> Waited {
-        pinnace_sys::futex::wait(&self.value, value, deadline)
+    pub(crate) fn wait(&self, value: u32, deadline: Option<Instant>, among: Among) -> Waited {
+        pinnace_sys::futex::wait(&self.value, value, deadline, among)
     }
 
-    pub(crate) fn wake_all(&self) {
-        pinnace_sys::futex::wake_all(&self.value);
+    pub(crate) fn wake_all(&self, among: Among) {
+        pinnace_sys::futex::wake_all(&self.value, among);
+    }
+
+    /// False: nobody is asleep.
+    pub(crate) fn wake_one(&self, among: Among) -> bool {
+        pinnace_sys::futex::wake_one(&self.value, among)
     }
 }
 
 /// The kernel looks and queues the sleeper under a lock of its own, and takes it to wake; loom knows no time.
 #[cfg(loom)]
 impl Word {
-    pub(crate) fn wait(&self, value: u32, _deadline: Option<Instant>) -> Waited {
-        let asleep = self.sleepers.0.lock().unwrap();
+    pub(crate) fn wait(&self, value: u32, _deadline: Option<Instant>, _among: Among) -> Waited {
+        let mut asleep = self.sleepers.0.lock().unwrap();
         if self.load() == value {
+            *asleep += 1;
             drop(self.sleepers.1.wait(asleep).unwrap());
         }
         Waited::Changed
     }
 
-    pub(crate) fn wake_all(&self) {
-        let _asleep = self.sleepers.0.lock().unwrap();
+    pub(crate) fn wake_all(&self, _among: Among) {
+        *self.sleepers.0.lock().unwrap() = 0;
         self.sleepers.1.notify_all();
+    }
+
+    pub(crate) fn wake_one(&self, _among: Among) -> bool {
+        let mut asleep = self.sleepers.0.lock().unwrap();
+        let woken = (*asleep).min(1);
+        *asleep -= woken;
+        self.sleepers.1.notify_one();
+        woken == 1
     }
 }

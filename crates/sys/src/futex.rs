@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory (futex(2)), between the threads of one process.
+//! Sleeping on a word of memory (futex(2)), between the threads of one process or of several.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -18,14 +18,32 @@ pub enum Waited {
     Interrupted,
 }
 
+/// Who sleeps on a word, and wakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Threads of one process (FUTEX_PRIVATE_FLAG).
+    Threads,
+    /// Processes that share the memory. Who may only read it can wake, too.
+    Processes,
+}
+
+impl Among {
+    fn flags(self) -> futex::Flags {
+        match self {
+            Among::Threads => futex::Flags::PRIVATE,
+            Among::Processes => futex::Flags::empty(),
+        }
+    }
+}
+
 /// In place of no time-out: 34 years. Without one the kernel goes on by itself after a handler that was installed
 /// with SA_RESTART (signal(7)), and the caller would not hear of the signal.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 /// Sleeps while `word` is `value`, until woken or until the deadline.
-pub fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Waited {
+pub fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>, among: Among) -> Waited {
     let timeout = deadline.map_or(FOR_EVER, |deadline| deadline.saturating_duration_since(Instant::now()));
-    match futex::wait(word, futex::Flags::PRIVATE, value, Some(&timespec(timeout))) {
+    match futex::wait(word, among.flags(), value, Some(&timespec(timeout))) {
         Err(Errno::TIMEDOUT) => Waited::TimedOut,
         Err(Errno::INTR) => Waited::Interrupted,
         _ => Waited::Changed,
@@ -33,7 +51,12 @@ pub fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Waited {
 }
 
 /// Wakes all who sleep on `word`.
-pub fn wake_all(word: &AtomicU32) {
+pub fn wake_all(word: &AtomicU32, among: Among) {
     // It fails only for an address that is none, which a reference is not.
-    let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
+    let _ = futex::wake(word, among.flags(), i32::MAX as u32);
+}
+
+/// Wakes one who sleeps on `word`. False: nobody does.
+pub fn wake_one(word: &AtomicU32, among: Among) -> bool {
+    futex::wake(word, among.flags(), 1).is_ok_and(|woken| woken > 0)
 }

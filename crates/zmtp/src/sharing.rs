@@ -27,7 +27,7 @@ use crate::frame::{self, COMMAND};
 /// The property's name, and its value: the version of what is agreed upon here.
 pub const PROPERTY: &str = "X-Pinnace-Memory";
 /// As above.
-pub const VERSION: &[u8] = b"2";
+pub const VERSION: &[u8] = b"3";
 
 /// The commands' name.
 const NAME: &[u8] = b"\x06MEMORY";

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 
 use support::child::{self, Child};
 use support::memory::{
-    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, announce, loan, offering, pass, read_alone,
-    sharing, step, way,
+    ARENA, ARMED, BELL, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, announce, loan, offering, pass,
+    read_alone, sharing, sharing_both, step, way,
 };
 use support::peer::each_way;
 use support::pinnace::{BORROW, SHARED_MEMORY};
@@ -123,7 +123,7 @@ fn a_peer_that_declines_is_served_over_the_socket() {
 /// Another build of ours: of it comes what would come of libzmq, and it gets nothing else.
 #[test]
 fn a_peer_of_another_version_is_served_over_the_socket() {
-    let versions: [&[u8]; 8] = [b"1", b"3", b"", b"rubbish", b"\0\xff", b"22", b"2\0", &[b'2'; 300]];
+    let versions: [&[u8]; 8] = [b"2", b"4", b"", b"rubbish", b"\0\xff", b"33", b"3\0", &[b'3'; 300]];
     for version in versions {
         each_way(Transport::Ipc, PAIR, |socket, mut peer| {
             announce(&mut peer, ["PAIR", "PAIR"], version);
@@ -245,6 +245,61 @@ fn bytes_in_the_ring_are_the_stream() {
     peer.send(b"!");
     pull.expect(&["one"]);
     pull.expect(&["two", "parts"]);
+}
+
+/// What `armed` says of who sleeps by its bell: bit 0, it waits; bit 1, there.
+const AT_BELL: u32 = 3;
+
+#[test]
+fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1); // It does not look for a while before it sleeps.
+    let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    let (first, all) =
+        (wire::message(&[b"one"]), [wire::message(&[b"one"]), wire::message(&[b"two"])].concat());
+    memory.write(&all);
+    let mut wait_before = theirs.get(ARMED);
+    let mut receives = |what: &'static str, then: &mut dyn FnMut()| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| pull.expect(&[what]));
+            let armed = || theirs.get(ARMED);
+            until("it sleeps", || armed() & AT_BELL == AT_BELL && armed() != wait_before);
+            wait_before = armed();
+            then();
+        });
+    };
+    receives("one", &mut || {
+        memory.set(SENT, first.len() as u64);
+        until("it is woken", || theirs.wake(BELL));
+    });
+    receives("two", &mut || {
+        memory.set(SENT, all.len() as u64);
+        peer.send(b"!"); // As a peer does that found nobody asleep.
+    });
+    let mut next = None;
+    receives("three", &mut || {
+        peer.hang_up();
+        let push = ctx.socket(PUSH);
+        push.connect(&pull.endpoint()).expect("connect");
+        push.put("three");
+        next = Some(push);
+    });
+    assert_eq!(peer.expect_end(), b"", "nothing was written to it");
+}
+
+#[test]
+fn who_is_not_asleep_at_its_bell_yet_is_told_by_the_socket() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH);
+    let (mut peer, memory, theirs) = sharing_both(&push, "PULL");
+    for wait in 1..=3 {
+        memory.set(ARMED, wait << 2 | u64::from(AT_BELL));
+        push.put("a message");
+        assert_eq!(peer.read(1).len(), 1);
+        let sent = wait as u32 * wire::message(&[b"a message"]).len() as u32;
+        assert_eq!(theirs.get(SENT), sent, "it is there before that");
+        memory.set(TAKEN, sent.into());
+    }
 }
 
 #[test]

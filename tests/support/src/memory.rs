@@ -10,7 +10,9 @@ use crate::{Socket, Transport, wire};
 /// Where things lie in a process's memory: numbers, ...
 pub const SENT: usize = 0;
 pub const TAKEN: usize = 128;
+pub const ARMED: usize = 256;
 pub const REPAID: usize = 512;
+pub const BELL: usize = 768;
 /// ... behind them the ring, and the arena.
 pub const HEAD: usize = 4096;
 pub const RING: usize = 64 * 1024;
@@ -74,6 +76,37 @@ impl Memory {
     }
 }
 
+/// The library's memory, mapped to be read.
+pub struct Theirs(*const u8);
+
+// SAFETY: as above; it is only read, one word at a time.
+unsafe impl Sync for Theirs {}
+
+impl Theirs {
+    fn new(fd: &OwnedFd) -> Theirs {
+        // SAFETY: a mapping of a page that the file has, left to the process's end.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), HEAD, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        Theirs(at.cast())
+    }
+
+    /// A number of 32 bits.
+    pub fn get(&self, offset: usize) -> u32 {
+        assert!(offset + 4 <= HEAD, "beyond the page");
+        // SAFETY: within the mapping.
+        unsafe { self.0.add(offset).cast::<u32>().read_volatile() }
+    }
+
+    /// Wakes who sleeps on a number (futex(2)). False: nobody does.
+    pub fn wake(&self, offset: usize) -> bool {
+        assert!(offset + 4 <= HEAD, "beyond the page");
+        // SAFETY: the address of a number within the mapping.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.add(offset), libc::FUTEX_WAKE, 1) == 1 }
+    }
+}
+
 /// Sends bytes, and a descriptor along with them.
 pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
     let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -95,25 +128,37 @@ pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
 /// So many bytes, with which no descriptor may have come.
 #[track_caller]
 pub fn read_alone(peer: &RawPeer, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
+    let (bytes, passed) = read_along(peer, count);
+    assert!(passed.is_none(), "something was passed along");
+    bytes
+}
+
+/// So many bytes, and the descriptor that came with them.
+#[track_caller]
+fn read_along(peer: &RawPeer, count: usize) -> (Vec<u8>, Option<OwnedFd>) {
+    let (mut bytes, mut along) = (vec![0; count], None);
     let mut have = 0;
     while have < count {
         assert!(peer.stirs(PATIENCE_MS), "{have} of {count} bytes");
         let rest = &mut bytes[have..];
         let mut slice = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
         let mut control = [0_u64; 3];
-        // SAFETY: as in `pass`; the structures outlive the call.
-        let (come, passed) = unsafe {
+        // SAFETY: as in `pass`; the structures outlive the call. What is passed along is one descriptor, and ours.
+        let come = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             (message.msg_iov, message.msg_iovlen) = (&mut slice, 1);
             (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 24);
-            (libc::recvmsg(peer.fd(), &mut message, libc::MSG_CMSG_CLOEXEC), message.msg_controllen)
+            let come = libc::recvmsg(peer.fd(), &mut message, libc::MSG_CMSG_CLOEXEC);
+            if message.msg_controllen > 0 {
+                let fd = libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&message)).cast::<i32>().read_unaligned();
+                along = Some(OwnedFd::from_raw_fd(fd));
+            }
+            come
         };
-        assert_eq!(passed, 0, "something was passed along");
         assert!(come > 0, "the library hung up after {have} of {count} bytes");
         have += come as usize;
     }
-    bytes
+    (bytes, along)
 }
 
 /// A step of the agreement: o, a, g, d.
@@ -127,7 +172,7 @@ pub fn loan(flags: u8, position: u64, len: u64) -> Vec<u8> {
 }
 
 /// The version of the agreement.
-pub const VERSION: &[u8] = b"2";
+pub const VERSION: &[u8] = b"3";
 
 /// The READY of somebody who speaks a version of it.
 fn ready(socket_type: &str, version: &[u8]) -> Vec<u8> {
@@ -158,10 +203,17 @@ pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
 
 /// As `offering`, with the peer's memory, and everything agreed upon.
 pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
+    let (peer, memory, _) = sharing_both(socket, socket_type);
+    (peer, memory)
+}
+
+/// The same, with the library's memory.
+pub fn sharing_both(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
     let (mut peer, memory) = (offering(socket, socket_type), Memory::new(SIZE, SEALS));
     pass(&peer, &step("o"), memory.fd.as_raw_fd());
-    peer.expect(&step("a"));
+    let (said, theirs) = read_along(&peer, step("a").len());
+    assert_eq!(said, step("a"));
     peer.send(&step("g"));
     assert_eq!(way(socket).0, "memory");
-    (peer, memory)
+    (peer, memory, Theirs::new(&theirs.expect("memory comes with it")))
 }

@@ -6,16 +6,17 @@ use std::sync::atomic::Ordering;
 use pinnace_sys::poll::Ready;
 
 use super::{Hub, WAKE_TOKEN};
+use crate::lease::Leader;
 use crate::link::Link;
 
 impl Hub {
-    /// Does what the poll set said can be done. The signal for the caller that leads is that caller's to
+    /// Does what the poll set said can be done. The signal for the caller that leads there is that caller's to
     /// clear: it would sleep on if another did.
     pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
         for one in ready {
             if one.token == WAKE_TOKEN {
                 if let Some(set) = self.poll_set()
-                    && (leads || !self.lease.is_led())
+                    && (leads || self.lease.leader() != Leader::InSet)
                 {
                     set.wake.clear();
                 }

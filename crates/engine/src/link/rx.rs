@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use pinnace_ring::{Body, Intake, Limits, Refused, Verdict};
+use pinnace_ring::{Bell, Body, Intake, Limits, Refused, Verdict};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, frame};
@@ -99,6 +99,12 @@ impl Rx {
 
     pub(super) fn has_news(&self) -> bool {
         !self.stalled && self.has_read()
+    }
+
+    /// Whether who reads may sleep until the peer wakes it by the bell, or anybody else does.
+    fn arm_bell(&self) -> bool {
+        let is_idle = self.stalled || self.stopped; // What comes is not taken now.
+        is_idle || self.shared().is_none_or(|shared| shared.arm_bell())
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {
@@ -202,6 +208,29 @@ impl Link {
         self.tell_writer(&rx, &mut done);
         drop(rx); // And then the bodies that are written, whose owners' code runs.
         sleeps
+    }
+
+    /// Where to sleep for what comes in, where it is memory that is waited for and nothing else.
+    pub(crate) fn bell(&self) -> Option<Bell> {
+        if self.is_blocked() {
+            return None; // For room the peer rings by the socket.
+        }
+        self.rx.lock().shared().map(|shared| shared.bell().clone())
+    }
+
+    /// Whether the peer wakes who sleeps by the bell from here on, where it has listened. False: there is something to
+    /// read.
+    pub(crate) fn arm_bell(&self) -> bool {
+        self.is_broken() || self.rx.lock().arm_bell()
+    }
+
+    /// Whoever slept by the bell is awake, and reads what has come.
+    pub(crate) fn rise(&self) {
+        if self.read() != ReadOutcome::Some
+            && let Some(shared) = self.rx.lock().shared()
+        {
+            shared.disarm(); // Something else has woken it.
+        }
     }
 
     /// Bytes that one call reads, and that it reads into at once.

@@ -14,13 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Arena, Borrower, Incoming, Lied, Outgoing, Taking};
+use pinnace_ring::{Arena, Bell, Borrower, Incoming, Lied, Outgoing, Taking};
 use pinnace_sys::{Errno, OwnedFd, net};
 
 /// Both ways.
 pub(crate) struct Shared {
     out: Mutex<Out>,
     way_in: Mutex<Incoming>,
+    /// Where who reads sleeps, if nothing else has to be waited for.
+    bell: Bell,
+    /// It was slept there since the socket's bytes were taken away: there may be one that is not counted.
+    belled: AtomicBool,
     /// The socket has ended: nothing more comes but what is in the ring.
     ended: AtomicBool,
     /// Whoever reads looks by itself, and the next byte wakes nobody.
@@ -60,10 +64,12 @@ const HEARD_TIMES: usize = 16;
 impl Shared {
     pub(crate) fn new((out, way_in): (Outgoing, Incoming)) -> Shared {
         let out = Mutex::new(Out { ring: out, due: false, since: 0 });
-        let way_in = Mutex::new(way_in);
+        let bell = way_in.bell();
         Shared {
             out,
-            way_in,
+            way_in: Mutex::new(way_in),
+            bell,
+            belled: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             hushed: AtomicBool::new(false),
             waits: AtomicU32::new(1), // The way in is armed.
@@ -152,6 +158,23 @@ impl Shared {
         way_in.arm()
     }
 
+    /// Where who reads sleeps.
+    pub(super) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// Asks to be woken by the next byte, for who is going to sleep by the bell. The socket rings all the same where the
+    /// peer found nobody asleep there. False: there is one, or the end, which only a read finds.
+    pub(super) fn arm_bell(&self) -> bool {
+        self.belled.store(true, Ordering::Relaxed);
+        self.way_in.lock().arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire)
+    }
+
+    /// Whoever slept by the bell looks by itself again.
+    pub(super) fn disarm(&self) {
+        self.way_in.lock().disarm();
+    }
+
     /// The peer may ring once more from here on, and there is room for that.
     fn begin_wait(&self, fd: &OwnedFd, by: By) {
         if self.waits.fetch_add(1, Ordering::Relaxed) >= WAITS_MAX {
@@ -179,7 +202,7 @@ impl Shared {
     /// From here on nobody has to wake us.
     pub(super) fn hush(&self) {
         if !self.hushed.swap(true, Ordering::Relaxed) {
-            self.way_in.lock().disarm();
+            self.disarm();
         }
     }
 
@@ -192,12 +215,13 @@ impl Shared {
     /// Whether it is time to take away what has gathered on the socket: not each time that it rings, but before the
     /// kernel takes no more.
     pub(super) fn is_loud(&self) -> bool {
-        self.waits.load(Ordering::Relaxed) >= WAITS_MAX
+        self.waits.load(Ordering::Relaxed) >= WAITS_MAX || self.belled.load(Ordering::Relaxed)
     }
 
     /// Takes away what the socket holds, to its end where it has one (`ended`). True: it has ended, or is of no use,
     /// because the peer floods it.
     pub(super) fn hear(&self, fd: &OwnedFd, ended: bool) -> bool {
+        self.belled.store(false, Ordering::Relaxed);
         self.waits.store(0, Ordering::Relaxed); // One that begins meanwhile counts, whether or not its byte is taken.
         let mut bytes = [0; HEARD_BYTES];
         for _ in 0..HEARD_TIMES {
@@ -220,7 +244,7 @@ impl Shared {
 impl Out {
     fn wake(&mut self, fd: &OwnedFd) {
         self.since = 0;
-        if std::mem::take(&mut self.due) {
+        if std::mem::take(&mut self.due) && !self.ring.wakes() {
             ring(fd);
         }
     }

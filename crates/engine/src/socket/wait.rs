@@ -1,16 +1,18 @@
 //! Waiting in a socket, with no lock held: the caller serves the socket's connections meanwhile, and is woken
 //! by its mail.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::{Ticket, Unnotified};
+use pinnace_ring::{Bell, Ticket, Unnotified};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Ready;
 
 use super::Core;
 use crate::error::Error;
 use crate::hub::{Hub, PollSet};
+use crate::lease::Leader;
 use crate::link::Link;
 use crate::spin;
 
@@ -20,6 +22,8 @@ pub(crate) struct Waiter {
     ready: Vec<Ready>,
     /// `Hub::reads` at the last look.
     observed: u32,
+    /// It waits for what comes in, and looks after memory.
+    receives: bool,
     /// ZMQ_BUSY_POLL.
     busy_poll_us: i32,
 }
@@ -33,13 +37,14 @@ const POLL_TICK: Duration = Duration::from_micros(100);
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
-        Waiter { busy_poll_us: core.options.busy_poll_us, ..Waiter::of(core.hub.clone()) }
+        let busy_poll_us = core.options.busy_poll_us;
+        Waiter { receives: true, busy_poll_us, ..Waiter::of(core.hub.clone()) }
     }
 
     /// For who waits for other things than messages: it does not look after memory.
     pub(crate) fn of(hub: Arc<Hub>) -> Waiter {
         let observed = hub.reads();
-        Waiter { hub, ready: Vec::new(), observed, busy_poll_us: spin::NEVER }
+        Waiter { hub, ready: Vec::new(), observed, receives: false, busy_poll_us: spin::NEVER }
     }
 
     /// Writes what callers have left behind.
@@ -66,7 +71,7 @@ impl Waiter {
     /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
     pub(crate) fn serve_if_ours(&mut self) -> Result<(), Error> {
         let Some(set) = self.hub.poll_set() else { return Ok(()) };
-        if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
+        if !self.hub.lease.is_taken() || !self.hub.lease.come_in(&set.io, &self.hub) {
             return Ok(());
         }
         self.hub.rouse();
@@ -149,7 +154,7 @@ impl Waiter {
 
     /// The links, where all of them go through memory and they are few.
     fn links_in_memory(&self) -> Vec<Arc<Link>> {
-        if !(1..=LINKS_MAX).contains(&self.hub.links()) {
+        if !self.receives || !(1..=LINKS_MAX).contains(&self.hub.links()) {
             return Vec::new();
         }
         let links = self.hub.all_links();
@@ -184,36 +189,70 @@ impl Waiter {
                 Err(Unnotified::Interrupted) => Err(Error::Interrupted),
             };
         };
-        let outcome = if hub.lease.enter(&set.io, &hub) {
-            let links = self.links_in_memory();
-            if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
-                hub.event.cancel(ticket);
-                links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
-                hub.lease.leave(&set.io, &hub);
-                hub.lease.step_down();
-                hub.event.notify();
-                return Ok(());
-            }
-            hub.rouse();
-            let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // News that came before this caller led did not signal the poll set.
-            let timeout = if hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
-            let outcome = set.poller.wait(&mut self.ready, timeout);
-            hub.event.cancel(ticket);
-            if outcome.is_ok() {
-                hub.serve(&self.ready, true);
-            }
+        self.ready.clear();
+        let outcome = if hub.lease.come_in(&set.io, &hub) {
+            let outcome = self.lead(set, ticket, deadline);
             hub.lease.leave(&set.io, &hub);
             outcome
         } else {
             hub.event.cancel(ticket);
-            self.ready.clear();
-            Ok(())
+            Ok(false)
         };
         hub.lease.step_down();
         hub.event.notify();
-        outcome?;
-        let late = self.ready.is_empty() && deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let late = !outcome? && deadline.is_some_and(|deadline| deadline <= Instant::now());
         if late && !hub.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Waits for the connections, as the one caller that does. False: nothing is known to be new.
+    fn lead(&mut self, set: &PollSet, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Errno> {
+        let links = self.links_in_memory();
+        if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
+            self.hub.event.cancel(ticket);
+            links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
+            return Ok(true);
+        }
+        if let [link] = &links[..]
+            && let Some(bell) = link.bell()
+        {
+            return self.sleep_at(&bell, link, set, ticket, deadline);
+        }
+        self.hub.rouse();
+        self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = if self.hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
+        let outcome = set.poller.wait(&mut self.ready, timeout);
+        self.hub.event.cancel(ticket);
+        outcome?;
+        self.hub.serve(&self.ready, true);
+        Ok(!self.ready.is_empty())
+    }
+
+    /// Sleeps until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
+    /// until there is other news, which the I/O thread brings.
+    fn sleep_at(
+        &self,
+        bell: &Bell,
+        link: &Arc<Link>,
+        set: &PollSet,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Errno> {
+        let hub = &*self.hub;
+        hub.hush(slice::from_ref(link));
+        let rung = bell.listen();
+        *hub.bell.lock() = Some(bell.clone());
+        hub.lease.moves(Leader::AtBell, &set.io, hub);
+        let quiet = !hub.event.is_notified(&ticket) && link.arm_bell();
+        let outcome = if quiet { bell.wait(rung, deadline) } else { Ok(()) };
+        hub.lease.moves(Leader::Awake, &set.io, hub);
+        *hub.bell.lock() = None;
+        hub.event.cancel(ticket);
+        link.rise();
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(Unnotified::TimedOut) => Ok(false),
+            Err(Unnotified::Interrupted) => Err(Errno::INTR),
+        }
     }
 }
