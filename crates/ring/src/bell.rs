@@ -1,8 +1,9 @@
 //! Where a process sleeps until another one has written to memory that both have.
 //!
-//! The word lies in the half of who sleeps, who alone can change it: for news from elsewhere it is rung ([`Bell::ring`]).
-//! The other process can wake who is asleep, and learns whether anybody was (futex(2)): if not, who is about to sleep
-//! would sleep through it, and has to be told by other means ([`Outgoing::wakes`](crate::Outgoing::wakes)).
+//! The word lies in the half of who sleeps, who alone can change it: for news from elsewhere it is rung
+//! ([`Bell::ring`]). The other process can wake who is asleep, and learns whether anybody was (futex(2)): if not, who
+//! is about to sleep would sleep through it, and has to be told by other means
+//! ([`Outgoing::wakes`](crate::Outgoing::wakes)).
 
 use std::time::Instant;
 

@@ -13,9 +13,9 @@
 //! the positions up to there and says so (`begin`). So a connection that never has much under way takes little memory,
 //! and what it takes stays in the processors' caches.
 //!
-//! Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the other one learns when
-//! it has to wake it, which it does by other means (a byte on their socket); or it sleeps by its [`Bell`], where it can
-//! be woken without ([`Incoming::arm_bell`], [`Outgoing::wakes`]).
+//! Who has found nothing says so in its half ([`Incoming::arm`], [`Outgoing::want_room`]), and the other one learns
+//! when it has to wake it, which it does by other means (a byte on their socket); or it sleeps by its [`Bell`], where
+//! it can be woken without ([`Incoming::arm_bell`], [`Outgoing::wakes`]).
 //!
 //! Synchronisation, by name:
 //! - SEND: the bytes are copied, then `sent` is stored with release; it is loaded with acquire before they are read.

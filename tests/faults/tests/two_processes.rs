@@ -2,13 +2,13 @@
 //! is served over the socket.
 
 use support::child::{self, Child, long};
-use support::deadline::PATIENCE_MS;
+use support::deadline::{PATIENCE_MS, until_some};
 use support::filler::Chance;
-use support::memory::way;
+use support::memory::{ARMED, BELL, SENT, sharing_at, way};
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
-support::roles!(echoer, stranger, taker);
+support::roles!(echoer, lurker, stranger, taker);
 
 fn messages() -> u64 {
     if long() { 200_000 } else { 3_000 }
@@ -129,6 +129,42 @@ fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
         child.tell("enough");
         child.succeeds();
     }
+}
+
+/// A process of another user that shares memory, and sends messages: the receiver must not sleep where it could be put
+/// elsewhere (FUTEX_REQUEUE).
+fn lurker(args: &[String]) {
+    // SAFETY: a system call, for all threads.
+    assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
+    let (mut peer, memory, theirs) = sharing_at(&args[0], "PUSH");
+    let message = wire::message(&[b"one"]);
+    memory.write(&message.repeat(LURKS));
+    for number in 1..=LURKS {
+        let before = theirs.get(ARMED);
+        memory.set(SENT, (number * message.len()) as u64);
+        peer.send(b"!");
+        let armed = until_some("it waits again", || Some(theirs.get(ARMED)).filter(|now| *now != before));
+        assert_eq!((armed & 3, theirs.wake(BELL)), (1, false), "message {number}: by the socket");
+    }
+    child::hear();
+}
+
+const LURKS: usize = 20;
+
+#[test]
+fn nobody_sleeps_where_another_users_process_could_lay_hands_on_it() {
+    // SAFETY: a system call.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("only root can be somebody else");
+    }
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(SHARED_MEMORY, 2).with(BUSY_POLL, -1);
+    let endpoint = Transport::Ipc.bind(&pull);
+    open_to_all(endpoint.strip_prefix("ipc://").expect("a path"));
+    let mut child = Child::start("lurker", &[&endpoint]);
+    (0..LURKS).for_each(|_| pull.expect(&["one"]));
+    child.tell("enough");
+    child.succeeds();
 }
 
 /// A socket that any user may connect to, in a directory that any may go through.

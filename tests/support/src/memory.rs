@@ -192,7 +192,11 @@ pub fn announce(peer: &mut RawPeer, types: [&str; 2], version: &[u8]) {
 
 /// A peer of `socket`, which is bound, that can share memory and has shaken hands.
 pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
-    let mut peer = RawPeer::connect(&Transport::Ipc.bind(socket));
+    offering_to(&Transport::Ipc.bind(socket), socket_type)
+}
+
+fn offering_to(endpoint: &str, socket_type: &str) -> RawPeer {
+    let mut peer = RawPeer::connect(endpoint);
     peer.send(&wire::greeting(1, "NULL", false));
     peer.read(64);
     peer.send(&ready(socket_type, VERSION));
@@ -209,11 +213,17 @@ pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
 
 /// The same, with the library's memory.
 pub fn sharing_both(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
-    let (mut peer, memory) = (offering(socket, socket_type), Memory::new(SIZE, SEALS));
+    let both = sharing_at(&Transport::Ipc.bind(socket), socket_type);
+    assert_eq!(way(socket).0, "memory");
+    both
+}
+
+/// The same, of the socket that is bound to an endpoint of any process.
+pub fn sharing_at(endpoint: &str, socket_type: &str) -> (RawPeer, Memory, Theirs) {
+    let (mut peer, memory) = (offering_to(endpoint, socket_type), Memory::new(SIZE, SEALS));
     pass(&peer, &step("o"), memory.fd.as_raw_fd());
     let (said, theirs) = read_along(&peer, step("a").len());
     assert_eq!(said, step("a"));
     peer.send(&step("g"));
-    assert_eq!(way(socket).0, "memory");
     (peer, memory, Theirs::new(&theirs.expect("memory comes with it")))
 }

@@ -215,7 +215,7 @@ impl Link {
         if self.is_blocked() {
             return None; // For room the peer rings by the socket.
         }
-        self.rx.lock().shared().map(|shared| shared.bell().clone())
+        self.rx.lock().shared()?.bell().cloned()
     }
 
     /// Whether the peer wakes who sleeps by the bell from here on, where it has listened. False: there is something to

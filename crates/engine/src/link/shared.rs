@@ -15,14 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Arena, Bell, Borrower, Incoming, Lied, Outgoing, Taking};
-use pinnace_sys::{Errno, OwnedFd, net};
+use pinnace_sys::{Errno, OwnedFd, net, process};
 
 /// Both ways.
 pub(crate) struct Shared {
     out: Mutex<Out>,
     way_in: Mutex<Incoming>,
-    /// Where who reads sleeps, if nothing else has to be waited for.
-    bell: Bell,
+    /// Where who reads sleeps, if nothing else has to be waited for. Another user's process gets no hold of a sleeper:
+    /// FUTEX_REQUEUE (futex(2)) could put it where we do not find it.
+    bell: Option<Bell>,
     /// It was slept there since the socket's bytes were taken away: there may be one that is not counted.
     belled: AtomicBool,
     /// The socket has ended: nothing more comes but what is in the ring.
@@ -62,9 +63,11 @@ const HEARD_BYTES: usize = 1024;
 const HEARD_TIMES: usize = 16;
 
 impl Shared {
-    pub(crate) fn new((out, way_in): (Outgoing, Incoming)) -> Shared {
+    /// What goes through memory beside `fd`.
+    pub(super) fn new(fd: &OwnedFd, (out, way_in): (Outgoing, Incoming)) -> Shared {
         let out = Mutex::new(Out { ring: out, due: false, since: 0 });
-        let bell = way_in.bell();
+        let is_of_ours = net::peer_process(fd).is_some_and(|peer| peer.uid == process::user());
+        let bell = is_of_ours.then(|| way_in.bell());
         Shared {
             out,
             way_in: Mutex::new(way_in),
@@ -158,16 +161,21 @@ impl Shared {
         way_in.arm()
     }
 
-    /// Where who reads sleeps.
-    pub(super) fn bell(&self) -> &Bell {
-        &self.bell
+    /// Where who reads sleeps, unless it may not.
+    pub(super) fn bell(&self) -> Option<&Bell> {
+        self.bell.as_ref()
     }
 
-    /// Asks to be woken by the next byte, for who is going to sleep by the bell. The socket rings all the same where the
-    /// peer found nobody asleep there. False: there is one, or the end, which only a read finds.
+    /// Asks to be woken by the next byte, for who is going to sleep by the bell. The socket rings all the same where
+    /// the peer found nobody asleep there. False: there is one, or the end, which only a read finds.
     pub(super) fn arm_bell(&self) -> bool {
         self.belled.store(true, Ordering::Relaxed);
-        self.way_in.lock().arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire)
+        let mut way_in = self.way_in.lock();
+        let sleeps = way_in.arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire);
+        if !sleeps {
+            way_in.disarm(); // Else the peer would look in vain for who sleeps.
+        }
+        sleeps
     }
 
     /// Whoever slept by the bell looks by itself again.

@@ -91,7 +91,7 @@ impl Stream {
 
     /// From here on the bytes go through memory.
     pub(crate) fn share(&mut self, memory: (Outgoing, Incoming)) {
-        self.over = Over::Memory(Box::new(Shared::new(memory)));
+        self.over = Over::Memory(Box::new(Shared::new(&self.fd, memory)));
     }
 
     /// The memory, where there is some.

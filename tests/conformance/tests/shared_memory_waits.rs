@@ -1,0 +1,138 @@
+//! Whoever waits for what a peer writes to shared memory is woken, in each of the ways there are, and by whatever else
+//! there is; and who is woken for nothing, without end, puts up with it no longer.
+
+use support::memory::{ARMED, BELL, SENT, TAKEN, sharing, sharing_both};
+use support::*;
+
+/// The kernel holds few of the bytes that wake, then.
+#[test]
+fn with_the_smallest_buffers_who_sleeps_is_woken() {
+    let ctx = Context::new();
+    let small = |kind| ctx.socket(kind).with(SNDBUF, 1).with(BUSY_POLL, -1);
+    let (push, pull) = (small(PUSH), small(PULL));
+    Transport::Ipc.join(&pull, &push);
+    std::thread::scope(|scope| {
+        let (told, received) = std::sync::mpsc::channel();
+        let pull = &pull;
+        scope.spawn(move || {
+            for number in 0..3_000 {
+                assert_eq!(pull.take(), filler::body(number, 8));
+                told.send(number).expect("the sender waits");
+            }
+        });
+        for number in 0..3_000 {
+            push.put(filler::body(number, 8));
+            assert_eq!(received.recv(), Ok(number));
+        }
+    });
+    // And who waits for room, again and again.
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..40).for_each(|number| push.put(filler::body(number, 3 << 20))));
+        (0..40).for_each(|number| assert!(pull.take() == filler::body(number, 3 << 20), "{number}"));
+    });
+}
+
+#[test]
+fn who_floods_the_socket_loses_the_connection() {
+    let ctx = Context::new();
+    // It waits to be woken for each message.
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1).with(RCVTIMEO, 50);
+    let (mut peer, memory) = sharing(&pull, "PUSH");
+    // More than is allowed, and less than the socket holds: found once it has been woken some times.
+    let (message, rounds) = (wire::message(&[b"one"]), 64);
+    memory.write(&message.repeat(rounds));
+    peer.send(&[b'!'; 64 * 1024]);
+    for round in 1..=rounds {
+        memory.set(SENT, (round * message.len()) as u64);
+        let is_cut_off = peer.try_send(b"!").is_err();
+        let _ = pull.recv(0); // Not there, once the connection is not.
+        if is_cut_off {
+            break;
+        }
+    }
+    // It stays until what it has sent was received.
+    until("it is gone", || pull.recv(DONTWAIT).is_err() && pull.peers().is_empty());
+}
+
+/// It has the lease, and looks at memory alone for ten seconds unless there is something else to see.
+#[test]
+fn who_looks_for_long_does_what_else_there_is() {
+    let ctx = Context::new();
+    let (busy, other) = (ctx.socket(DEALER).with(BUSY_POLL, 10_000_000), ctx.socket(DEALER));
+    Transport::Ipc.join(&other, &busy);
+    let soon = |began: std::time::Instant| began.elapsed() < std::time::Duration::from_secs(8);
+    let began = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            other.take(); // Larger than what there is between the two.
+            other.put("an answer");
+        });
+        busy.put(filler::body(1, 20 << 20));
+        busy.expect(&["an answer"]);
+    });
+    assert!(soon(began), "{:?}", began.elapsed());
+    let began = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("it looks", || began.elapsed() > std::time::Duration::from_millis(50));
+            ctx.shutdown().expect("shut down");
+        });
+        assert_eq!(busy.recv(0), Err(Errno(ETERM)));
+    });
+    assert!(soon(began), "{:?}", began.elapsed());
+}
+
+/// What `armed` says of who sleeps by its bell: bit 0, it waits; bit 1, there.
+const AT_BELL: u32 = 3;
+
+#[test]
+fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1); // It does not look for a while before it sleeps.
+    let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    let (first, all) =
+        (wire::message(&[b"one"]), [wire::message(&[b"one"]), wire::message(&[b"two"])].concat());
+    memory.write(&all);
+    let mut wait_before = theirs.get(ARMED);
+    let mut receives = |what: &'static str, then: &mut dyn FnMut()| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| pull.expect(&[what]));
+            let armed = || theirs.get(ARMED);
+            until("it sleeps", || armed() & AT_BELL == AT_BELL && armed() != wait_before);
+            wait_before = armed();
+            then();
+        });
+    };
+    receives("one", &mut || {
+        memory.set(SENT, first.len() as u64);
+        until("it is woken", || theirs.wake(BELL));
+    });
+    receives("two", &mut || {
+        memory.set(SENT, all.len() as u64);
+        peer.send(b"!"); // As a peer does that found nobody asleep.
+    });
+    let mut next = None;
+    receives("three", &mut || {
+        peer.hang_up();
+        let push = ctx.socket(PUSH);
+        push.connect(&pull.endpoint()).expect("connect");
+        push.put("three");
+        next = Some(push);
+    });
+    assert_eq!(peer.expect_end(), b"", "nothing was written to it");
+}
+
+#[test]
+fn who_is_not_asleep_at_its_bell_yet_is_told_by_the_socket() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH);
+    let (mut peer, memory, theirs) = sharing_both(&push, "PULL");
+    for wait in 1..=3 {
+        memory.set(ARMED, wait << 2 | u64::from(AT_BELL));
+        push.put("a message");
+        assert_eq!(peer.read(1).len(), 1);
+        let sent = wait as u32 * wire::message(&[b"a message"]).len() as u32;
+        assert_eq!(theirs.get(SENT), sent, "it is there before that");
+        memory.set(TAKEN, sent.into());
+    }
+}
