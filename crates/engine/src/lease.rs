@@ -24,7 +24,7 @@ pub(crate) const LEASE_TICK: Duration = Duration::from_millis(5);
 pub(crate) struct Lease {
     state: Mutex<State>,
     taken: AtomicBool,
-    /// Callers that wait in the poll set, or serve it.
+    /// Callers that wait for the connections, or serve them.
     inside: AtomicU32,
     /// Counts visits.
     visits: AtomicU32,
@@ -89,7 +89,7 @@ impl Lease {
         entered
     }
 
-    /// The same for who may not wait in the poll set; the I/O thread looks on meanwhile.
+    /// The same for who does not wait in the poll set, as far as it knows: for that it has to be secluded.
     pub(crate) fn come_in(&self, io: &Io, hub: &Arc<Hub>) -> bool {
         self.inside.fetch_add(1, Ordering::SeqCst);
         if self.taken.load(Ordering::SeqCst) {
@@ -115,8 +115,8 @@ impl Lease {
             return;
         }
         let state = self.state.lock();
-        if !self.taken.load(Ordering::SeqCst) {
-            return; // The I/O thread has taken it back meanwhile.
+        if !self.taken.load(Ordering::SeqCst) || self.secluded.load(Ordering::SeqCst) {
+            return; // The I/O thread has taken it back meanwhile, or another caller was faster.
         }
         self.secluded.store(true, Ordering::SeqCst);
         if self.leader() == Leader::AtBell {

@@ -100,17 +100,18 @@ fn who_waits_for_room_is_woken() {
     model_of(3, || crosses(6));
 }
 
-/// Who sleeps by its bell is woken there, or by another thread of its process, which hears of what could not be told.
+/// Who sleeps by its bell is woken there, or by another thread of its process. That hears the socket, reads what could
+/// not be told of by the bell, and has the socket rung for what follows, until there is enough to wake the sleeper for.
 #[test]
 fn who_sleeps_by_its_bell_is_woken() {
     const BYTES: usize = 2;
     model_of(3, || {
         let (one, other) = (half(), half());
         let (mut out, _) = shared(one.clone(), other.clone());
-        let (_, mut way_in) = shared(other, one);
-        let bell = way_in.bell();
-        let (socket, closed) =
-            (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::<AtomicBool>::default());
+        let (_, way_in) = shared(other, one);
+        let (bell, way_in) = (way_in.bell(), loom::sync::Arc::new(Mutex::new((way_in, 0))));
+        let socket = loom::sync::Arc::new(Bell::default());
+        let closed = loom::sync::Arc::<AtomicBool>::default();
         let (to_writer, to_watcher) = (socket.clone(), socket.clone());
         let writer = thread::spawn(move || {
             for _ in 0..BYTES {
@@ -121,20 +122,36 @@ fn who_sleeps_by_its_bell_is_woken() {
                 }
             }
         });
-        let (reader_bell, ended) = (bell.clone(), closed.clone());
+        let (reader_bell, ended, watched) = (bell.clone(), closed.clone(), way_in.clone());
         let watcher = thread::spawn(move || {
             while !ended.load(Ordering::SeqCst) {
                 to_watcher.hear();
-                reader_bell.ring();
+                let (way_in, taken) = &mut *watched.lock().unwrap();
+                loop {
+                    let read = way_in.read(&mut [0; 8], &mut [], || ()).unwrap();
+                    *taken += read;
+                    if read == 0 && way_in.arm().unwrap() {
+                        break;
+                    }
+                }
+                if *taken == BYTES {
+                    reader_bell.ring();
+                }
             }
         });
-        let mut taken = 0;
-        while taken < BYTES {
-            taken += way_in.read(&mut [0; 8], &mut [], || ()).unwrap();
+        loop {
             let rung = bell.listen();
-            if taken < BYTES && way_in.arm_bell().unwrap() {
-                bell.wait(rung, None).unwrap();
+            let sleeps = {
+                let (way_in, taken) = &mut *way_in.lock().unwrap();
                 way_in.disarm();
+                *taken += way_in.read(&mut [0; 8], &mut [], || ()).unwrap();
+                if *taken == BYTES {
+                    break;
+                }
+                way_in.arm_bell().unwrap()
+            };
+            if sleeps {
+                bell.wait(rung, None).unwrap();
             }
         }
         writer.join().unwrap();

@@ -1,6 +1,7 @@
 //! Whoever waits for what a peer writes to shared memory is woken, in each of the ways there are, and by whatever else
 //! there is; and who is woken for nothing, without end, puts up with it no longer.
 
+use support::deadline::until_some;
 use support::memory::{ARMED, BELL, SENT, TAKEN, sharing, sharing_both};
 use support::*;
 
@@ -135,4 +136,53 @@ fn who_is_not_asleep_at_its_bell_yet_is_told_by_the_socket() {
         assert_eq!(theirs.get(SENT), sent, "it is there before that");
         memory.set(TAKEN, sent.into());
     }
+}
+
+/// The I/O thread has taken it, and there is no message yet to wake anybody for.
+#[test]
+fn who_sleeps_by_its_bell_over_half_a_message_is_woken_for_the_rest() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1);
+    let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    let message = wire::message(&[b"in two halves"]);
+    memory.write(&message);
+    let armed = || theirs.get(ARMED);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pull.expect(&["in two halves"]));
+        until("it sleeps", || armed() & AT_BELL == AT_BELL);
+        let asleep = armed();
+        memory.set(SENT, message.len() as u64 / 2);
+        peer.send(b"!"); // As a peer does that found nobody asleep.
+        until("the socket is to be rung for more", || armed() != asleep && armed() & AT_BELL == 1);
+        memory.set(SENT, message.len() as u64);
+        peer.send(b"!");
+    });
+}
+
+#[test]
+fn who_has_slept_by_its_bell_in_vain_is_told_by_the_socket_afterwards() {
+    let ctx = Context::new();
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1);
+    let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    let message = wire::message(&[b"one"]);
+    memory.write(&message.repeat(2));
+    let at_bell = || Some(theirs.get(ARMED)).filter(|armed| armed & AT_BELL == AT_BELL);
+    let mut wait = None;
+    std::thread::scope(|scope| {
+        scope.spawn(|| pull.expect(&["one"]));
+        wait = Some(until_some("it sleeps", at_bell));
+        memory.set(SENT, message.len() as u64);
+        until("it is woken", || theirs.wake(BELL));
+    });
+    pull.set(RCVTIMEO, 200).expect("the option");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(pull.recv(0), Err(Errno(libc::EAGAIN))));
+        until_some("it sleeps again", || at_bell().filter(|armed| Some(*armed) != wait));
+        assert_eq!(pull.events(), 0); // Another thread has the peer ring the socket meanwhile.
+    });
+    until("the socket is to be rung", || theirs.get(ARMED) & AT_BELL == 1);
+    memory.set(SENT, 2 * message.len() as u64);
+    peer.send(b"!");
+    until("it is readable", || pull.events() == POLLIN.into());
+    pull.expect(&["one"]);
 }

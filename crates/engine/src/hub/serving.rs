@@ -19,6 +19,9 @@ impl Hub {
                     && (leads || self.lease.leader() != Leader::InSet)
                 {
                     set.wake.clear();
+                    if !leads && self.lease.leader() == Leader::InSet {
+                        set.wake.signal(); // It has come there meanwhile, and this may have been for it.
+                    }
                 }
                 continue;
             }
@@ -35,17 +38,20 @@ impl Hub {
                 }
             }
         }
+        if !leads && self.lease.leader() == Leader::AtBell {
+            self.event.notify(); // Others sleep until a leader has served, and this one does not.
+        }
     }
 
-    /// Peers of these links need not wake us from here on, until `rouse`: a caller looks by itself. It has entered the
-    /// lease.
+    /// Peers of these links need not wake us from here on, until `rouse`, or until the caller sleeps by a bell: it
+    /// looks by itself. It has entered the lease.
     pub(crate) fn hush(&self, links: &[Arc<Link>]) {
         links.iter().for_each(|link| link.hush());
         self.hushed.store(true, Ordering::SeqCst);
     }
 
     /// Peers wake us again. What they have written meanwhile is read at the next turn of whoever serves. Whoever
-    /// sleeps, or leaves it to others to look, does this before.
+    /// sleeps elsewhere than by a bell, or leaves it to others to look, does this before.
     pub(crate) fn rouse(&self) {
         if self.hushed.load(Ordering::SeqCst) && self.hushed.swap(false, Ordering::SeqCst) {
             self.for_each_link(|link| {

@@ -101,10 +101,10 @@ impl Rx {
         !self.stalled && self.has_read()
     }
 
-    /// Whether who reads may sleep until the peer wakes it by the bell, or anybody else does.
+    /// Whether who waits may sleep until the peer wakes it by the bell, or anybody else does.
     fn arm_bell(&self) -> bool {
-        let is_idle = self.stalled || self.stopped; // What comes is not taken now.
-        is_idle || self.shared().is_none_or(|shared| shared.arm_bell())
+        let sleeps = self.shared().is_none_or(|shared| shared.arm_bell());
+        sleeps || self.stalled || self.stopped // What is there is not for who waits to take.
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {
@@ -222,15 +222,6 @@ impl Link {
     /// read.
     pub(crate) fn arm_bell(&self) -> bool {
         self.is_broken() || self.rx.lock().arm_bell()
-    }
-
-    /// Whoever slept by the bell is awake, and reads what has come.
-    pub(crate) fn rise(&self) {
-        if self.read() != ReadOutcome::Some
-            && let Some(shared) = self.rx.lock().shared()
-        {
-            shared.disarm(); // Something else has woken it.
-        }
     }
 
     /// Bytes that one call reads, and that it reads into at once.

@@ -167,20 +167,13 @@ impl Shared {
     }
 
     /// Asks to be woken by the next byte, for who is going to sleep by the bell. The socket rings all the same where
-    /// the peer found nobody asleep there. False: there is one, or the end, which only a read finds.
+    /// the peer found nobody asleep there; whoever reads then, and finds nothing more, has it ring for the next one.
+    /// False: there is one, or the end, which only a read finds.
     pub(super) fn arm_bell(&self) -> bool {
         self.belled.store(true, Ordering::Relaxed);
         let mut way_in = self.way_in.lock();
-        let sleeps = way_in.arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire);
-        if !sleeps {
-            way_in.disarm(); // Else the peer would look in vain for who sleeps.
-        }
-        sleeps
-    }
-
-    /// Whoever slept by the bell looks by itself again.
-    pub(super) fn disarm(&self) {
-        self.way_in.lock().disarm();
+        self.hushed.store(false, Ordering::Relaxed);
+        way_in.arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire)
     }
 
     /// The peer may ring once more from here on, and there is room for that.
@@ -209,8 +202,9 @@ impl Shared {
 
     /// From here on nobody has to wake us.
     pub(super) fn hush(&self) {
+        let mut way_in = self.way_in.lock();
         if !self.hushed.swap(true, Ordering::Relaxed) {
-            self.disarm();
+            way_in.disarm();
         }
     }
 

@@ -12,7 +12,7 @@ use pinnace_sys::poll::Ready;
 use super::Core;
 use crate::error::Error;
 use crate::hub::{Hub, PollSet};
-use crate::lease::Leader;
+use crate::lease::{Leader, Lease};
 use crate::link::Link;
 use crate::spin;
 
@@ -62,7 +62,12 @@ impl Waiter {
     /// Reads without being told that there is something, where that has paid off lately.
     pub(crate) fn read_eagerly(&self) {
         let (Some(set), Some(link)) = (self.hub.poll_set(), self.hub.only_link()) else { return };
-        if !self.hub.has_descriptor() && link.reading_pays() && self.hub.lease.enter(&set.io, &self.hub) {
+        if self.hub.has_descriptor() || !link.reading_pays() {
+            return;
+        }
+        // What is in memory the poll set does not tell of in any case.
+        let come_in = if link.is_shared() { Lease::come_in } else { Lease::enter };
+        if come_in(&self.hub.lease, &set.io, &self.hub) {
             link.try_read();
             self.hub.lease.leave(&set.io, &self.hub);
         }
@@ -71,7 +76,7 @@ impl Waiter {
     /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
     pub(crate) fn serve_if_ours(&mut self) -> Result<(), Error> {
         let Some(set) = self.hub.poll_set() else { return Ok(()) };
-        if !self.hub.lease.is_taken() || !self.hub.lease.come_in(&set.io, &self.hub) {
+        if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
             return Ok(());
         }
         self.hub.rouse();
@@ -239,7 +244,6 @@ impl Waiter {
         deadline: Option<Instant>,
     ) -> Result<bool, Errno> {
         let hub = &*self.hub;
-        hub.hush(slice::from_ref(link));
         let rung = bell.listen();
         *hub.bell.lock() = Some(bell.clone());
         hub.lease.moves(Leader::AtBell, &set.io, hub);
@@ -248,7 +252,8 @@ impl Waiter {
         hub.lease.moves(Leader::Awake, &set.io, hub);
         *hub.bell.lock() = None;
         hub.event.cancel(ticket);
-        link.rise();
+        hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
+        link.read();
         match outcome {
             Ok(()) => Ok(true),
             Err(Unnotified::TimedOut) => Ok(false),
