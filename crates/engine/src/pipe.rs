@@ -20,6 +20,7 @@ mod outgoing;
 use std::sync::Arc;
 
 use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory, prefetch};
+use smallvec::SmallVec;
 
 use crate::drops::{Drops, Reason};
 use crate::hub::Mail;
@@ -53,11 +54,14 @@ pub(crate) enum Chore {
     LookAgain(PipeId),
 }
 
+/// Few, mostly, and without memory of their own then.
+pub(crate) type Chores = SmallVec<[Chore; 2]>;
+
 /// All pipes of one socket.
 #[derive(Default)]
 pub struct Pipes {
     list: Vec<Option<Box<Pipe>>>,
-    pub(crate) chores: Vec<Chore>,
+    pub(crate) chores: Chores,
     /// Something was received since the last send: then a send is an answer, and leaves at once.
     pub(crate) turned: bool,
     /// What goes with the message that is being sent.
@@ -380,7 +384,7 @@ impl Pipes {
 /// Puts off the end of a body until the lock is open, where somebody else's code runs then. Without memory for
 /// that it ends here: a free function that calls the socket is the rarer trouble.
 #[cold]
-fn put_off(chores: &mut Vec<Chore>, body: Body) {
+fn put_off(chores: &mut Chores, body: Body) {
     if body.has_owner() && chores.try_reserve(1).is_ok() {
         chores.push(Chore::Drop(body));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_ring::Ticket;
-use pinnace_sys::poll::{Polled, Ready, SignalMask};
+use pinnace_sys::poll::{Batch, Polled, SignalMask};
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
@@ -119,7 +119,7 @@ fn wait(
         Some(mask) => pinnace_sys::poll::poll_masked(&mut fds, timeout, mask)?,
         None => pinnace_sys::poll::poll(&mut fds, timeout)?,
     };
-    let mut ready: Vec<Ready> = Vec::new();
+    let mut ready = Batch::new();
     for (visit, polled) in visits.iter().zip(&fds) {
         if polled.revents != 0
             && let Some(set) = visit.hub.poll_set()

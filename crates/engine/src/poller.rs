@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_sys::poll::{Foreign, Interest, Polled, Ready};
+use pinnace_sys::poll::{Batch, Foreign, Interest, Polled, Ready};
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
@@ -287,7 +287,7 @@ impl<T: Clone> Poller<T> {
         timeout: Option<Duration>,
         found: &mut Vec<(u64, Event<T>)>,
     ) -> Result<(), Error> {
-        let mut ready = Vec::new();
+        let mut ready = Batch::new();
         self.shared.asleep.fetch_add(1, Ordering::SeqCst);
         let nothing_new = max == 0 || self.shared.news.lock().is_empty();
         let timeout = if nothing_new { timeout } else { Some(Duration::ZERO) };
@@ -298,7 +298,7 @@ impl<T: Clone> Poller<T> {
         }
         let mut fds: Vec<Arc<Entry<T>>> = Vec::new();
         let mut cleared = false;
-        for Ready { token, .. } in ready {
+        for Ready { token, .. } in ready.iter() {
             if token == WAKE_TOKEN {
                 self.shared.wake.clear();
                 cleared = true;

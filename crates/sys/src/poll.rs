@@ -1,5 +1,6 @@
 //! Readiness of many descriptors (epoll(7)) and of a few (poll(2)).
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -45,6 +46,49 @@ pub struct Ready {
     pub ended: bool,
 }
 
+/// What a wait has found.
+pub struct Batch {
+    events: [MaybeUninit<libc::epoll_event>; BATCH],
+    /// The first so many are written.
+    count: usize,
+}
+
+impl Batch {
+    #[inline(always)]
+    pub const fn new() -> Batch {
+        Batch { events: [const { MaybeUninit::uninit() }; BATCH], count: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Ready> {
+        // SAFETY: the kernel has written these.
+        self.events[..self.count].iter().map(|event| Ready::of(unsafe { event.assume_init_ref() }))
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new()
+    }
+}
+
+impl Ready {
+    #[inline]
+    fn of(event: &libc::epoll_event) -> Ready {
+        let (token, flags) = (event.u64, epoll::EventFlags::from_bits_retain(event.events));
+        let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        Ready {
+            token,
+            ended: broken || flags.contains(epoll::EventFlags::RDHUP),
+            readable: broken || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
+            writable: broken || flags.contains(epoll::EventFlags::OUT),
+        }
+    }
+}
+
 /// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered), but for NEWS.
 pub struct Poller(OwnedFd);
 
@@ -73,8 +117,8 @@ impl Poller {
     /// Waits until something is ready, at most `timeout` (to the next millisecond, from one on); `ready`
     /// holds what is, and is empty after a time-out, and where the process was stopped and goes on. INTR: a signal
     /// was handled, or may have been.
-    pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> Result<(), Errno> {
-        ready.clear();
+    pub fn wait(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
+        ready.count = 0;
         let mut millis = timeout
             .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
         if let Some(timeout) = timeout.filter(|timeout| millis == 1 && timeout.subsec_micros() < 1_000) {
@@ -82,26 +126,14 @@ impl Poller {
             poll(own, Some(timeout))?;
             millis = 0;
         }
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
-        // SAFETY: the kernel writes at most BATCH events.
-        let count = unsafe {
-            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as libc::c_int, millis)
-        };
-        let count = match usize::try_from(count).map_err(|_| crate::last_error()) {
+        let room = ready.events.as_mut_ptr().cast::<libc::epoll_event>();
+        // SAFETY: the kernel writes at most BATCH events, for which there is room.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, BATCH as libc::c_int, millis) };
+        ready.count = match usize::try_from(count).map_err(|_| crate::last_error()) {
             // Of a process that was stopped the kernel says the same (signal(7)).
             Err(Errno::INTR) if !process::handles_signals() => 0,
             count => count?,
         };
-        ready.extend(events[..count].iter().map(|event| {
-            let (token, flags) = (event.u64, epoll::EventFlags::from_bits_retain(event.events));
-            let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
-            Ready {
-                token,
-                ended: broken || flags.contains(epoll::EventFlags::RDHUP),
-                readable: broken || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
-                writable: broken || flags.contains(epoll::EventFlags::OUT),
-            }
-        }));
         Ok(())
     }
 }

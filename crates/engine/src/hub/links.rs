@@ -95,6 +95,15 @@ impl Hub {
         self.links.lock().all().cloned().collect()
     }
 
+    /// All links, where they are `max` at most and go through memory, all of them.
+    pub(crate) fn links_in_memory(&self, max: u32) -> Vec<Arc<Link>> {
+        if self.links() > max {
+            return Vec::new();
+        }
+        let links = self.links.lock();
+        if links.all().all(|link| link.is_shared()) { links.all().cloned().collect() } else { Vec::new() }
+    }
+
     /// The link, where there is just one.
     pub(crate) fn only_link(&self) -> Option<Arc<Link>> {
         let links = self.links.lock();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pinnace_sys::poll::Ready;
+use pinnace_sys::poll::Batch;
 
 use super::{Hub, WAKE_TOKEN};
 use crate::lease::Leader;
@@ -12,8 +12,8 @@ use crate::link::Link;
 impl Hub {
     /// Does what the poll set said can be done. The signal for the caller that leads there is that caller's to
     /// clear: it would sleep on if another did.
-    pub(crate) fn serve(&self, ready: &[Ready], leads: bool) {
-        for one in ready {
+    pub(crate) fn serve(&self, ready: &Batch, leads: bool) {
+        for one in ready.iter() {
             if one.token == WAKE_TOKEN {
                 if let Some(set) = self.poll_set()
                     && (leads || self.lease.leader() != Leader::InSet)
@@ -26,7 +26,7 @@ impl Hub {
                 continue;
             }
             if let Some(link) = self.link_by_token(one.token) {
-                link.serve(one);
+                link.serve(&one);
             }
         }
         if self.has_to_read.load(Ordering::Acquire) && self.has_to_read.swap(false, Ordering::AcqRel) {

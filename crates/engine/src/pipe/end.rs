@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinnace_ring::{Body, Consumer, INLINE_MAX, LOAN_MIN, Lender, MORE, NoMemory, Producer};
 
 use super::outgoing::{Outgoing, goes_by_reference};
-use super::{Chore, PipeId};
+use super::{Chore, Chores, PipeId};
 use crate::conflate::{Inlet, Outlet};
 use crate::drops::Drops;
 use crate::ends::{Sink, Source};
@@ -138,7 +138,7 @@ impl Pipe {
 
     /// The messages that were closed can be taken, and the other end is told.
     #[inline(always)]
-    pub(super) fn show(&mut self, turned: bool, chores: &mut Vec<Chore>) {
+    pub(super) fn show(&mut self, turned: bool, chores: &mut Chores) {
         match &self.far {
             Far::Link(Some(link)) => {
                 self.tx.show_quietly();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinnace_sys::poll::{Foreign, Interest};
+use pinnace_sys::poll::{Batch, Foreign, Interest};
 use pinnace_sys::wake::WakeFd;
 
 use super::{Event, What};
@@ -119,7 +119,7 @@ impl<T> Entry<T> {
             return;
         }
         let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&set.io, &of.hub);
-        let mut ready = Vec::new();
+        let mut ready = Batch::new();
         if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() {
             of.hub.serve(&ready, false);
         }

@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_sys::poll::{Interest, Poller, Ready};
+use pinnace_sys::poll::{Batch, Interest, Poller, Ready};
 use pinnace_sys::wake::WakeFd;
 
 use crate::context::Context;
@@ -158,7 +158,7 @@ impl Reactor {
     }
 
     fn run(mut self) {
-        let mut ready = Vec::new();
+        let mut ready = Batch::new();
         loop {
             let timeout = self.timeout();
             // Only an interruption can fail it; then there is nothing ready.
@@ -172,15 +172,15 @@ impl Reactor {
     }
 
     /// Does what is to be done now. True: it is to stop.
-    fn turn(&mut self, ready: &[Ready]) -> bool {
+    fn turn(&mut self, ready: &Batch) -> bool {
         if ready.iter().any(|one| one.token == WAKE_TOKEN) {
             self.io.wake.clear();
         }
         if self.commands() {
             return true;
         }
-        for one in ready {
-            self.on_ready(one);
+        for one in ready.iter() {
+            self.on_ready(&one);
         }
         let now = Instant::now();
         while let Some(token) = self.timers.due(now) {
@@ -238,7 +238,7 @@ impl Reactor {
             None => {}
             Some(Entry::Hub(hub)) => {
                 let hub = hub.clone();
-                let mut inner = Vec::new();
+                let mut inner = Batch::new();
                 if let Some(set) = hub.poll_set()
                     && set.poller.wait(&mut inner, Some(Duration::ZERO)).is_ok()
                 {

@@ -31,7 +31,7 @@ use crate::hub::{Hub, Mail};
 use crate::link::Link;
 use crate::options::Options;
 use crate::patterns::Pattern;
-use crate::pipe::{Chore, Far, PipeId, Pipes};
+use crate::pipe::{Chore, Chores, Far, PipeId, Pipes};
 use crate::reactor::{Command, Io};
 use crate::socket_kind::Kind;
 use crate::table::{self, Handle, Locked, Slot, Table};
@@ -259,7 +259,7 @@ impl Core {
 }
 
 /// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
-fn run(chores: Vec<Chore>, wait: bool) {
+fn run(chores: Chores, wait: bool) {
     for chore in chores {
         match chore {
             Chore::Pace(link) if wait => link.pace(),

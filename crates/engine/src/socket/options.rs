@@ -75,7 +75,7 @@ impl Socket {
 
     /// What the socket is ready for at this moment: POLLIN, POLLOUT.
     pub fn events(self) -> Result<i16, Error> {
-        let mut waiter = Waiter::new(&*self.lock()?);
+        let waiter = Waiter::new(&*self.lock()?);
         waiter.serve_if_ours()?;
         waiter.flush();
         waiter.clear_descriptor();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_ring::{Bell, Ticket, Unnotified};
 use pinnace_sys::Errno;
-use pinnace_sys::poll::Ready;
+use pinnace_sys::poll::Batch;
 
 use super::Core;
 use crate::error::Error;
@@ -19,7 +19,6 @@ use crate::spin;
 /// Waits for news of one socket.
 pub(crate) struct Waiter {
     hub: Arc<Hub>,
-    ready: Vec<Ready>,
     /// `Hub::reads` at the last look.
     observed: u32,
     /// It waits for what comes in, and looks after memory.
@@ -44,7 +43,7 @@ impl Waiter {
     /// For who waits for other things than messages: it does not look after memory.
     pub(crate) fn of(hub: Arc<Hub>) -> Waiter {
         let observed = hub.reads();
-        Waiter { hub, ready: Vec::new(), observed, receives: false, busy_poll_us: spin::NEVER }
+        Waiter { hub, observed, receives: false, busy_poll_us: spin::NEVER }
     }
 
     /// Writes what callers have left behind.
@@ -74,14 +73,15 @@ impl Waiter {
     }
 
     /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
-    pub(crate) fn serve_if_ours(&mut self) -> Result<(), Error> {
+    pub(crate) fn serve_if_ours(&self) -> Result<(), Error> {
         let Some(set) = self.hub.poll_set() else { return Ok(()) };
         if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
             return Ok(());
         }
         self.hub.rouse();
-        let outcome = set.poller.wait(&mut self.ready, Some(Duration::ZERO));
-        self.hub.serve(&self.ready, false);
+        let mut ready = Batch::new();
+        let outcome = set.poller.wait(&mut ready, Some(Duration::ZERO));
+        self.hub.serve(&ready, false);
         self.hub.lease.leave(&set.io, &self.hub);
         match outcome {
             Err(Errno::INTR) | Ok(()) => Ok(()),
@@ -111,7 +111,7 @@ impl Waiter {
     /// to sleep. For who leads, in the lease, with its `ticket`. True: there is something to read in one of these
     /// links, or other news.
     fn look_out(
-        &mut self,
+        &self,
         set: &PollSet,
         links: &[Arc<Link>],
         ticket: &Ticket,
@@ -140,10 +140,9 @@ impl Waiter {
             let now = Instant::now();
             if now - polled >= POLL_TICK {
                 polled = now;
-                let found =
-                    set.poller.wait(&mut self.ready, Some(Duration::ZERO)).is_ok() && !self.ready.is_empty();
-                if found {
-                    self.hub.serve(&self.ready, true);
+                let mut ready = Batch::new();
+                if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() && !ready.is_empty() {
+                    self.hub.serve(&ready, true);
                     return true;
                 }
             }
@@ -159,11 +158,7 @@ impl Waiter {
 
     /// The links, where all of them go through memory and they are few.
     fn links_in_memory(&self) -> Vec<Arc<Link>> {
-        if !self.receives || !(1..=LINKS_MAX).contains(&self.hub.links()) {
-            return Vec::new();
-        }
-        let links = self.hub.all_links();
-        if links.iter().all(|link| link.is_shared()) { links } else { Vec::new() }
+        if self.receives { self.hub.links_in_memory(LINKS_MAX) } else { Vec::new() }
     }
 
     /// Says that what is going to be looked at is what `wait` has to find changed.
@@ -176,7 +171,7 @@ impl Waiter {
     ///
     /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings
     /// news.
-    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<(), Error> {
         if self.hub.poll_set().is_none() && self.spin() {
             return Ok(());
         }
@@ -194,7 +189,6 @@ impl Waiter {
                 Err(Unnotified::Interrupted) => Err(Error::Interrupted),
             };
         };
-        self.ready.clear();
         let outcome = if hub.lease.come_in(&set.io, &hub) {
             let outcome = self.lead(set, ticket, deadline);
             hub.lease.leave(&set.io, &hub);
@@ -210,7 +204,7 @@ impl Waiter {
     }
 
     /// Waits for the connections, as the one caller that does. False: nothing is known to be new.
-    fn lead(&mut self, set: &PollSet, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Errno> {
+    fn lead(&self, set: &PollSet, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Errno> {
         let links = self.links_in_memory();
         if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
             self.hub.event.cancel(ticket);
@@ -226,11 +220,12 @@ impl Waiter {
         self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = if self.hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
-        let outcome = set.poller.wait(&mut self.ready, timeout);
+        let mut ready = Batch::new();
+        let outcome = set.poller.wait(&mut ready, timeout);
         self.hub.event.cancel(ticket);
         outcome?;
-        self.hub.serve(&self.ready, true);
-        Ok(!self.ready.is_empty())
+        self.hub.serve(&ready, true);
+        Ok(!ready.is_empty())
     }
 
     /// Sleeps until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
