@@ -224,7 +224,7 @@ impl Hub {
         if self.event.notify() {
             match self.lease.leader() {
                 Leader::InSet => self.poll_set.get().iter().for_each(|set| set.wake.signal()),
-                Leader::AtBell => self.bell.lock().iter().for_each(|bell| bell.ring()),
+                Leader::AtBell => self.ring_bell(),
                 Leader::Awake | Leader::Nobody => {}
             }
             self.pollers.lock().iter().for_each(|poller| poller.signal());
@@ -238,6 +238,13 @@ impl Hub {
         if let Some(watcher) = self.level_watcher.get() {
             watcher.look();
         }
+    }
+
+    /// Not with the lock held, which who wakes wants at once.
+    #[cold]
+    fn ring_bell(&self) {
+        let bell = self.bell.lock().clone();
+        bell.iter().for_each(Bell::ring);
     }
 
     /// Whether there is mail.
@@ -278,9 +285,14 @@ impl Hub {
         }
     }
 
+    /// Whether pollers have it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::SeqCst)
+    }
+
     /// Tells the pollers that something may be different.
     pub(crate) fn tell_watches(&self) {
-        if self.watched.load(Ordering::SeqCst) {
+        if self.is_watched() {
             self.watches.lock().iter().for_each(|watch| watch.tell());
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Lease {
 pub(crate) enum Leader {
     /// There is none.
     Nobody,
-    /// It sees news before it sleeps.
+    /// It sees what it is notified of before it sleeps.
     Awake,
     /// In the poll set, or about to wait there.
     InSet,
@@ -115,7 +115,8 @@ impl Lease {
             return;
         }
         let state = self.state.lock();
-        if !self.taken.load(Ordering::SeqCst) || self.secluded.load(Ordering::SeqCst) {
+        let is_done = !self.taken.load(Ordering::SeqCst) || self.secluded.load(Ordering::SeqCst);
+        if is_done || self.leader() == Leader::AtBell {
             return; // The I/O thread has taken it back meanwhile, or another caller was faster.
         }
         self.secluded.store(true, Ordering::SeqCst);
@@ -170,9 +171,10 @@ impl Lease {
 
     pub(crate) fn leave(&self, io: &Io, hub: &Arc<Hub>) {
         self.visits.fetch_add(1, Ordering::SeqCst);
-        // Others sleep here, and this caller may have looked by itself; or the I/O thread has taken the lease back
-        // while it came in.
-        if self.inside.fetch_sub(1, Ordering::SeqCst) > 1 || !self.taken.load(Ordering::SeqCst) {
+        // Others sleep here or in a poller, and this caller may have looked by itself; or the I/O thread has taken the
+        // lease back while it came in.
+        let others = self.inside.fetch_sub(1, Ordering::SeqCst) > 1 || hub.is_watched();
+        if others || !self.taken.load(Ordering::SeqCst) {
             hub.rouse();
         }
         if self.unwatched.load(Ordering::SeqCst) && self.unwatched.swap(false, Ordering::SeqCst) {

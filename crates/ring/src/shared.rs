@@ -282,7 +282,7 @@ impl Outgoing {
         for knock in 0..KNOCKS {
             let armed = theirs.armed.0.load(Ordering::Relaxed);
             if armed != self.ended {
-                return true; // It has begun another wait since, or looks by itself: what was written it finds (ARM).
+                return true; // It has begun another wait since, and has looked (ARM), or will before it does.
             }
             if armed & BY_BELL == 0 {
                 return false;

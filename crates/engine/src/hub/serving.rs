@@ -13,6 +13,7 @@ impl Hub {
     /// Does what the poll set said can be done. The signal for the caller that leads there is that caller's to
     /// clear: it would sleep on if another did.
     pub(crate) fn serve(&self, ready: &Batch, leads: bool) {
+        let mut served = false;
         for one in ready.iter() {
             if one.token == WAKE_TOKEN {
                 if let Some(set) = self.poll_set()
@@ -27,6 +28,7 @@ impl Hub {
             }
             if let Some(link) = self.link_by_token(one.token) {
                 link.serve(&one);
+                served = true;
             }
         }
         if self.has_to_read.load(Ordering::Acquire) && self.has_to_read.swap(false, Ordering::AcqRel) {
@@ -38,8 +40,9 @@ impl Hub {
                 }
             }
         }
-        if !leads && self.lease.leader() == Leader::AtBell {
-            self.event.notify(); // Others sleep until a leader has served, and this one does not.
+        // Others may wait for what needs no mail (room, `Link::pace`), and sleep until a leader has served.
+        if served && !leads && self.event.notify() && self.lease.leader() == Leader::InSet {
+            self.poll_set().iter().for_each(|set| set.wake.signal());
         }
     }
 

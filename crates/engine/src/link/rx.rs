@@ -104,7 +104,7 @@ impl Rx {
     /// Whether who waits may sleep until the peer wakes it by the bell, or anybody else does.
     fn arm_bell(&self) -> bool {
         let sleeps = self.shared().is_none_or(|shared| shared.arm_bell());
-        sleeps || self.stalled || self.stopped // What is there is not for who waits to take.
+        sleeps || self.stalled || self.stopped // What is there is read on when there is room, and not for its own sake.
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {

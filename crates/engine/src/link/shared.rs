@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     /// Where who reads sleeps, if nothing else has to be waited for. Another user's process gets no hold of a sleeper:
     /// FUTEX_REQUEUE (futex(2)) could put it where we do not find it.
     bell: Option<Bell>,
-    /// It was slept there since the socket's bytes were taken away: there may be one that is not counted.
+    /// It was slept there since the socket's bytes were taken away: there may be some that are not counted.
     belled: AtomicBool,
     /// The socket has ended: nothing more comes but what is in the ring.
     ended: AtomicBool,
@@ -215,7 +215,7 @@ impl Shared {
     }
 
     /// Whether it is time to take away what has gathered on the socket: not each time that it rings, but before the
-    /// kernel takes no more.
+    /// kernel takes no more; or where there may be some that were not counted.
     pub(super) fn is_loud(&self) -> bool {
         self.waits.load(Ordering::Relaxed) >= WAITS_MAX || self.belled.load(Ordering::Relaxed)
     }
