@@ -2,7 +2,7 @@
 //! there is; and who is woken for nothing, without end, puts up with it no longer.
 
 use support::deadline::until_some;
-use support::memory::{ARMED, BELL, SENT, TAKEN, sharing, sharing_both};
+use support::memory::{ARMED, AT_BELL, BELL, SENT, TAKEN, sharing, sharing_both};
 use support::*;
 
 /// The kernel holds few of the bytes that wake, then.
@@ -82,9 +82,6 @@ fn who_looks_for_long_does_what_else_there_is() {
     });
     assert!(soon(began), "{:?}", began.elapsed());
 }
-
-/// What `armed` says of who sleeps by its bell: bit 0, it waits; bit 1, there.
-const AT_BELL: u32 = 3;
 
 #[test]
 fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {

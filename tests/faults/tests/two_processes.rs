@@ -4,7 +4,7 @@
 use support::child::{self, Child, long};
 use support::deadline::{PATIENCE_MS, until_some};
 use support::filler::Chance;
-use support::memory::{ARMED, BELL, SENT, sharing_at, way};
+use support::memory::{ARMED, AT_BELL, BELL, SENT, sharing_at, way};
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
@@ -144,7 +144,7 @@ fn lurker(args: &[String]) {
         memory.set(SENT, (number * message.len()) as u64);
         peer.send(b"!");
         let armed = until_some("it waits again", || Some(theirs.get(ARMED)).filter(|now| *now != before));
-        assert_eq!((armed & 3, theirs.wake(BELL)), (1, false), "message {number}: by the socket");
+        assert_eq!((armed & AT_BELL, theirs.wake(BELL)), (1, false), "message {number}: by the socket");
     }
     child::hear();
 }

@@ -18,6 +18,8 @@ pub const HEAD: usize = 4096;
 pub const RING: usize = 64 * 1024;
 pub const ARENA: usize = 4 * RING;
 pub const SIZE: usize = HEAD + RING + ARENA;
+/// What `ARMED` says of who sleeps by its bell: bit 0, it waits; bit 1, there.
+pub const AT_BELL: u32 = 3;
 /// What has to be sealed.
 pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 

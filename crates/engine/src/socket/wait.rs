@@ -156,11 +156,6 @@ impl Waiter {
         }
     }
 
-    /// The links, where all of them go through memory and they are few.
-    fn links_in_memory(&self) -> Vec<Arc<Link>> {
-        if self.receives { self.hub.links_in_memory(LINKS_MAX) } else { Vec::new() }
-    }
-
     /// Says that what is going to be looked at is what `wait` has to find changed.
     pub(crate) fn observe(&mut self) {
         self.observed = self.hub.reads();
@@ -205,7 +200,7 @@ impl Waiter {
 
     /// Waits for the connections, as the one caller that does. False: nothing is known to be new.
     fn lead(&self, set: &PollSet, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Errno> {
-        let links = self.links_in_memory();
+        let links = if self.receives { self.hub.links_in_memory(LINKS_MAX) } else { Vec::new() };
         if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
             self.hub.event.cancel(ticket);
             links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
@@ -219,6 +214,7 @@ impl Waiter {
         self.hub.rouse();
         self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // News that came before this caller was there did not signal the poll set.
         let timeout = if self.hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
         let mut ready = Batch::new();
         let outcome = set.poller.wait(&mut ready, timeout);
