@@ -90,7 +90,8 @@ def sections(all_figures):
     parts = (
         (
             "Messages a second, by size",
-            "Push/pull over one connection. The pale band behind a mark spans all runs.",
+            "Push/pull over one connection, in the clear; ipc is by its socket, shm is ipc by shared memory."
+            " The pale band behind a mark spans all runs.",
             LEGEND_LINES,
             plots.throughput(all_figures),
         ),

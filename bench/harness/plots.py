@@ -13,17 +13,10 @@ WIDTH = 940
 
 
 def throughput(all_figures):
-    """Messages a second by size, a panel a transport, both axes logarithmic."""
+    """Messages a second by size in the clear, a panel a transport, both axes logarithmic."""
     panels = [
-        (
-            transport,
-            [
-                f
-                for f in all_figures
-                if f.case.kind == "stream" and f.case.pattern == "push" and f.case.transport == transport
-            ],
-        )
-        for transport in ("tcp", "ipc", "inproc")
+        (transport, [f for f in all_figures if is_plain_stream(f.case) and f.case.transport == transport])
+        for transport in ("tcp", "ipc", "shm", "inproc")
     ]
     panels = [(transport, found) for transport, found in panels if found]
     if not panels:
@@ -49,6 +42,10 @@ def throughput(all_figures):
         for side, name in SIDES:
             throughput_series(drawing, found, side, name, across, rise)
     return drawing.render()
+
+
+def is_plain_stream(case):
+    return case.kind == "stream" and case.pattern == "push" and case.security == "null"
 
 
 def decade_below(value):
