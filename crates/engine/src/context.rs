@@ -19,6 +19,7 @@ use crate::patterns;
 use crate::reactor::{Command, Io};
 use crate::socket::Socket;
 use crate::table::{Dead, Table};
+use crate::transports::Resolver;
 use crate::transports::inproc::Registry;
 pub use end::Leftover;
 
@@ -40,6 +41,7 @@ struct Inner {
     ended: EventCount,
     terminating: AtomicBool,
     pub(crate) inproc: Registry,
+    resolver: Resolver,
     /// What all queues may hold together, once that was limited.
     budget: OnceLock<Arc<Budget>>,
     /// What closed sockets have lost.
@@ -79,6 +81,7 @@ impl Context {
             ended: EventCount::default(),
             terminating: AtomicBool::new(false),
             inproc: Registry::default(),
+            resolver: Resolver::default(),
             budget: OnceLock::new(),
             lost: Tally::default(),
             closed_late: AtomicU64::new(0),
@@ -223,6 +226,10 @@ impl Context {
         let is_allowed = |number: usize| affinity == 0 || (number < 64 && affinity >> number & 1 != 0);
         let allowed = ios.iter().enumerate().filter(|(number, _)| is_allowed(*number)).map(|(_, (io, _))| io);
         allowed.min_by_key(|io| io.load.load(Ordering::Relaxed)).cloned().ok_or(Error::NoThread)
+    }
+
+    pub(crate) fn resolver(&self) -> &Resolver {
+        &self.0.resolver
     }
 
     pub(crate) fn inproc(&self) -> &Registry {

@@ -2,10 +2,12 @@
 //! its context.
 //!
 //! They never take the socket's lock. They post mail, which whoever uses the socket next reads, and wake
-//! those who sleep in it. A socket with connections has a poll set of its own, which holds them: the I/O
-//! thread watches that set as a whole, and steps back from it while a caller waits in it (`lease`).
+//! those who sleep in it. The I/O thread watches a socket's connections one by one. Once a caller has waited for them
+//! they lie in a poll set of the socket's own (`poll_set`): the I/O thread watches that set as a whole, and steps back
+//! from it while a caller waits in it (`lease`).
 
 mod links;
+mod poll_set;
 mod serving;
 mod unread;
 
@@ -14,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Bell, EventCount};
-use pinnace_sys::Errno;
-use pinnace_sys::poll::{Interest, Poller};
 use pinnace_sys::wake::WakeFd;
 
 use links::Links;
+pub(crate) use poll_set::PollSet;
+use poll_set::Signal;
 use unread::{take_overtaken, undeliverable};
 
 use crate::drops::Tally;
@@ -111,17 +113,6 @@ impl Marks {
     }
 }
 
-/// The connections of one socket, to be waited for together.
-pub(crate) struct PollSet {
-    pub(crate) poller: Poller,
-    pub(crate) wake: WakeFd,
-    /// The I/O thread that has it.
-    pub(crate) io: Arc<Io>,
-}
-
-/// The token of a poll set's own wake-up.
-pub(crate) const WAKE_TOKEN: u64 = u64::MAX;
-
 /// A socket as others see it. On cache lines of its own: where it happened to share one with what another
 /// thread writes, small messages over inproc were 17 % slower.
 #[derive(Default)]
@@ -141,10 +132,10 @@ pub(crate) struct Hub {
     pub(crate) event: EventCount,
     /// Where the caller sleeps that leads, where it does so by a bell.
     pub(crate) bell: Mutex<Option<Bell>>,
+    /// The I/O thread that serves its connections, once that is settled.
+    io: OnceLock<Arc<Io>>,
     poll_set: OnceLock<PollSet>,
-    /// ZMQ_FD, once it was asked for, and whether it is readable.
-    fd: OnceLock<WakeFd>,
-    fd_signalled: AtomicBool,
+    signal: Signal,
     /// Looks after level-triggered descriptors and tasks, once there was one.
     pub(crate) level_watcher: OnceLock<Watcher>,
     /// Tasks that wait for the socket.
@@ -223,18 +214,14 @@ impl Hub {
     pub(crate) fn wake(&self) {
         if self.event.notify() {
             match self.lease.leader() {
-                Leader::InSet => self.poll_set.get().iter().for_each(|set| set.wake.signal()),
+                Leader::InSet => self.signal.wake(),
                 Leader::AtBell => self.ring_bell(),
                 Leader::Awake | Leader::Nobody => {}
             }
             self.pollers.lock().iter().for_each(|poller| poller.signal());
         }
         self.tell_watches();
-        if let Some(fd) = self.fd.get()
-            && !self.fd_signalled.swap(true, Ordering::SeqCst)
-        {
-            fd.signal();
-        }
+        self.signal.expose();
         if let Some(watcher) = self.level_watcher.get() {
             watcher.look();
         }
@@ -251,15 +238,6 @@ impl Hub {
     #[inline(always)]
     pub(crate) fn has_mail(&self) -> bool {
         self.pending.load(Ordering::Acquire)
-    }
-
-    /// ZMQ_FD is no longer readable: its reader looks at the socket now.
-    pub(crate) fn clear_descriptor(&self) {
-        if let Some(fd) = self.fd.get() {
-            fd.clear();
-            // What is posted from here on signals again; what was posted before is read after this.
-            self.fd_signalled.store(false, Ordering::SeqCst);
-        }
     }
 
     pub(crate) fn take_mail(&self, into: &mut Vec<Mail>) {
@@ -308,37 +286,6 @@ impl Hub {
         watches.retain(|other| !Arc::ptr_eq(other, watch));
         self.watched.store(!watches.is_empty(), Ordering::SeqCst);
         !watches.is_empty()
-    }
-
-    pub(crate) fn poll_set(&self) -> Option<&PollSet> {
-        self.poll_set.get()
-    }
-
-    /// The poll set; it is made for an I/O thread where there is none. True: it was made now.
-    pub(crate) fn make_poll_set(&self, io: &Arc<Io>) -> Result<(&PollSet, bool), Errno> {
-        if let Some(set) = self.poll_set.get() {
-            return Ok((set, false));
-        }
-        let set = PollSet { poller: Poller::new()?, wake: WakeFd::new()?, io: io.clone() };
-        set.poller.add(&set.wake, WAKE_TOKEN, Interest::READ)?;
-        let made = self.poll_set.set(set).is_ok();
-        Ok((self.poll_set.get().expect("set above, here or elsewhere"), made))
-    }
-
-    /// ZMQ_FD: readable when something has changed; made at the first call.
-    pub(crate) fn descriptor(&self) -> Result<&WakeFd, Errno> {
-        if let Some(fd) = self.fd.get() {
-            return Ok(fd);
-        }
-        let fd = WakeFd::new()?;
-        fd.signal();
-        self.fd_signalled.store(true, Ordering::SeqCst);
-        let _ = self.fd.set(fd);
-        Ok(self.fd.get().expect("set above, here or elsewhere"))
-    }
-
-    pub(crate) fn has_descriptor(&self) -> bool {
-        self.fd.get().is_some() || self.level_watcher.get().is_some()
     }
 
     pub(crate) fn new_pipe(&self) -> PipeId {

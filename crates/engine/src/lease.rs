@@ -183,7 +183,7 @@ impl Lease {
     }
 
     /// The I/O thread looks; `before` is what it found last.
-    pub(crate) fn check(&self, io: &Io, hub: &Hub, before: Option<u32>) -> Checked {
+    pub(crate) fn check(&self, io: &Io, hub: &Arc<Hub>, before: Option<u32>) -> Checked {
         let visits = self.visits.load(Ordering::SeqCst);
         if before != Some(visits) {
             return Checked::Again(visits);
@@ -201,13 +201,16 @@ impl Lease {
     }
 
     /// The I/O thread watches the poll set again; `for_good` where the socket was closed.
-    pub(crate) fn take_back(&self, io: &Io, hub: &Hub, for_good: bool) {
+    pub(crate) fn take_back(&self, io: &Io, hub: &Arc<Hub>, for_good: bool) {
         let mut state = self.state.lock();
         state.ended |= for_good;
         self.taken.store(false, Ordering::SeqCst);
         self.expose(&state, io, hub);
         drop(state);
         hub.rouse();
+        if hub.has_unread() {
+            hub.have_io_read_on();
+        }
     }
 
     /// Nobody is inside.

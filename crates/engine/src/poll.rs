@@ -14,8 +14,7 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::hub::Hub;
-use crate::reactor::Io;
+use crate::hub::{Hub, PollSet};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 
 /// A descriptor is in error (ZMQ_POLLERR), has urgent data (ZMQ_POLLPRI).
@@ -103,9 +102,8 @@ fn wait(
     mask: Option<&SignalMask>,
 ) -> Result<(), Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
-    for visit in visits {
-        visit.hub.rouse();
-        let set = visit.hub.poll_set().expect("made when the visit began");
+    visits.iter().for_each(|visit| visit.hub.rouse());
+    for (_, set) in visits.iter().filter_map(Visit::entered) {
         fds.push(Polled { fd: set.poller.as_fd(), events: libc_pollin(), revents: 0 });
     }
     for item in items {
@@ -120,12 +118,9 @@ fn wait(
         None => pinnace_sys::poll::poll(&mut fds, timeout)?,
     };
     let mut ready = Batch::new();
-    for (visit, polled) in visits.iter().zip(&fds) {
-        if polled.revents != 0
-            && let Some(set) = visit.hub.poll_set()
-            && set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok()
-        {
-            visit.hub.serve(&ready, false);
+    for ((hub, set), polled) in visits.iter().filter_map(Visit::entered).zip(&fds) {
+        if polled.revents != 0 && set.poller.ready(&mut ready).is_ok() {
+            hub.serve(&ready, false);
         }
     }
     Ok(())
@@ -149,23 +144,24 @@ fn own_wake() -> Result<Arc<WakeFd>, Error> {
 /// A caller's stay in one socket; it ends when this is dropped.
 struct Visit {
     hub: Arc<Hub>,
-    io: Arc<Io>,
     wake: Arc<WakeFd>,
     ticket: Option<Ticket>,
+    /// It has the lease of the socket's connections. Else the I/O thread serves them, if there are any.
     entered: bool,
 }
 
 impl Visit {
     fn enter(socket: Socket, wake: &Arc<WakeFd>) -> Result<Visit, Error> {
-        let (hub, io) = {
-            let mut core = socket.lock()?;
-            core.enter_reactor()?;
-            (core.hub.clone(), core.io.clone())
-        };
+        let hub = socket.lock()?.hub.clone();
         hub.add_poller(wake);
         let ticket = Some(hub.event.listen());
-        let entered = !hub.has_descriptor() && hub.lease.enter(&io, &hub);
-        Ok(Visit { hub, io, wake: wake.clone(), ticket, entered })
+        let entered = hub.open_poll_set().is_some_and(|set| hub.lease.enter(&set.io, &hub));
+        Ok(Visit { hub, wake: wake.clone(), ticket, entered })
+    }
+
+    /// The poll set to wait in.
+    fn entered(&self) -> Option<(&Hub, &PollSet)> {
+        self.hub.poll_set().filter(|_| self.entered).map(|set| (&*self.hub, set))
     }
 }
 
@@ -175,8 +171,8 @@ impl Drop for Visit {
             self.hub.event.cancel(ticket);
         }
         self.hub.remove_poller(&self.wake);
-        if self.entered {
-            self.hub.lease.leave(&self.io, &self.hub);
+        if let Some((_, set)) = self.entered() {
+            self.hub.lease.leave(&set.io, &self.hub);
         }
     }
 }

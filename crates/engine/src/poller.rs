@@ -23,7 +23,6 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::hub::WAKE_TOKEN;
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 pub(crate) use entry::Watch;
@@ -31,6 +30,9 @@ use entry::{Entry, OfSocket, Shared, interest};
 
 /// Looks that found something without a system call, after which the kernel is asked too.
 const LOOKS: u32 = 8;
+
+/// The token of a poller's own wake-up.
+const WAKE_TOKEN: u64 = u64::MAX;
 
 /// What is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -291,7 +293,7 @@ impl<T: Clone> Poller<T> {
         self.shared.asleep.fetch_add(1, Ordering::SeqCst);
         let nothing_new = max == 0 || self.shared.news.lock().is_empty();
         let timeout = if nothing_new { timeout } else { Some(Duration::ZERO) };
-        let outcome = self.shared.set.wait(&mut ready, timeout);
+        let outcome = self.shared.sleep(&mut ready, timeout);
         self.shared.asleep.fetch_sub(1, Ordering::SeqCst);
         if found.is_empty() {
             outcome?;

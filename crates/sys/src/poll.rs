@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{self, Timespec, epoll};
 use rustix::io::Errno;
-
-use crate::process;
+use smallvec::SmallVec;
 
 /// What to be told of. Hang-ups and errors are told of in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +22,9 @@ impl Interest {
     pub const NEWS: Interest =
         Interest(Self::READ.0 | epoll::EventFlags::RDHUP.bits() | epoll::EventFlags::ET.bits());
 
+    /// Each change: something comes, there is room to write, what was written has arrived, the end (EPOLLET).
+    pub const CHANGES: Interest = Interest(Self::NEWS.0 | Self::WRITE.0);
+
     /// Each by itself; `urgent` is data out of band (POLLPRI of poll(2)).
     pub fn of(read: bool, write: bool, urgent: bool) -> Interest {
         let bits = [(read, Self::READ.0), (write, Self::WRITE.0), (urgent, epoll::EventFlags::PRI.bits())];
@@ -31,6 +33,11 @@ impl Interest {
 
     fn flags(self) -> epoll::EventFlags {
         epoll::EventFlags::from_bits_retain(self.0)
+    }
+
+    /// The same for [`poll`].
+    pub fn to_poll(self) -> i16 {
+        (self.0 & 0xff) as i16
     }
 }
 
@@ -76,9 +83,18 @@ impl Default for Batch {
 }
 
 impl Ready {
+    /// What [`poll`] has found of one descriptor.
+    pub fn of_polled(polled: &Polled<'_>) -> Ready {
+        Ready::new(0, epoll::EventFlags::from_bits_retain(polled.revents as u16 as u32))
+    }
+
     #[inline]
     fn of(event: &libc::epoll_event) -> Ready {
-        let (token, flags) = (event.u64, epoll::EventFlags::from_bits_retain(event.events));
+        Ready::new(event.u64, epoll::EventFlags::from_bits_retain(event.events))
+    }
+
+    /// The bits of poll(2) are those of epoll(7).
+    fn new(token: u64, flags: epoll::EventFlags) -> Ready {
         let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         Ready {
             token,
@@ -93,7 +109,9 @@ impl Ready {
 pub struct Poller(OwnedFd);
 
 /// There is something to read (poll(2)).
-const POLLIN: i16 = libc::POLLIN;
+pub const POLLIN: i16 = libc::POLLIN;
+/// Descriptors that are polled without an allocation.
+const FEW: usize = 8;
 /// Events that one wait reports at most.
 const BATCH: usize = 64;
 
@@ -114,24 +132,32 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
+    /// What is ready now.
+    pub fn ready(&self, ready: &mut Batch) -> Result<(), Errno> {
+        self.wait(ready, Some(Duration::ZERO))
+    }
+
     /// Waits until something is ready, at most `timeout` (to the next millisecond, from one on); `ready`
-    /// holds what is, and is empty after a time-out, and where the process was stopped and goes on. INTR: a signal
-    /// was handled, or may have been.
+    /// holds what is, and is empty after a time-out.
+    ///
+    /// A stop of the process ends epoll_wait(2) with EINTR although no handler has run (signal(7)), so `ready` is empty
+    /// after any EINTR. A caller that has to hear of signals sleeps in [`poll`] on this descriptor.
     pub fn wait(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.count = 0;
         let mut millis = timeout
             .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
         if let Some(timeout) = timeout.filter(|timeout| millis == 1 && timeout.subsec_micros() < 1_000) {
             let own = &mut [Polled { fd: self.0.as_fd(), events: POLLIN, revents: 0 }];
-            poll(own, Some(timeout))?;
-            millis = 0;
+            match poll(own, Some(timeout)) {
+                Ok(_) | Err(Errno::INTR) => millis = 0,
+                Err(error) => return Err(error),
+            }
         }
         let room = ready.events.as_mut_ptr().cast::<libc::epoll_event>();
         // SAFETY: the kernel writes at most BATCH events, for which there is room.
         let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, BATCH as libc::c_int, millis) };
         ready.count = match usize::try_from(count).map_err(|_| crate::last_error()) {
-            // Of a process that was stopped the kernel says the same (signal(7)).
-            Err(Errno::INTR) if !process::handles_signals() => 0,
+            Err(Errno::INTR) => 0,
             count => count?,
         };
         Ok(())
@@ -158,9 +184,10 @@ pub struct Polled<'a> {
     pub revents: i16,
 }
 
-/// Waits for any of a few descriptors (poll(2)); returns how many are ready.
+/// Waits for any of a few descriptors (ppoll(2)); returns how many are ready. INTR: a signal was handled. A stop of the
+/// process does not end it.
 pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
-    let mut list: Vec<event::PollFd<'_>> = fds
+    let mut list: SmallVec<[event::PollFd<'_>; FEW]> = fds
         .iter()
         .map(|p| event::PollFd::from_borrowed_fd(p.fd, event::PollFlags::from_bits_retain(p.events as u16)))
         .collect();
@@ -189,7 +216,7 @@ pub fn poll_masked(
     mask: &SignalMask,
 ) -> Result<usize, Errno> {
     let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
-    let mut list: Vec<libc::pollfd> = fds.iter().map(pollfd).collect();
+    let mut list: SmallVec<[libc::pollfd; FEW]> = fds.iter().map(pollfd).collect();
     let timeout = timeout.map(timespec).map(|at| libc::timespec { tv_sec: at.tv_sec, tv_nsec: at.tv_nsec });
     let limit = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: a list of the length given; a time or null; a signal set.

@@ -57,7 +57,9 @@ impl Hub {
             self.link_count.store(links.count, Ordering::Relaxed);
             token
         };
-        link.register(token)
+        link.register(token)?;
+        self.wake_leader(); // It may be polling the one link that there was.
+        Ok(())
     }
 
     /// Takes a link out.
@@ -111,7 +113,7 @@ impl Hub {
     }
 
     pub(crate) fn for_each_link(&self, mut visit: impl FnMut(&Link)) {
-        if self.poll_set.get().is_none() {
+        if self.links() == 0 {
             return;
         }
         if let Some(link) = self.only_link() {

@@ -19,6 +19,7 @@ mod stream;
 mod tls;
 mod tx;
 mod v1;
+mod watching;
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pinnace_ring::{Intake, Lender, Taking};
-use pinnace_sys::poll::{Interest, Ready};
+use pinnace_sys::poll::Ready;
 use pinnace_sys::{AsFd, net};
 use pinnace_zmtp::Version;
 
@@ -48,7 +49,9 @@ pub(crate) use packets::Packets;
 use rx::{Rx, Way};
 pub(crate) use stream::Stream;
 pub(crate) use tls::Failure as TlsFailure;
+pub(crate) use tx::Progress;
 use tx::Tx;
+use watching::Watching;
 
 /// A read or a write of so many bytes says that the peer is streaming.
 const STREAMING_BYTES: usize = 16 * 1024;
@@ -101,8 +104,10 @@ pub struct Link {
     pub(crate) speaks_heartbeats: bool,
     /// The descriptor is readable when it takes more, too.
     tells_by_input: bool,
-    /// Its token in the hub's poll set.
+    /// Its token in the hub's poll set, once it has joined the socket.
     token: OnceLock<u64>,
+    /// Its token with the I/O thread.
+    pub(crate) io_token: u64,
     watching: Mutex<Watching>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
@@ -148,31 +153,10 @@ pub struct Link {
     receipt: AtomicU64,
 }
 
-/// What the poll set looks for.
-struct Watching {
-    stream: Option<Arc<Stream>>,
-    registered: bool,
-    read: bool,
-    write: bool,
-}
-
 /// Nanoseconds since the first call.
 fn clock() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed().as_nanos() as u64
-}
-
-impl Watching {
-    fn interest(&self) -> Option<Interest> {
-        let rings = self.stream.as_ref().is_some_and(|stream| stream.shared().is_some());
-        match (self.read, self.write) {
-            (true, _) if rings => Some(Interest::NEWS),
-            (true, true) => Some(Interest::BOTH),
-            (true, false) => Some(Interest::READ),
-            (false, true) => Some(Interest::WRITE),
-            (false, false) => None,
-        }
-    }
 }
 
 impl Link {
@@ -197,6 +181,7 @@ impl Link {
             intake.borrow_by(shared.borrower(taking, Box::new(wake)));
             outgoing.queue.lend_from(shared.arena());
         }
+        let io_token = io.token();
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
         Link {
@@ -205,6 +190,7 @@ impl Link {
             io,
             pipe,
             token: OnceLock::new(),
+            io_token,
             speaks_heartbeats,
             tells_by_input: stream.packets().is_some() || stream.shared().is_some(),
             tx: Mutex::new(Tx::new(stream.clone(), outgoing, anew, codec.packets, &config.hello)),
@@ -214,12 +200,7 @@ impl Link {
                 codec.decoder,
                 codec.packets,
             )),
-            watching: Mutex::new(Watching {
-                stream: Some(stream),
-                registered: false,
-                read: true,
-                write: false,
-            }),
+            watching: Mutex::new(Watching::new(stream)),
             config,
             blocked: AtomicBool::new(false),
             gathering: AtomicBool::new(false),
@@ -300,54 +281,6 @@ impl Link {
         self.watched.store(false, Ordering::SeqCst);
     }
 
-    /// Enters the poll set of its socket.
-    pub(crate) fn register(&self, token: u64) -> Result<(), pinnace_sys::Errno> {
-        let mut watching = self.watching.lock();
-        // A caller may have used the link before this, and found it blocked, stalled or broken. By its token it is
-        // found and taken out again, broken or not.
-        let _ = self.token.set(token);
-        if self.is_broken() {
-            return Ok(());
-        }
-        if let (Some(interest), Some(stream)) = (watching.interest(), &watching.stream) {
-            let set = self.hub.poll_set().expect("a socket with a link has a poll set");
-            set.poller.add(stream, token, interest)?;
-            watching.registered = true;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn token(&self) -> Option<u64> {
-        self.token.get().copied()
-    }
-
-    /// Tells the poll set what to look for from now on.
-    fn watch_for(&self, change: impl FnOnce(&mut Watching)) {
-        let mut locked = self.watching.lock();
-        let watching = &mut *locked;
-        let before = (watching.read, watching.write);
-        change(watching);
-        let (Some(set), Some(token)) = (self.hub.poll_set(), self.token.get()) else { return };
-        let Some(stream) = &watching.stream else { return };
-        if (watching.read, watching.write) == before || self.is_broken() {
-            return;
-        }
-        // A descriptor with nothing to look for would still report a hang-up, for ever.
-        let Some(interest) = watching.interest() else {
-            let _ = set.poller.remove(stream);
-            watching.registered = false;
-            return;
-        };
-        // Neither fails for a descriptor that is ours and open, but for want of memory; then the I/O thread's
-        // tick serves.
-        if watching.registered {
-            let _ = set.poller.modify(stream, *token, interest);
-        } else {
-            let _ = set.poller.add(stream, *token, interest);
-            watching.registered = true;
-        }
-    }
-
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &Ready) {
         if ready.readable && self.is_shared() {
@@ -391,20 +324,11 @@ impl Link {
         if self.broken.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.leave_poll_set();
+        self.leave_watcher();
         if let Some(stream) = &self.watching.lock().stream {
             net::shut_down(stream);
         }
         self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
-    }
-
-    pub(crate) fn leave_poll_set(&self) {
-        let mut watching = self.watching.lock();
-        if let (Some(set), Some(stream)) = (self.hub.poll_set(), watching.stream.clone())
-            && std::mem::take(&mut watching.registered)
-        {
-            let _ = set.poller.remove(&stream);
-        }
     }
 
     /// Ends the connection from our side, at once.

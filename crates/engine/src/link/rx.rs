@@ -66,6 +66,16 @@ struct Decoding {
     replies: Vec<u8>,
 }
 
+/// What was found when input was read to be dropped.
+pub(super) enum Discarded {
+    /// The peer has ended its side.
+    End,
+    /// All that has come so far.
+    All,
+    /// More is there than a turn takes.
+    Some,
+}
+
 /// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
@@ -455,20 +465,19 @@ impl Link {
         self.rx.lock().stream.as_ref().is_some_and(is_unread)
     }
 
-    /// Reads and drops what is there. True: the peer has ended its side.
-    pub(super) fn discard_input(&self) -> bool {
+    /// Reads and drops what is there.
+    pub(super) fn discard_input(&self) -> Discarded {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();
-        let Some(stream) = &rx.stream else { return true };
+        let Some(stream) = &rx.stream else { return Discarded::End };
         stream.hear(true);
         for _ in 0..64 {
             match stream.read(&mut sink, &mut []) {
-                Ok(0) => return true,
+                Err(Errno::AGAIN) => return Discarded::All,
+                Ok(0) | Err(_) => return Discarded::End,
                 Ok(_) => {}
-                Err(Errno::AGAIN) => return false,
-                Err(_) => return true,
             }
         }
-        false
+        Discarded::Some
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::anew::Anew;
 use super::packets::{Outgoing, Packets};
+use super::rx::Discarded;
 use super::shared::By;
 use super::{Link, Stream, clock};
 use crate::conflate::Inlet;
@@ -118,6 +119,18 @@ impl Tx {
             || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
             || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
+}
+
+/// How far the close of a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done,
+    /// There is more to do at once; others have their turn before that.
+    GoesOn,
+    /// The descriptor tells when there is more to do.
+    Waits,
+    /// The same, but there is no memory to have the descriptor watched.
+    Unwatched,
 }
 
 impl Link {
@@ -390,26 +403,39 @@ impl Link {
         (self.is_broken() || self.deaf.load(Ordering::Relaxed)) && !self.is_shut()
     }
 
-    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. True:
-    /// it is done.
-    pub(crate) fn closes(&self) -> bool {
+    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. `at_once`: what
+    /// is not done by then is not waited for.
+    pub(crate) fn close(&self, at_once: bool) -> Progress {
+        // Before anything else: what changes from here on is told of.
+        let is_watched = at_once || self.watch_changes();
+        match self.close_further() {
+            Progress::Waits if !is_watched => Progress::Unwatched,
+            progress => progress,
+        }
+    }
+
+    fn close_further(&self) -> Progress {
         if self.is_broken() || self.deaf.load(Ordering::Relaxed) {
-            return true;
+            return Progress::Done;
         }
         if !self.is_blocked() {
             self.flush();
         }
         let mut tx = self.tx.lock();
         if tx.has_work() {
-            return self.is_broken();
+            return match () {
+                () if self.is_broken() => Progress::Done,
+                () if self.is_blocked() => Progress::Waits,
+                () => Progress::GoesOn,
+            };
         }
-        let Some(stream) = tx.stream.clone() else { return true };
+        let Some(stream) = tx.stream.clone() else { return Progress::Done };
         if !std::mem::replace(&mut tx.said_farewell, true) {
             let Tx { anew, control, .. } = &mut *tx;
             anew.encode_farewell(control);
             if !control.is_empty() {
                 drop(tx);
-                return self.closes();
+                return self.close_further();
             }
         }
         if !std::mem::replace(&mut tx.shut, true) {
@@ -417,7 +443,12 @@ impl Link {
         }
         drop(tx);
         self.stop_reading();
-        // What is in shared memory the peer has.
-        self.discard_input() || self.is_shared() || net::unsent(&stream) == 0
+        match self.discard_input() {
+            Discarded::End => Progress::Done,
+            // What is in shared memory the peer has.
+            _ if self.is_shared() || net::unsent(&stream) == 0 => Progress::Done,
+            Discarded::All => Progress::Waits,
+            Discarded::Some => Progress::GoesOn,
+        }
     }
 }

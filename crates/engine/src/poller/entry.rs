@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinnace_sys::poll::{Batch, Foreign, Interest};
+use pinnace_sys::poll::{self, Batch, Foreign, Interest, Polled};
 use pinnace_sys::wake::WakeFd;
+use pinnace_sys::{AsFd, Errno};
 
 use super::{Event, What};
 use crate::error::Error;
@@ -51,6 +52,14 @@ pub(super) struct OfSocket {
 }
 
 impl Shared {
+    /// Waits until something is ready. Errors: INTR, a signal was handled.
+    pub(super) fn sleep(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
+        if timeout != Some(Duration::ZERO) {
+            poll::poll(&mut [Polled { fd: self.set.as_fd(), events: poll::POLLIN, revents: 0 }], timeout)?;
+        }
+        self.set.ready(ready)
+    }
+
     /// Wakes other threads that wait.
     pub(super) fn wake_others(&self) {
         if self.asleep.load(Ordering::SeqCst) > 0 {
@@ -102,7 +111,7 @@ impl<T> Entry<T> {
     pub(super) fn join(&self, shared: &Shared) {
         if let Some(of) = &self.of_socket
             && !self.joined.load(Ordering::Relaxed)
-            && let Some(set) = of.hub.poll_set()
+            && let Some(set) = of.hub.open_poll_set()
             && !self.joined.swap(true, Ordering::Relaxed)
         {
             // Where that fails, for want of memory, the I/O thread serves them.
@@ -120,7 +129,7 @@ impl<T> Entry<T> {
         }
         let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&set.io, &of.hub);
         let mut ready = Batch::new();
-        if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() {
+        if set.poller.ready(&mut ready).is_ok() {
             of.hub.serve(&ready, false);
         }
         if entered {

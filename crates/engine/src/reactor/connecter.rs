@@ -191,15 +191,14 @@ impl Reactor {
                 }
             }
             To::Remote(remote) => {
-                let (remote, ipv6) = (remote.clone(), connecter.owner.options.ipv6);
+                let Owner { context, options, .. } = &connecter.owner;
+                let reply = move |routes| io.send(Command::Resolved(token, routes));
+                let known = context.resolver().ask(remote, options.ipv6, reply);
                 connecter.state = State::Resolving;
-                if !remote.is_slow() {
-                    return self.resolved(token, remote.routes(ipv6));
-                }
-                let resolver = std::thread::Builder::new().name("pinnace/dns".into());
-                let started = resolver.spawn(move || io.send(Command::Resolved(token, remote.routes(ipv6))));
-                if started.is_err() {
-                    self.failed(token, Errno::AGAIN);
+                match known {
+                    Ok(Some(routes)) => self.resolved(token, routes),
+                    Ok(None) => {}
+                    Err(error) => self.failed(token, error),
                 }
             }
         }
@@ -329,7 +328,7 @@ impl Reactor {
             {
                 connecter.state = State::Connected(id);
             }
-            return;
+            return self.look_at_closing(token);
         };
         connecter.state = State::Connected(ends.id);
         let Shaken { stream, peer, codec, behind, carrier } = shaken;
@@ -341,6 +340,7 @@ impl Reactor {
             link.flush();
             link.be_watched(); // A sender that has not heard of the link yet leaves its message.
         }
+        self.look_at_closing(token);
     }
 
     /// An attempt failed, or a connection was lost: pause, then again.
@@ -421,6 +421,7 @@ impl Reactor {
     pub(super) fn link_down(&mut self, hub: &Hub, pipe: PipeId) {
         if let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) {
             self.lose(&link);
+            self.look_at_closing(link.io_token);
         }
     }
 
@@ -428,7 +429,7 @@ impl Reactor {
     /// with one that came in, or has a pipe of its own, it is lost.
     pub(super) fn lose(&mut self, link: &Link) {
         let (hub, pipe, origin) = (&link.hub, link.pipe, link.config.origin);
-        hub.remove_link(link);
+        self.leave(link);
         monitor::emit(hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
         let Some(mut ends) = link.dismantle() else { return };
         // Of a closed socket nobody would hear them.

@@ -34,7 +34,7 @@ use crate::link::Link;
 use crate::pipe::PipeId;
 use crate::transports::Route;
 use beat::Beat;
-use closing::Closing;
+use closing::{Closers, Closing};
 pub(crate) use connecter::{Connecter, Ends};
 pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
@@ -49,6 +49,10 @@ pub(crate) const WATCH_TICK: Duration = Duration::from_micros(100);
 pub(crate) enum Command {
     /// A socket has a poll set.
     Enter(Arc<Hub>),
+    /// A link that needed no handshake is registered with the I/O thread, or with its socket's poll set.
+    Join(Arc<Link>),
+    /// Links have more to read than a turn takes.
+    ReadOn(Arc<Hub>),
     Listen(Box<Listener>),
     Connect(Box<Connecter>),
     /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end
@@ -86,7 +90,7 @@ pub(crate) struct Io {
     wake: WakeFd,
     poller: Poller,
     next_token: AtomicU64,
-    /// Entries it has, to find the least busy one.
+    /// Entries and links it has, to find the least busy one.
     pub(crate) load: AtomicUsize,
 }
 
@@ -145,6 +149,9 @@ enum Entry {
 struct Reactor {
     io: Arc<Io>,
     entries: HashMap<u64, Entry>,
+    /// Established connections, by the tokens that they have here; a socket's poll set may watch them instead.
+    links: HashMap<u64, Arc<Link>>,
+    closers: Closers,
     timers: Timers,
     supervised: Supervised,
     /// What is closed is not waited for any more.
@@ -153,8 +160,9 @@ struct Reactor {
 
 impl Reactor {
     fn new(io: Arc<Io>) -> Reactor {
-        let (entries, timers, supervised) = (HashMap::new(), Timers::default(), Supervised::default());
-        Reactor { io, entries, timers, supervised, hurried: false }
+        let (entries, links) = (HashMap::new(), HashMap::new());
+        let (timers, supervised) = (Timers::default(), Supervised::default());
+        Reactor { io, entries, links, closers: Closers::new(), timers, supervised, hurried: false }
     }
 
     fn run(mut self) {
@@ -187,11 +195,11 @@ impl Reactor {
             self.on_timer(token, now);
         }
         self.supervised.tick(&self.io, now);
-        self.io.load.store(self.entries.len(), Ordering::Relaxed);
+        self.io.load.store(self.entries.len() + self.links.len(), Ordering::Relaxed);
         false
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let next = [self.timers.next(), self.supervised.next()].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(now))
@@ -204,6 +212,8 @@ impl Reactor {
             match command {
                 Command::Stop => return true,
                 Command::Enter(hub) => self.enter(hub),
+                Command::Join(link) => self.join(&link),
+                Command::ReadOn(hub) => hub.serve_unread(),
                 Command::Listen(listener) => self.listen(listener),
                 Command::Connect(connecter) => self.connect(connecter),
                 Command::End(hub, token, linger) => self.end(hub, token, linger),
@@ -233,14 +243,32 @@ impl Reactor {
         }
     }
 
+    /// A link may be ready from now on.
+    fn join(&mut self, link: &Arc<Link>) {
+        self.links.insert(link.io_token, link.clone());
+    }
+
+    /// A link ends: nobody finds it any more.
+    fn leave(&mut self, link: &Link) {
+        self.links.remove(&link.io_token);
+        link.hub.remove_link(link);
+    }
+
     fn on_ready(&mut self, ready: &Ready) {
         match self.entries.get(&ready.token) {
-            None => {}
+            None => {
+                if let Some(link) = self.links.get(&ready.token) {
+                    link.serve(ready);
+                    link.hub.serve_unread();
+                    link.hub.tell_of_service();
+                    self.look_at_closing(ready.token);
+                }
+            }
             Some(Entry::Hub(hub)) => {
                 let hub = hub.clone();
                 let mut inner = Batch::new();
                 if let Some(set) = hub.poll_set()
-                    && set.poller.wait(&mut inner, Some(Duration::ZERO)).is_ok()
+                    && set.poller.ready(&mut inner).is_ok()
                 {
                     hub.serve(&inner, false);
                 }
@@ -254,11 +282,12 @@ impl Reactor {
 
     fn on_timer(&mut self, token: u64, now: Instant) {
         match self.entries.get(&token) {
-            None | Some(Entry::Hub(_)) => {}
+            None => self.look_at_closing(token),
+            Some(Entry::Hub(_)) => {}
             Some(Entry::Listener(_)) => self.listen_again(token),
             Some(Entry::Accepted(_)) => self.accepted_late(token),
             Some(Entry::Connecter(_)) => self.connecter_timer(token, now),
-            Some(Entry::Closing(_)) => self.closing_timer(token, now),
+            Some(Entry::Closing(_)) => self.linger_is_over(token),
             Some(Entry::Beat(_)) => self.beat_timer(token, now),
         }
     }

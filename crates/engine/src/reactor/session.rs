@@ -370,6 +370,7 @@ impl Reactor {
         }
         self.beat(link, &owner.options);
         link.feed(behind);
+        self.join(link);
         if owner.hub.add_link(link).is_err() {
             link.cut();
             return false;

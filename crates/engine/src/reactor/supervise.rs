@@ -119,7 +119,7 @@ impl Supervised {
 impl Swollen {
     /// Looks at the link, and shrinks what is idle. False: it is left alone from now on.
     fn keeps(&mut self) -> bool {
-        if self.link.is_broken() {
+        if self.link.is_broken() || self.link.hub.is_closed() {
             return false;
         }
         if self.link.has_streamed() {

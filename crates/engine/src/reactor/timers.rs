@@ -21,10 +21,15 @@ impl Timers {
         self.current.remove(&token);
     }
 
-    /// The earliest time that anything wants to be called at; it may be stale, and then a call finds nothing
-    /// due.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse((at, _))| *at)
+    /// The earliest time that anything wants to be called at.
+    pub(super) fn next(&mut self) -> Option<Instant> {
+        while let Some(&Reverse((at, token))) = self.heap.peek() {
+            if self.current.get(&token) == Some(&at) {
+                return Some(at);
+            }
+            self.heap.pop();
+        }
+        None
     }
 
     /// The next token that is due.

@@ -44,7 +44,7 @@ impl Socket {
         hub.close();
         hub.for_each_link(|link| link.flush());
         context.socket_closed(&hub);
-        if hub.poll_set().is_none() {
+        if !hub.has_io() {
             monitor::stop(&hub);
             context.socket_ended(&hub);
             return Ok(());

@@ -15,7 +15,7 @@ use crate::link::{self, Because, Carrier, Codec, First, Link, Packets, Stream};
 use crate::monitor::{self, At, Ends, Event};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
-use crate::reactor::Side;
+use crate::reactor::{Command, Side};
 use crate::transports::{Udp, open_pgm};
 
 /// What a link is made of.
@@ -105,6 +105,7 @@ impl Core {
         self.follow_marks(id);
         self.pattern.attached(&mut self.pipes, id);
         self.pattern.up(&mut self.pipes, id);
+        self.io.send(Command::Join(link.clone()));
         if let Err(error) = self.hub.add_link(&link) {
             link.cut();
             return Err(error.into());

@@ -215,18 +215,15 @@ impl Core {
         self.hub.wake();
     }
 
-    /// Makes the poll set, and has the I/O thread watch it: the least busy one that ZMQ_AFFINITY allows now.
+    /// Settles which I/O thread the socket has: the least busy one that ZMQ_AFFINITY allows now.
     pub(crate) fn enter_reactor(&mut self) -> Result<(), Error> {
-        if self.hub.poll_set().is_some() {
+        if self.hub.has_io() {
             return Ok(());
         }
         if self.options.affinity != 0 {
             self.io = self.context.least_busy(self.options.affinity)?;
         }
-        let (_, made) = self.hub.make_poll_set(&self.io)?;
-        if made {
-            self.io.send(Command::Enter(self.hub.clone()));
-        }
+        self.hub.enter_io(&self.io);
         Ok(())
     }
 

@@ -60,10 +60,8 @@ impl Waiter {
 
     /// Reads without being told that there is something, where that has paid off lately.
     pub(crate) fn read_eagerly(&self) {
-        let (Some(set), Some(link)) = (self.hub.poll_set(), self.hub.only_link()) else { return };
-        if self.hub.has_descriptor() || !link.reading_pays() {
-            return;
-        }
+        let Some(link) = self.hub.only_link().filter(|link| link.reading_pays()) else { return };
+        let Some(set) = self.hub.open_poll_set() else { return };
         // What is in memory the poll set does not tell of in any case.
         let come_in = if link.is_shared() { Lease::come_in } else { Lease::enter };
         if come_in(&self.hub.lease, &set.io, &self.hub) {
@@ -80,13 +78,10 @@ impl Waiter {
         }
         self.hub.rouse();
         let mut ready = Batch::new();
-        let outcome = set.poller.wait(&mut ready, Some(Duration::ZERO));
+        let outcome = set.poller.ready(&mut ready);
         self.hub.serve(&ready, false);
         self.hub.lease.leave(&set.io, &self.hub);
-        match outcome {
-            Err(Errno::INTR) | Ok(()) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(outcome?)
     }
 
     /// Looks for mail for a few microseconds, with growing pauses, so that a peer in the same process that is
@@ -141,7 +136,7 @@ impl Waiter {
             if now - polled >= POLL_TICK {
                 polled = now;
                 let mut ready = Batch::new();
-                if set.poller.wait(&mut ready, Some(Duration::ZERO)).is_ok() && !ready.is_empty() {
+                if set.poller.ready(&mut ready).is_ok() && !ready.is_empty() {
                     self.hub.serve(&ready, true);
                     return true;
                 }
@@ -167,7 +162,7 @@ impl Waiter {
     /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings
     /// news.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<(), Error> {
-        if self.hub.poll_set().is_none() && self.spin() {
+        if self.hub.links() == 0 && self.spin() {
             return Ok(());
         }
         let ticket = self.hub.event.listen();
@@ -176,7 +171,7 @@ impl Waiter {
             return Ok(());
         }
         let hub = self.hub.clone();
-        let set = hub.poll_set().filter(|_| !hub.has_descriptor() && hub.lease.lead());
+        let set = hub.open_poll_set().filter(|_| hub.lease.lead());
         let Some(set) = set else {
             return match hub.event.wait(ticket, deadline) {
                 Ok(()) => Ok(()),
@@ -215,13 +210,10 @@ impl Waiter {
         self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // News that came before this caller was there did not signal the poll set.
-        let timeout = if self.hub.event.is_notified(&ticket) { Some(Duration::ZERO) } else { timeout };
-        let mut ready = Batch::new();
-        let outcome = set.poller.wait(&mut ready, timeout);
+        let is_due = self.hub.event.is_notified(&ticket) || self.hub.has_unread();
+        let outcome = self.hub.sleep(set, if is_due { Some(Duration::ZERO) } else { timeout });
         self.hub.event.cancel(ticket);
-        outcome?;
-        self.hub.serve(&ready, true);
-        Ok(!ready.is_empty())
+        Ok(outcome? || is_due)
     }
 
     /// Sleeps until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
@@ -238,13 +230,14 @@ impl Waiter {
         let rung = bell.listen();
         *hub.bell.lock() = Some(bell.clone());
         hub.lease.moves(Leader::AtBell, &set.io, hub);
-        let quiet = !hub.event.is_notified(&ticket) && link.arm_bell();
+        let quiet = !hub.event.is_notified(&ticket) && !hub.has_unread() && link.arm_bell();
         let outcome = if quiet { bell.wait(rung, deadline) } else { Ok(()) };
         hub.lease.moves(Leader::Awake, &set.io, hub);
         *hub.bell.lock() = None;
         hub.event.cancel(ticket);
         hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
         link.read();
+        hub.serve_unread();
         match outcome {
             Ok(()) => Ok(true),
             Err(Unnotified::TimedOut) => Ok(false),

@@ -6,6 +6,7 @@ mod ipc;
 mod layers;
 mod listening;
 mod pgm;
+mod resolver;
 mod tcp;
 mod tls;
 mod udp;
@@ -25,6 +26,7 @@ pub(crate) use layers::{Layers, Side, Web};
 use listening::Listening;
 pub use pgm::has_pgm;
 pub(crate) use pgm::open as open_pgm;
+pub(crate) use resolver::Resolver;
 pub(crate) use tcp::{Remote, Route};
 pub(crate) use udp::Udp;
 

@@ -10,6 +10,36 @@ use crate::endpoint::{Host, TcpEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
+/// A name to be looked up. Its addresses have no port yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Question {
+    name: String,
+    /// As in [`Name`].
+    local: bool,
+    ipv6: bool,
+}
+
+impl Question {
+    /// Asks the system; that may take long.
+    pub(super) fn look_up(&self) -> Vec<SocketAddr> {
+        let wanted = |address: &SocketAddr| self.ipv6 || address.is_ipv4();
+        if self.local {
+            let of_interface = interfaces::addresses(&self.name).into_iter();
+            let found: Vec<_> = of_interface.map(|ip| SocketAddr::new(ip, 0)).filter(wanted).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        let resolved = (self.name.as_str(), 0).to_socket_addrs();
+        let mut found: Vec<_> = resolved.into_iter().flatten().filter(wanted).collect();
+        found.dedup();
+        found
+    }
+}
+
+/// Answers a question, if it can.
+pub(super) type Ask<'a> = &'a mut dyn FnMut(&Question) -> Option<Vec<SocketAddr>>;
+
 /// A host and a port, to be looked up.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
@@ -22,26 +52,21 @@ pub(super) struct Name {
 impl Name {
     /// All addresses it stands for; asking the system's resolver may take long.
     pub(super) fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
-        let wanted = |address: &SocketAddr| ipv6 || address.is_ipv4();
-        match &self.host {
+        self.resolve_by(ipv6, &mut |question| Some(question.look_up())).unwrap_or_default()
+    }
+
+    /// The same, where `ask` answers; None where it does not.
+    fn resolve_by(&self, ipv6: bool, ask: Ask<'_>) -> Option<Vec<SocketAddr>> {
+        Some(match &self.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::UNSPECIFIED, self.port).into()],
             Host::Any => vec![(Ipv4Addr::UNSPECIFIED, self.port).into()],
             Host::Ip(ip, zone) => vec![with_zone(*ip, zone.as_deref(), self.port)],
             Host::Name(name) => {
-                if self.local {
-                    let of_interface = interfaces::addresses(name).into_iter();
-                    let found: Vec<_> =
-                        of_interface.map(|ip| SocketAddr::new(ip, self.port)).filter(wanted).collect();
-                    if !found.is_empty() {
-                        return found;
-                    }
-                }
-                let resolved = (name.as_str(), self.port).to_socket_addrs();
-                let mut found: Vec<_> = resolved.into_iter().flatten().filter(wanted).collect();
-                found.dedup();
+                let mut found = ask(&Question { name: name.clone(), local: self.local, ipv6 })?;
+                found.iter_mut().for_each(|address| address.set_port(self.port));
                 found
             }
-        }
+        })
     }
 }
 
@@ -106,23 +131,22 @@ impl Remote {
         }
     }
 
-    /// Whether `routes` has to ask the system's resolver.
-    pub(crate) fn is_slow(&self) -> bool {
-        let is_name = |name: &Name| matches!(name.host, Host::Name(_));
-        is_name(&self.to) || self.from.as_ref().is_some_and(is_name)
-    }
-
-    /// The ways to dial, the source of each of the same family where it has one.
-    pub(crate) fn routes(&self, ipv6: bool) -> Vec<Route> {
+    /// The ways to dial, the source of each of the same family where it has one; None where `ask` does not answer.
+    pub(super) fn routes(&self, ipv6: bool, ask: Ask<'_>) -> Option<Vec<Route>> {
         let targets = match &self.to.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::LOCALHOST, self.to.port).into()],
             Host::Any => vec![(Ipv4Addr::LOCALHOST, self.to.port).into()],
-            _ => self.to.resolve(ipv6),
+            _ => self.to.resolve_by(ipv6, ask)?,
         };
-        let source = |to: &SocketAddr| {
-            let found = self.from.as_ref()?.resolve(to.is_ipv6());
-            found.into_iter().find(|from| from.is_ipv6() == to.is_ipv6())
-        };
-        targets.into_iter().map(|to| Route { to, from: source(&to) }).collect()
+        let mut routes = Vec::new();
+        for to in targets {
+            let sources = match &self.from {
+                Some(from) => from.resolve_by(to.is_ipv6(), ask)?,
+                None => Vec::new(),
+            };
+            let from = sources.into_iter().find(|from| from.is_ipv6() == to.is_ipv6());
+            routes.push(Route { to, from });
+        }
+        Some(routes)
     }
 }
