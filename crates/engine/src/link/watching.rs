@@ -129,6 +129,10 @@ impl Link {
         watched
     }
 
+    pub(crate) fn is_closing(&self) -> bool {
+        self.watching.lock().by == Watcher::Closing
+    }
+
     /// What a caller polls that waits for this link alone; None: nothing.
     pub(crate) fn watched(&self) -> Option<(Arc<Stream>, Interest)> {
         let watching = self.watching.lock();

@@ -167,6 +167,7 @@ impl Reactor {
     fn close_link(&mut self, token: u64, closing: &mut Closing, link: Arc<Link>) {
         let item = link.io_token;
         self.closers.entry(item).or_default().push(token);
+        self.supervised.forget(&link);
         closing.links.insert(item, (link, None));
         self.look_at(token, closing, item);
     }

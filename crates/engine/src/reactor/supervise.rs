@@ -82,9 +82,16 @@ impl Supervised {
     }
 
     pub(super) fn swollen(&mut self, hub: &Hub, pipe: PipeId) {
-        let Some(link) = hub.link_of(pipe) else { return };
+        let Some(link) = hub.link_of(pipe).filter(|link| !link.is_closing()) else { return };
         self.swollen.entry(Arc::as_ptr(&link) as usize).or_insert(Swollen { link, full: 0 });
         self.next_shrink.get_or_insert_with(|| Instant::now() + SHRINK_TICK);
+    }
+
+    /// A link closes: its queues are soon gone.
+    pub(super) fn forget(&mut self, link: &Arc<Link>) {
+        if self.swollen.remove(&(Arc::as_ptr(link) as usize)).is_some() && self.swollen.is_empty() {
+            self.next_shrink = None;
+        }
     }
 
     /// When to look next.
@@ -119,7 +126,7 @@ impl Supervised {
 impl Swollen {
     /// Looks at the link, and shrinks what is idle. False: it is left alone from now on.
     fn keeps(&mut self) -> bool {
-        if self.link.is_broken() || self.link.hub.is_closed() {
+        if self.link.is_broken() {
             return false;
         }
         if self.link.has_streamed() {
