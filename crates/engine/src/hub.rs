@@ -135,6 +135,8 @@ pub(crate) struct Hub {
     /// The I/O thread that serves its connections, once that is settled.
     io: OnceLock<Arc<Io>>,
     poll_set: OnceLock<PollSet>,
+    /// Waits for connections before there was one.
+    waits: AtomicU32,
     signal: Signal,
     /// Looks after level-triggered descriptors and tasks, once there was one.
     pub(crate) level_watcher: OnceLock<Watcher>,

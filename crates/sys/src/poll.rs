@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{self, Timespec, epoll};
@@ -137,30 +138,41 @@ impl Poller {
         self.wait(ready, Some(Duration::ZERO))
     }
 
-    /// Waits until something is ready, at most `timeout` (to the next millisecond, from one on); `ready`
-    /// holds what is, and is empty after a time-out.
+    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a time-out.
     ///
-    /// A stop of the process ends epoll_wait(2) with EINTR although no handler has run (signal(7)), so `ready` is empty
+    /// A stop of the process ends epoll_pwait(2) with EINTR although no handler has run (signal(7)), so `ready` is empty
     /// after any EINTR. A caller that has to hear of signals sleeps in [`poll`] on this descriptor.
     pub fn wait(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.count = 0;
-        let mut millis = timeout
-            .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
-        if let Some(timeout) = timeout.filter(|timeout| millis == 1 && timeout.subsec_micros() < 1_000) {
-            let own = &mut [Polled { fd: self.0.as_fd(), events: POLLIN, revents: 0 }];
-            match poll(own, Some(timeout)) {
-                Ok(_) | Err(Errno::INTR) => millis = 0,
-                Err(error) => return Err(error),
-            }
-        }
         let room = ready.events.as_mut_ptr().cast::<libc::epoll_event>();
-        // SAFETY: the kernel writes at most BATCH events, for which there is room.
-        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, BATCH as libc::c_int, millis) };
-        ready.count = match usize::try_from(count).map_err(|_| crate::last_error()) {
+        ready.count = match self.wait_into(room, timeout) {
             Err(Errno::INTR) => 0,
             count => count?,
         };
         Ok(())
+    }
+
+    /// By the system calls themselves: the C library's functions are cancellation points (pthreads(7)).
+    fn wait_into(&self, room: *mut libc::epoll_event, timeout: Option<Duration>) -> Result<usize, Errno> {
+        static LACKS_PWAIT2: AtomicBool = AtomicBool::new(false); // Before Linux 5.11.
+        let (set, max, no_mask) =
+            (self.0.as_raw_fd(), BATCH as libc::c_int, std::ptr::null::<libc::sigset_t>());
+        if !LACKS_PWAIT2.load(Ordering::Relaxed) {
+            let timeout = timeout.map(timespec);
+            let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            // SAFETY: the kernel writes at most BATCH events, for which there is room; a time or null; no mask.
+            let count =
+                unsafe { libc::syscall(libc::SYS_epoll_pwait2, set, room, max, timeout, no_mask, 0_usize) };
+            match usize::try_from(count).map_err(|_| crate::last_error()) {
+                Err(Errno::NOSYS) => LACKS_PWAIT2.store(true, Ordering::Relaxed),
+                count => return count,
+            }
+        }
+        let millis = timeout
+            .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+        // SAFETY: as above.
+        let count = unsafe { libc::syscall(libc::SYS_epoll_pwait, set, room, max, millis, no_mask, 0_usize) };
+        usize::try_from(count).map_err(|_| crate::last_error())
     }
 }
 

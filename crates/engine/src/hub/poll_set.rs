@@ -14,6 +14,9 @@ use super::Hub;
 use crate::lease::Leader;
 use crate::reactor::{Command, Io};
 
+/// A poll set costs as much as some wake-ups by the I/O thread: a socket that asks one question has none.
+const FEW_WAITS: u32 = 3;
+
 /// The connections of one socket, to be waited for together.
 pub(crate) struct PollSet {
     pub(crate) poller: Poller,
@@ -88,7 +91,8 @@ impl Hub {
     }
 
     /// The poll set, for a caller that is about to wait for connections. None: there are none, or they are the I/O
-    /// thread's to serve (`has_descriptor`), or there is no descriptor left; then mail wakes the caller.
+    /// thread's to serve (`has_descriptor`), or callers have hardly waited yet, or there is no descriptor left; then mail
+    /// wakes the caller.
     pub(crate) fn open_poll_set(self: &Arc<Hub>) -> Option<&PollSet> {
         if self.has_descriptor() {
             return None;
@@ -97,6 +101,9 @@ impl Hub {
             return Some(set);
         }
         let io = self.io.get().filter(|_| self.links() > 0)?;
+        if self.waits.fetch_add(1, Ordering::Relaxed) < FEW_WAITS {
+            return None;
+        }
         self.signal.get().ok()?;
         let set = PollSet { poller: Poller::new().ok()?, io: io.clone() };
         if self.poll_set.set(set).is_ok() {
