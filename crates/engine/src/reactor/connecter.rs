@@ -196,8 +196,8 @@ impl Reactor {
                 if !remote.is_slow() {
                     return self.resolved(token, remote.routes(ipv6));
                 }
-                let resolver = std::thread::Builder::new().name("pinnace/dns".into());
-                let started = resolver.spawn(move || io.send(Command::Resolved(token, remote.routes(ipv6))));
+                let resolve = move || io.send(Command::Resolved(token, remote.routes(ipv6)));
+                let started = pinnace_sys::thread::start("pinnace/dns", resolve);
                 if started.is_err() {
                     self.failed(token, Errno::AGAIN);
                 }
