@@ -13,7 +13,7 @@ pub fn processors() -> usize {
 
 /// Whether any signal has a handler in this process (sigaction(2)), but for those that a thread causes itself.
 pub fn handles_signals() -> bool {
-    const OWN: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+    const OWN: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGXFSZ];
     (1..=libc::SIGRTMAX()).filter(|signal| !OWN.contains(signal)).any(|signal| {
         // SAFETY: an action of zeros is one, which the call writes over; none is set.
         let (known, action) = unsafe {
