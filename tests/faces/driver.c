@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define CLIENTS 64
 #define DELIVERIES 4096
@@ -258,6 +260,28 @@ static int pass_on(pinnace_delivery_t *delivery, void *arg) {
                                   pinnace_delivery_size(delivery));
 }
 
+/* Which signals are blocked in a process that a handler starts by fork and exec. */
+static int start_process(pinnace_delivery_t *delivery, void *arg) {
+    (void)delivery;
+    route_t *route = arg;
+    int ends[2];
+    if (pipe(ends) != 0)
+        return PINNACE_FAIL;
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execlp("grep", "grep", "SigBlk", "/proc/self/status", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *said = fdopen(ends[0], "r");
+    char blocked[32] = "";
+    int found = fscanf(said, "SigBlk: %31s", blocked);
+    fclose(said);
+    waitpid(child, NULL, 0);
+    return found == 1 ? pinnace_client_send_to(route->client, route->topic, blocked, strlen(blocked)) : PINNACE_FAIL;
+}
+
 static void forward(int count, char **words) {
     (void)count;
     static route_t routes[4];
@@ -265,7 +289,7 @@ static void forward(int count, char **words) {
     route_t *route = &routes[used++];
     route->client = client(words[1]);
     snprintf(route->topic, sizeof route->topic, "%s", words[2]);
-    answer(pinnace_client_listen(route->client, pass_on, route));
+    answer(pinnace_client_listen(route->client, words[0][0] == 'f' ? pass_on : start_process, route));
 }
 
 static void pending(int count, char **words) {
@@ -355,7 +379,7 @@ static const struct {
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", unsubscribe},
     {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
-    {"schema", schema},     {"by_peer", by_peer},
+    {"schema", schema},     {"by_peer", by_peer},           {"start_process", forward},
 };
 
 int main(void) {

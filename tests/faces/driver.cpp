@@ -9,6 +9,11 @@
 #include <stdexcept>
 #include <thread>
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <pinnace/client.hpp>
 
 using pinnace::Client;
@@ -178,7 +183,35 @@ static std::string forward(const Words &words) {
     return "ok";
 }
 
-static std::string close(const Words &words) {
+/* Which signals are blocked in a process that posix_spawn starts. */
+static std::string blocked_in_a_process() {
+    char words[][32] = {"grep", "SigBlk", "/proc/self/status"}, *arguments[] = {words[0], words[1], words[2], nullptr};
+    int ends[2];
+    pid_t child;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return "no pipe";
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    const int started = posix_spawnp(&child, "grep", &actions, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    std::FILE *said = fdopen(ends[0], "r");
+    char blocked[32] = "";
+    const int found = std::fscanf(said, "SigBlk: %31s", blocked);
+    std::fclose(said);
+    if (started == 0)
+        waitpid(child, nullptr, 0);
+    return found == 1 ? blocked : "nothing";
+}
+
+static std::string start_process(const Words &words) {
+    Client &one = client(words);
+    one.listen([&one, topic = words[2]](Delivery &) { one.send_to(topic, blocked_in_a_process()); });
+    return "ok";
+}
+
+static std::string close_client(const Words &words) {
     clients.erase(words[1]);
     return "ok";
 }
@@ -216,10 +249,11 @@ static std::string other(const Words &words) {
 }
 
 static const std::map<std::string, std::function<std::string(const Words &)>> commands = {
-    {"start", start},   {"close", close}, {"send", send},     {"all", send},         {"with", send},
+    {"start", start},   {"close", close_client}, {"send", send},     {"all", send},         {"with", send},
     {"burst", burst},   {"recv", recv},   {"dead", dead},     {"ack", settle},       {"nack", settle},
     {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
     {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
+    {"start_process", start_process},
 };
 
 int main() {

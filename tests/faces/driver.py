@@ -14,6 +14,8 @@ it. The suite knows a face by its driver alone.
     run CLIENT VERDICT...                     a handler that says these: ack, nack, terminate, fail, and throw, by an
                                               exception where there are such; stops with the last -> ran BODY:COUNT...
     forward CLIENT TOPIC                      listens on a thread of its own, and sends what comes on
+    start_process CLIENT TOPIC                listens as well; the handler starts a process, and sends on which signals
+                                              are blocked there, as SigBlk of /proc/PID/status says it
     cursor NUMBER                             -> cursor SENDER STREAM NUMBER SETTLED
     schema                                    -> schema SQL, in one line
     pending CLIENT                            -> number N

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, ErrorKind};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -257,6 +258,17 @@ impl Driver {
         ok::<Error>(Ok(()))
     }
 
+    fn start_process(&self, client: &str, topic: &str) -> Answer {
+        let (client, topic) = (self.client(client), topic.to_owned());
+        let sender = Arc::downgrade(&client);
+        ok(client.listen(move |_| {
+            let said = Command::new("grep").args(["SigBlk", "/proc/self/status"]).output().expect("grep");
+            let blocked = String::from_utf8_lossy(&said.stdout).split_whitespace().nth(1).map(str::to_owned);
+            let sender = sender.upgrade().ok_or(Error::Closed)?;
+            sender.send_to(&topic, blocked.unwrap_or_default().as_bytes())
+        }))
+    }
+
     fn close(&mut self, client: &str) -> Answer {
         if let Some(client) = self.clients.remove(client) {
             client.close();
@@ -286,6 +298,7 @@ impl Driver {
             ["take", client, count] => self.take(client, count),
             ["run", client, verdicts @ ..] => self.run(client, verdicts),
             ["forward", client, topic] => self.forward(client, topic),
+            ["start_process", client, topic] => self.start_process(client, topic),
             ["pending", client] => Ok(format!("number {}", self.client(client).pending())),
             ["settle", client, most, timeout] => {
                 ok(self.client(client).wait_pending(number(most), deadline(timeout)))

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <pinnace.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,6 +287,38 @@ static void a_fork(void) {
     EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
 }
 
+/* Writes that are too far: an error comes back, and no SIGXFSZ ends the process. */
+static void a_limit_of_file_sizes(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        char text[512];
+        failures = 0;
+        void *cert = pinnace_cert_new(NULL, NULL);
+        pinnace_client_t *sender = start("sender", "s");
+        EXPECT(signal(SIGXFSZ, SIG_DFL) == SIG_DFL && setrlimit(RLIMIT_FSIZE, &none) == 0);
+        EXPECT(pinnace_client_send_to(sender, "s", "1", 1) == -1);
+        pinnace_client_options_t *options = pinnace_client_options_new("receiver", "r");
+        snprintf(text, sizeof text, "%s/receiver", place);
+        EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
+        EXPECT(pinnace_client_options_set(options, "registry", "none") == 0);
+        IS_NULL(pinnace_client_start(options), EFBIG);
+        /* The same store, which is open: now it is the registry that cannot be written. */
+        snprintf(text, sizeof text, "%s/sender", place);
+        EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
+        snprintf(text, sizeof text, "sqlite://%s/names", place);
+        EXPECT(pinnace_client_options_set(options, "registry", text) == 0);
+        EXPECT(pinnace_client_start(options) == NULL);
+        snprintf(text, sizeof text, "%s/cert", place);
+        FAILS(pinnace_cert_save(cert, text), EFBIG);
+        fflush(stdout);
+        _exit(failures);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static const struct {
     const char *name;
     void (*check)(void);
@@ -296,6 +330,7 @@ static const struct {
     {"handlers that close each other", handlers_that_close_each_other},
     {"a handler that stops", a_handler_that_stops},
     {"a fork", a_fork},
+    {"a limit of file sizes", a_limit_of_file_sizes},
 };
 
 int main(int count_of_words, char **words) {

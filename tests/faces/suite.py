@@ -1,11 +1,19 @@
 """What every face does, over every registry: a function a behaviour. Each gets a place of its own and `open_driver`,
 which starts the face's driver there (driver.py)."""
 import errno
+import signal
 import sqlite3
 import time
+from pathlib import Path
 
 from check import expect
 from driver import PATIENCE_S, SOON_MS, Refused, refused, same_body
+
+
+# What a thread of the library blocks, as SigBlk says it: not what a fault raises, and what nobody can block.
+OPEN = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGSYS,
+        signal.SIGKILL, signal.SIGSTOP}
+LIBRARY = f"{sum(1 << number - 1 for number in signal.valid_signals() - OPEN):016x}"
 
 
 def until(what, is_so):
@@ -13,6 +21,12 @@ def until(what, is_so):
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         expect(time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s")
+
+
+def blocked(process, thread):
+    """The signals that a thread blocks."""
+    status = Path(f"/proc/{process}/task/{thread}/status").read_text()
+    return status.partition("SigBlk:")[2].split()[0]
 
 
 def listening(driver, client, topic, count):
@@ -395,5 +409,26 @@ def several_clients_of_one_store(open_driver):
     driver.settled("sender")
 
 
+def signals_are_for_the_application(open_driver):
+    # So that the mask with which the client is started has something in it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        driver = open_driver()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    driver.tell("start_process", "receiver", "s")
+    driver.tell("send", "sender", "news", "=one")
+    started = driver.tell("take", "sender", 1)
+    process = driver.process.pid
+    expect(started == [blocked(process, process)], f"a handler's process blocks {started}")
+    expect(int(started[0], 16) >> signal.SIGUSR2 - 1 & 1, "what the starter blocks")
+    threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir() if int(task.name) != process]
+    expect(len(threads) > 3, f"{threads}")
+    # The handler's thread may not have come out of it yet.
+    until("each thread blocks all but faults", lambda: {blocked(process, thread) for thread in threads} == {LIBRARY})
+
+
 BEHAVIOURS = [thing for thing in list(globals().values()) if getattr(thing, "__module__", "") == __name__
-              and thing not in (until, listening, starts_when_free, handle_once)]
+              and thing not in (until, listening, starts_when_free, handle_once, blocked)]

@@ -230,7 +230,8 @@ class Client {
     template <typename Handle> void run(Handle &&handle);
 
     /* Does so in a thread of its own, until then or until the client is closed. A message in which the handler throws
-     * has failed, on_error hears of it, and it goes on. A client that its handler destroys leaves that one behind. */
+     * has failed, on_error hears of it, and it goes on. A client that its handler destroys leaves that one behind.
+     * While the handler runs, its thread has the signal mask of the thread that started the client. */
     template <typename Handle> void listen(Handle &&handle);
 
     /* Has a function called, on any thread, with what goes wrong where no call tells of it. */

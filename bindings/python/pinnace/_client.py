@@ -1,5 +1,6 @@
 """A client: it sends to topics, and receives what others send to those that it listens on."""
 import asyncio
+import contextlib
 import ctypes
 import enum
 import errno
@@ -10,9 +11,11 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
 from typing import Any, Callable, NamedTuple, NewType, Optional, Union
 
+from . import _signals
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
@@ -113,6 +116,7 @@ class Client:
         self._handle: Optional[int] = None
         self._on_error = on_error
         self._threads: list[threading.Thread] = []
+        self._signals = _signals.Mask()
         settings: dict[str, Optional[bytes]] = {
             "data_dir": None if data_dir is None else os.fsencode(data_dir),
             "registry": None if registry is None else in_c(registry),
@@ -329,13 +333,17 @@ class Client:
     def run(self, handler: Handler) -> None:
         """Calls a handler with one message after the other, until it says Verdict.STOP; Closed where it is closed
         before. One in which it raises has failed, and what it raised comes out here."""
+        self._run(handler, contextlib.nullcontext())
+
+    def _run(self, handler: Handler, signals: AbstractContextManager[None]) -> None:
         verdict: Optional[Verdict] = None
         while verdict is None or not verdict & Verdict.STOP:
             delivery = self.recv()
             with delivery:
                 _inside.handlers += 1
                 try:
-                    verdict = handler(delivery)
+                    with signals:
+                        verdict = handler(delivery)
                 finally:
                     _inside.handlers -= 1
                 if verdict is not None:
@@ -343,19 +351,22 @@ class Client:
 
     def listen(self, handler: Handler) -> None:
         """Does so on a thread of its own. A message in which the handler raises has failed, `on_error` hears of it, and
-        it goes on."""
+        it goes on. The thread blocks signals while it waits; the handler, and a process that it starts, has the signal
+        mask of the thread that started the client."""
         thread = threading.Thread(target=self._listen, args=(handler,), name=f"pinnace {self.name}", daemon=True)
         self._threads.append(thread)
-        thread.start()
+        _signals.start(thread)
 
     def _listen(self, handler: Handler) -> None:
+        signals = _signals.AsStarted(self._signals)
         while True:
             try:
-                return self.run(handler)
+                return self._run(handler, signals)
             except Closed:
                 return
             except Exception as error:
-                self._tell(error)
+                with signals:
+                    self._tell(error)
 
     def _tell(self, error: Exception) -> None:
         if self._on_error is None:

@@ -355,8 +355,9 @@ int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* it is not set
 #define PINNACE_STOP 16
 typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 
-/* Calls the handler with one message after the other: in this thread, until PINNACE_STOP; or in one of its own, where
- * signals are blocked, until then or until the client is closed. */
+/* Calls the handler with one message after the other: in this thread, until PINNACE_STOP; or in one of its own, until
+ * then or until the client is closed. That one blocks signals while it waits; the handler, and a process that it
+ * starts, has the signal mask of the thread that started the client. */
 int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 

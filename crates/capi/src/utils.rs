@@ -92,25 +92,15 @@ unsafe impl Send for Start {}
 
 impl Start {
     fn run(self) {
-        block_signals();
         // SAFETY: the caller of zmq_threadstart promised that it can be called.
         unsafe { (self.run)(self.argument) }
     }
 }
 
-/// Signals are for the program's own threads.
-pub(crate) fn block_signals() {
-    let mut all = std::mem::MaybeUninit::uninit();
-    // SAFETY: the set is filled before it is used.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 static THREADS: Registry<Mutex<Option<JoinHandle<()>>>> = Registry::new();
 
-/// Starts a thread that runs `run`; NULL where that fails.
+/// Starts a thread that runs `run`; NULL where that fails. As in libzmq it blocks signals as the library's own threads
+/// do, but for those of its own faults, which libzmq blocks too.
 ///
 /// # Safety
 /// `run` must be null or a function that can be called with `argument` on another thread.
@@ -118,7 +108,7 @@ static THREADS: Registry<Mutex<Option<JoinHandle<()>>>> = Registry::new();
 pub unsafe extern "C" fn zmq_threadstart(run: Option<ThreadFn>, argument: *mut c_void) -> *mut c_void {
     guard(|| {
         let start = Start { run: run.ok_or(Error::Fault)?, argument };
-        let thread = thread::Builder::new().spawn(move || start.run());
+        let thread = pinnace_sys::thread::start("", move || start.run());
         let thread = thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
         Ok(THREADS.insert(Mutex::new(Some(thread))))
     })

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pinnace_crypto::{SecretBytes, random};
+use pinnace_sys::signals::as_errors;
 
 use crate::Error;
 
@@ -68,7 +69,7 @@ fn beside(path: &Path) -> Result<PathBuf, Error> {
 /// Makes a file and writes it; what was made is removed where it cannot be written to its end.
 fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text).and_then(|()| file.sync_all()).inspect_err(|_| remove(path))
+    as_errors(|| file.write_all(text)).and_then(|()| file.sync_all()).inspect_err(|_| remove(path))
 }
 
 /// Has the disk know the name too. A directory that may be written to but not read cannot be asked to.

@@ -34,7 +34,9 @@ type Found = Option<Vec<(&'static str, Value)>>;
 fn both(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     let (told, bound) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let first = scope.spawn(move || answering(given, context, endpoint, &|at| drop(told.send(at))));
+        let answer = move || answering(given, context, endpoint, &|at| drop(told.send(at)));
+        let first = pinnace_sys::thread::start_scoped(scope, "", answer)
+            .map_err(|error| Failure::of("a thread", error))?;
         let asked = match bound.recv() {
             Ok(endpoint) => asking(given, context, &endpoint),
             // The other end has failed, and says why.

@@ -188,7 +188,7 @@ impl Shared<'_> {
                     }
                 };
                 self.live.fetch_add(1, Ordering::AcqRel);
-                let served = thread::Builder::new().spawn_scoped(scope, || self.serve(stream));
+                let served = pinnace_sys::thread::start_scoped(scope, "", || self.serve(stream));
                 if let Err(error) = served {
                     say(format!("a connection was not taken: {error}"));
                     self.live.fetch_sub(1, Ordering::AcqRel);

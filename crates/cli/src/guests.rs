@@ -4,11 +4,11 @@
 //! It ends with its context.
 
 use std::path::Path;
-use std::thread;
 
 use pinnace::certificate::{Certificate, Store};
 use pinnace::{Error, Frame, Message, Rep, z85};
 use pinnace_crypto::{SecretBytes, equal};
+use pinnace_sys::thread;
 
 use crate::face::Context;
 use crate::outcome::{Failure, Outcome, say};
@@ -76,7 +76,7 @@ impl Guests {
     pub fn watch(self, context: &Context) -> Outcome {
         let handler =
             Rep::builder(context.inner()).bind(HANDLER).map_err(|error| Failure::of(HANDLER, error))?;
-        let answering = thread::Builder::new().spawn(move || self.answer_all(&handler));
+        let answering = thread::start("", move || self.answer_all(&handler));
         answering.map(drop).map_err(|error| Failure::of("a thread", error))
     }
 

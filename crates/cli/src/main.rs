@@ -49,7 +49,8 @@ use table::{Command, Pinnace};
 
 fn main() -> ExitCode {
     // clap ends the process itself: 2 where the arguments are wrong, 0 after the help.
-    let outcome = run(Pinnace::parse().command);
+    let command = Pinnace::parse().command;
+    let outcome = signals::handle_file_limit().and_then(|()| run(command));
     ExitCode::from(outcome::report(outcome))
 }
 

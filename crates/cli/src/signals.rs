@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pinnace::PollItem;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::{flag, low_level::pipe};
 
 use crate::outcome::{Failure, Outcome};
@@ -77,6 +77,12 @@ impl Signals {
         }
         asked
     }
+}
+
+/// A write beyond the limit of file sizes (SIGXFSZ, getrlimit(2)) fails, and does not end the process. By a handler: if
+/// it were ignored, commands that this process starts would ignore it too.
+pub fn handle_file_limit() -> Outcome {
+    flag::register(SIGXFSZ, Arc::default()).map(drop).map_err(|error| Failure::of("signals", error))
 }
 
 /// The signals that are ignored, the first as the lowest bit; none where the system does not say.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::clients::{Clients, fails};
-use common::{Folder, Running, run, start};
+use common::{Folder, Running, run, start, start_limited};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -49,6 +49,29 @@ fn bodies_of_any_bytes_and_sizes() {
     });
     clients.run("send", "shop", &["refunds", "on another topic", "--wait"], b"").expect(0);
     assert_eq!(received()["topic"], "refunds");
+}
+
+/// The store's files would be larger than files may be: an error, and no SIGXFSZ. With more room it is accepted.
+#[test]
+fn a_store_that_may_not_grow_is_an_error() {
+    for (blocks, codes) in [("0", 1..=1), ("64", 1..=3), ("2048", 0..=3), ("1000000", 0..=0)] {
+        let clients = Clients::new();
+        let arguments = clients.arguments("send", "shop", &["orders", "hello", "--timeout", "1000"]);
+        let done = start_limited(blocks, &arguments, "").end();
+        assert!(codes.contains(&done.code), "{blocks} blocks: {done:?}");
+    }
+}
+
+/// It is of use to a command: that one has its own way with limits and signals.
+#[test]
+fn a_command_ignores_no_signal_that_we_handle() {
+    let clients = Clients::new();
+    let receiver =
+        clients.start("recv", "billing", &["orders", "-n", "1", "--exec", "grep SigIgn /proc/self/status"]);
+    clients.sent(&["one"], b"");
+    let ignored = receiver.end().expect(0).out;
+    let ignored = u64::from_str_radix(ignored.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(ignored >> (rustix::process::Signal::XFSZ.as_raw() - 1) & 1, 0, "{ignored:x}");
 }
 
 #[test]

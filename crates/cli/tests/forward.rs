@@ -51,6 +51,29 @@ fn lines_become_messages() {
     assert!(said.contains("4 lines forwarded"), "{said}");
 }
 
+/// The first thread is for signals, and no other.
+#[test]
+fn other_threads_leave_signals_to_the_first() {
+    let (receiver, forwarder, address) = forwarder(&["-n", "1"], &[]);
+    let mut client = client(&address);
+    client.write_all(b"one\n").unwrap();
+    receiver.end().expect(0);
+    // It forwards a connection now, on a thread of its own.
+    let process = forwarder.id().as_raw_nonzero().to_string();
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut others = 0;
+    for task in tasks.map(Result::unwrap).filter(|task| *task.file_name() != *process) {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+        // All but those of faults, and those that nobody can block.
+        assert_eq!(blocked, "fffffffe3ffbfa07", "{status}");
+        others += 1;
+    }
+    assert!(others >= 2, "{others}");
+    drop(client);
+    ended(forwarder);
+}
+
 #[test]
 fn lines_may_keep_their_end() {
     let (receiver, forwarder, address) = forwarder(&["--raw", "-n", "1"], &["--keep-newline"]);

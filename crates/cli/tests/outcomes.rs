@@ -4,7 +4,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{Folder, run, start};
+use common::{Folder, run, start, start_limited};
 use rustix::process::Signal;
 
 /// It ends with `code` and says one line that holds `words`.
@@ -41,6 +41,16 @@ fn wrong_arguments() {
     for arguments in [&["recv"][..], &["fly"], &["recv", somewhere, "-t", "bird"], &["bench", "thr"]] {
         run(arguments, b"").expect(2);
     }
+}
+
+/// Where it would grow beyond the limit, an error and no SIGXFSZ.
+#[test]
+fn an_output_that_may_not_grow_is_an_error() {
+    let folder = Folder::new();
+    let done = start_limited("0", &["keygen"], &format!("> {}", folder.text("keys"))).end().expect(1);
+    assert!(done.err.starts_with("pinnace: standard output: File too large"), "{done:?}");
+    let done = start_limited("0", &["keygen", &folder.text("pair")], "").end().expect(1);
+    assert!(done.err.contains("File too large"), "{done:?}");
 }
 
 /// A radio would drop what is sent to it.

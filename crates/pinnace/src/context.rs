@@ -143,8 +143,8 @@ impl Drop for Owner {
                 // An I/O thread cannot wait for itself: it drops what a waker held.
                 Err(Error::Reentered) => {
                     let context = self.0.clone();
-                    let _ = std::thread::Builder::new()
-                        .spawn(move || while let Err(Error::Interrupted) = context.terminate() {});
+                    let terminate = move || while let Err(Error::Interrupted) = context.terminate() {};
+                    let _ = pinnace_sys::thread::start("", terminate);
                     return;
                 }
                 _ => return,

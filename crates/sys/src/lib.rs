@@ -1,10 +1,10 @@
 //! System calls: all that is Linux lives here.
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), how a thread
-//! is scheduled ([`thread`]) and what a fork does to us ([`fork`]); and over OpenPGM ([`pgm`]). They return the
-//! kernel's error numbers ([`Errno`]) and decide nothing. No call raises SIGPIPE; every descriptor closes on
-//! exec.
+//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), threads of
+//! the library and how one is scheduled ([`thread`]), which signals reach them ([`signals`]) and what a fork does to us
+//! ([`fork`]); and over OpenPGM ([`pgm`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No
+//! call raises SIGPIPE; every descriptor closes on exec.
 //!
 //! ```
 //! use pinnace_sys::{poll::{Batch, Interest, Poller}, wake::WakeFd};
@@ -28,6 +28,7 @@ pub mod pgm;
 pub mod poll;
 pub mod process;
 pub mod random;
+pub mod signals;
 pub mod thread;
 pub mod udp;
 pub mod wake;

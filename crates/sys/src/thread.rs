@@ -1,9 +1,41 @@
-//! How the calling thread is scheduled: on which processors, by which policy, how urgently.
+//! Threads of the library, and how one is scheduled: on which processors, by which policy, how urgently.
+
+use std::io;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use rustix::io::Errno;
 
+use crate::signals::Mask;
+
 /// Processors that can be told apart: 0 to this, less one.
 pub const PROCESSORS: usize = libc::CPU_SETSIZE as usize;
+
+/// Starts a thread of the library, with the application's signals blocked ([`Mask::library`]). Without a name it has
+/// that of the thread that starts it.
+pub fn start<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    start_by(name, |builder| builder.spawn(run))
+}
+
+/// As [`start`], in a scope.
+pub fn start_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    start_by(name, |builder| builder.spawn_scoped(scope, run))
+}
+
+/// A thread inherits its mask: it has never run with another.
+fn start_by<T>(name: &str, spawn: impl FnOnce(Builder) -> io::Result<T>) -> io::Result<T> {
+    let builder = match name {
+        "" => Builder::new(),
+        name => Builder::new().name(name.to_owned()),
+    };
+    Mask::library().during(|| spawn(builder))
+}
 
 /// Has the thread run on these processors only (sched_setaffinity(2)).
 pub fn run_on(processors: &[usize]) -> Result<(), Errno> {

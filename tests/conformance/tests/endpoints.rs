@@ -1,7 +1,14 @@
 //! Endpoints: what can be bound and connected, what LAST_ENDPOINT says, and which errors the rest brings.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use support::child::Child;
 use support::transport::{free_tcp, socket_path};
 use support::*;
+
+support::roles!(mover);
 
 #[track_caller]
 fn fails(call: Outcome<()>, errno: i32) {
@@ -136,6 +143,92 @@ fn ipc_takes_over() {
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a file that nobody listens at"));
     let (pull, _) = bound(&ctx, &endpoint);
     passes(&ctx, &pull, &endpoint);
+}
+
+/// A path may be a link, also one that leads nowhere: the socket takes its place.
+#[test]
+fn ipc_takes_over_links() {
+    let ctx = Context::new();
+    let (path, target) = (socket_path(), socket_path());
+    let (live, _) = bound(&ctx, &format!("ipc://{target}"));
+    for target in [target, socket_path()] {
+        let _ = fs::remove_file(&path);
+        symlink(&target, &path).expect("a link");
+        let (pull, last) = bound(&ctx, &format!("ipc://{path}"));
+        passes(&ctx, &pull, &last);
+        assert!(!fs::symlink_metadata(&path).expect("a socket").is_symlink());
+    }
+    passes(&ctx, &live, &live.endpoint());
+}
+
+/// Binds a path in a context of its own, lets `change` happen, and ends, by unbinding or by closing.
+fn ends_after(unbinds: bool, endpoint: &str, change: impl FnOnce()) {
+    let ctx = Context::new();
+    let (pull, last) = bound(&ctx, endpoint);
+    change();
+    if unbinds {
+        pull.unbind(&last).expect("unbind");
+    }
+}
+
+#[test]
+fn ipc_leaves_the_socket_that_has_taken_over() {
+    for unbinds in [true, false] {
+        let ctx = Context::new();
+        let endpoint = format!("ipc://{}", socket_path());
+        let mut next = None;
+        ends_after(unbinds, &endpoint, || next = Some(bound(&ctx, &endpoint).0));
+        passes(&ctx, &next.expect("bound"), &endpoint);
+    }
+}
+
+#[test]
+fn ipc_leaves_a_file_that_has_its_path() {
+    for unbinds in [true, false] {
+        let path = socket_path();
+        ends_after(unbinds, &format!("ipc://{path}"), || {
+            fs::remove_file(&path).expect("the socket's");
+            fs::write(&path, "precious").expect("another file");
+        });
+        assert_eq!(fs::read_to_string(&path).expect("it is still there"), "precious");
+    }
+}
+
+/// The directory is a link, which a deployment changes.
+#[test]
+fn ipc_leaves_a_file_in_another_directory_of_the_name() {
+    for unbinds in [true, false] {
+        let (current, old, new) = (socket_path(), socket_path(), socket_path());
+        [&old, &new].iter().for_each(|directory| fs::create_dir(directory).expect("a directory"));
+        symlink(&old, &current).expect("a link");
+        let file = Path::new(&new).join("s");
+        ends_after(unbinds, &format!("ipc://{current}/s"), || {
+            fs::write(&file, "precious").expect("another file");
+            fs::remove_file(&current).and_then(|()| symlink(&new, &current)).expect("another link");
+        });
+        assert_eq!(fs::read_to_string(&file).expect("it is still there"), "precious");
+    }
+}
+
+/// Binds a relative path in the first directory, and ends in the second.
+fn mover(args: &[String]) {
+    let enter = |directory: &String| std::env::set_current_dir(directory).expect("a directory");
+    enter(&args[0]);
+    let ctx = Context::new();
+    let (pull, last) = bound(&ctx, "ipc://ctl");
+    assert_eq!(last, "ipc://ctl");
+    passes(&ctx, &pull, &last);
+    enter(&args[1]);
+}
+
+#[test]
+fn ipc_leaves_a_file_of_the_directory_that_the_process_has_gone_to() {
+    let (from, to) = (socket_path(), socket_path());
+    [&from, &to].iter().for_each(|directory| fs::create_dir(directory).expect("a directory"));
+    let file = Path::new(&to).join("ctl");
+    fs::write(&file, "precious").expect("a file");
+    Child::start("mover", &[&from, &to]).succeeds();
+    assert_eq!(fs::read_to_string(&file).expect("it is still there"), "precious");
 }
 
 #[test]

@@ -27,6 +27,19 @@ pub fn sleeps(pid: u32) -> bool {
     text.rsplit_once(')').expect("a name in brackets").1.trim_start().starts_with('S')
 }
 
+/// The threads of this process.
+pub fn thread_ids() -> Vec<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("the process is there").flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Which signals a thread of this process blocks: a bit for each, from 1 on.
+pub fn blocked_signals(thread: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).expect("it runs");
+    let text = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("it has a mask");
+    u64::from_str_radix(text.trim(), 16).expect("a number")
+}
+
 /// Resident bytes that the process has written to and shares with nobody. A library's own pages are not among them:
 /// they count as private as soon as no other process has it loaded.
 pub fn private_bytes(pid: u32) -> u64 {

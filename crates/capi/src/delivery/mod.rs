@@ -21,6 +21,7 @@ use std::sync::atomic::AtomicU64;
 
 use pinnace_delivery::Client;
 use pinnace_sys::fork;
+use pinnace_sys::signals::Mask;
 
 use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::put_text;
@@ -41,6 +42,8 @@ struct Open {
     tickets: AtomicU64,
     /// The process that it belongs to.
     fork: u32,
+    /// The signal mask of the thread that started it.
+    signals: Mask,
     end: End,
 }
 
@@ -80,6 +83,7 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
             reporter,
             tickets: AtomicU64::new(0),
             fork: fork::generation(),
+            signals: Mask::current(),
             end: End::default(),
         }))
     })

@@ -94,6 +94,7 @@ fn of_kind(kind: ErrorKind) -> c_int {
         ErrorKind::ReadOnlyFilesystem => libc::EROFS,
         ErrorKind::StorageFull => libc::ENOSPC,
         ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::FileTooLarge => libc::EFBIG,
         ErrorKind::OutOfMemory => libc::ENOMEM,
         ErrorKind::InvalidInput => libc::EINVAL,
         _ => libc::EIO,

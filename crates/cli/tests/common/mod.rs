@@ -53,6 +53,12 @@ pub fn start<S: AsRef<OsStr>>(arguments: &[S]) -> Running {
     start_command(Command::new("env").args(["--default-signal=HUP,INT,TERM,USR1", PINNACE]).args(arguments))
 }
 
+/// As `start` where files may be of so many blocks (`ulimit -f`); `more` is what the shell reads behind the command.
+pub fn start_limited<S: AsRef<OsStr>>(blocks: &str, arguments: &[S], more: &str) -> Running {
+    let script = format!("ulimit -f $0 && exec env --default-signal=XFSZ \"$@\" {more}");
+    start_command(Command::new("sh").args(["-c", &script, blocks, PINNACE]).args(arguments))
+}
+
 pub fn start_command(command: &mut Command) -> Running {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the command is built");

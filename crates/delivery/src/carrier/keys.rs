@@ -74,8 +74,8 @@ fn admit(context: &Context, domain: &str, keyring: &Arc<Keyring>) -> Result<(), 
     if domains.is_none() {
         let socket = context.socket(REP)?;
         socket.bind("inproc://zeromq.zap.01")?;
-        let thread = std::thread::Builder::new().name("pinnace-keys".to_owned());
-        thread.spawn(move || while answer(socket).is_ok() {}).map_err(|_| Error::NoMemory)?;
+        let answer_all = move || while answer(socket).is_ok() {};
+        pinnace_sys::thread::start("pinnace-keys", answer_all).map_err(|_| Error::NoMemory)?;
     }
     let domains = domains.get_or_insert_default();
     domains.retain(|_, keyring| keyring.strong_count() > 0);

@@ -163,10 +163,8 @@ pub fn start(store: Arc<Store>, context: Context, bell: Arc<Bell>) -> Result<Han
         seen,
         failed,
     };
-    let thread = std::thread::Builder::new()
-        .name("pinnace-carry".to_owned())
-        .spawn(move || carrier.run())
-        .map_err(|_| Error::NoMemory)?;
+    let thread =
+        pinnace_sys::thread::start("pinnace-carry", move || carrier.run()).map_err(|_| Error::NoMemory)?;
     Ok(Handle { commands: Mutex::new(Some(sender)), bell: ring, thread: Some(thread) })
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey};
+use pinnace_sys::signals::Mask;
 
 use super::Client;
 use crate::Error;
@@ -216,7 +217,7 @@ impl Builder {
 
     /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client
     /// refuses what this one sends or cannot be connected to. It is called on a thread of the library's, which waits
-    /// for it, and so does everything.
+    /// for it, and so does everything; signals are as in a handler of [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
@@ -279,6 +280,7 @@ impl Builder {
 
     fn start_with_name(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
+        let (signals, notify) = (Mask::current(), self.notify.clone());
         let registry = self.registry_url();
         let watch = registry.as_deref().map(Watch::open).transpose()?;
         let record = depot.store.claim(&self.name, id)?;
@@ -295,7 +297,7 @@ impl Builder {
             socket,
             inbox: inbox.clone(),
             keys,
-            notify: self.notify.clone(),
+            notify: Arc::new(move |error| signals.during(|| notify(error))),
             patience: self.patience,
         })));
         let entry = Entry {
@@ -321,6 +323,7 @@ impl Builder {
             pack_from: self.pack_from,
             trouble: Trouble::default(),
             registry,
+            signals,
         };
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());

@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinnace_sys::signals::Mask;
+
 use crate::Error;
 use crate::carrier::Command;
 use crate::depot::Depot;
@@ -51,6 +53,8 @@ pub struct Client {
     trouble: Trouble,
     /// Where the registry is; None: there is none.
     registry: Option<String>,
+    /// The signal mask of the thread that started it, which its handlers have while they run.
+    signals: Mask,
 }
 
 impl Client {

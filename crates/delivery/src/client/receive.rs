@@ -200,25 +200,37 @@ impl Client {
 
     /// Has a thread of its own handle messages, one after the other, until the client is closed or dropped. A message
     /// is done when the handler has returned Ok. One for which it returns an error, or panics, has failed.
+    ///
+    /// The thread blocks signals while it waits. While the handler runs it has the signal mask of the thread that
+    /// started the client, and so has a process that the handler starts.
     pub fn listen<E>(
         &self,
         mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
     ) -> Result<(), Error> {
-        let inbox = self.inbox.clone();
+        let (inbox, signals) = (self.inbox.clone(), self.signals);
+        let mut handle = move |message, inbox: &Arc<Inbox>| match Delivery::new(message, inbox.clone()) {
+            // One that is dropped has failed.
+            Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
+                Ok(Ok(())) => delivery.ack(),
+                Ok(Err(_)) | Err(_) => drop(delivery),
+            },
+            Err((message, verdict)) => inbox.give_up(&message, verdict),
+        };
         let work = move || {
-            while let Ok(message) = inbox.next(None) {
-                match Delivery::new(message, inbox.clone()) {
-                    // One that is dropped has failed.
-                    Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
-                        Ok(Ok(())) => delivery.ack(),
-                        Ok(Err(_)) | Err(_) => drop(delivery),
-                    },
-                    Err((message, verdict)) => inbox.give_up(&message, verdict),
-                }
+            let no_wait = Some(Instant::now());
+            while let Ok(first) = inbox.next(None) {
+                // Once for all that are there: two system calls a message halve the rate.
+                signals.during(|| {
+                    let mut next = Ok(first);
+                    while let Ok(message) = next {
+                        handle(message, &inbox);
+                        next = inbox.next(no_wait);
+                    }
+                });
             }
         };
-        let thread = std::thread::Builder::new().name("pinnace-handler".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Error::Io(error.kind()))?;
+        let thread =
+            pinnace_sys::thread::start("pinnace-handler", work).map_err(|error| Error::Io(error.kind()))?;
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }

@@ -258,8 +258,7 @@ impl Opened {
 impl Log {
     fn spawn(&mut self, name: &str, work: fn(&Shared)) -> Result<(), LogError> {
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared))?;
-        self.threads.push(thread);
+        self.threads.push(pinnace_sys::thread::start(name, move || work(&shared))?);
         Ok(())
     }
 

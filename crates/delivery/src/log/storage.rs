@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use pinnace_sys::signals::as_errors;
+
 /// A directory of files, for one log at a time.
 pub trait Storage: Send + Sync {
     /// The names of all files.
@@ -101,11 +103,11 @@ impl Storage for Directory {
     }
 }
 
-fn fill(file: &fs::File, bytes: u64) -> io::Result<()> {
+fn fill(file: &impl File, bytes: u64) -> io::Result<()> {
     let mut at = 0;
     while at < bytes {
         let run = (bytes - at).min(ZEROS.len() as u64);
-        file.write_all_at(&ZEROS[..run as usize], at)?;
+        file.write_at(&ZEROS[..run as usize], at)?;
         at += run;
     }
     Ok(())
@@ -121,7 +123,7 @@ impl File for fs::File {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.write_all_at(bytes, at)
+        as_errors(|| self.write_all_at(bytes, at))
     }
 
     fn sync(&self) -> io::Result<()> {

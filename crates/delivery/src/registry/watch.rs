@@ -85,13 +85,11 @@ impl Watch {
     fn start(url: &str) -> Result<Arc<Watch>, RegistryError> {
         let (registry, (jobs, work), (alive, ended)) = (open(url)?, channel(), channel());
         let watcher = Watcher { registry, joined: Vec::new(), members: Arc::default(), blind: None };
-        std::thread::Builder::new()
-            .name("pinnace-names".to_owned())
-            .spawn(move || {
-                watcher.run(&work);
-                drop(alive);
-            })
-            .map_err(|error| RegistryError::io(&error, "starting a thread"))?;
+        let started = pinnace_sys::thread::start("pinnace-names", move || {
+            watcher.run(&work);
+            drop(alive);
+        });
+        started.map_err(|error| RegistryError::io(&error, "starting a thread"))?;
         Ok(Arc::new(Watch { jobs: Mutex::new(Some(jobs)), ended: Mutex::new(ended) }))
     }
 

@@ -112,7 +112,7 @@ impl Io {
             load: AtomicUsize::new(0),
         });
         let reactor = Reactor::new(io.clone());
-        let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let thread = pinnace_sys::thread::start(&name, move || {
             first();
             reactor.run();
         });

@@ -1,9 +1,11 @@
 //! ipc:// (zmq_ipc(7)): local sockets, at a path or under an abstract name.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pinnace_sys::Errno;
 use pinnace_sys::net::{self, Local};
+use pinnace_sys::{Errno, OwnedFd};
 
 use super::listening::Listening;
 use super::setup;
@@ -22,11 +24,45 @@ pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
     }
 }
 
-/// Listens; returns the endpoint, and the path that has to be removed in the end.
+/// The file of a socket that was bound here.
+pub(super) struct SocketFile {
+    /// Absolute, with no link in its directory: neither chdir(2) nor a link that is changed leads elsewhere.
+    path: PathBuf,
+    /// Device and inode. The inode's number is not used again while the socket is open.
+    id: (u64, u64),
+}
+
+impl SocketFile {
+    /// What was bound to the path just now. None: it is gone already.
+    fn new(path: PathBuf) -> Option<SocketFile> {
+        Some(SocketFile { id: file_id(&path)?, path })
+    }
+
+    /// Removes it, unless another file has its place: another server may have taken the path over.
+    pub(super) fn remove(&self) {
+        if file_id(&self.path) == Some(self.id) {
+            // Another may have removed it since.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device and inode of what has a path, which may be a link.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// A path's directory without links, and the last part as it is.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(directory.canonicalize().ok()?.join(path.file_name()?))
+}
+
+/// Listens; returns the endpoint, and the file that has to be removed in the end.
 pub(super) fn listen(
     endpoint: &IpcEndpoint,
     options: &Options,
-) -> Result<(Listening, String, Option<PathBuf>), Error> {
+) -> Result<(Listening, String, Option<SocketFile>), Error> {
     if options.use_fd >= 0 {
         return adopt(options.use_fd);
     }
@@ -37,18 +73,22 @@ pub(super) fn listen(
             Ok((Listening::Opened(fd), format!("ipc://@{name}"), None))
         }
         IpcEndpoint::Path(path) => {
-            // libzmq takes over what is there, so that a path left by a dead process is no obstacle.
-            if Path::new(path).exists() {
-                let _ = std::fs::remove_file(path);
-            }
-            let fd = net::listen_local(&local(endpoint)?, options.backlog, &setup(options))?;
-            Ok((Listening::Opened(fd), format!("ipc://{path}"), Some(PathBuf::from(path))))
+            let at = Path::new(path);
+            let (fd, file) = match listen_at(at, options) {
+                // Taken over, as libzmq does whatever the file is: one that a dead process left is no obstacle.
+                Err(Errno::ADDRINUSE) => {
+                    let _ = fs::remove_file(at);
+                    listen_at(at, options)
+                }
+                outcome => outcome,
+            }?;
+            Ok((Listening::Opened(fd), format!("ipc://{path}"), file))
         }
     }
 }
 
 /// A descriptor that listens already (ZMQ_USE_FD). Its path is not ours to remove.
-fn adopt(raw: i32) -> Result<(Listening, String, Option<PathBuf>), Error> {
+fn adopt(raw: i32) -> Result<(Listening, String, Option<SocketFile>), Error> {
     let (fd, at) = Listening::adopt(raw, net::local_address)?;
     let at = match at {
         Local::Path(path) => format!("ipc://{}", path.display()),
@@ -57,16 +97,22 @@ fn adopt(raw: i32) -> Result<(Listening, String, Option<PathBuf>), Error> {
     Ok((fd, at, None))
 }
 
+/// Binds a path as it was given, since a relative one may be longer than an address has room for when it is absolute.
+fn listen_at(path: &Path, options: &Options) -> Result<(OwnedFd, Option<SocketFile>), Errno> {
+    // Before there is a file: another thread may change the directory.
+    let resolved = resolve(path);
+    let fd = net::listen_local(&Local::Path(path.to_owned()), options.backlog, &setup(options))?;
+    Ok((fd, resolved.and_then(SocketFile::new)))
+}
+
 /// `*`: a path of our own in the directory for temporary files.
-fn listen_anywhere(options: &Options) -> Result<(Listening, String, Option<PathBuf>), Error> {
+fn listen_anywhere(options: &Options) -> Result<(Listening, String, Option<SocketFile>), Error> {
     use std::hash::{BuildHasher, RandomState};
     for attempt in 0..WILDCARD_TRIES {
         let number = RandomState::new().hash_one((std::process::id(), attempt));
         let path = std::env::temp_dir().join(format!("pinnace-{number:016x}"));
-        match net::listen_local(&Local::Path(path.clone()), options.backlog, &setup(options)) {
-            Ok(fd) => {
-                return Ok((Listening::Opened(fd), format!("ipc://{}", path.display()), Some(path)));
-            }
+        match listen_at(&path, options) {
+            Ok((fd, file)) => return Ok((Listening::Opened(fd), format!("ipc://{}", path.display()), file)),
             Err(Errno::ADDRINUSE) => {}
             Err(error) => return Err(error.into()),
         }

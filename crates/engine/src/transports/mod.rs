@@ -11,8 +11,6 @@ mod tcp;
 mod tls;
 mod udp;
 
-use std::path::PathBuf;
-
 use pinnace_sys::families::Address;
 use pinnace_sys::net::{self, Local, Setup};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
@@ -22,6 +20,7 @@ use crate::error::Error;
 use crate::monitor::Ends;
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
+use ipc::SocketFile;
 pub(crate) use layers::{Layers, Side, Web};
 use listening::Listening;
 pub use pgm::has_pgm;
@@ -35,8 +34,8 @@ pub(crate) struct Bound {
     fd: Listening,
     /// As a peer would connect to it: wildcards are filled in.
     pub(crate) endpoint: String,
-    /// The path to be removed in the end.
-    path: Option<PathBuf>,
+    /// To be removed in the end.
+    file: Option<SocketFile>,
     /// What connections that come in have between their descriptor and ZMTP.
     pub(crate) layers: Layers,
 }
@@ -58,7 +57,7 @@ impl Bound {
     /// Listens at an endpoint other than inproc; for a host name the system's resolver is asked.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Bound, Error> {
         let layers = Layers::of_server(endpoint, options)?;
-        let (fd, at, path) = match endpoint {
+        let (fd, at, file) = match endpoint {
             Endpoint::Tcp(tcp) | Endpoint::Tls(tcp) => {
                 let (fd, at) = tcp::listen(tcp, options)?;
                 (fd, format!("{}://{at}", endpoint.transport()), None)
@@ -74,7 +73,7 @@ impl Bound {
             }
             Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => return Err(Error::Invalid),
         };
-        Ok(Bound { fd, endpoint: at, path, layers })
+        Ok(Bound { fd, endpoint: at, file, layers })
     }
 
     /// Whether it listens at a descriptor of the application's (ZMQ_USE_FD).
@@ -93,9 +92,8 @@ impl Bound {
     /// Stops listening at once, so that the endpoint is free for others.
     pub(crate) fn stop(&self) {
         net::shut_down(&self.fd);
-        if let Some(path) = &self.path {
-            // Somebody may have removed it before us.
-            let _ = std::fs::remove_file(path);
+        if let Some(file) = &self.file {
+            file.remove();
         }
     }
 }

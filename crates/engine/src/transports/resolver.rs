@@ -55,8 +55,7 @@ impl Resolver {
         }
         if !state.has_thread {
             let shared = self.0.clone();
-            let thread = std::thread::Builder::new().name("pinnace/dns".into()).spawn(move || shared.run());
-            thread.map_err(|_| Errno::AGAIN)?;
+            pinnace_sys::thread::start("pinnace/dns", move || shared.run()).map_err(|_| Errno::AGAIN)?;
             state.has_thread = true;
         }
         state.requests.push_back(Request { remote: remote.clone(), ipv6, reply: Box::new(reply) });

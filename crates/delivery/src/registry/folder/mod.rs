@@ -26,6 +26,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use pinnace_sys::signals::as_errors;
+
 use super::members::check_name;
 use super::{Entry, Id, Members, PATIENCE, Registry, RegistryError};
 use locks::lock_by;
@@ -97,7 +99,7 @@ impl Folder {
         let mut file = OpenOptions::new().create_new(true).write(true).open(&new)?;
         // Nobody else opens it before it has its name.
         file.try_lock()?;
-        file.write_all(&record::write(&me.to_member(), &me.id))?;
+        as_errors(|| file.write_all(&record::write(&me.to_member(), &me.id)))?;
         let inode = file.metadata()?.ino();
         fs::rename(&new, self.path.join(file_name(&me.name)))?;
         Ok(Held { id: me.id, inode, _file: file })

@@ -19,6 +19,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pinnace_sys::signals::as_errors;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::members::check_name;
@@ -57,7 +58,7 @@ impl Sqlite {
     pub fn open(path: &Path) -> Result<Sqlite, RegistryError> {
         // So no path is SQLite's name for a database in memory.
         let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
-        let connection = schema::open(&path)?;
+        let connection = as_errors(|| schema::open(&path))?;
         Ok(Sqlite { file: file_id(&path)?, path, connection, told: None })
     }
 
@@ -74,12 +75,30 @@ impl Sqlite {
         &mut self,
         work: impl FnOnce(&Transaction<'_>, i64) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let behavior = TransactionBehavior::Immediate;
-        let transaction = self.connection()?.transaction_with_behavior(behavior).map_err(failed)?;
-        let now_ms = now_ms(&transaction).map_err(failed)?;
-        let done = work(&transaction, now_ms)?;
-        transaction.commit().map_err(failed)?;
-        Ok(done)
+        as_errors(|| {
+            let behavior = TransactionBehavior::Immediate;
+            let transaction = self.connection()?.transaction_with_behavior(behavior).map_err(failed)?;
+            let now_ms = now_ms(&transaction).map_err(failed)?;
+            let done = work(&transaction, now_ms)?;
+            transaction.commit().map_err(failed)?;
+            Ok(done)
+        })
+    }
+
+    /// All members; None: nothing has changed since.
+    fn look(&mut self) -> Result<Option<Members>, RegistryError> {
+        self.connection()?;
+        // One state of the database for all that is read.
+        let work = self.connection.transaction().map_err(failed)?;
+        let now_ms = now_ms(&work).map_err(failed)?;
+        let seen = seen(&work, now_ms).map_err(failed)?;
+        if self.told == Some(seen) {
+            return Ok(None);
+        }
+        let members = members(&work, now_ms).map_err(failed)?;
+        drop(work);
+        self.told = Some(seen);
+        Ok(Some(members))
     }
 }
 
@@ -121,18 +140,8 @@ impl Registry for Sqlite {
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
-        self.connection()?;
-        // One state of the database for all that is read.
-        let work = self.connection.transaction().map_err(failed)?;
-        let now_ms = now_ms(&work).map_err(failed)?;
-        let seen = seen(&work, now_ms).map_err(failed)?;
-        if self.told == Some(seen) {
-            return Ok(None);
-        }
-        let members = members(&work, now_ms).map_err(failed)?;
-        drop(work);
-        self.told = Some(seen);
-        Ok(Some(members))
+        // The database may be opened anew, and its log be recovered.
+        as_errors(|| self.look())
     }
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {
