@@ -240,6 +240,21 @@ fn tries_ever_more_seldom() {
     assert!(intervals.iter().all(|&interval| interval <= 170), "{intervals:?}");
 }
 
+/// A peer that refuses the handshake does so again: the time between two tries doubles, also without RECONNECT_IVL_MAX.
+///
+/// Fails with libzmq 4.3.4, which does not try again.
+#[test]
+fn a_refused_client_tries_ever_more_seldom() {
+    let ctx = Context::new();
+    let (pull, publisher) = (ctx.socket(PULL), ctx.socket(PUB).with(RECONNECT_IVL, 10));
+    let seen = Monitor::of(&ctx, &publisher, EVENT_CONNECT_RETRIED);
+    publisher.connect(&Transport::Tcp.bind(&pull)).expect("connect");
+    let intervals: Vec<u32> = (0..7).map(|_| seen.next().value).collect();
+    let grows =
+        intervals.iter().enumerate().all(|(n, &interval)| (10 << n..=(10 << n) + 10).contains(&interval));
+    assert!(grows, "{intervals:?}");
+}
+
 /// An interval of 0 stands for short ones that grow: whoever is not there costs next to nothing.
 ///
 /// Fails with libzmq 4.3.4, which divides by it.
