@@ -184,7 +184,7 @@ impl Pattern for Router {
             self.names.settle(id, &[]);
             return self.admit(pipes, id);
         }
-        if pipe.up || pipe.peer.routing_id.is_empty() {
+        if pipe.up || !pipe.has_given_id {
             return self.names.add(id, &[]);
         }
         self.names.add(id, &pipe.peer.routing_id);

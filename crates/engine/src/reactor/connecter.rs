@@ -20,6 +20,7 @@ use crate::ends::FarEnds;
 use crate::hub::{Hub, Mail};
 use crate::link::{Link, Stream};
 use crate::monitor::{self, At, Event};
+use crate::peer::Peer;
 use crate::pipe::PipeId;
 use crate::transports::{self, Route, Target, To};
 
@@ -50,6 +51,8 @@ pub(crate) struct Connecter {
     /// Attempts that failed in a row, and how many of them since the last that did not get as far as the handshake.
     failures: u32,
     refusals: u32,
+    /// The routing id that the last peer announced; none before the first.
+    peer_id: Option<Vec<u8>>,
     /// What is still to be tried in this attempt.
     routes: Vec<Route>,
 }
@@ -101,6 +104,7 @@ impl Connecter {
             ending: false,
             failures: 0,
             refusals: 0,
+            peer_id: None,
             routes,
         }
     }
@@ -144,6 +148,19 @@ impl Connecter {
         let Some(Ends { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
         bury(&self.owner.hub, self.owner.kind.hears_wishes(), far, Reason::Expired);
         self.owner.hub.post(Mail::Ended(id));
+    }
+
+    /// A peer has come. What was sent to the one before by its name is not for another (ROUTER).
+    fn meet(&mut self, peer: &Peer) {
+        let before = self.peer_id.replace(peer.routing_id.clone());
+        let Owner { hub, kind, options, .. } = &self.owner;
+        let is_another = before.is_some_and(|before| before != peer.routing_id);
+        if !is_another || !kind.names_peers || !options.connect_routing_id.is_empty() {
+            return;
+        }
+        if let Some(ends) = &mut self.ends {
+            hub.lost.give_up(Reason::PeerLost, ends.far.outgoing.give_up(&mut Vec::new()));
+        }
     }
 
     /// Whether it is given up after `event` (ZMQ_RECONNECT_STOP).
@@ -332,6 +349,7 @@ impl Reactor {
         let Some(connecter) = self.connecter(token) else { return };
         connecter.failures = 0;
         connecter.refusals = 0;
+        connecter.meet(&shaken.peer);
         let (owner, between) = (connecter.owner.clone(), connecter.between.clone());
         let Some(ends) = connecter.ends.take() else {
             if let Some(id) = self.attach(&owner, shaken, &between, token, Side::Connected)

@@ -156,6 +156,7 @@ impl Core {
         let given = self.take_connect_routing_id();
         if self.kind.names_peers && !given.is_empty() {
             pipe.peer.routing_id = given;
+            pipe.has_given_id = true;
         }
         let up = pipe.up;
         self.pipes.insert(id, pipe);
@@ -198,11 +199,12 @@ impl Core {
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
         let (tx, outgoing) = way(&self.context, mark(self.options.sndhwm), conflates && out);
         let (incoming, rx) = way(&self.context, mark(self.options.rcvhwm), conflates && into);
-        let peer = Peer {
-            routing_id: if self.kind.names_peers { routing_id } else { Vec::new() },
-            ..Peer::default()
-        };
-        self.pipes.insert(id, Pipe::new(tx, rx, Far::Link(None), peer, false));
+        let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), false);
+        if self.kind.names_peers && !routing_id.is_empty() {
+            pipe.peer.routing_id = routing_id;
+            pipe.has_given_id = true;
+        }
+        self.pipes.insert(id, pipe);
         self.follow_marks(id);
         self.pattern.attached(&mut self.pipes, id);
         Ends { id, far: FarEnds { outgoing, incoming }, connections: 0 }
