@@ -322,8 +322,8 @@ fn names_the_peer_it_connects_to(transport: Transport) {
     router.expect(&["service", "answer"]);
 }
 
-/// Another process answers where the first did: it has its own name, or a made up one, and what was sent to the first is
-/// not for it.
+/// Another process answers where the first did: it has its own name, or a made up one, and is not sent what was for the
+/// first.
 ///
 /// Fails with libzmq 4.3.4, which knows it by the first one's name for ever.
 fn a_connecting_router_learns_the_name_of_each_peer(transport: Transport) {
