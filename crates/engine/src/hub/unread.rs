@@ -6,11 +6,12 @@ use crate::pipe::{Far, Pipe, PipeId};
 /// Takes out of the unread mail what the loss of a pipe's connection, or its end, makes superfluous: else
 /// the mail of a socket that nobody uses would grow with every connection that comes and goes. Of several
 /// connections the last is kept, because it tells whose messages are in the pipe. All of a pipe's mail goes
-/// where the pipe has come, ended, and brought nothing.
+/// where the pipe has come, ended, and brought nothing, or a question of our own (`zap`) that nobody waits for any more.
 #[cold]
 pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
+    let is_internal = |far: &Far| matches!(far, Far::Socket { hub, .. } if hub.internal);
     let brought_nothing = |mail: &mut Mail| match mail {
-        Mail::Attach(other, pipe) => *other == id && !pipe.has_come_in(),
+        Mail::Attach(other, pipe) => *other == id && (is_internal(&pipe.far) || !pipe.has_come_in()),
         _ => false,
     };
     let vanishes = ended && list.iter_mut().any(brought_nothing);
