@@ -18,6 +18,7 @@ use crate::hub::{Hub, Mail};
 use crate::patterns;
 use crate::reactor::{Command, Io};
 use crate::socket::Socket;
+use crate::socket_kind::Kind;
 use crate::table::{Dead, Table};
 use crate::transports::Resolver;
 use crate::transports::inproc::Registry;
@@ -186,7 +187,7 @@ impl Context {
             return Err(Error::Terminated);
         }
         let io = self.least_busy(0)?;
-        let hub = Arc::new(Hub::new(max.is_none()));
+        let hub = Arc::new(Hub::new(max.is_none(), Kind::of(socket_type).incoming()));
         {
             let mut live = self.0.live.lock();
             if max.is_some_and(|max| live.open >= max) {

@@ -1,10 +1,14 @@
 //! The two ways of a pipe, and who holds which end: the socket the near ends, a link, a connecter or another
 //! socket the far ones.
 
-use pinnace_ring::{Amount, Body, Consumer, Limits, NoMemory, Producer};
+use pinnace_ring::{Amount, Body, COMMAND, Consumer, Limits, NoMemory, Producer};
 
 use crate::conflate::{Inlet, Outlet, Passed, conflated};
 use crate::context::Context;
+
+/// A message that so many connections in a row have cut is given up: its peer may refuse it (ZMQ_MAXMSGSIZE) each time,
+/// and nothing behind it would ever be sent.
+const CUTS_MAX: u32 = 3;
 
 /// Where messages go in.
 pub(crate) struct Source {
@@ -59,10 +63,13 @@ impl Sink {
         self.queue.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
 
-    /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`): returns how much, and
-    /// the other end knows.
+    /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`, `CUTS_MAX`): returns
+    /// how much, and the other end knows.
     pub(crate) fn rewind(&mut self, left: &mut Vec<Body>) -> Amount {
-        let amount = self.queue.rewind(left);
+        let mut amount = self.queue.rewind(left);
+        if self.queue.cuts() >= CUTS_MAX && self.queue.peek().is_some_and(|flags| flags & COMMAND == 0) {
+            amount += self.queue.give_up_one(left);
+        }
         if let Some(inlet) = &self.inlet {
             inlet.gave_up(amount);
         }

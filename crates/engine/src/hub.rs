@@ -21,9 +21,10 @@ use pinnace_sys::wake::WakeFd;
 use links::Links;
 pub(crate) use poll_set::PollSet;
 use poll_set::Signal;
-use unread::{take_overtaken, undeliverable};
+pub(crate) use unread::Incoming;
+use unread::{drop_unwanted, take_overtaken, undeliverable};
 
-use crate::drops::Tally;
+use crate::drops::{Reason, Tally};
 use crate::lease::{Leader, Lease};
 use crate::link::Link;
 use crate::monitor::Monitor;
@@ -120,6 +121,7 @@ impl Marks {
 pub(crate) struct Hub {
     /// The socket is not the application's.
     pub(crate) internal: bool,
+    incoming: Incoming,
     mail: Mutex<Vec<Mail>>,
     pending: AtomicBool,
     /// Counts how often mail was read.
@@ -183,8 +185,8 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// `internal`: it is not of a socket of the application's.
-    pub(crate) fn new(internal: bool) -> Hub {
-        Hub { internal, ..Hub::default() }
+    pub(crate) fn new(internal: bool, incoming: Incoming) -> Hub {
+        Hub { internal, incoming, ..Hub::default() }
     }
 
     pub(crate) fn post(&self, mail: Mail) {
@@ -196,10 +198,15 @@ impl Hub {
         // What it overtakes (links, pipes) is let go with the lock open.
         let mut overtaken = Vec::new();
         if let Mail::Down(id) | Mail::Ended(id) = mail {
-            overtaken = take_overtaken(&mut list, id, matches!(mail, Mail::Ended(_)));
+            overtaken = take_overtaken(&mut list, id, matches!(mail, Mail::Ended(_)), self.incoming);
             if overtaken.iter().any(|other| matches!(other, Mail::Attach(..))) {
                 drop(list);
-                overtaken.into_iter().for_each(undeliverable);
+                for mut mail in overtaken {
+                    if let Mail::Attach(_, pipe) = &mut mail {
+                        self.lost.add(Reason::Unwanted, drop_unwanted(pipe, self.incoming));
+                    }
+                    undeliverable(mail);
+                }
                 self.free_pipe(id);
                 self.vanished.fetch_add(1, Ordering::Release);
                 return self.wake();

@@ -23,7 +23,7 @@ use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory, prefetch};
 use smallvec::SmallVec;
 
 use crate::drops::{Drops, Reason};
-use crate::hub::Mail;
+use crate::hub::{Hub, Mail};
 use crate::label::Label;
 use crate::link::{self, Link};
 use crate::peer::About;
@@ -50,6 +50,8 @@ pub(crate) enum Chore {
     Part(Box<Pipe>),
     /// End the connection of a pipe once what was sent into it is written, and make no other.
     HangUp(PipeId),
+    /// Have the socket at the other end of a new inproc pipe send what it sends first: no thread may be inside it.
+    Visit(Arc<Hub>),
     /// More has come in than one call takes: look again.
     LookAgain(PipeId),
 }

@@ -5,6 +5,7 @@ use pinnace_zmtp::SocketType;
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::hub::Incoming;
 use crate::options::Options;
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +82,15 @@ impl Kind {
     /// Peers of its connections speak no ZMTP: STREAM, and a ROUTER with ZMQ_ROUTER_RAW.
     pub(crate) fn is_raw(&self, options: &Options) -> bool {
         self.socket_type == SocketType::Stream || options.router_raw
+    }
+
+    /// What becomes of what its peers send. An XPUB's application is told of subscriptions.
+    pub(crate) fn incoming(&self) -> Incoming {
+        match self.socket_type {
+            SocketType::Pub | SocketType::Radio => Incoming::Wishes,
+            SocketType::Push | SocketType::Scatter => Incoming::Unwanted,
+            _ => Incoming::Received,
+        }
     }
 
     /// What its peers send it are subscriptions, or groups they are in, which nobody loses.

@@ -90,6 +90,9 @@ pub struct Consumer {
     pub(crate) boundary: usize,
     /// Bytes, as on the wire, of the record at `at` that are written already (gather).
     pub(crate) partial: usize,
+    /// Where the message begins that `rewind` went back to last (in `wire`), and how often in a row (gather).
+    pub(crate) cut_at: u64,
+    pub(crate) cuts: u32,
     /// Bodies that lie there go as loans (gather).
     pub(crate) arena: Option<Arc<Arena>>,
 }
@@ -119,6 +122,8 @@ impl Consumer {
             is_even: false,
             boundary: 0,
             partial: 0,
+            cut_at: 0,
+            cuts: 0,
             arena: None,
         }
     }

@@ -370,6 +370,7 @@ impl Consumer {
             }
         }
         if let Some(start) = start {
+            let is_cut = self.at != start || self.partial > 0;
             // What was popped was not counted.
             self.wire = self.wire.saturating_sub((self.at - start + self.partial) as u64);
             self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
@@ -377,6 +378,7 @@ impl Consumer {
             self.at = start;
             self.boundary = start;
             self.partial = 0;
+            self.note_cut(is_cut);
             return Amount::default();
         }
         let shared = self.shared.clone();
@@ -384,16 +386,46 @@ impl Consumer {
         // What was written of the first frame counts already.
         let written = std::mem::take(&mut self.partial) as u64;
         self.wire = self.wire.saturating_sub(written);
-        let mut rest = 0;
+        let bytes = self.skip_message(done).saturating_sub(written);
+        let amount = Amount { messages: 1, bytes };
+        *given_up += amount;
+        amount
+    }
+
+    fn note_cut(&mut self, is_cut: bool) {
+        match is_cut {
+            true if self.cuts > 0 && self.cut_at == self.wire => self.cuts += 1,
+            true => (self.cut_at, self.cuts) = (self.wire, 1),
+            false => self.cuts = 0,
+        }
+    }
+
+    /// How often in a row `rewind` has gone back to the beginning of the message that comes next.
+    pub fn cuts(&self) -> u32 {
+        self.cuts
+    }
+
+    /// Takes out the message that comes next, and nobody gets it: the producer knows that it was given up. Its bodies
+    /// go to `done`.
+    pub fn give_up_one(&mut self, done: &mut Vec<Body>) -> Amount {
+        let shared = self.shared.clone();
+        let mut given_up = enter(&shared.given_up);
+        let amount = Amount { messages: 1, bytes: self.skip_message(done) };
+        self.cuts = 0;
+        *given_up += amount;
+        amount
+    }
+
+    /// Takes out a message, or the rest of one, and returns its bytes as on the wire.
+    fn skip_message(&mut self, done: &mut Vec<Body>) -> u64 {
+        let mut bytes = 0;
         let mut skip = |frame: Frame<'_>| {
-            rest += record::wire_len(frame.data().len()) as u64;
+            bytes += record::wire_len(frame.data().len()) as u64;
             frame.flags() & MORE != 0
         };
         while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
         self.account(0, 0);
-        let amount = Amount { messages: 1, bytes: rest.saturating_sub(written) };
-        *given_up += amount;
-        amount
+        bytes
     }
 }

@@ -19,6 +19,8 @@ impl Interest {
     pub const READ: Interest = Interest(epoll::EventFlags::IN.bits());
     pub const WRITE: Interest = Interest(epoll::EventFlags::OUT.bits());
     pub const BOTH: Interest = Interest(Self::READ.0 | Self::WRITE.0);
+    /// The end of what the peer sends, whatever lies unread before it.
+    pub const END: Interest = Interest(epoll::EventFlags::RDHUP.bits());
     /// Each time that something comes, and at the end; what is there may stay (EPOLLET).
     pub const NEWS: Interest =
         Interest(Self::READ.0 | epoll::EventFlags::RDHUP.bits() | epoll::EventFlags::ET.bits());
@@ -50,7 +52,7 @@ pub struct Ready {
     pub readable: bool,
     /// A write would not wait, or would fail.
     pub writable: bool,
-    /// Nothing comes behind what there is to read: an end (where NEWS were asked for) or an error.
+    /// Nothing comes behind what there is to read: an end (where NEWS or END was asked for) or an error.
     pub ended: bool,
 }
 
@@ -209,6 +211,12 @@ pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, 
         polled.revents = found.revents().bits() as i16;
     }
     Ok(count)
+}
+
+/// Whether the peer of a stream sends nothing more, or the connection is lost, whatever lies unread.
+pub fn has_ended(fd: &impl AsFd) -> bool {
+    let own = &mut [Polled { fd: fd.as_fd(), events: libc::POLLRDHUP, revents: 0 }];
+    poll(own, Some(Duration::ZERO)).is_ok_and(|count| count > 0)
 }
 
 /// Signals that are blocked for as long as a wait lasts, instead of those that the thread has blocked.

@@ -240,6 +240,73 @@ fn tries_ever_more_seldom() {
     assert!(intervals.iter().all(|&interval| interval <= 170), "{intervals:?}");
 }
 
+/// A peer that refuses the handshake does so again: the time between two tries doubles, also without RECONNECT_IVL_MAX.
+///
+/// Fails with libzmq 4.3.4, which does not try again.
+#[test]
+fn a_refused_client_tries_ever_more_seldom() {
+    let ctx = Context::new();
+    let (pull, publisher) = (ctx.socket(PULL), ctx.socket(PUB).with(RECONNECT_IVL, 10));
+    let seen = Monitor::of(&ctx, &publisher, EVENT_CONNECT_RETRIED);
+    publisher.connect(&Transport::Tcp.bind(&pull)).expect("connect");
+    let intervals: Vec<u32> = (0..7).map(|_| seen.next().value).collect();
+    let grows =
+        intervals.iter().enumerate().all(|(n, &interval)| (10 << n..=(10 << n) + 10).contains(&interval));
+    assert!(grows, "{intervals:?}");
+}
+
+/// Joins two sockets over inproc, binding first and connecting first; then no thread is inside the one that was bound.
+fn without_a_call(ctx: &Context, kinds: [i32; 2], setup: impl Fn(&Socket), test: impl Fn(&Socket, &Socket)) {
+    for is_bound_first in [false, true] {
+        let (bound, connected) = (ctx.socket(kinds[0]), ctx.socket(kinds[1]));
+        let endpoint = Transport::Inproc.fresh();
+        setup(&bound);
+        if is_bound_first {
+            bound.bind(&endpoint).expect("bind");
+        }
+        connected.connect(&endpoint).expect("connect");
+        if !is_bound_first {
+            bound.bind(&endpoint).expect("bind");
+        }
+        test(&bound, &connected);
+    }
+}
+
+/// What a bound inproc socket sends to each peer by itself is there when bind and connect have returned.
+///
+/// Fails with libzmq 4.3.4, which sends some of it at the next call on the bound socket.
+#[test]
+fn an_inproc_socket_speaks_first_without_being_called() {
+    let ctx = Context::new();
+    let subscribe = |sub: &Socket| sub.set_bytes(SUBSCRIBE, b"").expect("SUBSCRIBE");
+    without_a_call(&ctx, [SUB, PUB], subscribe, |sub, publisher| {
+        publisher.put("news");
+        assert_eq!(sub.take_text(), "news");
+    });
+    without_a_call(&ctx, [XSUB, XPUB], |xsub| xsub.put("\x01A"), |_, xpub| xpub.expect(&["\x01A"]));
+    let welcome = |xpub: &Socket| xpub.set_bytes(XPUB_WELCOME_MSG, b"welcome").expect("XPUB_WELCOME_MSG");
+    without_a_call(&ctx, [XPUB, SUB], welcome, |_, sub| {
+        subscribe(sub);
+        assert_eq!(sub.take_text(), "welcome");
+    });
+    let probe = |dealer: &Socket| dealer.set(PROBE_ROUTER, 1).expect("PROBE_ROUTER");
+    without_a_call(&ctx, [DEALER, ROUTER], probe, |_, router| assert_eq!(router.rx()[1], b""));
+    if !api::exports("zmq_join") {
+        return;
+    }
+    without_a_call(
+        &ctx,
+        [DISH, RADIO],
+        |dish| dish.join_group("g").expect("join"),
+        |dish, radio| {
+            radio.send_group("g", "news", 0).expect("send");
+            assert_eq!(dish.take_group(), ("g".into(), b"news".to_vec()));
+        },
+    );
+    let hello = |dealer: &Socket| dealer.set_bytes(HELLO_MSG, b"hello").expect("HELLO_MSG");
+    without_a_call(&ctx, [DEALER, DEALER], hello, |_, dealer| assert_eq!(dealer.take_text(), "hello"));
+}
+
 /// An interval of 0 stands for short ones that grow: whoever is not there costs next to nothing.
 ///
 /// Fails with libzmq 4.3.4, which divides by it.

@@ -4,8 +4,8 @@ use support::filler::body;
 use support::*;
 
 over_transports!(arrive_intact, arrive_intact_in_a_stream, are_cut_to_the_buffer, answer_in_any_size);
-over!(limits_tcp, Tcp, refuses_more_than_the_limit,);
-over!(limits_ipc, Ipc, refuses_more_than_the_limit,);
+over!(limits_tcp, Tcp, refuses_more_than_the_limit, goes_on_behind_what_is_refused,);
+over!(limits_ipc, Ipc, refuses_more_than_the_limit, goes_on_behind_what_is_refused,);
 
 const KI: usize = 1024;
 
@@ -96,4 +96,18 @@ fn refuses_more_than_the_limit(transport: Transport) {
         (poll::ready(&pull, POLLIN, 10) != 0).then(|| pull.take_text())
     });
     assert_eq!(message, "small");
+}
+
+/// A message that the peer refuses each time, before it was sent whole, is given up after some connections, and what
+/// comes behind it arrives.
+fn goes_on_behind_what_is_refused(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH).with(RECONNECT_IVL, 1));
+    pull.set_bytes(MAXMSGSIZE, &1_000i64.to_ne_bytes()).expect("MAXMSGSIZE");
+    transport.join(&pull, &push);
+    push.put("before");
+    assert_eq!(pull.take_text(), "before");
+    push.put(vec![0; 16 * KI * KI]);
+    push.put("behind");
+    assert_eq!(pull.take_text(), "behind");
 }

@@ -1,7 +1,9 @@
 //! Handlers of ZAP that answer wrongly, late, never or twice, or are none: the peer stays out and the monitor says
 //! why, the server goes on, and a good handler's word counts as before.
 
-use support::security::{Handler, Mechanism, Parties, Question, Reply, ZAP, verdict};
+use support::peer::RawPeer;
+use support::security::{Handler, Keys, Mechanism, Parties, Question, Reply, ZAP, verdict};
+use support::wire::{greeting, message, ready};
 use support::*;
 
 const FAILURES: i32 =
@@ -28,6 +30,8 @@ struct Scene {
     server: Socket,
     client: Socket,
     endpoint: String,
+    /// The server's.
+    keys: Keys,
     /// The last: it ends when its sockets have.
     ctx: Context,
 }
@@ -42,7 +46,7 @@ impl Scene {
         let heard = Monitor::of(&ctx, &server, FAILURES);
         let endpoint = Transport::Tcp.bind(&server);
         let client = parties.client(&ctx, PUSH, mechanism);
-        Scene { heard, server, client, endpoint, ctx }
+        Scene { heard, server, client, endpoint, keys: parties.server, ctx }
     }
 
     /// The client wants in, and has something to say.
@@ -304,6 +308,45 @@ fn a_context_ends_with_questions_open() {
             let Scene { ctx, heard, server, client, .. } = scene;
             drop((heard, server, client, silent));
             assert_eq!(ctx.term(), Ok(()), "{mechanism:?}");
+        }
+    });
+}
+
+/// A peer that leaves while the handler thinks is noticed at once: one that had sent more than the handshake wants so
+/// far, too, and one that a server has connected to.
+#[test]
+fn a_peer_that_leaves_is_noticed_while_the_handler_thinks() {
+    within(60, || {
+        for mechanism in Mechanism::ALL {
+            let scene = Scene::new(mechanism, 0);
+            let silent = Handler::start(&scene.ctx, |_| Vec::new());
+            let gone = |what: &str| {
+                let (number, errno) = scene.failure();
+                assert_eq!(number, EVENT_HANDSHAKE_FAILED_NO_DETAIL, "{mechanism:?}, {what}");
+                // libzmq gives whatever errno was left from before.
+                assert!(is_libzmq() || errno as i32 == libc::ECONNRESET, "{what}: {errno}");
+            };
+            for _ in 0..20 {
+                let client = Parties::new().client(&scene.ctx, PUSH, Mechanism::Null);
+                Parties { server: scene.keys.clone(), ..Parties::new() }.attend(&client, mechanism);
+                client.connect(&scene.endpoint).expect("connect");
+                silent.asked();
+                client.close().expect("close");
+                gone("closed");
+            }
+            if mechanism == Mechanism::Null && !is_libzmq() {
+                let mut peer = RawPeer::connect(&scene.endpoint);
+                peer.send(&[greeting(1, "NULL", false), ready("PUSH"), message(&[b"early"])].concat());
+                silent.asked();
+                drop(peer);
+                gone("said more");
+            }
+            let client = scene.ctx.socket(PUSH);
+            Parties { server: scene.keys.clone(), ..Parties::new() }.attend(&client, mechanism);
+            scene.server.connect(&Transport::Tcp.bind(&client)).expect("connect");
+            silent.asked();
+            client.close().expect("close");
+            gone("was connected to");
         }
     });
 }

@@ -27,6 +27,7 @@ over_wires!(
     what_a_burst_took_comes_back,
     what_comes_and_goes_unseen_leaves_nothing,
     what_comes_and_goes_unseen_is_delivered,
+    subscribers_that_come_and_go_unseen_leave_nothing,
     reconnections_unseen_leave_nothing,
     answers_to_nothing_leave_nothing,
     a_deaf_subscriber_is_bounded
@@ -190,10 +191,11 @@ fn a_deaf_subscriber_is_bounded(transport: Transport) {
 }
 
 /// Has a socket that is bound or connected, and calls it when it is told how many messages to expect.
-/// Arguments: "bind" or "connect", and the endpoint.
+/// Arguments: "bind" or "connect", the endpoint, and the socket's type.
 fn is_not_called(args: &[String]) {
     let ctx = Context::new();
-    let socket = ctx.socket(PULL).with(RECONNECT_IVL, 1);
+    let kind = args.get(2).map_or(PULL, |kind| kind.parse().expect("a type"));
+    let socket = ctx.socket(kind).with(RECONNECT_IVL, 1);
     if args[0] == "bind" {
         socket.bind(&args[1]).expect("bind");
         child::say(socket.endpoint());
@@ -235,6 +237,44 @@ fn what_comes_and_goes_unseen_leaves_nothing(transport: Transport) {
     good.send(&frame(0, b"good"));
     assert_eq!(child.line(), "good");
     child.succeeds();
+}
+
+/// A PUB that nobody calls keeps nothing of subscribers that have gone, whichever way they subscribed; nor does a PUSH
+/// keep what it was sent and does not want.
+fn subscribers_that_come_and_go_unseen_leave_nothing(transport: Transport) {
+    const COUNT: u64 = 2_000;
+    let subscription = frame(0, b"\x01news");
+    let visits = [
+        (PUB, 0, "SUB", subscription.clone()),
+        (PUB, 1, "SUB", command("SUBSCRIBE", b"news")),
+        (PUSH, 0, "PULL", frame(0, b"unwanted")),
+    ];
+    for (kind, minor, peer_type, sent) in visits {
+        let mut child = Child::start("is_not_called", &["bind", &transport.wildcard(), &kind.to_string()]);
+        let endpoint = child.line();
+        let descriptors = process::descriptors(child.pid());
+        let come_and_go = |child: &Child, count: u64| {
+            for n in 0..count {
+                let mut peer = RawPeer::connect(&endpoint);
+                peer.handshake(minor, peer_type);
+                peer.send(&sent);
+                drop(peer);
+                if n % 50 == 49 {
+                    has_at_most(child, descriptors);
+                }
+            }
+        };
+        come_and_go(&child, 100); // What the first cost the process once is not counted.
+        let before = process::private_bytes(child.pid());
+        come_and_go(&child, COUNT);
+        let growth = process::private_bytes(child.pid()).saturating_sub(before);
+        assert!(
+            growth <= 512 * COUNT,
+            "{peer_type} of 3.{minor}: {growth} bytes for {COUNT} peers that have gone"
+        );
+        child.tell(0);
+        child.succeeds();
+    }
 }
 
 /// What looks like the answer to a question that nobody asked is forgotten at once, in a socket that nobody calls, too.

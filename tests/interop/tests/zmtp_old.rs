@@ -12,6 +12,7 @@ over_wires!(
     talks_1_0,
     takes_the_identity_of_1_0,
     publishes_to_1_0,
+    a_newer_subscriber_in_its_place_gets_what_it_wants,
     asks_1_0,
     sends_1_0_again_what_was_cut,
 );
@@ -171,6 +172,33 @@ fn publishes_to_1_0(transport: Transport) {
         });
         assert_eq!(peer.read(8)[..7], *b"\x07\x00news ");
     });
+}
+
+/// Where a subscriber of 1.0 was, another comes that says what it wants: it gets that and nothing else.
+fn a_newer_subscriber_in_its_place_gets_what_it_wants(transport: Transport) {
+    let ctx = Context::new();
+    let listener = RawListener::bind(transport);
+    let publisher = ctx.socket(PUB).with(RECONNECT_IVL, 10);
+    let seen = Monitor::of(&ctx, &publisher, EVENT_HANDSHAKE_SUCCEEDED);
+    publisher.connect(&listener.endpoint()).expect("connect");
+    let mut old = listener.accept();
+    old.send(&frame_1(false, b""));
+    old.expect(&SIGNATURE);
+    until("the publisher knows its subscriber", || {
+        publisher.put("news");
+        old.stirs(5)
+    });
+    drop(old);
+    let mut new = listener.accept();
+    new.handshake(1, "SUB");
+    (0..2).for_each(|_| _ = seen.next());
+    new.send(&frame(0, b"\x01A"));
+    until("the publisher knows its new subscriber", || {
+        publisher.put("B");
+        publisher.put("A");
+        new.stirs(5)
+    });
+    assert_eq!(new.read_message(), b"A");
 }
 
 fn asks_1_0(transport: Transport) {

@@ -1,16 +1,51 @@
 //! Mail that its socket has not read, and what becomes of it.
 
+use pinnace_ring::{COMMAND, MORE};
+use pinnace_zmtp::subscription;
+
 use super::Mail;
 use crate::pipe::{Far, Pipe, PipeId};
+
+/// What becomes of what a socket's peers send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Incoming {
+    /// The application receives it, or is told of it.
+    #[default]
+    Received,
+    /// It is subscriptions, or groups, which end with the peer; else nobody wants it (PUB, RADIO).
+    Wishes,
+    /// Nobody wants it (PUSH, SCATTER).
+    Unwanted,
+}
+
+/// Takes out of a pipe what came in and is not received; returns how many messages that were that nobody wanted.
+pub(super) fn drop_unwanted(pipe: &mut Pipe, incoming: Incoming) -> u64 {
+    if incoming == Incoming::Received {
+        return 0;
+    }
+    let (mut left, mut messages, mut inside) = (Vec::new(), 0, false);
+    let mut look = |frame: pinnace_ring::Frame<'_>| {
+        let first = !std::mem::replace(&mut inside, frame.flags() & MORE != 0);
+        let is_wish = incoming == Incoming::Wishes && subscription::from_message(frame.data()).is_some();
+        messages += u64::from(first && frame.flags() & COMMAND == 0 && !is_wish);
+    };
+    while pipe.rx.pop_leaving(|body| left.push(body), &mut look).is_some() {}
+    messages
+}
 
 /// Takes out of the unread mail what the loss of a pipe's connection, or its end, makes superfluous: else
 /// the mail of a socket that nobody uses would grow with every connection that comes and goes. Of several
 /// connections the last is kept, because it tells whose messages are in the pipe. All of a pipe's mail goes
-/// where the pipe has come, ended, and brought nothing.
+/// where the pipe has come, ended, and brought nothing, or nothing that is received (`Incoming`), or a question of our
+/// own (`zap`) that nobody waits for any more.
 #[cold]
-pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool) -> Vec<Mail> {
+pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool, incoming: Incoming) -> Vec<Mail> {
+    let is_received = incoming == Incoming::Received;
+    let is_internal = |far: &Far| matches!(far, Far::Socket { hub, .. } if hub.internal);
     let brought_nothing = |mail: &mut Mail| match mail {
-        Mail::Attach(other, pipe) => *other == id && !pipe.has_come_in(),
+        Mail::Attach(other, pipe) => {
+            *other == id && (!is_received || is_internal(&pipe.far) || !pipe.has_come_in())
+        }
         _ => false,
     };
     let vanishes = ended && list.iter_mut().any(brought_nothing);

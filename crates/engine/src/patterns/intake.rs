@@ -80,9 +80,9 @@ impl Intake {
         self.wishes.add_pipe(id);
     }
 
-    /// A peer that cannot say what it wants gets everything.
-    pub(super) fn subscribe_to_all(&mut self, id: PipeId) {
-        self.change(id, true, b"");
+    /// A peer that cannot say what it wants gets everything (`on`), until one that can takes its place.
+    pub(super) fn set_to_all(&mut self, id: PipeId, on: bool) {
+        self.change(id, on, b"");
     }
 
     /// Takes one frame in.

@@ -22,6 +22,8 @@ pub(super) enum Standing {
     Away,
     /// Another has its name.
     Ignored,
+    /// Another has taken its name; what had come in by then, up to this message of the pipe, is still received.
+    Ousted { until: u64 },
 }
 
 /// Whose idea a name was.
@@ -42,6 +44,8 @@ struct Slot {
 
 pub(super) struct Names {
     pipes: HashMap<Arc<[u8]>, PipeId>,
+    /// Connected peers whose name leads to another, in the order in which they lost it or claimed it in vain.
+    waiting: HashMap<Arc<[u8]>, Vec<PipeId>>,
     slots: Vec<Option<Slot>>,
     /// The pipe received from last: most likely, the next that is sent to.
     pub(super) recent: Option<PipeId>,
@@ -53,7 +57,14 @@ pub(super) struct Names {
 impl Default for Names {
     fn default() -> Names {
         let next = RandomState::new().hash_one(0) as u32;
-        Names { pipes: HashMap::new(), slots: Vec::new(), recent: None, next, made: None }
+        Names {
+            pipes: HashMap::new(),
+            waiting: HashMap::new(),
+            slots: Vec::new(),
+            recent: None,
+            next,
+            made: None,
+        }
     }
 }
 
@@ -70,6 +81,7 @@ impl Names {
 
     /// A pipe is gone.
     pub(super) fn remove(&mut self, id: PipeId) {
+        self.stop_waiting(id);
         self.release(id, Standing::Away);
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
             *slot = None;
@@ -103,6 +115,11 @@ impl Names {
     #[inline(always)]
     pub(super) fn name(&self, id: PipeId) -> &[u8] {
         self.slot(id).map_or(&[], |slot| &slot.name)
+    }
+
+    /// The same, to be kept.
+    pub(super) fn name_of(&self, id: PipeId) -> Option<Arc<[u8]>> {
+        self.slot(id).map(|slot| slot.name.clone())
     }
 
     /// Settles a pipe's name, by what its peer has announced. A name made up before is kept for a peer that
@@ -152,6 +169,33 @@ impl Names {
             self.pipes.remove(&slot.name);
         }
         slot.standing = standing;
+    }
+
+    /// A pipe's name leads to another pipe: it gets the name when that one leaves (`successor`).
+    pub(super) fn wait(&mut self, id: PipeId, standing: Standing) {
+        self.release(id, standing);
+        if let Some(slot) = self.slot(id) {
+            let name = slot.name.clone();
+            self.waiting.entry(name).or_default().push(id);
+        }
+    }
+
+    /// A pipe's peer has left: it does not wait for its name any more.
+    pub(super) fn stop_waiting(&mut self, id: PipeId) {
+        let Some(slot) = self.slots.get(id.0 as usize).and_then(Option::as_ref) else { return };
+        let Some(waiting) = self.waiting.get_mut(&slot.name) else { return };
+        waiting.retain(|&other| other != id);
+        if waiting.is_empty() {
+            self.waiting.remove(&slot.name);
+        }
+    }
+
+    /// The pipe that gets a name which leads nowhere any more: of those that wait the `newest`, or the oldest.
+    pub(super) fn successor(&mut self, name: &[u8], newest: bool) -> Option<PipeId> {
+        let waiting = self.waiting.get(name)?;
+        let id = if newest { *waiting.last()? } else { *waiting.first()? };
+        self.stop_waiting(id);
+        Some(id)
     }
 
     /// The pipe that a name leads to.

@@ -38,6 +38,8 @@ const LOOK_MAX: usize = 16;
 pub(super) struct Publish {
     /// All pipes that have not ended.
     pipes: Vec<PipeId>,
+    /// Those whose peers cannot say what they want, and get everything (ZMTP 1.0).
+    to_all: Vec<PipeId>,
     fair: Fair,
     intake: Intake,
     spread: Spread,
@@ -148,6 +150,7 @@ impl Publish {
     /// Forgets what a pipe has subscribed to.
     fn forget(&mut self, id: PipeId) {
         self.last = self.last.filter(|&last| last != id);
+        self.to_all.retain(|&other| other != id);
         self.intake.forget(id);
     }
 }
@@ -162,8 +165,11 @@ impl Pattern for Publish {
     }
 
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if pipes.get(id).is_some_and(|pipe| pipe.peer.version == Version::V1_0) {
-            self.intake.subscribe_to_all(id);
+        let is_to_all = pipes.get(id).is_some_and(|pipe| pipe.peer.version == Version::V1_0);
+        if is_to_all != self.to_all.contains(&id) {
+            self.intake.set_to_all(id, is_to_all);
+            self.to_all.retain(|&other| other != id);
+            self.to_all.extend(is_to_all.then_some(id));
         }
     }
 

@@ -7,7 +7,9 @@
 //! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that
 //! takes no more. With ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
 //! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the
-//! first is not listened to any more, and its connection ends.
+//! first is not listened to any more, but for what had come in by then. Either stays connected: if we closed the
+//! connection, its peer would connect again and claim the name again. When the peer that has the name leaves, one of
+//! the others gets it: with ZMQ_ROUTER_HANDOVER the newest, else the one that has waited longest.
 //!
 //! With ZMQ_ROUTER_RAW, and as a STREAM, its peers speak no ZMTP: a message to one is a frame of bytes, an empty one
 //! ends the connection, and what comes in are bytes as the network brought them. Names are made up here, as soon as
@@ -58,32 +60,70 @@ impl Router {
     /// Lets a pipe's name lead to it, and listens to it; or does not, where another has the name.
     fn admit(&mut self, pipes: &mut Pipes, id: PipeId) {
         if let Some(rival) = self.names.rival(id) {
-            // A name that was made up here is nobody's to announce.
-            if !self.handover || self.names.is_made(rival) {
+            // A name that was made up here is nobody's to announce, or to wait for.
+            if self.names.is_made(rival) {
                 return self.ignore(pipes, id);
             }
-            self.ignore(pipes, rival);
-            pipes.hang_up(rival);
+            if !self.handover {
+                self.names.wait(id, Standing::Ignored);
+                return self.ignore(pipes, id);
+            }
+            self.oust(pipes, rival);
         }
         self.names.claim(id);
         self.fair.add(id);
     }
 
+    /// Takes a pipe's name from it for another. A message that is being sent into it goes on, and what has arrived is
+    /// read to be received.
+    #[cold]
+    fn oust(&mut self, pipes: &mut Pipes, id: PipeId) {
+        pipes.read_ahead(id);
+        let until = pipes.get(id).map_or(0, |pipe| pipe.rx.consumed().0 + pipe.rx.backlog());
+        self.names.wait(id, Standing::Ousted { until });
+        self.pass_over(pipes, id);
+    }
+
+    /// A message of a pipe that has lost its name was received, or could be: when that was the last one that had come
+    /// in by then, it is not listened to any more.
+    #[cold]
+    fn pass_over(&mut self, pipes: &mut Pipes, id: PipeId) {
+        let is_done = match self.names.standing(id) {
+            Some(Standing::Ousted { until }) => {
+                pipes.get(id).is_none_or(|pipe| pipe.rx.consumed().0 >= until)
+            }
+            standing => standing == Some(Standing::Ignored),
+        };
+        if is_done {
+            self.ignore(pipes, id);
+        }
+    }
+
     /// Stops listening to a pipe, after the message that is being received.
     fn ignore(&mut self, pipes: &mut Pipes, id: PipeId) {
-        self.leave(pipes, id, Standing::Ignored);
+        self.names.release(id, Standing::Ignored);
         if self.reading != Some(id) {
             self.fair.remove(id);
             discard(pipes, id, Reason::Duplicate);
         }
     }
 
-    /// A pipe cannot be sent to any more.
-    fn leave(&mut self, pipes: &mut Pipes, id: PipeId, standing: Standing) {
+    /// A pipe cannot be sent to any more; its name leads to the next that waits for it.
+    fn leave(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.lose(pipes, id) {
             pipes.rollback(id);
         }
-        self.names.release(id, standing);
+        self.names.stop_waiting(id);
+        if self.names.standing(id) != Some(Standing::Named) {
+            return;
+        }
+        self.names.release(id, Standing::Away);
+        if let Some(name) = self.names.name_of(id)
+            && let Some(next) = self.names.successor(&name, self.handover)
+        {
+            self.names.claim(next);
+            self.fair.add(next);
+        }
     }
 
     /// True: the message that is being sent goes nowhere now.
@@ -144,7 +184,7 @@ impl Pattern for Router {
             self.names.settle(id, &[]);
             return self.admit(pipes, id);
         }
-        if pipe.up || pipe.peer.routing_id.is_empty() {
+        if pipe.up || !pipe.has_given_id {
             return self.names.add(id, &[]);
         }
         self.names.add(id, &pipe.peer.routing_id);
@@ -155,6 +195,7 @@ impl Pattern for Router {
         if self.names.standing(id) == Some(Standing::Named) {
             return;
         }
+        self.names.stop_waiting(id);
         if let Some(pipe) = pipes.get(id) {
             self.names.settle(id, &pipe.peer.routing_id);
             self.admit(pipes, id);
@@ -162,15 +203,13 @@ impl Pattern for Router {
     }
 
     fn down(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.names.standing(id) == Some(Standing::Named) && !self.names.is_given(id) && !self.raw {
-            self.leave(pipes, id, Standing::Away);
+        if !self.names.is_given(id) && !self.raw {
+            self.leave(pipes, id);
         }
     }
 
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if !self.is_ignored(id) {
-            self.leave(pipes, id, Standing::Away);
-        }
+        self.leave(pipes, id);
     }
 
     fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -235,8 +274,8 @@ impl Pattern for Router {
         let (id, more) = self.fair.recv(pipes, sink)?;
         if !more {
             self.reading = None;
-            if self.is_ignored(id) {
-                self.ignore(pipes, id);
+            if self.names.standing(id) != Some(Standing::Named) {
+                self.pass_over(pipes, id);
             }
         }
         Ok(more)

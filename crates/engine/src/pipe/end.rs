@@ -34,6 +34,8 @@ pub struct Pipe {
     lender: Option<Box<Lender>>,
     /// Who is at the other end, once that is known.
     pub peer: Peer,
+    /// `peer.routing_id` is the one that ZMQ_CONNECT_ROUTING_ID gave, whatever the peer announces.
+    pub(crate) has_given_id: bool,
     /// The peer is there: connected and shaken hands, or a socket of the same context.
     pub up: bool,
     /// Its peer cannot say what it wants and is sent everything (RADIO to a datagram address); set before the pattern
@@ -64,6 +66,7 @@ impl Pipe {
             far,
             lender,
             peer,
+            has_given_id: false,
             up,
             takes_all: false,
             ended: false,
@@ -72,6 +75,14 @@ impl Pipe {
             number: 0,
             commands_in: 0,
             commands_out: 0,
+        }
+    }
+
+    /// Another peer is at the other end. It keeps the routing id that ZMQ_CONNECT_ROUTING_ID gave.
+    pub(crate) fn meet(&mut self, peer: Peer) {
+        let before = std::mem::replace(&mut self.peer, peer);
+        if self.has_given_id {
+            self.peer.routing_id = before.routing_id;
         }
     }
 

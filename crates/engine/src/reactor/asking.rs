@@ -1,9 +1,12 @@
 //! Who may come in: the handler of ZAP is asked while a handshake waits.
+//!
+//! Nothing is read from the peer meanwhile, and the kernel bounds what it may send. Its end is noticed at once, so that
+//! peers that come and go leave nothing behind however long the handler takes.
 
 use std::sync::Arc;
 
 use pinnace_sys::Errno;
-use pinnace_sys::poll::Interest;
+use pinnace_sys::poll::{Interest, has_ended};
 use pinnace_zmtp::Decision;
 
 use super::Io;
@@ -35,11 +38,14 @@ impl Session {
         let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
         let answer = inquiry.of.answer().map_err(not_asked)?;
         let Some(answer) = answer else {
+            if has_ended(&self.stream) {
+                return Err(Failure::Lost(Errno::CONNRESET));
+            }
             self.inquiry = Some(inquiry);
             return Ok(false);
         };
         drop(inquiry);
-        io.poller().add(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
+        io.poller().modify(&self.stream, token, self.interest()).map_err(Failure::Lost)?;
         match answer {
             Answer::Admitted(admission) => {
                 self.admission = admission;
@@ -53,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Asks the handler. The connection is left alone until it answers: the token is its socket's meanwhile.
+    /// Asks the handler. Until it answers the connection is watched for its end alone; the answer has the same token.
     fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
         let Some(request) = self.stage.authorization() else { return Ok(true) };
         let (context, options) = (&self.owner.context, &self.owner.options);
@@ -66,7 +72,7 @@ impl Session {
             return self.admit().map(|()| true);
         };
         let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
-        let _ = io.poller().remove(&self.stream);
+        io.poller().modify(&self.stream, token, Interest::END).map_err(Failure::Lost)?;
         io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
         self.inquiry = Some(Asked { of: inquiry, io: io.clone() });
         // The descriptor tells of changes since the socket was last looked at, and asking looked at it.

@@ -2,7 +2,8 @@
 //! connection is lost.
 //!
 //! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is
-//! set) plus a random part of the interval, so that many clients do not come back all at once. With
+//! set) plus a random part of the interval, so that many clients do not come back all at once. After a refused
+//! handshake it is doubled in any case, since the next one will most likely be refused, too. With
 //! ZMQ_RECONNECT_STOP an endpoint is given up where there is no hope: its pipe ends, and what it holds is lost.
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::ends::FarEnds;
 use crate::hub::{Hub, Mail};
 use crate::link::{Link, Stream};
 use crate::monitor::{self, At, Event};
+use crate::peer::Peer;
 use crate::pipe::PipeId;
 use crate::transports::{self, Route, Target, To};
 
@@ -46,8 +48,11 @@ pub(crate) struct Connecter {
     pub(super) state: State,
     /// Its endpoint is closed: it goes on until all is sent, over as many connections as that takes.
     pub(super) ending: bool,
-    /// Attempts that failed in a row.
+    /// Attempts that failed in a row, and how many of them since the last that did not get as far as the handshake.
     failures: u32,
+    refusals: u32,
+    /// The routing id that the last peer announced; none before the first.
+    peer_id: Option<Vec<u8>>,
     /// What is still to be tried in this attempt.
     routes: Vec<Route>,
 }
@@ -65,6 +70,8 @@ pub(super) enum State {
 /// ZMQ_RECONNECT_IVL_MAX says otherwise. With none at all a peer that is not there would cost a processor.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// What the pauses after refused handshakes grow up to, unless ZMQ_RECONNECT_IVL_MAX says otherwise.
+const LONGEST_PAUSE_REFUSED: Duration = Duration::from_secs(10);
 
 /// Bits of ZMQ_RECONNECT_STOP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +103,8 @@ impl Connecter {
             state,
             ending: false,
             failures: 0,
+            refusals: 0,
+            peer_id: None,
             routes,
         }
     }
@@ -108,9 +117,13 @@ impl Connecter {
             base = SHORTEST_PAUSE;
             max = if max.is_zero() { LONGEST_PAUSE } else { max };
         }
+        let mut failures = self.failures;
+        if options.reconnect_ivl_max.is_zero() && self.refusals > 0 {
+            (max, failures) = (LONGEST_PAUSE_REFUSED, self.refusals - 1);
+        }
         let mut pause = base;
         if max > base {
-            pause = base.saturating_mul(1u32.checked_shl(self.failures.min(20)).unwrap_or(1)).min(max);
+            pause = base.saturating_mul(1u32.checked_shl(failures.min(20)).unwrap_or(1)).min(max);
         }
         Some(pause + base.mul_f64(random(token ^ u64::from(self.failures))))
     }
@@ -135,6 +148,19 @@ impl Connecter {
         let Some(Ends { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
         bury(&self.owner.hub, self.owner.kind.hears_wishes(), far, Reason::Expired);
         self.owner.hub.post(Mail::Ended(id));
+    }
+
+    /// A peer has come. What was sent to the one before by its name is not for another (ROUTER).
+    fn meet(&mut self, peer: &Peer) {
+        let before = self.peer_id.replace(peer.routing_id.clone());
+        let Owner { hub, kind, options, .. } = &self.owner;
+        let is_another = before.is_some_and(|before| before != peer.routing_id);
+        if !is_another || !kind.names_peers || !options.connect_routing_id.is_empty() {
+            return;
+        }
+        if let Some(ends) = &mut self.ends {
+            hub.lost.give_up(Reason::PeerLost, ends.far.outgoing.give_up(&mut Vec::new()));
+        }
     }
 
     /// Whether it is given up after `event` (ZMQ_RECONNECT_STOP).
@@ -321,6 +347,8 @@ impl Reactor {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
         connecter.failures = 0;
+        connecter.refusals = 0;
+        connecter.meet(&shaken.peer);
         let (owner, between) = (connecter.owner.clone(), connecter.between.clone());
         let Some(ends) = connecter.ends.take() else {
             if let Some(id) = self.attach(&owner, shaken, &between, token, Side::Connected)
@@ -346,6 +374,7 @@ impl Reactor {
     /// An attempt failed, or a connection was lost: pause, then again.
     fn failed(&mut self, token: u64, error: Errno) {
         let Some(connecter) = self.connecter(token) else { return };
+        connecter.refusals = 0; // Somebody else may answer there next.
         let (hub, endpoint) = (connecter.owner.hub.clone(), connecter.endpoint.clone());
         let refused = error == Errno::CONNREFUSED && connecter.stops_after(Stop::Refused);
         monitor::emit(&hub, Event::Closed, error.raw_os_error() as u32, At::Dialed(&endpoint));
@@ -358,6 +387,7 @@ impl Reactor {
         if !connecter.reached {
             return self.failed(token, Errno::CONNREFUSED); // The way to the peer failed.
         }
+        connecter.refusals += 1;
         let stops = connecter.stops_after(Stop::HandshakeFailed);
         let (hub, at) = (&connecter.owner.hub, At::Between(&connecter.between));
         monitor::emit(hub, Event::Disconnected, descriptor, at);

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::hub::{Hub, Mail};
 use crate::monitor::{self, At, Event};
 use crate::peer::Peer;
-use crate::pipe::{Far, Outgoing, Pipe, PipeId};
+use crate::pipe::{Chore, Far, Outgoing, Pipe, PipeId};
 use crate::reactor::{Command, Connecter, Ends, Listener, Owner};
 use crate::transports::inproc::Side;
 use crate::transports::{Bound, Target};
@@ -109,6 +109,8 @@ impl Core {
     fn bind_inproc(&mut self, text: &str, name: &str) -> Result<(), Error> {
         self.context.inproc().bind(name, &self.side())?;
         self.remember(text, text.to_owned(), Role::Bind, What::Inproc(None));
+        // Peers that have waited for the name are sent subscriptions and greetings now, not at our next call.
+        self.read_mail();
         Ok(())
     }
 
@@ -152,10 +154,16 @@ impl Core {
     }
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
-        let (id, mut pipe) = self.context.inproc().connect(&self.context, name, &self.side());
+        let (id, mut pipe, is_visited) = self.context.inproc().connect(&self.context, name, &self.side());
+        if let Far::Socket { hub, .. } = &pipe.far
+            && is_visited
+        {
+            self.pipes.chores.push(Chore::Visit(hub.clone()));
+        }
         let given = self.take_connect_routing_id();
         if self.kind.names_peers && !given.is_empty() {
             pipe.peer.routing_id = given;
+            pipe.has_given_id = true;
         }
         let up = pipe.up;
         self.pipes.insert(id, pipe);
@@ -198,11 +206,12 @@ impl Core {
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
         let (tx, outgoing) = way(&self.context, mark(self.options.sndhwm), conflates && out);
         let (incoming, rx) = way(&self.context, mark(self.options.rcvhwm), conflates && into);
-        let peer = Peer {
-            routing_id: if self.kind.names_peers { routing_id } else { Vec::new() },
-            ..Peer::default()
-        };
-        self.pipes.insert(id, Pipe::new(tx, rx, Far::Link(None), peer, false));
+        let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), false);
+        if self.kind.names_peers && !routing_id.is_empty() {
+            pipe.peer.routing_id = routing_id;
+            pipe.has_given_id = true;
+        }
+        self.pipes.insert(id, pipe);
         self.follow_marks(id);
         self.pattern.attached(&mut self.pipes, id);
         Ends { id, far: FarEnds { outgoing, incoming }, connections: 0 }
@@ -244,6 +253,7 @@ impl Core {
         let options = &self.options;
         let peer = Peer { routing_id: options.routing_id.clone(), ..Peer::default() };
         let farewell = options.disconnect_msg.as_deref().filter(|_| self.kind.hears_disconnects);
+        let greets = self.kind.greets && options.hello_msg.is_some() || options.probe_router;
         Side {
             hub: self.hub.clone(),
             socket_type: self.kind.socket_type,
@@ -251,6 +261,7 @@ impl Core {
             farewell: farewell.map(Arc::from),
             conflates_out: options.conflate && self.kind.conflates_out,
             conflates_in: options.conflate && self.kind.conflates_in,
+            speaks_first: self.kind.sends_subscriptions || greets || !options.xpub.welcome_msg.is_empty(),
         }
     }
 

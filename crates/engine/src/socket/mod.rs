@@ -258,6 +258,16 @@ impl Core {
     }
 }
 
+/// Has another socket take in its mail. Its own users are told to look: the signals for them went with the mail.
+#[cold]
+fn visit(hub: &Hub) {
+    if let Some(socket) = hub.socket()
+        && socket.look(|_| Ok(())).is_ok()
+    {
+        hub.wake();
+    }
+}
+
 /// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
 fn run(chores: Chores, wait: bool) {
     for chore in chores {
@@ -268,6 +278,7 @@ fn run(chores: Chores, wait: bool) {
             Chore::ReadOn(link) => link.read_on(),
             Chore::Drop(body) => drop(body),
             Chore::Part(pipe) => drop(pipe),
+            Chore::Visit(hub) => visit(&hub),
             Chore::HangUp(_) | Chore::LookAgain(_) => {} // Done with the lock held.
         }
     }

@@ -43,10 +43,7 @@ impl Core {
             Mail::Up(id, peer, link) => {
                 let Some(pipe) = self.pipes.get(id) else { return };
                 pipe.lead_to(Far::Link(Some(link.clone())));
-                let given = std::mem::replace(&mut pipe.peer, *peer).routing_id;
-                if self.kind.names_peers && !given.is_empty() {
-                    pipe.peer.routing_id = given; // ZMQ_CONNECT_ROUTING_ID
-                }
+                pipe.meet(*peer);
                 if !pipe.ended {
                     pipe.up = true;
                     self.settle_marks(id);
@@ -94,7 +91,7 @@ impl Core {
             // It was disconnected while this was on its way: the number is free when the other side says so.
             return bound.hub.post(Mail::Ended(bound.pipe));
         }
-        pipe.peer = bound.peer;
+        pipe.meet(bound.peer);
         pipe.farewell = bound.farewell;
         pipe.up = true;
         self.settle_marks(id);

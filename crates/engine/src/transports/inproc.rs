@@ -34,6 +34,8 @@ pub(crate) struct Side {
     /// Of what it sends, or receives, the newest message is kept alone (ZMQ_CONFLATE).
     pub(crate) conflates_out: bool,
     pub(crate) conflates_in: bool,
+    /// It sends to each new peer before its application does: subscriptions, a greeting.
+    pub(crate) speaks_first: bool,
 }
 
 /// The far end of a pipe whose name is not bound yet.
@@ -105,8 +107,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Connects a socket to `name`: its pipe, whose far end is attached now, or when the name is bound.
-    pub(crate) fn connect(&self, context: &Context, name: &str, side: &Side) -> (PipeId, Pipe) {
+    /// Connects a socket to `name`: its pipe, whose far end is attached now, or when the name is bound. True: the other
+    /// socket has to send something first.
+    pub(crate) fn connect(&self, context: &Context, name: &str, side: &Side) -> (PipeId, Pipe, bool) {
         let id = side.hub.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
@@ -115,7 +118,7 @@ impl Registry {
             let ends = FarEnds { outgoing, incoming };
             let waiting = Waiting { side: side.clone(), pipe: id, ends };
             names.waiting.push((name.to_owned(), waiting));
-            return (id, Pipe::new(tx, rx, Far::Link(None), Peer::default(), false));
+            return (id, Pipe::new(tx, rx, Far::Link(None), Peer::default(), false), false);
         };
         // The name's owner may close meanwhile: it takes its name out first, under this lock, and then reads
         // its mail no more.
@@ -131,7 +134,7 @@ impl Registry {
         let to_far = Far::Socket { hub: far.hub.clone(), pipe: far_id };
         let mut pipe = Pipe::new(tx, rx, to_far, far.peer, true);
         pipe.farewell = far.farewell;
-        (id, pipe)
+        (id, pipe, far.speaks_first)
     }
 
     /// The kind of the socket that has the name.
