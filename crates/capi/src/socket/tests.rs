@@ -166,8 +166,8 @@ fn an_ended_context_ends_its_sockets() {
 #[test]
 fn the_pointer_of_a_socket_can_be_read() {
     let pair = Pair::new();
-    // SAFETY: what is tested: a readable word lies there.
-    assert_eq!(unsafe { pair.one.cast::<u32>().read_volatile() }, 0);
+    // SAFETY: what is tested: a readable int lies there, the number of no descriptor.
+    assert_eq!(unsafe { pair.one.cast::<c_int>().read_volatile() }, -1);
 }
 
 #[test]
