@@ -1,25 +1,22 @@
 //! Contexts: zmq_ctx_new(3), zmq_ctx_set(3), zmq_ctx_get(3), zmq_ctx_shutdown(3), zmq_ctx_term(3).
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
 use pinnace_engine::{Context, Error};
 
 use crate::arguments::{bytes, bytes_mut};
 use crate::guard::guard;
+use crate::handle;
 
 /// A context made before a fork is the parent's: the child can end it, and do nothing else with it.
 pub(crate) fn own(context: *mut c_void) -> Result<Context, Error> {
-    Context::from_raw(context.addr())?.ok_or(Error::Fault)
+    handle::context(context)?.ok_or(Error::Fault)
 }
 
 /// A new context, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_new() -> *mut c_void {
-    guard(|| match Context::new()?.into_raw() {
-        0 => Err(Error::NoMemory),
-        raw => Ok(ptr::without_provenance_mut(raw)),
-    })
+    guard(|| handle::publish_context(Context::new()?))
 }
 
 /// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger
@@ -27,10 +24,10 @@ pub extern "C" fn zmq_ctx_new() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_term(context: *mut c_void) -> c_int {
     guard(|| {
-        if let Some(own) = Context::from_raw(context.addr())? {
+        if let Some(own) = handle::context(context)? {
             own.terminate()?;
+            handle::retire_context(context);
         }
-        Context::forget_raw(context.addr());
         Ok(0)
     })
 }
@@ -39,7 +36,7 @@ pub extern "C" fn zmq_ctx_term(context: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_shutdown(context: *mut c_void) -> c_int {
     guard(|| {
-        if let Some(own) = Context::from_raw(context.addr())? {
+        if let Some(own) = handle::context(context)? {
             own.shutdown()?;
         }
         Ok(0)
@@ -98,5 +95,5 @@ pub unsafe extern "C" fn zmq_ctx_get_ext(
 /// A new socket of the context, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_socket(context: *mut c_void, socket_type: c_int) -> *mut c_void {
-    guard(|| crate::handle::publish(own(context)?.socket(socket_type)?))
+    guard(|| handle::publish(own(context)?.socket(socket_type)?))
 }

@@ -94,7 +94,7 @@ pub unsafe extern "C" fn zmq_sendiov(
 }
 
 /// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3).
-/// Writes to `*count`, and returns, how many there were.
+/// Writes to `*count`, and returns, how many there were; where a receive fails, `*count` says how many came before.
 ///
 /// # Safety
 /// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors
@@ -111,10 +111,10 @@ pub unsafe extern "C" fn zmq_recviov(
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
         let Some(count) = (unsafe { count.as_mut() }) else { return Err(Error::Invalid) };
-        let room = std::mem::take(count);
-        if vectors.is_null() || room == 0 {
+        if vectors.is_null() || *count == 0 {
             return Err(Error::Invalid);
         }
+        let room = std::mem::take(count);
         while *count < room {
             let (vector, more) = receive(socket, flags.wait)?;
             // SAFETY: the caller's promise.

@@ -134,7 +134,8 @@ pub unsafe extern "C" fn zmq_msg_send(message: *mut Message, handle: *mut c_void
     })
 }
 
-/// Receives a frame; what the message held before is closed. Where that fails it is what it was.
+/// Receives a frame; what the message held before is closed, also where there is no frame to receive (EAGAIN, EINTR).
+/// After other errors it is what it was.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -144,9 +145,23 @@ pub unsafe extern "C" fn zmq_msg_recv(message: *mut Message, handle: *mut c_void
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
-        *message = Message::receive(socket, Flags::read(flags)?.wait)?;
+        match Message::receive(socket, Flags::read(flags)?.wait) {
+            Ok(received) => *message = received,
+            Err(error) => return Err(message.without_frame(error)),
+        }
         Ok(int_size(message.len()))
     })
+}
+
+impl Message {
+    /// A receive that found no frame has closed the old content, as in libzmq.
+    #[cold]
+    fn without_frame(&mut self, error: Error) -> Error {
+        if matches!(error, Error::WouldBlock | Error::Interrupted) {
+            *self = Message::empty();
+        }
+        error
+    }
 }
 
 /// Frees what the message holds. A second time is EFAULT.

@@ -73,6 +73,8 @@ unsafe fn wait_for(
         if let Some(source) = item.source()? {
             asked.push(PollItem { source, events: item.events, revents: 0 });
         }
+        // Programs look at them after EINTR too.
+        item.revents = 0;
     }
     let ready = match asked.is_empty() {
         true => sleep(timeout, mask)?,

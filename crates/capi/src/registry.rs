@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pinnace_engine::Error;
 
-/// The next handle. Odd numbers: no object lies there.
-static NEXT: AtomicUsize = AtomicUsize::new(3);
+/// The next handle. Odd numbers: no object lies there. None is below 4096: Go's runtime ends the process over such a
+/// pointer on a stack.
+static NEXT: AtomicUsize = AtomicUsize::new(4097);
 
 pub(crate) struct Registry<T> {
     things: Mutex<BTreeMap<usize, Arc<T>>>,

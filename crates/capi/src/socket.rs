@@ -42,6 +42,8 @@ pub unsafe extern "C" fn zmq_setsockopt(
     })
 }
 
+/// Writes the value to the beginning of the `*len` bytes at `value`, zeros to the rest, and to `*len` how long it is.
+///
 /// # Safety
 /// `len` must be null or point to the length of the memory at `value`.
 #[unsafe(no_mangle)]
@@ -57,8 +59,14 @@ pub unsafe extern "C" fn zmq_getsockopt(
             return Err(Error::Fault);
         }
         // SAFETY: not null, and the caller's promise.
-        let room = unsafe { bytes_mut(value, len.read())? };
+        let size = unsafe { len.read() };
+        // SAFETY: the caller's promise.
+        let room = unsafe { bytes_mut(value, size)? };
         let written = socket.get_option(option, room)?;
+        // Programs for 2.x read an int as 64 bits. A length that no memory has is taken to mean "enough".
+        if size == room.len() {
+            room[written..].fill(0);
+        }
         // SAFETY: as above.
         unsafe { len.write(written) };
         Ok(0)

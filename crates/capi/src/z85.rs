@@ -14,13 +14,13 @@ use crate::guard::guard;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: usize) -> *mut c_char {
     guard(|| {
+        if !size.is_multiple_of(4) {
+            return Err(Error::Invalid);
+        }
         // SAFETY: the caller's promise.
-        let (groups, rest) = unsafe { bytes(data.cast(), size) }?.as_chunks::<4>();
+        let (groups, _) = unsafe { bytes(data.cast(), size) }?.as_chunks::<4>();
         if to.is_null() {
             return Err(Error::Fault);
-        }
-        if !rest.is_empty() {
-            return Err(Error::Invalid);
         }
         for (index, &group) in groups.iter().enumerate() {
             // SAFETY: the caller's promise.

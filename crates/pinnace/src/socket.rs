@@ -80,12 +80,14 @@ impl<K: Kind> Socket<K> {
         self.raw.connect(endpoint)
     }
 
-    /// Takes back a `bind`; with it end the connections that came of it. Errors: NoEndpoint.
+    /// Takes back each `bind` to this endpoint, and ends the connections that came by it. Where there was none, it is
+    /// [`disconnect`](Self::disconnect), as in libzmq. Errors: NoEndpoint.
     pub fn unbind(&self, endpoint: &str) -> Result<(), Error> {
         self.raw.unbind(endpoint)
     }
 
-    /// Takes back a `connect`. What was accepted for it is sent first, as long as the linger says. Errors: NoEndpoint.
+    /// Takes back each `connect` to this endpoint. What was accepted for it is sent first, as long as the linger says.
+    /// Where there was none, it is [`unbind`](Self::unbind), as in libzmq. Errors: NoEndpoint.
     pub fn disconnect(&self, endpoint: &str) -> Result<(), Error> {
         self.raw.disconnect(endpoint)
     }

@@ -1,9 +1,10 @@
 //! Calls that wait: how long, what ends them, and what they say then.
 
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use support::poll::{ready, socket_item};
+use support::poll::{fd_item, ready, socket_item};
 use support::*;
 
 const AGAIN: Errno = Errno(libc::EAGAIN);
@@ -133,6 +134,38 @@ fn a_signal_interrupts_term() {
             drop(pull);
             ctx.term().expect("nothing to wait for");
         }
+    });
+}
+
+/// A server's loop looks at what it polls before it looks at the result: after EINTR nothing is ready.
+#[test]
+fn an_interrupted_poll_finds_nothing_ready() {
+    within(60, || {
+        let ctx = Context::new();
+        let pull = ctx.bare_socket(PULL);
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        for count in [1, 2] {
+            let (outcome, left) = interrupted(0, || {
+                let mut items = [fd_item(reader.as_raw_fd(), POLLIN), socket_item(&pull, POLLIN)];
+                items.iter_mut().for_each(|item| item.revents = -1);
+                (poll::poll(&mut items[..count], -1), items.map(|item| item.revents))
+            });
+            assert_eq!((outcome, left), (Err(Errno(libc::EINTR)), [0, if count == 2 { 0 } else { -1 }]));
+        }
+    });
+}
+
+/// The content that a message held before the call is not taken for a frame that came.
+#[test]
+fn an_interrupted_receive_leaves_an_empty_message() {
+    within(60, || {
+        let ctx = Context::new();
+        let pull = ctx.bare_socket(PULL);
+        let received = interrupted(0, || {
+            let mut message = Message::of(b"from before");
+            (message.recv(&pull, 0), message.size())
+        });
+        assert_eq!(received, (Err(Errno(libc::EINTR)), 0));
     });
 }
 

@@ -11,6 +11,8 @@ over_transports!(
     connects_before_the_bind,
     connects_twice_as_two_peers,
     disconnects,
+    either_call_takes_back_what_the_other_would,
+    one_call_takes_back_every_connect,
     unbinds_and_keeps_nobody_out_of_reach,
     asks_only_connections_that_stand;
     wires reconnects_after_a_restart, survives_many_restarts, serves_again_after_unbind
@@ -56,6 +58,30 @@ fn disconnects(transport: Transport) {
     push.connect(&endpoint).expect("connect again");
     push.put("after");
     assert_eq!(pull.take_text(), "after");
+}
+
+/// For libzmq zmq_unbind and zmq_disconnect are one call.
+fn either_call_takes_back_what_the_other_would(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    let endpoint = transport.join(&pull, &push);
+    push.unbind(&endpoint).expect("unbind of a connected endpoint");
+    assert_eq!(push.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
+    assert_eq!(push.unbind(&endpoint), Err(Errno(libc::ENOENT)));
+    pull.disconnect(&endpoint).expect("disconnect of a bound endpoint");
+    assert_eq!(pull.disconnect(&endpoint), Err(Errno(libc::ENOENT)));
+    until("the endpoint is free", || ctx.socket(PULL).bind(&endpoint).is_ok());
+}
+
+/// libzmq has one entry for all connects to an endpoint.
+fn one_call_takes_back_every_connect(transport: Transport) {
+    let ctx = Context::new();
+    let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+    let endpoint = transport.join(&pull, &push);
+    push.connect(&endpoint).expect("a second connect");
+    push.disconnect(&endpoint).expect("disconnect");
+    assert_eq!(push.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
+    assert_eq!(push.disconnect(&endpoint), Err(Errno(libc::ENOENT)));
 }
 
 /// After unbind nobody new comes in by that way; another endpoint of the same socket still serves.

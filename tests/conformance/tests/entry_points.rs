@@ -1,7 +1,7 @@
-//! Functions that no other suite is about: sleeping, devices, shutting a context down, and whether the library
-//! tells the truth about what it has.
+//! Functions that no other suite is about: sleeping, devices, shutting a context down, what handles look like, and
+//! whether the library tells the truth about what it has.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
 use support::api::*;
@@ -70,6 +70,53 @@ fn an_empty_message_is_made() {
         assert_eq!(zmq_msg_init(&mut raw), 0);
         assert_eq!((zmq_msg_size(&mut raw), zmq_msg_more(&mut raw)), (0, 0));
         assert_eq!(zmq_msg_close(&mut raw), 0);
+    }
+}
+
+/// As zsock_resolve of CZMQ 3 decides: a tag of its own, a descriptor, or a libzmq handle.
+fn assert_no_other_object(handle: *mut c_void) {
+    // SAFETY: what is under test: a handle of libzmq's is an address that can be read.
+    let first_int = unsafe { handle.cast::<i32>().read() };
+    assert_ne!(first_int & 0xffff, 0xcafe, "the tags of CZMQ's objects end so");
+    let (mut kind, mut size) = (0, 4);
+    // SAFETY: asks for an int, and has room for one.
+    let rc = unsafe {
+        libc::getsockopt(first_int, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut size)
+    };
+    assert_eq!((rc, errno::last()), (-1, Errno(libc::EBADF)), "{first_int} is no descriptor");
+}
+
+/// CZMQ looks at the memory behind a handle to tell sockets from descriptors and from its own objects.
+#[test]
+fn handles_are_not_taken_for_descriptors() {
+    let ctx = Context::new();
+    for kind in PAIR..=STREAM {
+        let socket = ctx.socket(kind);
+        assert_no_other_object(socket.raw());
+        Transport::Tcp.bind(&socket);
+        assert_no_other_object(socket.raw());
+    }
+}
+
+/// Go's runtime ends the process over a pointer below 4096, or into its own heap; LuaJIT refuses one of more than 47
+/// bits. A context is an object in memory, as a socket is.
+#[test]
+fn handles_look_like_addresses() {
+    let ctx = Context::new();
+    let socket = ctx.socket(PAIR);
+    // SAFETY: what is under test.
+    let _ = unsafe { ctx.raw().cast::<u8>().read_volatile() };
+    // SAFETY: they are ended below.
+    let (mut counter, mut timers, watch) =
+        unsafe { (zmq_atomic_counter_new(), zmq_timers_new(), zmq_stopwatch_start()) };
+    for handle in [ctx.raw(), socket.raw(), counter, timers, watch] {
+        assert!((4096..1 << 47).contains(&handle.addr()), "{handle:?}");
+    }
+    // SAFETY: handles of these kinds.
+    unsafe {
+        zmq_atomic_counter_destroy(&mut counter);
+        assert_eq!(zmq_timers_destroy(&mut timers), 0);
+        zmq_stopwatch_stop(watch);
     }
 }
 

@@ -48,8 +48,10 @@ fn z85_follows_the_rfc() {
         assert_eq!(CStr::from_ptr(text.as_ptr()), c"HelloWorld");
         assert!(!zmq_z85_decode(back.as_mut_ptr(), text.as_ptr()).is_null());
         assert_eq!(back, data);
-        assert!(zmq_z85_encode(text.as_mut_ptr(), data.as_ptr(), 7).is_null());
-        assert_eq!(errno::last(), Errno(libc::EINVAL));
+        for from in [data.as_ptr(), std::ptr::null()] {
+            assert!(zmq_z85_encode(text.as_mut_ptr(), from, 7).is_null());
+            assert_eq!(errno::last(), Errno(libc::EINVAL), "the length comes first");
+        }
         for bad in [c"Hell", c"HelloWorl", c"####\x7f", c"\"\"\"\"\"", c"~~~~~"] {
             assert!(zmq_z85_decode(back.as_mut_ptr(), bad.as_ptr()).is_null(), "{bad:?}");
             assert_eq!(errno::last(), Errno(libc::EINVAL));

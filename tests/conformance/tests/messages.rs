@@ -238,6 +238,41 @@ fn receiving_replaces_the_old_content() {
     assert!(!message.more());
 }
 
+/// Where there is nothing to receive, the old content is closed too; after other errors it is still there.
+#[test]
+fn a_receive_of_nothing_closes_the_old_content() {
+    let ctx = Context::new();
+    for kind in [PULL, SUB, DEALER, ROUTER, REP, PAIR, XSUB] {
+        let socket = ctx.bare_socket(kind);
+        let loan = Loan::of(1_000);
+        let mut message = loan.message();
+        assert_eq!(message.recv(&socket, DONTWAIT), Err(Errno(libc::EAGAIN)));
+        assert_eq!((message.size(), loan.freed()), (0, 1), "type {kind}");
+    }
+    for (kind, error) in [(REQ, EFSM), (PUSH, libc::ENOTSUP)] {
+        let socket = ctx.bare_socket(kind);
+        let mut message = Message::of(b"from before");
+        assert_eq!(message.recv(&socket, DONTWAIT), Err(Errno(error)));
+        assert_eq!(message.bytes(), b"from before", "type {kind}");
+    }
+}
+
+/// The count is untouched where an argument is wrong; else it says how many frames came.
+#[test]
+fn vectors_that_stay_empty_are_counted() {
+    let ctx = Context::new();
+    let pull = ctx.bare_socket(PULL);
+    let mut room = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 3];
+    let (mut first, mut second) = (3, 3);
+    // SAFETY: a live handle, room for three vectors, and null, which is under test.
+    unsafe {
+        assert_eq!(zmq_recviov(pull.raw(), std::ptr::null_mut(), &mut first, DONTWAIT), -1);
+        assert_eq!((first, errno::last()), (3, Errno(libc::EINVAL)));
+        assert_eq!(zmq_recviov(pull.raw(), room.as_mut_ptr(), &mut second, DONTWAIT), -1);
+        assert_eq!((second, errno::last()), (0, Errno(libc::EAGAIN)));
+    }
+}
+
 #[test]
 fn knows_its_properties() {
     let mut message = Message::of(&body(1, 1_000));

@@ -1,5 +1,6 @@
 //! Socket and context options: sizes, defaults, ranges, what can be read and what cannot be written.
 
+use support::api::zmq_getsockopt;
 use support::*;
 
 const INVALID: Errno = Errno(libc::EINVAL);
@@ -66,6 +67,36 @@ fn wide_options_have_eight_bytes() {
     assert_eq!(socket.get_bytes(AFFINITY, 8), Ok(vec![0; 8]));
     assert_eq!(socket.set_bytes(AFFINITY, &1u64.to_ne_bytes()), Ok(()));
     assert_eq!(socket.get_bytes(AFFINITY, 8), Ok(1u64.to_ne_bytes().to_vec()));
+}
+
+/// Programs for 2.x read numbers as 64 bits, and ids as C strings.
+#[test]
+fn the_rest_of_the_room_is_zeroed() {
+    let ctx = Context::new();
+    let (pull, push) = Transport::Inproc.pair(&ctx, PULL, PUSH);
+    let read = |socket: &Socket, option| {
+        let (mut value, mut size) = ([0xAA_u8; 300], 300);
+        // SAFETY: room of that size.
+        let rc = unsafe { zmq_getsockopt(socket.raw(), option, value.as_mut_ptr().cast(), &mut size) };
+        errno::check(rc).map(|_| (size, value))
+    };
+    let is_zero = |rest: &[u8]| rest.iter().all(|byte| *byte == 0);
+    push.put("x");
+    pull.take();
+    for option in [RCVMORE, FD, EVENTS, THREAD_SAFE] {
+        let (size, value) = read(&pull, option).expect("a number");
+        assert!(size == 4 && is_zero(&value[4..]), "option {option}: {size} bytes");
+    }
+    assert!(is_zero(&read(&pull, RCVMORE).expect("a number").1), "no more");
+    for (option, text, len) in [(ROUTING_ID, "an id", 5), (PLAIN_USERNAME, "a name", 7)] {
+        push.set_bytes(option, text.as_bytes()).expect("an option");
+        let (size, value) = read(&push, option).expect("a text");
+        assert!(size == len && is_zero(&value[text.len()..]), "option {option}: {size} bytes");
+    }
+    // libzmq refuses it: there the size must be exact.
+    if let Ok((size, value)) = read(&pull, SNDHWM) {
+        assert!(size == 4 && is_zero(&value[4..]), "{size} bytes");
+    }
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
-use pinnace_engine::{Context, Error, Leftover, Reason};
+use pinnace_engine::{Error, Leftover, Reason};
 
 use super::stats::REASONS;
 use super::timeout;
 use crate::arguments::SizedStruct;
 use crate::context::own;
 use crate::guard::guard;
+use crate::handle;
 
 /// Limits the bytes that all queues of a context hold together; 0 is no limit.
 #[unsafe(no_mangle)]
@@ -84,11 +85,14 @@ pub unsafe extern "C" fn pinnace_ctx_term(
     left: *mut LeftoverT,
 ) -> c_int {
     guard(|| {
-        let own = Context::from_raw(context.addr())?;
+        let own = handle::context(context)?;
         // SAFETY: the caller's promise.
         let left = if left.is_null() { None } else { Some(unsafe { SizedStruct::at(left) }?) };
-        let found = own.map_or(Ok(Leftover::default()), |own| own.terminate_within(timeout(timeout_ms)))?;
-        Context::forget_raw(context.addr());
+        let mut found = Leftover::default();
+        if let Some(own) = own {
+            found = own.terminate_within(timeout(timeout_ms))?;
+            handle::retire_context(context);
+        }
         if let Some(left) = left {
             left.write(&found.into());
         }

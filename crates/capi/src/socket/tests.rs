@@ -13,6 +13,7 @@ use crate::message::{
 };
 
 const PAIR: c_int = 0;
+const DEALER: c_int = 5;
 const DONTWAIT: c_int = 1;
 const SNDMORE: c_int = 2;
 const SNDHWM: c_int = 23;
@@ -43,6 +44,25 @@ impl Drop for Pair {
         zmq_close(self.other);
         zmq_ctx_term(self.context);
     }
+}
+
+#[test]
+fn each_call_takes_back_its_own_role_first() {
+    let context = zmq_ctx_new();
+    let dealer = zmq_socket(context, DEALER);
+    let endpoint = c"inproc://both".as_ptr();
+    // SAFETY: C strings.
+    unsafe {
+        for turn in [zmq_unbind as unsafe extern "C" fn(_, _) -> _, zmq_disconnect] {
+            assert_eq!((zmq_bind(dealer, endpoint), zmq_connect(dealer, endpoint)), (0, 0));
+            assert_eq!(turn(dealer, endpoint), 0);
+            // The name is free where the bind was taken back.
+            assert_eq!(zmq_bind(dealer, endpoint) == 0, turn as usize == zmq_unbind as usize);
+            assert_eq!((zmq_disconnect(dealer, endpoint), zmq_unbind(dealer, endpoint)), (0, 0));
+            assert_eq!((turn(dealer, endpoint), errno()), (-1, libc::ENOENT));
+        }
+    }
+    assert_eq!((zmq_close(dealer), zmq_ctx_term(context)), (0, 0));
 }
 
 fn send(socket: *mut c_void, data: &[u8], flags: c_int) -> c_int {
@@ -166,8 +186,8 @@ fn an_ended_context_ends_its_sockets() {
 #[test]
 fn the_pointer_of_a_socket_can_be_read() {
     let pair = Pair::new();
-    // SAFETY: what is tested: a readable word lies there.
-    assert_eq!(unsafe { pair.one.cast::<u32>().read_volatile() }, 0);
+    // SAFETY: what is tested: a readable int lies there, the number of no descriptor.
+    assert_eq!(unsafe { pair.one.cast::<c_int>().read_volatile() }, -1);
 }
 
 #[test]

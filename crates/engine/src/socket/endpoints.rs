@@ -81,25 +81,30 @@ impl Socket {
         }
     }
 
-    /// Takes back a `bind`. Errors: NoEndpoint.
+    /// Takes back each `bind` to this endpoint; where there was none, each `connect`. Errors: NoEndpoint.
     pub fn unbind(self, endpoint: &str) -> Result<(), Error> {
         self.detach(endpoint, Role::Bind)
     }
 
-    /// Takes back a `connect`. What was accepted for it is sent first, as long as the linger says. Errors:
-    /// NoEndpoint.
+    /// Takes back each `connect` to this endpoint; where there was none, each `bind`. What was accepted for it is sent
+    /// first, as long as the linger says. Errors: NoEndpoint.
     pub fn disconnect(self, endpoint: &str) -> Result<(), Error> {
         self.detach(endpoint, Role::Connect)
     }
 
     fn detach(self, endpoint: &str, role: Role) -> Result<(), Error> {
         self.call(false, |core| {
-            Endpoint::parse(endpoint, role)?;
-            let matches =
-                |one: &Attached| one.role == role && (one.given == endpoint || one.actual == endpoint);
-            let index = core.endpoints.iter().position(matches).ok_or(Error::NoEndpoint)?;
-            let attached = core.endpoints.remove(index);
-            core.detach(attached, core.options.linger);
+            let leads = |one: &Attached| one.given == endpoint || one.actual == endpoint;
+            let has_role = core.endpoints.iter().any(|one| leads(one) && one.role == role);
+            let is_meant = |one: &mut Attached| leads(one) && (one.role == role || !has_role);
+            let meant: Vec<Attached> = core.endpoints.extract_if(.., is_meant).collect();
+            if meant.is_empty() {
+                Endpoint::parse(endpoint, role)?;
+                return Err(Error::NoEndpoint);
+            }
+            for attached in meant {
+                core.detach(attached, core.options.linger);
+            }
             Ok(())
         })
     }
