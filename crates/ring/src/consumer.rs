@@ -90,6 +90,9 @@ pub struct Consumer {
     pub(crate) boundary: usize,
     /// Bytes, as on the wire, of the record at `at` that are written already (gather).
     pub(crate) partial: usize,
+    /// All messages that end before `counted_at`, where a record of this segment begins (gather).
+    pub(crate) counted: u64,
+    pub(crate) counted_at: usize,
     /// Bodies that lie there go as loans (gather).
     pub(crate) arena: Option<Arc<Arena>>,
 }
@@ -119,6 +122,8 @@ impl Consumer {
             is_even: false,
             boundary: 0,
             partial: 0,
+            counted: 0,
+            counted_at: 0,
             arena: None,
         }
     }
@@ -179,10 +184,10 @@ impl Consumer {
             let mut closed_at = (*self.segment).closed_at.load(Ordering::Acquire);
             while closed_at == self.at {
                 let next = (*self.segment).next.load(Ordering::Acquire);
+                self.counted = (*self.segment).messages_end.load(Ordering::Relaxed);
                 self.shared.recycle(self.segment);
                 self.segment = next;
-                self.at = 0;
-                self.boundary = 0;
+                (self.at, self.boundary, self.counted_at) = (0, 0, 0);
                 closed_at = (*next).closed_at.load(Ordering::Acquire);
             }
             let readable = (published - self.read_to_end) as usize;
@@ -328,6 +333,7 @@ impl Consumer {
                 self.segment = next;
             }
             (self.at, self.end, self.boundary) = (0, 0, 0);
+            (self.counted, self.counted_at) = (self.messages, 0);
         }
     }
 
