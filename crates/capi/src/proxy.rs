@@ -1,8 +1,8 @@
 //! Passing messages on between two sockets: zmq_proxy(3), zmq_proxy_steerable(3).
 //!
-//! Messages are passed on whole. A direction whose receiver has no room keeps the first frame of one message,
-//! waits for room, and takes nothing more; the other direction goes on. A third socket may steer: each message that
-//! it receives is a command.
+//! Messages are passed on whole. A direction whose receiver or capture has no room keeps the first frame of one
+//! message, waits for room, and takes nothing more; the other direction goes on. A third socket may steer: each message
+//! that it receives is a command, which is obeyed whatever a direction waits for.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
@@ -21,6 +21,9 @@ const POLLOUT: i16 = 2;
 /// How long a direction waits that was refused although its receiver had room, as a ROUTER does for another peer than
 /// the one that is addressed (ZMQ_ROUTER_MANDATORY): nothing tells when that one has.
 const REFUSED_WAIT: Duration = Duration::from_millis(5);
+
+/// How long a copy waits for room before the capture is looked at again: it may have lost the peer that was full.
+const CAPTURE_WAIT: Duration = Duration::from_millis(100);
 
 /// Messages that one direction passes on before the other has its turn.
 const BURST: usize = 1000;
@@ -88,7 +91,7 @@ impl Proxy {
         let mut limit = None;
         if self.mode == Mode::Active {
             items.extend(self.directions.iter().filter_map(Direction::needs));
-            limit = self.directions.iter().any(|direction| direction.refused).then_some(REFUSED_WAIT);
+            limit = self.directions.iter().filter_map(Direction::retries_after).min();
         }
         poll(&mut items, limit, None)?;
         let mut ready = items.iter().map(|item| item.revents != 0);
@@ -99,7 +102,8 @@ impl Proxy {
         }
         if self.mode == Mode::Active {
             for direction in &mut self.directions {
-                if direction.refused || ready.next() == Some(true) {
+                let is_ready = !direction.refused && ready.next() == Some(true);
+                if is_ready || direction.retries_after().is_some() {
                     direction.pass()?;
                 }
             }
@@ -179,12 +183,25 @@ impl Count {
     }
 }
 
+/// The first frame of a message that waits for room.
+struct Held {
+    frame: Message,
+    at: Stop,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Receiver,
+    /// The receiver has the frame already.
+    Capture,
+}
+
 struct Direction {
     from: Socket,
     to: Socket,
     capture: Option<Socket>,
-    under_way: Option<Message>,
-    /// The receiver said that it had room, and did not take what is under way.
+    held: Option<Held>,
+    /// The socket that it waits for said that it had room, and did not take it.
     refused: bool,
     taken: Count,
     given: Count,
@@ -193,16 +210,23 @@ struct Direction {
 impl Direction {
     fn new(from: Socket, to: Socket, capture: Option<Socket>) -> Direction {
         let nothing = Count::default();
-        Direction { from, to, capture, under_way: None, refused: false, taken: nothing, given: nothing }
+        Direction { from, to, capture, held: None, refused: false, taken: nothing, given: nothing }
     }
 
     /// What to wait for. None: there is nothing that tells.
     fn needs(&self) -> Option<PollItem<'static>> {
-        match self.under_way {
+        match self.held.as_ref().map(|held| held.at) {
             None => Some(item(self.from, POLLIN)),
             Some(_) if self.refused => None,
-            Some(_) => Some(item(self.to, POLLOUT)),
+            Some(Stop::Receiver) => Some(item(self.to, POLLOUT)),
+            Some(Stop::Capture) => self.capture.map(|capture| item(capture, POLLOUT)),
         }
+    }
+
+    /// When to try again what nothing may tell of.
+    fn retries_after(&self) -> Option<Duration> {
+        let copy_waits = self.held.as_ref().is_some_and(|held| held.at == Stop::Capture);
+        if self.refused { Some(REFUSED_WAIT) } else { copy_waits.then_some(CAPTURE_WAIT) }
     }
 
     fn take(&mut self, wait: bool) -> Result<Message, Error> {
@@ -224,51 +248,79 @@ impl Direction {
     /// Passes one message on. False: one side would have to wait.
     fn pass_one(&mut self) -> Result<bool, Error> {
         // A second time it may be that there is no room at all, which is something to wait for.
-        let is_promised = self.under_way.is_some() && !std::mem::take(&mut self.refused);
-        let first = match self.under_way.take() {
-            Some(first) => Ok(first),
-            None => self.take(false),
+        let is_promised = self.held.is_some() && !std::mem::take(&mut self.refused);
+        let (frame, has_copy) = match self.held.take() {
+            Some(Held { frame, at }) => (frame, at == Stop::Capture),
+            None => match self.take(false) {
+                Err(Error::WouldBlock) => return Ok(false),
+                frame => (frame?, false),
+            },
         };
-        let first = match first {
-            Err(Error::WouldBlock) => return Ok(false),
-            first => first?,
-        };
-        match put(&first, self.to, false) {
-            Ok(()) => self.rest(first).map(|()| true),
-            Err(Error::WouldBlock) => {
-                self.under_way = Some(first);
-                self.refused = is_promised;
-                Ok(false)
+        if !has_copy {
+            match put(&frame, self.to, false) {
+                Err(Error::WouldBlock) => return Ok(self.hold(frame, Stop::Receiver, is_promised)),
+                sent => sent?,
             }
-            Err(error) => Err(error),
+            self.given.add(&frame);
         }
+        let mut capture = self.capture;
+        if let Some(to) = capture {
+            match put(&frame, to, false) {
+                Err(Error::WouldBlock) if has_peer(to)? => {
+                    return Ok(self.hold(frame, Stop::Capture, is_promised && has_copy));
+                }
+                Err(Error::WouldBlock) => capture = None,
+                sent => sent?,
+            }
+        }
+        self.rest(frame.more(), capture).map(|()| true)
     }
 
-    /// The end: what is under way is passed on if there is room by now. Else it is lost, with the frames behind it.
+    /// Keeps a frame until there is room for it.
+    fn hold(&mut self, frame: Message, at: Stop, is_promised: bool) -> bool {
+        self.held = Some(Held { frame, at });
+        self.refused = is_promised;
+        false
+    }
+
+    /// The end: what is held is passed on if there is room by now. Else it is lost, with the frames behind it; of what
+    /// the receiver has begun only the copy is.
     fn let_go(&mut self) -> Result<(), Error> {
-        if self.under_way.is_some() && !self.pass_one()? {
-            let mut more = self.under_way.take().is_some_and(|first| first.more());
-            while more {
-                more = self.take(true)?.more();
-            }
+        if self.held.is_none() || self.pass_one()? {
+            return Ok(());
+        }
+        let Some(Held { frame, at }) = self.held.take() else { return Ok(()) };
+        if at == Stop::Capture {
+            return self.rest(frame.more(), None);
+        }
+        let mut more = frame.more();
+        while more {
+            more = self.take(true)?.more();
         }
         Ok(())
     }
 
     /// The first frame was sent: the others are there, and have room.
-    fn rest(&mut self, first: Message) -> Result<(), Error> {
-        let mut frame = first;
-        loop {
+    fn rest(&mut self, mut more: bool, capture: Option<Socket>) -> Result<(), Error> {
+        while more {
+            let frame = self.take(true)?;
+            put(&frame, self.to, true)?;
             self.given.add(&frame);
-            if let Some(capture) = self.capture {
+            if let Some(capture) = capture {
                 put(&frame, capture, true)?;
             }
-            if !frame.more() {
-                return Ok(());
-            }
-            frame = self.take(true)?;
-            put(&frame, self.to, true)?;
+            more = frame.more();
         }
+        Ok(())
+    }
+}
+
+/// Whether a copy that finds no room is to wait: a capture that nobody reads must not stop the proxy.
+fn has_peer(capture: Socket) -> Result<bool, Error> {
+    match capture.wait_peers(1, Some(Duration::ZERO)) {
+        Ok(()) => Ok(true),
+        Err(Error::WouldBlock) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

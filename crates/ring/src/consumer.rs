@@ -93,6 +93,9 @@ pub struct Consumer {
     /// Where the message begins that `rewind` went back to last (in `wire`), and how often in a row (gather).
     pub(crate) cut_at: u64,
     pub(crate) cuts: u32,
+    /// All messages that end before `counted_at`, where a record of this segment begins (gather).
+    pub(crate) counted: u64,
+    pub(crate) counted_at: usize,
     /// Bodies that lie there go as loans (gather).
     pub(crate) arena: Option<Arc<Arena>>,
 }
@@ -124,6 +127,8 @@ impl Consumer {
             partial: 0,
             cut_at: 0,
             cuts: 0,
+            counted: 0,
+            counted_at: 0,
             arena: None,
         }
     }
@@ -184,10 +189,10 @@ impl Consumer {
             let mut closed_at = (*self.segment).closed_at.load(Ordering::Acquire);
             while closed_at == self.at {
                 let next = (*self.segment).next.load(Ordering::Acquire);
+                self.counted = (*self.segment).messages_end.load(Ordering::Relaxed);
                 self.shared.recycle(self.segment);
                 self.segment = next;
-                self.at = 0;
-                self.boundary = 0;
+                (self.at, self.boundary, self.counted_at) = (0, 0, 0);
                 closed_at = (*next).closed_at.load(Ordering::Acquire);
             }
             let readable = (published - self.read_to_end) as usize;
@@ -333,6 +338,7 @@ impl Consumer {
                 self.segment = next;
             }
             (self.at, self.end, self.boundary) = (0, 0, 0);
+            (self.counted, self.counted_at) = (self.messages, 0);
         }
     }
 

@@ -2,7 +2,8 @@
 //! are.
 //!
 //! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The
-//! kernel may take part of a run; `write_with` moves on by what it took. A link that writes another form looks
+//! kernel may take part of a run; `write_with` moves on by what it took, and counts the frames in that, so that a
+//! high-water mark counts what is in the queue and nothing else. A link that writes another form looks
 //! at the frames ([`Consumer::show_frames`]) and says which of them are written ([`Consumer::pass_frames`]).
 //! Where the link shares an arena with its peer ([`Consumer::lend_from`]) bodies that lie there go as loans. When the
 //! connection is lost, [`Consumer::rewind`] goes back to where the message that was cut began, so that
@@ -47,15 +48,14 @@ impl Consumer {
             return Some(self.write_runs(write));
         }
         // SAFETY: what lies between `at` and `end` is readable.
-        let (wire, passed, result) = unsafe {
+        let (wire, result) = unsafe {
             self.find_boundary();
             let (mut heads, mut slices) = ([[0; LOAN_LEN]; SLICES], [IoSlice::new(&[]); SLICES]);
             let (count, bytes) = self.gather(&mut heads, &mut slices);
             let (taken, result) = write(&slices[..count], bytes);
-            let (passed, wire) = self.pass(taken.min(bytes), self.arena.clone(), done);
-            (wire, passed, result)
+            (self.pass(taken.min(bytes), self.arena.clone(), done), result)
         };
-        self.account(wire, passed);
+        self.account(wire);
         Some(result)
     }
 
@@ -104,7 +104,25 @@ impl Consumer {
         if self.at == self.end {
             self.boundary = self.at;
         }
-        self.account(bytes, 0);
+        self.account(bytes);
+    }
+
+    /// How many messages end at or before `at`: looks at each frame once.
+    fn count_messages(&mut self) -> u64 {
+        // SAFETY: there is a segment, and whole records lie in it up to `end`, which is not before `at`.
+        unsafe {
+            let data = Segment::data(self.segment);
+            while self.counted_at < self.at {
+                let head = record::head(data.add(self.counted_at));
+                let next = self.counted_at + head.header + head.body;
+                if next > self.at {
+                    break;
+                }
+                self.counted_at = next;
+                self.counted += u64::from(head.flags & MORE == 0);
+            }
+        }
+        self.counted
     }
 
     /// Shows the frames that come next to `reader` (flags, body), for a link that writes them in another form,
@@ -145,8 +163,8 @@ impl Consumer {
         });
         if wire > 0 {
             // SAFETY: frames were shown, so that there is a segment, with whole records from `at` on.
-            let (passed, wire) = unsafe { self.pass(wire, None, done) };
-            self.account(wire, passed);
+            let wire = unsafe { self.pass(wire, None, done) };
+            self.account(wire);
         }
     }
 
@@ -250,10 +268,10 @@ impl Consumer {
     }
 
     /// Moves on by `taken` bytes as they were written, with loans of what lies in `arena`, record by record; returns
-    /// how many messages end in them, and how many bytes that is on the wire.
-    unsafe fn pass(&mut self, taken: usize, arena: Option<Arc<Arena>>, done: &mut Vec<Body>) -> (u64, usize) {
+    /// how many bytes that is on the wire.
+    unsafe fn pass(&mut self, taken: usize, arena: Option<Arc<Arena>>, done: &mut Vec<Body>) -> usize {
         let mut left = taken + self.partial;
-        let (mut messages, mut passed, before) = (0, 0, self.partial);
+        let (mut passed, before) = (0, self.partial);
         self.partial = 0;
         // SAFETY: whole records lie between `at` and `end`.
         unsafe {
@@ -280,19 +298,19 @@ impl Consumer {
                 left -= written;
                 passed += wire;
                 self.at += head.header + head.body;
-                messages += u64::from(head.flags & MORE == 0);
             }
         }
         self.partial = left;
         self.boundary = self.at;
-        (messages, passed + left - before)
+        passed + left - before
     }
 
-    /// Tells the producer what was written: all messages where all is, else those that were `passed` at
-    /// least.
-    fn account(&mut self, taken: usize, passed: u64) {
-        let messages = if self.at == self.end { self.messages_to_end() } else { None };
-        self.release(messages.unwrap_or(self.messages + passed), taken as u64);
+    /// Tells the producer what was written. Where that ends inside a run its frames are counted: a producer at its mark
+    /// is held up by what is in the queue alone.
+    fn account(&mut self, taken: usize) {
+        let known = if self.at == self.end { self.messages_to_end() } else { None };
+        let messages = known.unwrap_or_else(|| self.count_messages());
+        self.release(messages, taken as u64);
     }
 
     /// How many messages end at or before `end`, where that is known.
@@ -321,7 +339,7 @@ impl Consumer {
         while self.pop_leaving(|body| done.push(body), &mut count).is_some() {}
         if !self.segment.is_null() {
             self.boundary = self.at;
-            self.account(0, 0);
+            self.account(0);
         }
         amount
     }
@@ -425,7 +443,7 @@ impl Consumer {
         };
         while self.pop_leaving(|body| done.push(body), &mut skip) == Some(true) {}
         self.boundary = self.at;
-        self.account(0, 0);
+        self.account(0);
         bytes
     }
 }

@@ -13,6 +13,7 @@ over_transports!(
     disconnects,
     either_call_takes_back_what_the_other_would,
     one_call_takes_back_every_connect,
+    unread_messages_outlive_a_disconnect,
     unbinds_and_keeps_nobody_out_of_reach,
     asks_only_connections_that_stand;
     wires reconnects_after_a_restart, survives_many_restarts, serves_again_after_unbind
@@ -82,6 +83,22 @@ fn one_call_takes_back_every_connect(transport: Transport) {
     push.disconnect(&endpoint).expect("disconnect");
     assert_eq!(push.send("nobody", DONTWAIT), Err(Errno(libc::EAGAIN)));
     assert_eq!(push.disconnect(&endpoint), Err(Errno(libc::ENOENT)));
+}
+
+/// What came before the receiver disconnects can still be received. libzmq 4.3.4 drops it.
+fn unread_messages_outlive_a_disconnect(transport: Transport) {
+    if !api::exports("zmq_poller_new") {
+        return;
+    }
+    let ctx = Context::new();
+    let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
+    let endpoint = transport.join(&push, &pull);
+    (0..10).for_each(|n| push.put(numbered(n, 8)));
+    drain(&pull, 0, 1);
+    until("all have come", || pull.stats().received.queued == 9);
+    pull.disconnect(&endpoint).expect("disconnect");
+    drain(&pull, 1, 9);
+    pull.expect_nothing();
 }
 
 /// After unbind nobody new comes in by that way; another endpoint of the same socket still serves.

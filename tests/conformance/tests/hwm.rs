@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::filler::{Chance, drain, fill, numbered};
+use support::pinnace::SHARED_MEMORY;
 use support::*;
 
 over_transports!(
     never_stalls_while_marks_change,
     wakes_a_sender_when_its_mark_is_raised;
-    wires stops_within_bounds, has_no_mark_at_zero, passes_one_by_one, marks_each_peer_by_itself,
-    follows_a_receivers_mark_while_connected
+    wires stops_within_bounds, has_room_for_both_marks, has_no_mark_at_zero, passes_one_by_one,
+    marks_each_peer_by_itself, follows_a_receivers_mark_while_connected
 );
 
 fn pipe(transport: Transport, ctx: &Context, send: i32, receive: i32) -> (Socket, Socket) {
@@ -91,6 +92,26 @@ fn stops_within_bounds(transport: Transport) {
     let most = 20 + SLACK / SIZE as u64;
     assert!((20..=most).contains(&count), "{count} messages, expected 20 to {most}");
     drain(&pull, 0, count);
+}
+
+/// However little the kernel takes at once, both marks fit: what was written does not count for the sender's.
+fn has_room_for_both_marks(transport: Transport) {
+    const MARK: i32 = 500;
+    const BOTH: u64 = 2 * MARK as u64;
+    for (buffer, size) in [(4_096, 8), (4_096, 1_000), (4_096, 3_000), (4_096, 8_192), (65_536, 300)] {
+        for memory in [0, 1] {
+            let ctx = Context::new();
+            let pull = ctx.socket(PULL).with(RCVHWM, MARK).with(RCVBUF, buffer);
+            let push = ctx.socket(PUSH).with(SNDHWM, MARK).with(SNDBUF, buffer);
+            for socket in [&pull, &push] {
+                // libzmq has no such option.
+                let _ = socket.set(SHARED_MEMORY, memory);
+            }
+            transport.join(&pull, &push);
+            (0..BOTH).for_each(|n| push.put(numbered(n, size)));
+            drain(&pull, 0, BOTH);
+        }
+    }
 }
 
 fn has_no_mark_at_zero(transport: Transport) {

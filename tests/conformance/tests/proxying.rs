@@ -121,18 +121,28 @@ fn streams(transport: Transport) {
 
 /// Runs a proxy between a PULL and a PUSH, steered by a socket of this type, while `body` works.
 fn steered(kind: i32, pilot: i32, body: impl FnOnce(&Socket, &Socket, &Socket)) {
-    let ctx = Context::new();
+    captured(kind, pilot, &Context::new(), None, body);
+}
+
+/// As `steered`, with a capture.
+fn captured(
+    kind: i32,
+    pilot: i32,
+    ctx: &Context,
+    capture: Option<Socket>,
+    body: impl FnOnce(&Socket, &Socket, &Socket),
+) {
     let (front, back) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
     let (input, output) = (Transport::Inproc.bind(&front), Transport::Tcp.bind(&back));
     let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
     push.connect(&input).expect("connect");
     pull.connect(&output).expect("connect");
-    let (control, pilot) = Transport::Inproc.pair(&ctx, kind, pilot);
+    let (control, pilot) = Transport::Inproc.pair(ctx, kind, pilot);
     std::thread::scope(|scope| {
         let proxy = scope.spawn(move || {
-            let none = std::ptr::null_mut();
+            let tap = capture.as_ref().map_or(std::ptr::null_mut(), |socket| socket.raw());
             // SAFETY: handles that live until the proxy ends.
-            errno::check(unsafe { zmq_proxy_steerable(front.raw(), back.raw(), none, control.raw()) })
+            errno::check(unsafe { zmq_proxy_steerable(front.raw(), back.raw(), tap, control.raw()) })
         });
         let work = std::panic::AssertUnwindSafe(|| body(&push, &pull, &pilot));
         let result = std::panic::catch_unwind(work);
@@ -171,6 +181,63 @@ fn steers() {
             assert_eq!(pull.take_text(), "later");
             pilot.put("TERMINATE");
         });
+    });
+}
+
+/// A capture that nobody reads stops neither messages nor commands. With libzmq 4.3.4 it stops both.
+#[test]
+fn a_capture_without_a_peer_is_passed_over() {
+    if !exports("zmq_poller_new") {
+        return;
+    }
+    within(60, || {
+        let ctx = Context::new();
+        let tap = ctx.bare_socket(PAIR);
+        let endpoint = Transport::Inproc.bind(&tap);
+        let late = ctx.socket(PAIR);
+        captured(PAIR, PAIR, &ctx, Some(tap), |push, pull, pilot| {
+            for n in 0..3 {
+                push.tx(&["message", &n.to_string()]);
+                pull.expect(&["message", &n.to_string()]);
+            }
+            assert_eq!(statistics(pilot)[0], 3);
+            late.connect(&endpoint).expect("connect");
+            push.tx(&["one", "copied"]);
+            pull.expect(&["one", "copied"]);
+            late.expect(&["one", "copied"]);
+            pilot.put("TERMINATE");
+        });
+    });
+}
+
+/// A capture whose peer does not read holds its direction up, and no command; what was begun is passed on whole.
+#[test]
+fn commands_are_heard_while_a_copy_waits() {
+    if !exports("zmq_poller_new") {
+        return;
+    }
+    within(60, || {
+        for leaves in [false, true] {
+            let ctx = Context::new();
+            let (tap, reader) = (ctx.bare_socket(PUSH).hwm(1), ctx.socket(PULL).hwm(1));
+            Transport::Inproc.join(&reader, &tap);
+            captured(PAIR, PAIR, &ctx, Some(tap), |push, pull, pilot| {
+                (0..10).for_each(|n| push.tx(&["message", &n.to_string()]));
+                // Two copies lie in the pipe; of the third message the first frame has gone on.
+                until("the capture is full", || statistics(pilot)[0] == 2);
+                (0..2).for_each(|n| pull.expect(&["message", &n.to_string()]));
+                pull.expect_nothing();
+                if leaves {
+                    drop(reader);
+                    (2..10).for_each(|n| pull.expect(&["message", &n.to_string()]));
+                    pilot.put("TERMINATE");
+                } else {
+                    pilot.put("TERMINATE");
+                    pull.expect(&["message", "2"]);
+                    (0..2).for_each(|n| reader.expect(&["message", &n.to_string()]));
+                }
+            });
+        }
     });
 }
 

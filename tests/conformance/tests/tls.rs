@@ -168,6 +168,25 @@ fn trusts_nobody_else() {
     }
 }
 
+/// A certificate names its host as an alternative name (RFC 9525); the common name is not looked at.
+#[test]
+fn a_common_name_is_no_name() {
+    for scheme in SCHEMES {
+        let ctx = Context::new();
+        let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
+        let made = certificates::make_for(Vec::new());
+        pull.set_bytes(WSS_CERT_PEM, made.certificate.as_bytes()).expect("WSS_CERT_PEM");
+        pull.set_bytes(WSS_KEY_PEM, made.key.as_bytes()).expect("WSS_KEY_PEM");
+        push.set_bytes(WSS_TRUST_PEM, made.authority.as_bytes()).expect("WSS_TRUST_PEM");
+        push.set_bytes(WSS_HOSTNAME, NAME.as_bytes()).expect("WSS_HOSTNAME");
+        let ends = EVENT_HANDSHAKE_FAILED_NO_DETAIL | EVENT_HANDSHAKE_SUCCEEDED;
+        let monitor = Monitor::of(&ctx, &push, ends);
+        join(scheme, &pull, &push);
+        let event = monitor.next();
+        assert_eq!((event.number, event.value), (EVENT_HANDSHAKE_FAILED_NO_DETAIL, libc::EACCES as u32));
+    }
+}
+
 /// Options that are no certificates show when they are used.
 #[test]
 fn refuses_what_is_no_certificate() {

@@ -71,6 +71,13 @@ fn wait_for_peers(listener: &Socket, count: usize) {
     }
 }
 
+/// Waits in vain so often that it is worth a poll set.
+fn wait_often(socket: &Socket) {
+    socket.set(RCVTIMEO, 1).expect("RCVTIMEO");
+    (0..5).for_each(|_| assert_eq!(socket.recv(0), Err(AGAIN)));
+    socket.set(RCVTIMEO, PATIENCE_MS).expect("RCVTIMEO");
+}
+
 fn open() -> usize {
     process::descriptors(process::own())
 }
@@ -99,9 +106,7 @@ fn counts_descriptors(args: &[String]) {
     let first = dealers(1, &endpoint);
     first[0].tx(&["here"]);
     router.rx();
-    router.set(RCVTIMEO, 1).expect("RCVTIMEO");
-    (0..5).for_each(|_| router.expect_nothing()); // It has waited, and has its poll set.
-    router.set(RCVTIMEO, PATIENCE_MS).expect("RCVTIMEO");
+    wait_often(&router);
     let with_one = open();
     drop(first);
     until("both ends are gone", || open() == with_one - 2);
@@ -119,8 +124,7 @@ fn counts_descriptors(args: &[String]) {
     waiting.iter().for_each(|dealer| dealer.tx(&["here"]));
     wait_for_peers(&router, SOCKETS);
     for dealer in &waiting {
-        dealer.set(RCVTIMEO, 1).expect("RCVTIMEO");
-        (0..5).for_each(|_| dealer.expect_nothing());
+        wait_often(dealer);
     }
     assert_eq!(open() - before, 4 * SOCKETS, "its connection, its poll set and what wakes it");
     waiting.iter().for_each(fd);

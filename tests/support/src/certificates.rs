@@ -19,6 +19,11 @@ pub struct Certificates {
 
 /// An authority, and a certificate that it made for [`NAME`] and 127.0.0.1.
 pub fn make() -> Certificates {
+    make_for(vec![NAME.into(), "127.0.0.1".into()])
+}
+
+/// The same with other alternative names. The common name is [`NAME`] in any case.
+pub fn make_for(alternative_names: Vec<String>) -> Certificates {
     let authority_key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, "the authority of a test");
@@ -26,7 +31,8 @@ pub fn make() -> Certificates {
     let authority = params.self_signed(&authority_key).expect("a certificate").pem();
     let issuer = Issuer::new(params, authority_key);
     let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec![NAME.into(), "127.0.0.1".into()]).expect("names");
+    let mut params = CertificateParams::new(alternative_names).expect("names");
+    params.distinguished_name.push(DnType::CommonName, NAME);
     let certificate = params.signed_by(&key, &issuer).expect("a certificate").pem();
     Certificates { authority, certificate, key: key.serialize_pem() }
 }

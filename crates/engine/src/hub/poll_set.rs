@@ -14,7 +14,8 @@ use super::Hub;
 use crate::lease::Leader;
 use crate::reactor::{Command, Io};
 
-/// A poll set costs as much as some wake-ups by the I/O thread: a socket that asks one question has none.
+/// A poll set costs as much as some wake-ups by the I/O thread: a socket that asks one question has none. Shared memory
+/// costs more than both, and is for who stays.
 const FEW_WAITS: u32 = 3;
 
 /// The connections of one socket, to be waited for together.
@@ -101,7 +102,8 @@ impl Hub {
             return Some(set);
         }
         let io = self.io.get().filter(|_| self.links() > 0)?;
-        if self.waits.fetch_add(1, Ordering::Relaxed) < FEW_WAITS {
+        let is_memory = self.only_link().is_some_and(|link| link.is_shared());
+        if !is_memory && self.waits.fetch_add(1, Ordering::Relaxed) < FEW_WAITS {
             return None;
         }
         self.signal.get().ok()?;
