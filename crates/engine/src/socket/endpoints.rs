@@ -287,7 +287,7 @@ impl Core {
                 self.io.send(Command::End(self.hub.clone(), token, linger));
             }
             What::Inproc(None) => {
-                let name = attached.actual.trim_start_matches("inproc://");
+                let name = attached.actual.strip_prefix("inproc://").unwrap_or_default();
                 self.context.inproc().unbind(name, &self.hub);
             }
             What::Inproc(Some(id)) => {
