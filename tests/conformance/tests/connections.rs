@@ -228,8 +228,8 @@ fn affinity_names_io_threads() {
     }
 }
 
-/// When zmq_unbind has returned, nothing that is sent later passes over the endpoint's connections, either way. What had
-/// arrived before is received.
+/// When zmq_unbind has returned, nothing that is sent later passes over the endpoint's connections, either way. What
+/// had arrived before is received.
 ///
 /// Fails with libzmq 4.3.4, which ends the connections some time later.
 fn nothing_passes_after_unbind(transport: Transport) {
@@ -243,7 +243,7 @@ fn nothing_passes_after_unbind(transport: Transport) {
         assert_eq!(client.take_text(), "answer");
         (0..10).for_each(|n| client.put(numbered(n, 100)));
         client.events(); // Writes what has gathered.
-        assert_eq!(ready(&server, POLLIN, PATIENCE_MS.into()), POLLIN.into());
+        assert_eq!(ready(&server, POLLIN, PATIENCE_MS.into()), POLLIN);
         server.unbind(&endpoint).expect("unbind");
         let _ = client.send("later", DONTWAIT);
         assert_eq!(server.send("later", DONTWAIT), Err(Errno(libc::EAGAIN)));
