@@ -32,7 +32,7 @@ pub enum Reason {
     NoMemory,
     /// It was not sent within ZMQ_LINGER, or its endpoint was taken back.
     Expired,
-    /// It had come in, and its socket was closed before it was received.
+    /// It had come in, and its socket was closed, or its endpoint taken back, before it was received.
     Unread,
 }
 

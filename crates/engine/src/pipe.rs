@@ -102,7 +102,12 @@ impl Pipes {
     }
 
     pub(crate) fn remove(&mut self, id: PipeId) {
-        if let Some(pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
+        if let Some(mut pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
+            if pipe.rx.is_stopped() {
+                let mut left = Vec::new();
+                self.drops.add(Reason::Unread, pipe.drain(&mut left));
+                left.into_iter().for_each(|body| self.discard(body));
+            }
             let (received, sent) = stats::past(&pipe);
             self.past.0.add_past(received);
             self.past.1.add_past(sent);

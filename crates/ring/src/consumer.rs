@@ -70,6 +70,8 @@ pub struct Consumer {
     /// Bytes of records read, up to `end` exclusive of what lies between `at` and `end`, from the queue's
     /// beginning.
     pub(crate) read_to_end: u64,
+    /// Of what is published, nothing behind this is read (`stop_here`).
+    stop_at: u64,
     pub(crate) messages: u64,
     /// Bytes as on the wire that were read.
     pub(crate) wire: u64,
@@ -112,6 +114,7 @@ impl Consumer {
             at: 0,
             end: 0,
             read_to_end: 0,
+            stop_at: u64::MAX,
             messages: 0,
             wire: 0,
             until_low: low,
@@ -176,7 +179,7 @@ impl Consumer {
         if self.patient && std::mem::take(&mut self.found_little) {
             (0..PATIENCE).for_each(|_| std::hint::spin_loop());
         }
-        let published = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
+        let published = self.shared.producer.0.published.load(Ordering::Acquire).min(self.stop_at); // PUBLISH
         if published == self.read_to_end {
             return false;
         }
@@ -202,6 +205,21 @@ impl Consumer {
             self.found_little = run < LITTLE_BYTES;
         }
         true
+    }
+
+    /// Messages that are published from now on are not read, until `resume`.
+    pub fn stop_here(&mut self) {
+        self.stop_at = self.shared.producer.0.published.load(Ordering::Acquire);
+    }
+
+    /// Whether `stop_here` was the last of the two.
+    pub fn is_stopped(&self) -> bool {
+        self.stop_at != u64::MAX
+    }
+
+    /// All is read again.
+    pub fn resume(&mut self) {
+        self.stop_at = u64::MAX;
     }
 
     /// The flags of the next frame (MORE, COMMAND).

@@ -16,7 +16,8 @@ over_transports!(
     unread_messages_outlive_a_disconnect,
     unbinds_and_keeps_nobody_out_of_reach,
     asks_only_connections_that_stand;
-    wires reconnects_after_a_restart, survives_many_restarts, serves_again_after_unbind
+    wires reconnects_after_a_restart, survives_many_restarts, serves_again_after_unbind,
+    nothing_passes_after_unbind
 );
 
 /// What was sent before anybody listened arrives, in order.
@@ -267,6 +268,31 @@ fn affinity_names_io_threads() {
             assert_eq!(push.bind("tcp://127.0.0.1:*"), Err(Errno(EMTHREAD)));
             assert_eq!(push.connect(&endpoint), Err(Errno(EMTHREAD)));
         }
+    }
+}
+
+/// When zmq_unbind has returned, nothing that is sent later passes over the endpoint's connections, either way. What
+/// had arrived before is received.
+///
+/// Fails with libzmq 4.3.4, which ends the connections some time later.
+fn nothing_passes_after_unbind(transport: Transport) {
+    for _ in 0..20 {
+        let ctx = Context::new();
+        let (server, client) = (ctx.socket(DEALER), ctx.socket(DEALER));
+        let endpoint = transport.join(&server, &client);
+        client.put("first");
+        assert_eq!(server.take_text(), "first");
+        server.put("answer");
+        assert_eq!(client.take_text(), "answer");
+        (0..10).for_each(|n| client.put(numbered(n, 100)));
+        client.events(); // Writes what has gathered.
+        assert_eq!(ready(&server, POLLIN, PATIENCE_MS.into()), POLLIN);
+        server.unbind(&endpoint).expect("unbind");
+        let _ = client.send("later", DONTWAIT);
+        assert_eq!(server.send("later", DONTWAIT), Err(Errno(libc::EAGAIN)));
+        drain(&server, 0, 10);
+        assert_eq!(ready(&server, POLLIN, 2), 0);
+        assert_eq!(ready(&client, POLLIN, 2), 0);
     }
 }
 

@@ -229,7 +229,7 @@ fn a_handover_leaves_the_first_connected(transport: Transport) {
     second.close().expect("close");
     until("the name is the first's again", || {
         router.tx(&["same", "again"]);
-        poll::ready(&first, POLLIN, 1) == POLLIN.into()
+        poll::ready(&first, POLLIN, 1) == POLLIN
     });
     first.put("heard");
     router.expect(&["same", "heard"]);
@@ -256,7 +256,7 @@ fn the_second_gets_the_name_when_the_first_has_left(transport: Transport) {
     first.close().expect("close");
     until("the name is the second's", || {
         router.tx(&["same", "for the second"]);
-        poll::ready(&second, POLLIN, 1) == POLLIN.into()
+        poll::ready(&second, POLLIN, 1) == POLLIN
     });
     second.put("heard");
     router.expect(&["same", "heard"]);

@@ -328,3 +328,22 @@ fn an_endpoint_can_be_bound_again() {
         }
     }
 }
+
+/// An inproc name is free when it was unbound, also where it looks like an endpoint itself.
+#[test]
+fn an_inproc_name_may_look_like_an_endpoint() {
+    let ctx = Context::new();
+    for endpoint in ["inproc://inproc://a", "inproc://inproc://inproc://a", "inproc://tcp://127.0.0.1:1"] {
+        let (first, second) = (ctx.socket(PULL), ctx.socket(PULL));
+        first.bind(endpoint).expect("bind");
+        assert_eq!(second.bind(endpoint), Err(Errno(libc::EADDRINUSE)));
+        first.unbind(endpoint).expect("unbind");
+        assert_eq!(first.unbind(endpoint), Err(Errno(libc::ENOENT)));
+        second.bind(endpoint).expect("bind anew");
+        let push = ctx.socket(PUSH);
+        push.connect(endpoint).expect("connect");
+        push.put("here");
+        assert_eq!(second.take_text(), "here");
+        push.disconnect(endpoint).expect("disconnect");
+    }
+}

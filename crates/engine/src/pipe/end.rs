@@ -181,8 +181,17 @@ impl Pipe {
         self.lender.iter_mut().for_each(|lender| lender.rollback(message));
     }
 
+    /// What comes in from now on is not received.
+    pub(crate) fn stop_here(&mut self) {
+        if let Some(mut inlet) = self.inlet.take() {
+            inlet.refill();
+        }
+        self.rx.stop_here();
+    }
+
     /// Takes out all that came in and nobody received; returns how many messages that were.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
+        self.rx.resume();
         let mut messages = self.rx.drain(left).messages;
         if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
             messages += self.rx.drain(left).messages;

@@ -276,20 +276,15 @@ impl Core {
                 if let Some(bound) = bound {
                     bound.stop();
                 }
+                let ids: Vec<PipeId> = self.pipes.ids().collect();
+                ids.into_iter().for_each(|id| self.detach_pipe(id, token));
                 if let Some(pipe) = pipe {
                     self.end_pipe(pipe);
-                }
-                let links = self.hub.all_links();
-                for link in links.iter().filter(|link| link.config.origin == token) {
-                    let mut done = Vec::new();
-                    link.write_out(&mut done);
-                    done.into_iter().for_each(|body| self.pipes.discard(body));
-                    self.end_pipe(link.pipe);
                 }
                 self.io.send(Command::End(self.hub.clone(), token, linger));
             }
             What::Inproc(None) => {
-                let name = attached.actual.trim_start_matches("inproc://");
+                let name = attached.actual.strip_prefix("inproc://").unwrap_or_default();
                 self.context.inproc().unbind(name, &self.hub);
             }
             What::Inproc(Some(id)) => {
@@ -304,6 +299,29 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Ends a pipe whose connection came of an endpoint that is taken back. What has arrived is read, to be received;
+    /// what comes later is not. What was sent is written, or left to the I/O thread.
+    fn detach_pipe(&mut self, id: PipeId, token: u64) {
+        let link = match self.pipes.get(id).map(|pipe| &pipe.far) {
+            Some(Far::Link(Some(link))) if link.config.origin == token => link.clone(),
+            _ => return,
+        };
+        let mut done = Vec::new();
+        link.write_out(&mut done);
+        link.read_on();
+        done.into_iter().for_each(|body| self.pipes.discard(body));
+        self.pipes.get(id).into_iter().for_each(|pipe| pipe.stop_here());
+        self.end_pipe(id);
+    }
+
+    /// Whether a connection came of an endpoint that was taken back before we heard of it.
+    pub(super) fn is_detached(&self, pipe: &Pipe) -> bool {
+        let Far::Link(Some(link)) = &pipe.far else { return false };
+        let is_its =
+            |one: &Attached| matches!(one.what, What::Remote { token, .. } if token == link.config.origin);
+        !self.endpoints.iter().any(is_its)
     }
 
     /// Ends an inproc pipe from our side. Its number is free when the other side has said the same, and until then

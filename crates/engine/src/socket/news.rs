@@ -30,6 +30,8 @@ impl Core {
         match piece {
             Mail::Readable(id) => self.pattern.readable(&mut self.pipes, id),
             Mail::Writable(id) => self.pattern.writable(&mut self.pipes, id),
+            // The I/O thread ends the connection, and says so.
+            Mail::Attach(_, pipe) if self.is_detached(&pipe) => self.pipes.chores.push(Chore::Part(pipe)),
             Mail::Attach(id, pipe) => {
                 let is_inproc = matches!(pipe.far, Far::Socket { .. });
                 self.pipes.insert(id, *pipe);
@@ -146,8 +148,10 @@ impl Core {
             let gone = pipes.peek(id).is_none();
             if gone {
                 *ended_peers += u64::from(pipes.get(id).is_some_and(|pipe| pipe.up));
-                pattern.removed(pipes, id);
-                pipes.remove(id);
+                if pipes.get(id).is_some() {
+                    pattern.removed(pipes, id);
+                    pipes.remove(id);
+                }
                 hub.free_pipe(id);
             }
             !gone
