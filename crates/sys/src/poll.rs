@@ -142,8 +142,8 @@ impl Poller {
 
     /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a time-out.
     ///
-    /// A stop of the process ends epoll_pwait(2) with EINTR although no handler has run (signal(7)), so `ready` is empty
-    /// after any EINTR. A caller that has to hear of signals sleeps in [`poll`] on this descriptor.
+    /// A stop of the process ends epoll_pwait(2) with EINTR although no handler has run (signal(7)), so `ready` is
+    /// empty after any EINTR. A caller that has to hear of signals sleeps in [`poll`] on this descriptor.
     pub fn wait(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.count = 0;
         let room = ready.events.as_mut_ptr().cast::<libc::epoll_event>();

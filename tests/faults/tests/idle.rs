@@ -74,7 +74,7 @@ fn wait_for_peers(listener: &Socket, count: usize) {
 /// Waits in vain so often that it is worth a poll set.
 fn wait_often(socket: &Socket) {
     socket.set(RCVTIMEO, 1).expect("RCVTIMEO");
-    (0..5).for_each(|_| assert_eq!(socket.recv(0), Err(AGAIN)));
+    (0..5).for_each(|_| assert_eq!(socket.recv(0), Err(Errno(libc::EAGAIN))));
     socket.set(RCVTIMEO, PATIENCE_MS).expect("RCVTIMEO");
 }
 

@@ -1,5 +1,5 @@
-//! A process that is stopped and goes on, as by Ctrl-Z and `fg` or where a debugger attaches: no call of it fails, since
-//! no signal was handled; whether or not the process has a handler for some signal.
+//! A process that is stopped and goes on, as by Ctrl-Z and `fg` or where a debugger attaches: no call of it fails,
+//! since no signal was handled; whether or not the process has a handler for some signal.
 
 use std::time::Duration;
 

@@ -92,8 +92,8 @@ impl Hub {
     }
 
     /// The poll set, for a caller that is about to wait for connections. None: there are none, or they are the I/O
-    /// thread's to serve (`has_descriptor`), or callers have hardly waited yet, or there is no descriptor left; then mail
-    /// wakes the caller.
+    /// thread's to serve (`has_descriptor`), or callers have hardly waited yet, or there is no descriptor left; then
+    /// mail wakes the caller.
     pub(crate) fn open_poll_set(self: &Arc<Hub>) -> Option<&PollSet> {
         if self.has_descriptor() {
             return None;

@@ -1,6 +1,6 @@
-//! Host names are looked up by one thread of a context, since the system's resolver may block for long. An answer counts
-//! for all endpoints with that name for [`FRESH`]: a thousand that dial one name again and again ask for it ten times a
-//! second.
+//! Host names are looked up by one thread of a context, since the system's resolver may block for long. An answer
+//! counts for all endpoints with that name for [`FRESH`]: a thousand that dial one name again and again ask for it ten
+//! times a second.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -41,8 +41,8 @@ struct Request {
 }
 
 impl Resolver {
-    /// The ways to dial `remote`, where its names were looked up a moment ago. None: they are being looked up, and `reply`
-    /// is called with the answer by the resolver's thread. Errors: AGAIN, the thread cannot be started.
+    /// The ways to dial `remote`, where its names were looked up a moment ago. None: they are being looked up, and the
+    /// resolver's thread calls `reply` with the answer. Errors: AGAIN, the thread cannot be started.
     pub(crate) fn ask(
         &self,
         remote: &Remote,
