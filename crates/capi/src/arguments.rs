@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{ptr, slice};
 
-use pinnace_engine::Error;
+use pinnace_engine::{Error, Wait};
 
 const DONTWAIT: c_int = 1;
 const SNDMORE: c_int = 2;
@@ -24,6 +24,12 @@ impl Flags {
             return Err(Error::Invalid);
         }
         Ok(Flags { wait: flags & DONTWAIT == 0, more: flags & SNDMORE != 0 })
+    }
+
+    /// How a call waits that is run by `guard_waiting`.
+    #[inline(always)]
+    pub(crate) fn deferred(self) -> Wait {
+        if self.wait { Wait::Deferred } else { Wait::Never }
     }
 }
 

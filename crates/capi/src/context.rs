@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use pinnace_engine::{Context, Error};
 
 use crate::arguments::{bytes, bytes_mut};
-use crate::guard::guard;
+use crate::guard::{guard, guard_uncancelled, guard_waiting};
 use crate::handle;
 
 /// A context made before a fork is the parent's: the child can end it, and do nothing else with it.
@@ -22,10 +22,10 @@ pub extern "C" fn zmq_ctx_new() -> *mut c_void {
 /// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger
 /// times allow.
 #[unsafe(no_mangle)]
-pub extern "C" fn zmq_ctx_term(context: *mut c_void) -> c_int {
-    guard(|| {
+pub extern "C-unwind" fn zmq_ctx_term(context: *mut c_void) -> c_int {
+    guard_waiting(|| {
         if let Some(own) = handle::context(context)? {
-            own.terminate()?;
+            own.terminate_by(None, true)?;
             handle::retire_context(context);
         }
         Ok(0)
@@ -95,5 +95,5 @@ pub unsafe extern "C" fn zmq_ctx_get_ext(
 /// A new socket of the context, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_socket(context: *mut c_void, socket_type: c_int) -> *mut c_void {
-    guard(|| handle::publish(own(context)?.socket(socket_type)?))
+    guard_uncancelled(|| handle::publish(own(context)?.socket(socket_type)?))
 }

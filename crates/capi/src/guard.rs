@@ -9,7 +9,7 @@
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pinnace_engine::Error;
+use pinnace_engine::{Error, Uncancelled, nap, sleep_cancellably};
 
 use crate::error::set_errno;
 
@@ -73,6 +73,52 @@ pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => failed(error),
         Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+    }
+}
+
+/// As `guard`, for a call that may be asked to close descriptors, start threads or the like: what the C library does
+/// there is a cancellation point, and must not be one here (pthreads(7)).
+pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    guard(|| {
+        let _uncancelled = Uncancelled::begin();
+        body()
+    })
+}
+
+/// As `guard`, for a call that may wait, which is a cancellation point while it does: `body` asks the engine to defer
+/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop.
+#[inline(always)]
+pub(crate) fn guard_waiting<R: Returned, F: Fn() -> Result<R, Error>>(body: F) -> R {
+    const { assert!(!std::mem::needs_drop::<F>()) };
+    match catch_unwind(AssertUnwindSafe(&body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(Error::Deferred)) => sleep_and_retry(&body),
+        Ok(Err(error)) => failed(error),
+        Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn sleep_and_retry<R: Returned>(body: &dyn Fn() -> Result<R, Error>) -> R {
+    loop {
+        // SAFETY: what this thread has left stays in place until `resume`. This frame and those of its callers that are
+        // Rust's have nothing to drop.
+        let slept = unsafe { sleep_cancellably(nap::deferred()) };
+        let again = catch_unwind(AssertUnwindSafe(|| {
+            let _uncancelled = Uncancelled::begin();
+            let outcome = nap::resume(slept).and_then(|()| body());
+            if !matches!(outcome, Err(Error::Deferred)) {
+                nap::finish();
+            }
+            outcome
+        }));
+        return match again {
+            Ok(Err(Error::Deferred)) => continue,
+            Ok(Ok(value)) => value,
+            Ok(Err(error)) => failed(error),
+            Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+        };
     }
 }
 

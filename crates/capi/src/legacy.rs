@@ -30,12 +30,12 @@ pub extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn zmq_term(context: *mut c_void) -> c_int {
+pub extern "C-unwind" fn zmq_term(context: *mut c_void) -> c_int {
     zmq_ctx_term(context)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn zmq_ctx_destroy(context: *mut c_void) -> c_int {
+pub extern "C-unwind" fn zmq_ctx_destroy(context: *mut c_void) -> c_int {
     zmq_ctx_term(context)
 }
 
@@ -48,7 +48,11 @@ pub extern "C" fn zmq_device(_type: c_int, frontend: *mut c_void, backend: *mut 
 /// # Safety
 /// As for `zmq_msg_send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_sendmsg(handle: *mut c_void, message: *mut Message, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn zmq_sendmsg(
+    handle: *mut c_void,
+    message: *mut Message,
+    flags: c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { zmq_msg_send(message, handle, flags) }
 }
@@ -56,7 +60,11 @@ pub unsafe extern "C" fn zmq_sendmsg(handle: *mut c_void, message: *mut Message,
 /// # Safety
 /// As for `zmq_msg_recv`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_recvmsg(handle: *mut c_void, message: *mut Message, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn zmq_recvmsg(
+    handle: *mut c_void,
+    message: *mut Message,
+    flags: c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { zmq_msg_recv(message, handle, flags) }
 }

@@ -17,7 +17,8 @@ use pinnace_engine::{Body, Error};
 pub(crate) use repr::{Message, SHARE_MIN};
 
 use crate::arguments::{Flags, bytes, int_size, text};
-use crate::guard::guard;
+use crate::error::{errno, set_errno};
+use crate::guard::{guard, guard_waiting};
 use crate::handle::socket;
 
 const MORE: c_int = 1;
@@ -120,8 +121,12 @@ pub unsafe extern "C" fn zmq_msg_init_data(
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_msg_send(message: *mut Message, handle: *mut c_void, flags: c_int) -> c_int {
-    guard(|| {
+pub unsafe extern "C-unwind" fn zmq_msg_send(
+    message: *mut Message,
+    handle: *mut c_void,
+    flags: c_int,
+) -> c_int {
+    guard_waiting(|| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
@@ -140,27 +145,41 @@ pub unsafe extern "C" fn zmq_msg_send(message: *mut Message, handle: *mut c_void
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_msg_recv(message: *mut Message, handle: *mut c_void, flags: c_int) -> c_int {
-    guard(|| {
+pub unsafe extern "C-unwind" fn zmq_msg_recv(
+    message: *mut Message,
+    handle: *mut c_void,
+    flags: c_int,
+) -> c_int {
+    let received = guard_waiting(|| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
-        match Message::receive(socket, Flags::read(flags)?.wait) {
-            Ok(received) => *message = received,
-            Err(error) => return Err(message.without_frame(error)),
-        }
+        *message = Message::receive(socket, Flags::read(flags)?.deferred())?;
         Ok(int_size(message.len()))
-    })
+    });
+    if received < 0 {
+        // SAFETY: the caller's promise.
+        unsafe { Message::without_frame(message) };
+    }
+    received
 }
 
 impl Message {
     /// A receive that found no frame has closed the old content, as in libzmq.
+    ///
+    /// # Safety
+    /// As for `zmq_msg_recv`.
     #[cold]
-    fn without_frame(&mut self, error: Error) -> Error {
-        if matches!(error, Error::WouldBlock | Error::Interrupted) {
-            *self = Message::empty();
+    unsafe fn without_frame(message: *mut Message) {
+        let failure = errno();
+        if failure == libc::EAGAIN || failure == libc::EINTR {
+            guard(|| {
+                // SAFETY: the caller's promise.
+                *unsafe { Message::at(message) }? = Message::empty();
+                Ok(())
+            });
+            set_errno(failure);
         }
-        error
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pinnace_engine::{Error, PollItem, SignalMask, Source, poll};
 use smallvec::SmallVec;
 
-use crate::guard::guard;
+use crate::guard::guard_waiting;
 use crate::handle::socket;
 
 /// zmq_pollitem_t.
@@ -28,9 +28,9 @@ const FEW: usize = 16;
 /// # Safety
 /// `items` must be null or point to `count` items.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
+pub unsafe extern "C-unwind" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { wait_for(items, count, timeout, None) })
+    guard_waiting(|| unsafe { wait_for(items, count, timeout, None) })
 }
 
 /// As `zmq_poll`; while it waits, the signals of `mask` are blocked and no others. NULL: as they are.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_lon
 /// # Safety
 /// `items` must be null or point to `count` items, `mask` be null or point to a signal set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_ppoll(
+pub unsafe extern "C-unwind" fn zmq_ppoll(
     items: *mut Item,
     count: c_int,
     timeout: c_long,
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn zmq_ppoll(
     // SAFETY: the caller's promise.
     let mask = unsafe { mask.as_ref() }.map(|set| SignalMask::new(*set));
     // SAFETY: the caller's promise.
-    guard(|| unsafe { wait_for(items, count, timeout, mask) })
+    guard_waiting(|| unsafe { wait_for(items, count, timeout, mask) })
 }
 
 /// # Safety
@@ -78,7 +78,7 @@ unsafe fn wait_for(
     }
     let ready = match asked.is_empty() {
         true => sleep(timeout, mask)?,
-        false => poll(&mut asked, limit(timeout), mask.as_ref())? as c_int,
+        false => poll(&mut asked, limit(timeout), mask.as_ref(), true)? as c_int,
     };
     let mut answers = asked.iter();
     for item in items {
@@ -114,7 +114,7 @@ pub(crate) fn limit(timeout: c_long) -> Option<Duration> {
 
 /// Waits for nothing but the time, or a signal.
 fn sleep(timeout: c_long, mask: Option<SignalMask>) -> Result<c_int, Error> {
-    poll(&mut [], limit(timeout), mask.as_ref()).map(|_| 0)
+    poll(&mut [], limit(timeout), mask.as_ref(), true).map(|_| 0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pinnace_engine::{Error, Poller, PollerEvent, Socket, What};
 
 use crate::arguments::int_size;
-use crate::guard::guard;
+use crate::guard::{guard, guard_waiting};
 use crate::handle;
 use crate::poll::limit;
 use crate::registry::Registry;
@@ -57,7 +57,7 @@ impl Held {
 
     /// Waits, and writes what is ready to the first of `events`; returns how many.
     fn wait(&self, events: &mut [Event], timeout: c_long) -> Result<usize, Error> {
-        let ready = self.poller.wait(events.len(), limit(timeout))?;
+        let ready = self.poller.wait(events.len(), limit(timeout), true)?;
         for (event, ready) in events.iter_mut().zip(&ready) {
             event.write(ready);
         }
@@ -172,8 +172,12 @@ fn descriptor(fd: c_int) -> Result<What, Error> {
 /// # Safety
 /// `event` must be null or good for writing an event.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_poller_wait(poller: *mut c_void, event: *mut Event, timeout: c_long) -> c_int {
-    let outcome = guard(|| {
+pub unsafe extern "C-unwind" fn zmq_poller_wait(
+    poller: *mut c_void,
+    event: *mut Event,
+    timeout: c_long,
+) -> c_int {
+    let outcome = guard_waiting(|| {
         let held = POLLERS.get(poller)?;
         // SAFETY: the caller's promise.
         let event = unsafe { event.as_mut() }.ok_or(Error::Fault)?;
@@ -191,13 +195,13 @@ pub unsafe extern "C" fn zmq_poller_wait(poller: *mut c_void, event: *mut Event,
 /// # Safety
 /// `events` must be null or good for writing `count` events.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_poller_wait_all(
+pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
     poller: *mut c_void,
     events: *mut Event,
     count: c_int,
     timeout: c_long,
 ) -> c_int {
-    guard(|| {
+    guard_waiting(|| {
         let held = POLLERS.get(poller)?;
         if events.is_null() {
             return Err(Error::Fault);

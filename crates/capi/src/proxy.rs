@@ -93,7 +93,7 @@ impl Proxy {
             items.extend(self.directions.iter().filter_map(Direction::needs));
             limit = self.directions.iter().filter_map(Direction::retries_after).min();
         }
-        poll(&mut items, limit, None)?;
+        poll(&mut items, limit, None, false)?;
         let mut ready = items.iter().map(|item| item.revents != 0);
         if let Some(control) = self.control
             && ready.next() == Some(true)

@@ -7,14 +7,14 @@ use std::ffi::{c_char, c_int, c_void};
 use pinnace_engine::{Body, Error, Frame, Outgoing};
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
-use crate::guard::guard;
+use crate::guard::{guard, guard_uncancelled, guard_waiting};
 use crate::handle::{retire, socket};
 use crate::message::SHARE_MIN;
 
 /// Closes the socket. What it has is still sent, as long as its linger time allows.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
-    guard(|| {
+    guard_uncancelled(|| {
         let socket = socket(handle)?;
         match socket.close() {
             // Its context has closed it when the time was over (`pinnace_ctx_term`), or another thread just has.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn zmq_getsockopt(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| socket(handle)?.bind(unsafe { text(endpoint) }?).map(|()| 0))
+    guard_uncancelled(|| socket(handle)?.bind(unsafe { text(endpoint) }?).map(|()| 0))
 }
 
 /// # Safety
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| socket(handle)?.connect(unsafe { text(endpoint) }?).map(|()| 0))
+    guard_uncancelled(|| socket(handle)?.connect(unsafe { text(endpoint) }?).map(|()| 0))
 }
 
 /// # Safety
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *const c_cha
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_unbind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| socket(handle)?.unbind(unsafe { text(endpoint) }?).map(|()| 0))
+    guard_uncancelled(|| socket(handle)?.unbind(unsafe { text(endpoint) }?).map(|()| 0))
 }
 
 /// # Safety
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn zmq_unbind(handle: *mut c_void, endpoint: *const c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_disconnect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| socket(handle)?.disconnect(unsafe { text(endpoint) }?).map(|()| 0))
+    guard_uncancelled(|| socket(handle)?.disconnect(unsafe { text(endpoint) }?).map(|()| 0))
 }
 
 /// Publishes the socket's events as PAIR at an inproc endpoint; NULL ends that.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn zmq_socket_monitor_versioned(
     version: c_int,
     kind: c_int,
 ) -> c_int {
-    guard(|| {
+    guard_uncancelled(|| {
         let endpoint = match endpoint.is_null() {
             true => None,
             // SAFETY: the caller's promise.
@@ -171,18 +171,18 @@ pub unsafe extern "C" fn zmq_socket_get_peer_state(
 /// # Safety
 /// `data` must be null or good for reading `len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_send(
+pub unsafe extern "C-unwind" fn zmq_send(
     handle: *mut c_void,
     data: *const c_void,
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard(|| {
+    guard_waiting(|| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, len) }?;
-        socket.send(Outgoing::Bytes(data), flags.more, flags.wait)?;
+        socket.send(Outgoing::Bytes(data), flags.more, flags.deferred())?;
         Ok(int_size(len))
     })
 }
@@ -192,13 +192,13 @@ pub unsafe extern "C" fn zmq_send(
 /// # Safety
 /// `data` must be null or good for reading `len` bytes until the process ends.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_send_const(
+pub unsafe extern "C-unwind" fn zmq_send_const(
     handle: *mut c_void,
     data: *const c_void,
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard(|| {
+    guard_waiting(|| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn zmq_send_const(
             // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
             false => Outgoing::Body(unsafe { Body::foreign(data.cast_mut().cast(), len, Box::new(())) }),
         };
-        socket.send(frame, flags.more, flags.wait)?;
+        socket.send(frame, flags.more, flags.deferred())?;
         Ok(int_size(len))
     })
 }
@@ -218,14 +218,19 @@ pub unsafe extern "C" fn zmq_send_const(
 /// # Safety
 /// `data` must be null or good for writing `len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_recv(handle: *mut c_void, data: *mut c_void, len: usize, flags: c_int) -> c_int {
-    guard(|| {
+pub unsafe extern "C-unwind" fn zmq_recv(
+    handle: *mut c_void,
+    data: *mut c_void,
+    len: usize,
+    flags: c_int,
+) -> c_int {
+    guard_waiting(|| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
-        socket.recv(flags.wait, &mut |frame| {
+        socket.recv(flags.deferred(), &mut |frame| {
             size = frame.copy_to(room);
             // Not dropped here: it may call a free function, and the socket is locked.
             if let Frame::Body { body: whole, .. } = frame {

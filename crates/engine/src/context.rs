@@ -23,6 +23,7 @@ use crate::table::{Dead, Table};
 use crate::transports::Resolver;
 use crate::transports::inproc::Registry;
 pub use end::Leftover;
+pub(crate) use end::TermNap;
 
 type Contexts = Table<Context, 0xc>;
 

@@ -40,6 +40,8 @@ pub enum Error {
     NoEndpoint,
     /// Nothing to receive, or no room to send, now (EAGAIN).
     WouldBlock,
+    /// The call has to wait and its caller sleeps for it, then calls again (`nap`). Of calls that ask for it alone.
+    Deferred,
     /// The peer's: a ROUTER that must route knows no such peer (EHOSTUNREACH).
     Unreachable,
     /// A signal was handled (EINTR).
@@ -67,7 +69,7 @@ impl Error {
             Error::NotSupported => Errno::NOTSUP,
             Error::Transport => Errno::PROTONOSUPPORT,
             Error::NoEndpoint => Errno::NOENT,
-            Error::WouldBlock => Errno::AGAIN,
+            Error::WouldBlock | Error::Deferred => Errno::AGAIN,
             Error::Unreachable => Errno::HOSTUNREACH,
             Error::Interrupted => Errno::INTR,
             Error::TooManySockets => Errno::MFILE,
@@ -110,7 +112,7 @@ impl fmt::Display for Error {
             Error::Transport => "unknown transport",
             Error::TransportForType => "this socket type does not go with this transport",
             Error::NoEndpoint => "no such endpoint",
-            Error::WouldBlock => "it would have to wait",
+            Error::WouldBlock | Error::Deferred => "it would have to wait",
             Error::Unreachable => "no route to this peer",
             Error::Interrupted => "interrupted by a signal",
             Error::Terminated => "the context was terminated",

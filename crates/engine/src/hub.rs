@@ -19,8 +19,8 @@ use pinnace_ring::{Bell, EventCount};
 use pinnace_sys::wake::WakeFd;
 
 use links::Links;
-pub(crate) use poll_set::PollSet;
 use poll_set::Signal;
+pub(crate) use poll_set::{PollSet, PolledBeside};
 pub(crate) use unread::Incoming;
 use unread::{drop_unwanted, take_overtaken, undeliverable};
 

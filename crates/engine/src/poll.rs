@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 
 use pinnace_ring::Ticket;
 use pinnace_sys::poll::{Batch, Polled, SignalMask};
+use pinnace_sys::sleep::{Sleep, Slept};
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
+use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::hub::{Hub, PollSet};
+use crate::nap::{self, Nap};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 
 /// A descriptor is in error (ZMQ_POLLERR), has urgent data (ZMQ_POLLPRI).
@@ -35,21 +38,23 @@ pub struct PollItem<'a> {
 }
 
 /// Waits until an item is ready, at most `timeout`; returns how many are. While it sleeps the signals of `mask`
-/// are blocked and no others, where there is one (ppoll(2)).
+/// are blocked and no others, where there is one (ppoll(2)). `defers`: it does not sleep itself (Deferred, `nap`).
 pub fn poll(
     items: &mut [PollItem<'_>],
     timeout: Option<Duration>,
     mask: Option<&SignalMask>,
+    defers: bool,
 ) -> Result<usize, Error> {
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = nap::deadline(defers, of_call);
     loop {
         let found = look(items)?;
-        if found > 0 || timeout == Some(Duration::ZERO) {
+        if found > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(found);
         }
         let wake = own_wake()?;
         wake.clear();
-        let mut visits = Vec::new();
+        let mut visits = Visits::new();
         for item in items.iter() {
             if let Source::Socket(socket) = item.source {
                 visits.push(Visit::enter(socket, &wake)?);
@@ -57,15 +62,10 @@ pub fn poll(
         }
         // Something may have come in before this thread was seen to wait.
         let found = look(items)?;
-        let outcome = if found > 0 { Ok(()) } else { wait(items, &visits, &wake, deadline, mask) };
-        drop(visits);
         if found > 0 {
             return Ok(found);
         }
-        outcome?;
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return look(items);
-        }
+        Nap::Poll(prepare(items, visits, &wake, deadline, mask)).take(defers, deadline)?;
     }
 }
 
@@ -94,36 +94,52 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     Ok(items.iter().filter(|item| item.revents != 0).count())
 }
 
-fn wait(
+/// The visits of one call.
+type Visits = SmallVec<[Visit; 4]>;
+
+/// A caller that sleeps for several sockets and descriptors.
+pub(crate) struct PollNap {
+    visits: Visits,
+    pub(crate) sleep: Sleep,
+}
+
+fn prepare(
     items: &[PollItem<'_>],
-    visits: &[Visit],
+    visits: Visits,
     wake: &WakeFd,
     deadline: Option<Instant>,
     mask: Option<&SignalMask>,
-) -> Result<(), Error> {
-    let mut fds: Vec<Polled<'_>> = Vec::new();
+) -> PollNap {
+    let mut fds: SmallVec<[Polled<'_>; 8]> = SmallVec::new();
     visits.iter().for_each(|visit| visit.hub.rouse());
     for (_, set) in visits.iter().filter_map(Visit::entered) {
-        fds.push(Polled { fd: set.poller.as_fd(), events: libc_pollin(), revents: 0 });
+        fds.push(Polled { fd: set.poller.as_fd(), events: POLLIN_OF_SYSTEM, revents: 0 });
     }
     for item in items {
         if let Source::Fd(fd) = item.source {
             fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
         }
     }
-    fds.push(Polled { fd: wake.as_fd(), events: libc_pollin(), revents: 0 });
-    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    match mask {
-        Some(mask) => pinnace_sys::poll::poll_masked(&mut fds, timeout, mask)?,
-        None => pinnace_sys::poll::poll(&mut fds, timeout)?,
-    };
-    let mut ready = Batch::new();
-    for ((hub, set), polled) in visits.iter().filter_map(Visit::entered).zip(&fds) {
-        if polled.revents != 0 && set.poller.ready(&mut ready).is_ok() {
-            hub.serve(&ready, false);
+    fds.push(Polled { fd: wake.as_fd(), events: POLLIN_OF_SYSTEM, revents: 0 });
+    let sleep = Sleep::on_descriptors(&fds, deadline, mask);
+    drop(fds);
+    PollNap { visits, sleep }
+}
+
+impl PollNap {
+    /// Serves the connections that are ready. To drop it leaves the sockets.
+    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
+        if slept != Slept::TimedOut {
+            nap::outcome(slept)?;
         }
+        let mut ready = Batch::new();
+        for (index, (hub, set)) in self.visits.iter().filter_map(Visit::entered).enumerate() {
+            if self.sleep.revents(index) != 0 && set.poller.ready(&mut ready).is_ok() {
+                hub.serve(&ready, false);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 thread_local! {
@@ -180,9 +196,7 @@ impl Drop for Visit {
 const SYSTEM: [(i16, i16); 4] = [(POLLIN, 0x1), (POLLOUT, 0x4), (POLLPRI, 0x2), (POLLERR, 0x8)];
 
 /// POLLIN of poll(2).
-fn libc_pollin() -> i16 {
-    SYSTEM[0].1
-}
+const POLLIN_OF_SYSTEM: i16 = SYSTEM[0].1;
 
 pub(crate) fn to_system(events: i16) -> i16 {
     SYSTEM

@@ -23,8 +23,10 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
+use crate::nap::{self, Nap};
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
 use crate::socket::{POLLIN, POLLOUT, Socket};
+pub(crate) use entry::PollerNap;
 pub(crate) use entry::Watch;
 use entry::{Entry, OfSocket, Shared, interest};
 
@@ -198,8 +200,11 @@ impl<T: Clone> Poller<T> {
     /// Waits until something is ready, at most `timeout`, and returns at most `max` of it, in the order in which
     /// it was added. Errors: WouldBlock once the time is over; Fault where there is nothing to wait for and no time
     /// limit; Interrupted; what a registered socket says of itself (NotSocket, Terminated).
-    pub fn wait(&self, max: usize, timeout: Option<Duration>) -> Result<Vec<Event<T>>, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    /// `defers`: it does not sleep itself (Deferred, `nap`).
+    pub fn wait(&self, max: usize, timeout: Option<Duration>, defers: bool) -> Result<Vec<Event<T>>, Error> {
+        let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = nap::deadline(defers, of_call);
+        let mut has_slept = defers && nap::is_resumed();
         let (asking, fds) = {
             let state = self.state.lock();
             (state.asking, state.fds)
@@ -218,12 +223,12 @@ impl<T: Clone> Poller<T> {
                 break;
             }
             let left = match deadline {
-                _ if !found.is_empty() => Some(Duration::ZERO),
+                _ if !found.is_empty() || has_slept => Some(Duration::ZERO),
                 Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
                 None => timeout, // For ever, or longer than the clock goes.
             };
-            self.sleep(max, left, &mut found)?;
-            if found.is_empty() && left == Some(Duration::ZERO) {
+            self.sleep(max, left, defers, &mut found)?;
+            if found.is_empty() && left == Some(Duration::ZERO) && !std::mem::take(&mut has_slept) {
                 self.look(max, &mut found)?;
                 if found.is_empty() {
                     return Err(Error::WouldBlock);
@@ -287,14 +292,18 @@ impl<T: Clone> Poller<T> {
         &self,
         max: usize,
         timeout: Option<Duration>,
+        defers: bool,
         found: &mut Vec<(u64, Event<T>)>,
     ) -> Result<(), Error> {
+        if timeout != Some(Duration::ZERO) {
+            let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            let nap = PollerNap::begin(&self.shared, deadline);
+            if max == 0 || self.shared.news.lock().is_empty() {
+                Nap::Poller(nap).take(defers, deadline)?;
+            }
+        }
         let mut ready = Batch::new();
-        self.shared.asleep.fetch_add(1, Ordering::SeqCst);
-        let nothing_new = max == 0 || self.shared.news.lock().is_empty();
-        let timeout = if nothing_new { timeout } else { Some(Duration::ZERO) };
-        let outcome = self.shared.sleep(&mut ready, timeout);
-        self.shared.asleep.fetch_sub(1, Ordering::SeqCst);
+        let outcome = self.shared.set.ready(&mut ready);
         if found.is_empty() {
             outcome?;
         }

@@ -7,6 +7,10 @@
 
 use std::time::Instant;
 
+#[cfg(not(loom))]
+use pinnace_sys::sleep::Sleep;
+
+#[cfg(loom)]
 use crate::event::{Unnotified, unless_unnotified};
 use crate::shared::Half;
 use crate::word::{Among, Word};
@@ -33,7 +37,14 @@ impl Bell {
         Rung(self.word().load())
     }
 
-    /// Sleeps until it is rung after `listen`, or the other process wakes us, or until the deadline.
+    /// The sleep until it is rung after `listen`, or the other process wakes us, or until the deadline.
+    #[cfg(not(loom))]
+    pub fn sleep(&self, rung: Rung, deadline: Option<Instant>) -> Sleep {
+        // SAFETY: the word lies in the memory of the half, which its owner keeps mapped.
+        unsafe { Sleep::on_word(self.0.owner(), self.word().atomic(), rung.0, Among::Processes, deadline) }
+    }
+
+    #[cfg(loom)]
     pub fn wait(&self, rung: Rung, deadline: Option<Instant>) -> Result<(), Unnotified> {
         unless_unnotified(self.word().wait(rung.0, deadline, Among::Processes))
     }

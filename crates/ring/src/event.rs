@@ -15,6 +15,9 @@
 
 use std::time::Instant;
 
+#[cfg(not(loom))]
+use pinnace_sys::sleep::Sleep;
+
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::word::{Among, Waited, Word};
 
@@ -54,6 +57,19 @@ impl EventCount {
     /// Whether `notify` was called since the ticket was given.
     pub fn is_notified(&self, ticket: &Ticket) -> bool {
         self.generation.load() != ticket.0
+    }
+
+    /// The sleep itself, of an event count that lies in `owner`; `cancel` follows it.
+    #[cfg(not(loom))]
+    pub fn sleep<T: Send + Sync + 'static>(
+        owner: std::sync::Arc<T>,
+        of: impl FnOnce(&T) -> &EventCount,
+        ticket: &Ticket,
+        deadline: Option<Instant>,
+    ) -> Sleep {
+        let word = &raw const *of(&owner).generation.atomic();
+        // SAFETY: it lies in `owner`, or in what that keeps, where nothing moves while it is borrowed or shared.
+        unsafe { Sleep::on_word(owner, &*word, ticket.0, Among::Threads, deadline) }
     }
 
     /// Sleeps until notified since `listen`, or until the deadline.

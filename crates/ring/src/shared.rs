@@ -105,6 +105,12 @@ unsafe impl Sync for Half {}
 pub struct Lied;
 
 impl Half {
+    /// What keeps the memory mapped.
+    #[cfg(not(loom))]
+    pub(crate) fn owner(&self) -> Arc<dyn Any + Send + Sync> {
+        self.memory.clone()
+    }
+
     /// The size of a half whose ring has so many bytes.
     pub fn size(ring: usize) -> usize {
         HEAD + ring * (1 + ARENA)

@@ -44,6 +44,10 @@ impl Word {
 
 #[cfg(not(loom))]
 impl Word {
+    pub(crate) fn atomic(&self) -> &AtomicU32 {
+        &self.value
+    }
+
     pub(crate) fn wait(&self, value: u32, deadline: Option<Instant>, among: Among) -> Waited {
         pinnace_sys::futex::wait(&self.value, value, deadline, among)
     }

@@ -29,6 +29,7 @@ pub mod poll;
 pub mod process;
 pub mod random;
 pub mod signals;
+pub mod sleep;
 pub mod thread;
 pub mod udp;
 pub mod wake;

@@ -86,9 +86,9 @@ impl Default for Batch {
 }
 
 impl Ready {
-    /// What [`poll`] has found of one descriptor.
-    pub fn of_polled(polled: &Polled<'_>) -> Ready {
-        Ready::new(0, epoll::EventFlags::from_bits_retain(polled.revents as u16 as u32))
+    /// What poll(2) has found of one descriptor.
+    pub fn of_polled(revents: i16) -> Ready {
+        Ready::new(0, epoll::EventFlags::from_bits_retain(revents as u16 as u32))
     }
 
     #[inline]
@@ -226,6 +226,10 @@ pub struct SignalMask(libc::sigset_t);
 impl SignalMask {
     pub fn new(set: libc::sigset_t) -> SignalMask {
         SignalMask(set)
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const libc::sigset_t {
+        &self.0
     }
 }
 

@@ -15,7 +15,7 @@ use std::ffi::{CStr, CString};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::{ptr, slice};
 
-use pinnace_engine::{About, Body, Error, Frame, Label, Outgoing, Received, Socket};
+use pinnace_engine::{About, Body, Error, Frame, Label, Outgoing, Received, Socket, Wait};
 
 use super::block::Block;
 use super::properties::Properties;
@@ -116,7 +116,7 @@ impl Message {
 
     /// Receives a frame.
     #[inline]
-    pub(crate) fn receive(socket: Socket, wait: bool) -> Result<Message, Error> {
+    pub(crate) fn receive(socket: Socket, wait: impl Into<Wait>) -> Result<Message, Error> {
         let mut received = Ok(Message::empty());
         let Received { more, label, about } = socket.recv_labelled(wait, &mut |frame| {
             received = match frame {

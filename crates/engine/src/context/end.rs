@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::Unnotified;
+use pinnace_ring::{EventCount, Ticket};
 use pinnace_sys::fork;
+use pinnace_sys::sleep::{Sleep, Slept};
 
 use super::Context;
 use crate::drops::{Drops, Reason};
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
+use crate::nap::{self, Nap};
 use crate::reactor::Command;
 use crate::socket::Socket;
 
@@ -56,16 +58,22 @@ impl Context {
     /// uses them, and what is not sent is given up. Called again it says the same again. In a forked child nothing is
     /// done, and nothing is left. Errors: those of `terminate`.
     pub fn terminate_within(&self, timeout: Option<Duration>) -> Result<Leftover, Error> {
+        self.terminate_by(timeout, false)
+    }
+
+    /// The same. `defers`: it does not sleep itself (Deferred, `nap`).
+    pub fn terminate_by(&self, timeout: Option<Duration>, defers: bool) -> Result<Leftover, Error> {
         if self.0.fork != fork::generation() {
             return Ok(Leftover::default());
         }
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = nap::deadline(defers, of_call);
         let caller = std::thread::current().id();
         if self.0.ios.lock().iter().any(|(_, thread)| thread.thread().id() == caller) {
             return Err(Error::Reentered);
         }
         self.shutdown()?;
-        if !self.wait_for_sockets(deadline)? {
+        if !self.wait_for_sockets(deadline, defers)? {
             self.hurry()?;
         }
         self.0.lost.give_up(Reason::Expired, self.0.inproc.end(&mut Vec::new()));
@@ -88,18 +96,18 @@ impl Context {
     }
 
     /// Waits until all sockets have ended. False: the deadline came first.
-    fn wait_for_sockets(&self, deadline: Option<Instant>) -> Result<bool, Error> {
+    fn wait_for_sockets(&self, deadline: Option<Instant>, defers: bool) -> Result<bool, Error> {
         loop {
             let ticket = self.0.ended.listen();
             if self.0.live.lock().hubs.is_empty() {
                 self.0.ended.cancel(ticket);
                 return Ok(true);
             }
-            match self.0.ended.wait(ticket, deadline) {
-                Err(Unnotified::Interrupted) => return Err(Error::Interrupted),
-                Err(Unnotified::TimedOut) => return Ok(self.0.live.lock().hubs.is_empty()),
-                Ok(()) => {}
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                self.0.ended.cancel(ticket);
+                return Ok(false);
             }
+            Nap::Term(TermNap::new(self, ticket, deadline)).take(defers, deadline)?;
         }
     }
 
@@ -120,9 +128,33 @@ impl Context {
             // Behind the commands that close them.
             let wakers = self.0.wakers.lock().clone();
             wakers.iter().for_each(|io| io.send(Command::Hurry));
-            if self.wait_for_sockets(Some(Instant::now() + LATE_LOOK))? {
+            if self.wait_for_sockets(Some(Instant::now() + LATE_LOOK), false)? {
                 return Ok(());
             }
         }
+    }
+}
+
+/// A caller that waits for a context's sockets to end.
+pub(crate) struct TermNap {
+    context: Context,
+    ticket: Option<Ticket>,
+    pub(crate) sleep: Sleep,
+}
+
+impl TermNap {
+    fn new(context: &Context, ticket: Ticket, deadline: Option<Instant>) -> TermNap {
+        let sleep = EventCount::sleep(context.0.clone(), |inner| &inner.ended, &ticket, deadline);
+        TermNap { context: context.clone(), ticket: Some(ticket), sleep }
+    }
+
+    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
+        if slept == Slept::TimedOut { Ok(()) } else { nap::outcome(slept) }
+    }
+}
+
+impl Drop for TermNap {
+    fn drop(&mut self) {
+        self.ticket.take().into_iter().for_each(|ticket| self.context.0.ended.cancel(ticket));
     }
 }

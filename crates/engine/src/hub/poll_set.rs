@@ -4,14 +4,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::Instant;
 
-use pinnace_sys::poll::{Batch, POLLIN, Polled, Poller, Ready, poll};
+use pinnace_sys::poll::{Batch, Interest, POLLIN, Polled, Poller, Ready};
+use pinnace_sys::sleep::Sleep;
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use super::Hub;
 use crate::lease::Leader;
+use crate::link::{Link, Stream};
 use crate::reactor::{Command, Io};
 
 /// A poll set costs as much as some wake-ups by the I/O thread: a socket that asks one question has none. Shared memory
@@ -34,6 +36,14 @@ pub(super) struct Signal {
     is_exposed: AtomicBool,
     /// As ZMQ_FD it is readable.
     is_signalled: AtomicBool,
+}
+
+/// What the caller that leads polls beside the signal.
+pub(crate) enum PolledBeside {
+    Set,
+    /// The one connection, which is kept open for as long as it is polled.
+    Link(Arc<Link>, Arc<Stream>, Interest),
+    Nothing,
 }
 
 impl Signal {
@@ -136,34 +146,43 @@ impl Hub {
         self.signal.clear_exposed();
     }
 
-    /// Sleeps until a connection is ready, which is served then, or `wake` is called, at most `timeout`. For the caller
-    /// that leads in the poll set. False: neither was so. Errors: INTR, a signal was handled.
+    /// The sleep until a connection is ready or `wake` is called, for the caller that leads in the poll set; and what it
+    /// polls beside the signal. `wake_up` follows it.
     ///
     /// It sleeps in ppoll(2): a stop of the process ends epoll_wait(2) with EINTR as if a signal had been handled. A
     /// connection that is alone is polled itself, which saves to ask the poll set afterwards: with that a round trip
     /// between two processes on one processor takes 7.5 us and not 8.4.
-    pub(crate) fn sleep(&self, set: &PollSet, timeout: Option<Duration>) -> Result<bool, Errno> {
+    pub(crate) fn sleep(
+        &self,
+        set: &PollSet,
+        deadline: Option<Instant>,
+    ) -> Result<(Sleep, PolledBeside), Errno> {
         let signal = self.signal.get()?;
         let polled = |fd, events| Polled { fd, events, revents: 0 };
-        let alone = self.only_link().filter(|link| !link.is_shared());
-        let watched = alone.as_ref().map(|link| link.watched());
-        let first = match &watched {
-            None => polled(set.poller.as_fd(), POLLIN),
-            Some(Some((stream, interest))) => polled(stream.as_fd(), interest.to_poll()),
-            Some(None) => polled(signal.as_fd(), POLLIN), // It is stalled, or broken.
+        let beside = match self.only_link().filter(|link| !link.is_shared()) {
+            None => PolledBeside::Set,
+            Some(link) => match link.watched() {
+                Some((stream, interest)) => PolledBeside::Link(link, stream, interest),
+                None => PolledBeside::Nothing, // It is stalled, or broken.
+            },
         };
-        let mut fds = [polled(signal.as_fd(), POLLIN), first];
-        let outcome = poll(&mut fds, timeout);
-        self.lease.moves(Leader::Awake, &set.io, self);
-        outcome?;
-        let [signalled, ready] = fds.each_ref().map(|polled| polled.revents != 0);
-        let found = Ready::of_polled(&fds[1]);
+        let second = match &beside {
+            PolledBeside::Set => polled(set.poller.as_fd(), POLLIN),
+            PolledBeside::Link(_, stream, interest) => polled(stream.as_fd(), interest.to_poll()),
+            PolledBeside::Nothing => polled(signal.as_fd(), POLLIN),
+        };
+        Ok((Sleep::on_descriptors(&[polled(signal.as_fd(), POLLIN), second], deadline, None), beside))
+    }
+
+    /// Serves what the sleep has found. False: nothing.
+    pub(crate) fn wake_up(&self, set: &PollSet, sleep: &Sleep, beside: &PolledBeside) -> Result<bool, Errno> {
+        let (signalled, found) = (sleep.revents(0) != 0, sleep.revents(1));
         if signalled {
             self.signal.clear_for_leader();
         }
-        match (alone, watched) {
-            (Some(link), Some(Some(_))) if ready => link.serve(&found),
-            (None, _) if ready => {
+        match beside {
+            PolledBeside::Link(link, ..) if found != 0 => link.serve(&Ready::of_polled(found)),
+            PolledBeside::Set if found != 0 => {
                 let mut batch = Batch::new();
                 set.poller.ready(&mut batch)?;
                 self.serve(&batch, true);
@@ -172,7 +191,7 @@ impl Hub {
             _ => {}
         }
         self.serve_unread();
-        Ok(signalled || ready)
+        Ok(signalled || found != 0)
     }
 
     /// What the caller sleeps for that leads in the poll set is another from now on: it looks again.

@@ -78,7 +78,7 @@ impl Link {
         let mut waiter = Waiter::of(self.hub.clone());
         while (self.is_blocked() || self.lacks_room()) && !self.is_broken() && !self.hub.has_mail() {
             waiter.observe();
-            match waiter.wait(Some(deadline)) {
+            match waiter.wait(Some(deadline), false) {
                 Ok(()) => {}
                 Err(Error::WouldBlock) if self.is_blocked() => {
                     return self.pacing_fails.store(true, Ordering::Relaxed);

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
-use std::time::Duration;
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use pinnace_sys::poll::{self, Batch, Foreign, Interest, Polled};
+use pinnace_sys::AsFd;
+use pinnace_sys::poll::{Batch, Foreign, Interest, POLLIN as READABLE, Polled};
+use pinnace_sys::sleep::{Sleep, Slept};
 use pinnace_sys::wake::WakeFd;
-use pinnace_sys::{AsFd, Errno};
 
 use super::{Event, What};
 use crate::error::Error;
 use crate::hub::Hub;
+use crate::nap;
 use crate::poll::POLLPRI;
 use crate::socket::{POLLIN, POLLOUT};
 
@@ -52,19 +54,36 @@ pub(super) struct OfSocket {
 }
 
 impl Shared {
-    /// Waits until something is ready. Errors: INTR, a signal was handled.
-    pub(super) fn sleep(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
-        if timeout != Some(Duration::ZERO) {
-            poll::poll(&mut [Polled { fd: self.set.as_fd(), events: poll::POLLIN, revents: 0 }], timeout)?;
-        }
-        self.set.ready(ready)
-    }
-
     /// Wakes other threads that wait.
     pub(super) fn wake_others(&self) {
         if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake.signal();
         }
+    }
+}
+
+/// A caller that sleeps in a poller.
+pub(crate) struct PollerNap {
+    shared: Arc<Shared>,
+    pub(crate) sleep: Sleep,
+}
+
+impl PollerNap {
+    /// From here on it is woken by news.
+    pub(super) fn begin(shared: &Arc<Shared>, deadline: Option<Instant>) -> PollerNap {
+        shared.asleep.fetch_add(1, Ordering::SeqCst);
+        let set = Polled { fd: shared.set.as_fd(), events: READABLE, revents: 0 };
+        PollerNap { shared: shared.clone(), sleep: Sleep::on_descriptors(&[set], deadline, None) }
+    }
+
+    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
+        if slept == Slept::TimedOut { Ok(()) } else { nap::outcome(slept) }
+    }
+}
+
+impl Drop for PollerNap {
+    fn drop(&mut self) {
+        self.shared.asleep.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

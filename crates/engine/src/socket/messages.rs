@@ -7,6 +7,7 @@ use pinnace_ring::Frame;
 
 use super::{Core, Received, Socket};
 use crate::error::Error;
+use crate::nap;
 use crate::pipe::Outgoing;
 
 /// How long a call may wait.
@@ -16,6 +17,8 @@ pub enum Wait {
     Never,
     /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
     AsSet,
+    /// The same, but the call does not sleep itself: Deferred, and its caller sleeps for it (`nap`).
+    Deferred,
     /// Until then; None: for ever.
     Until(Option<Instant>),
 }
@@ -36,10 +39,16 @@ impl Wait {
 
     /// When it is over, where the option says `set`; None: never.
     pub(super) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
+        let as_set = || set.and_then(|timeout| Instant::now().checked_add(timeout));
         match self {
             Wait::Until(deadline) => deadline,
-            Wait::Never | Wait::AsSet => set.and_then(|timeout| Instant::now().checked_add(timeout)),
+            Wait::Never | Wait::AsSet => as_set(),
+            Wait::Deferred => nap::deadline(true, as_set),
         }
+    }
+
+    pub(super) fn defers(self) -> bool {
+        self == Wait::Deferred
     }
 }
 

@@ -44,7 +44,7 @@ pub use options::{POLLIN, POLLOUT};
 pub use tasks::Place;
 pub(crate) use tasks::Wakers;
 pub use transfer::Received;
-pub(crate) use wait::Waiter;
+pub(crate) use wait::{SocketNap, Waiter};
 
 type Sockets = Table<Box<Core>, 0xa>;
 

@@ -96,7 +96,7 @@ impl Socket {
                 return Ok(());
             }
             waiter.flush();
-            waiter.wait(deadline)?;
+            waiter.wait(deadline, false)?;
         }
     }
 }

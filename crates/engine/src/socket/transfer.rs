@@ -24,14 +24,15 @@ impl Socket {
     /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long
     /// as ZMQ_SNDTIMEO says.
     #[inline(always)]
-    pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+    pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: impl Into<Wait>) -> Result<(), Error> {
+        let wait = wait.into();
         // As `sending`, with what the work is about in registers as long as it is done at once.
-        let tried = match self.call_at_once(wait, |core| core.send(&mut frame, more)) {
+        let tried = match self.call_at_once(wait.waits(), |core| core.send(&mut frame, more)) {
             None => false,
             Some(Err(Error::WouldBlock)) => true,
             Some(outcome) => return outcome,
         };
-        self.send_at_length(wait.into(), tried, &mut move |core| core.send(&mut frame, more))
+        self.send_at_length(wait, tried, &mut move |core| core.send(&mut frame, more))
     }
 
     /// As `send`, with a label, for the socket types that look at one.
@@ -92,7 +93,7 @@ impl Socket {
             }
             waiter.observe();
             match self.call(wait.waits(), &mut *work) {
-                Err(Error::WouldBlock) if wait.waits() => waiter.wait(deadline)?,
+                Err(Error::WouldBlock) if wait.waits() => waiter.wait(deadline, wait.defers())?,
                 outcome => return outcome,
             }
         }
@@ -101,13 +102,17 @@ impl Socket {
     /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the
     /// message follows. With `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
     #[inline(always)]
-    pub fn recv(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+    pub fn recv(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         self.receiving(wait.into(), |core| core.recv(sink))
     }
 
     /// As `recv`, with all that is known of the frame.
     #[inline]
-    pub fn recv_labelled(self, wait: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<Received, Error> {
+    pub fn recv_labelled(
+        self,
+        wait: impl Into<Wait>,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Result<Received, Error> {
         self.receiving(wait.into(), |core| {
             core.pipes.received.clear();
             let more = core.recv(sink)?;
@@ -158,7 +163,7 @@ impl Socket {
         waiter.read_eagerly();
         loop {
             match self.call(false, &mut *work) {
-                Err(Error::WouldBlock) => waiter.wait(deadline)?,
+                Err(Error::WouldBlock) => waiter.wait(deadline, wait.defers())?,
                 outcome => return outcome,
             }
             waiter.observe();

@@ -5,15 +5,17 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::{Bell, Ticket, Unnotified};
+use pinnace_ring::{Bell, EventCount, Ticket};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
+use pinnace_sys::sleep::{Sleep, Slept};
 
 use super::Core;
 use crate::error::Error;
-use crate::hub::{Hub, PollSet};
+use crate::hub::{Hub, PollSet, PolledBeside};
 use crate::lease::{Leader, Lease};
 use crate::link::Link;
+use crate::nap::{self, Nap};
 use crate::spin;
 
 /// Waits for news of one socket.
@@ -157,11 +159,11 @@ impl Waiter {
     }
 
     /// Waits until there may be something new since `observe`. WouldBlock: the deadline has come;
-    /// Interrupted: a signal was handled.
+    /// Interrupted: a signal was handled; Deferred: the caller sleeps (`defers`).
     ///
     /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings
     /// news.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<(), Error> {
+    pub(crate) fn wait(&self, deadline: Option<Instant>, defers: bool) -> Result<(), Error> {
         if self.hub.links() == 0 && self.spin() {
             return Ok(());
         }
@@ -171,77 +173,158 @@ impl Waiter {
             return Ok(());
         }
         let hub = self.hub.clone();
-        let set = hub.open_poll_set().filter(|_| hub.lease.lead());
-        let Some(set) = set else {
-            return match hub.event.wait(ticket, deadline) {
-                Ok(()) => Ok(()),
-                Err(Unnotified::TimedOut) => Err(Error::WouldBlock),
-                Err(Unnotified::Interrupted) => Err(Error::Interrupted),
-            };
+        let nap = match self.hub.open_poll_set().filter(|_| hub.lease.lead()) {
+            None => {
+                let sleep = EventCount::sleep(hub.clone(), |hub| &hub.event, &ticket, deadline);
+                SocketNap { hub, ticket: Some(ticket), place: Place::Event, sleep }
+            }
+            Some(set) if hub.lease.come_in(&set.io, &hub) => match self.lead(set, &ticket, deadline) {
+                Ok(Some((place, sleep))) => SocketNap { hub, ticket: Some(ticket), place, sleep },
+                outcome => {
+                    hub.event.cancel(ticket);
+                    hub.stop_leading(set, true);
+                    return outcome.map(|_| ()).map_err(Error::from);
+                }
+            },
+            Some(set) => {
+                hub.event.cancel(ticket);
+                hub.stop_leading(set, false);
+                return hub.unless_late(deadline);
+            }
         };
-        let outcome = if hub.lease.come_in(&set.io, &hub) {
-            let outcome = self.lead(set, ticket, deadline);
-            hub.lease.leave(&set.io, &hub);
-            outcome
-        } else {
-            hub.event.cancel(ticket);
-            Ok(false)
-        };
-        hub.lease.step_down();
-        hub.event.notify();
-        let late = !outcome? && deadline.is_some_and(|deadline| deadline <= Instant::now());
-        if late && !hub.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
+        Nap::Socket(nap).take(defers, deadline)
     }
 
-    /// Waits for the connections, as the one caller that does. False: nothing is known to be new.
-    fn lead(&self, set: &PollSet, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Errno> {
+    /// Prepares to wait for the connections, as the one caller that does. None: there is something new.
+    fn lead(
+        &self,
+        set: &PollSet,
+        ticket: &Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<Option<(Place, Sleep)>, Errno> {
         let links = if self.receives { self.hub.links_in_memory(LINKS_MAX) } else { Vec::new() };
-        if !links.is_empty() && self.look_out(set, &links, &ticket, deadline) {
-            self.hub.event.cancel(ticket);
+        if !links.is_empty() && self.look_out(set, &links, ticket, deadline) {
             links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
-            return Ok(true);
+            return Ok(None);
         }
         if let [link] = &links[..]
             && let Some(bell) = link.bell()
         {
-            return self.sleep_at(&bell, link, set, ticket, deadline);
+            return Ok(Some(self.sleep_at(bell, link, set, ticket, deadline)));
         }
         self.hub.rouse();
         self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // News that came before this caller was there did not signal the poll set.
-        let is_due = self.hub.event.is_notified(&ticket) || self.hub.has_unread();
-        let outcome = self.hub.sleep(set, if is_due { Some(Duration::ZERO) } else { timeout });
-        self.hub.event.cancel(ticket);
-        Ok(outcome? || is_due)
+        let is_due = self.hub.event.is_notified(ticket) || self.hub.has_unread();
+        let prepared = self.hub.sleep(set, if is_due { Some(Instant::now()) } else { deadline });
+        if prepared.is_err() {
+            self.hub.lease.moves(Leader::Awake, &set.io, &self.hub);
+        }
+        let (sleep, beside) = prepared?;
+        Ok(Some((Place::Set { beside, is_due, deadline }, sleep)))
     }
 
-    /// Sleeps until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
+    /// The sleep until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
     /// until there is other news, which the I/O thread brings.
     fn sleep_at(
         &self,
-        bell: &Bell,
+        bell: Bell,
         link: &Arc<Link>,
         set: &PollSet,
-        ticket: Ticket,
+        ticket: &Ticket,
         deadline: Option<Instant>,
-    ) -> Result<bool, Errno> {
+    ) -> (Place, Sleep) {
         let hub = &*self.hub;
         let rung = bell.listen();
         *hub.bell.lock() = Some(bell.clone());
         hub.lease.moves(Leader::AtBell, &set.io, hub);
-        let quiet = !hub.event.is_notified(&ticket) && !hub.has_unread() && link.arm_bell();
-        let outcome = if quiet { bell.wait(rung, deadline) } else { Ok(()) };
-        hub.lease.moves(Leader::Awake, &set.io, hub);
-        *hub.bell.lock() = None;
-        hub.event.cancel(ticket);
-        hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
-        link.read();
-        hub.serve_unread();
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(Unnotified::TimedOut) => Ok(false),
-            Err(Unnotified::Interrupted) => Err(Errno::INTR),
+        let is_quiet = !hub.event.is_notified(ticket) && !hub.has_unread() && link.arm_bell();
+        let sleep = bell.sleep(rung, if is_quiet { deadline } else { Some(Instant::now()) });
+        (Place::Bell { link: link.clone(), is_quiet, deadline }, sleep)
+    }
+}
+
+/// A caller that sleeps in a socket.
+pub(crate) struct SocketNap {
+    hub: Arc<Hub>,
+    /// None: it is over.
+    ticket: Option<Ticket>,
+    place: Place,
+    pub(crate) sleep: Sleep,
+}
+
+/// Where it sleeps.
+enum Place {
+    /// It waits for others to bring news.
+    Event,
+    /// It leads, and sleeps in the poll set; not at all where something `is_due`.
+    Set { beside: PolledBeside, is_due: bool, deadline: Option<Instant> },
+    /// It leads, and sleeps by the bell of this link; not at all where that is not quiet.
+    Bell { link: Arc<Link>, is_quiet: bool, deadline: Option<Instant> },
+}
+
+impl SocketNap {
+    pub(crate) fn end(mut self, slept: Slept) -> Result<(), Error> {
+        self.wake_up(slept)
+    }
+
+    fn wake_up(&mut self, slept: Slept) -> Result<(), Error> {
+        let Some(ticket) = self.ticket.take() else { return Ok(()) };
+        let hub = &self.hub;
+        let (found, deadline) = match &self.place {
+            Place::Event => {
+                hub.event.cancel(ticket);
+                return nap::outcome(slept);
+            }
+            Place::Set { beside, is_due, deadline } => {
+                let set = hub.poll_set().expect("it sleeps there");
+                hub.lease.moves(Leader::Awake, &set.io, hub);
+                let found = match slept {
+                    Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
+                    _ => hub.wake_up(set, &self.sleep, beside).map_err(Error::from),
+                };
+                hub.event.cancel(ticket);
+                (found.map(|found| found || *is_due), *deadline)
+            }
+            Place::Bell { link, is_quiet, deadline } => {
+                let set = hub.poll_set().expect("its link is there");
+                hub.lease.moves(Leader::Awake, &set.io, hub);
+                *hub.bell.lock() = None;
+                hub.event.cancel(ticket);
+                hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
+                link.read();
+                hub.serve_unread();
+                let found = match slept {
+                    Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
+                    slept => Ok(!is_quiet || slept == Slept::Woken),
+                };
+                (found, *deadline)
+            }
+        };
+        hub.stop_leading(hub.poll_set().expect("as above"), true);
+        if found? { Ok(()) } else { hub.unless_late(deadline) }
+    }
+}
+
+impl Drop for SocketNap {
+    /// The thread was cancelled: others lead and serve.
+    fn drop(&mut self) {
+        let _ = self.wake_up(Slept::TimedOut);
+    }
+}
+
+impl Hub {
+    /// The caller that leads steps down; it `came_in` to the lease.
+    fn stop_leading(self: &Arc<Hub>, set: &PollSet, came_in: bool) {
+        if came_in {
+            self.lease.leave(&set.io, self);
         }
+        self.lease.step_down();
+        self.event.notify();
+    }
+
+    fn unless_late(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if is_late && !self.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
     }
 }
