@@ -3,16 +3,15 @@
 //! Each handshake asks by a socket of its own, which is there until the answer is. A handler that answers wrongly
 //! costs the peer its connection; one that never answers costs it the time that ZMQ_HANDSHAKE_IVL gives.
 
-use std::sync::Arc;
+use std::task::Waker;
 
 use pinnace_zmtp::{Refusal, Request, SocketType, metadata};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::options::Options;
 use crate::pipe::Outgoing;
-use crate::socket::{Core, Socket};
+use crate::socket::{Core, Place, Socket};
 
 const HANDLER: &str = "zeromq.zap.01";
 const VERSION: &[u8] = b"1.0";
@@ -28,7 +27,6 @@ const DEALER: i32 = 5;
 /// A question that was asked.
 pub(crate) struct Inquiry {
     socket: Socket,
-    hub: Arc<Hub>,
 }
 
 /// What the handler has said.
@@ -71,9 +69,7 @@ impl Inquiry {
             Some(_) => return Err(Error::Fault),
         }
         let socket = context.internal_socket(DEALER)?;
-        let hub = socket.lock()?.hub.clone();
-        let inquiry = Inquiry { socket, hub }; // Closes the socket whatever comes.
-        inquiry.hub.descriptor()?;
+        let inquiry = Inquiry { socket }; // Closes the socket whatever comes.
         const LINGER: i32 = 17;
         socket.set_option(LINGER, &0i32.to_ne_bytes())?;
         socket.connect(&format!("inproc://{HANDLER}"))?;
@@ -83,19 +79,16 @@ impl Inquiry {
         let frames = head.iter().chain(&request.credentials);
         let mut frames: Vec<_> = frames.map(|frame| Outgoing::Bytes(frame)).collect();
         socket.send_message(&mut frames, false)?;
-        // A call may have taken in news, and the descriptor's signal with it: whoever watches it has to look once.
-        inquiry.hub.wake();
         Ok(Some(inquiry))
     }
 
-    /// What is readable when the answer may be there.
-    pub(crate) fn hub(&self) -> &Hub {
-        &self.hub
+    /// Has `waker` woken, once, when the answer may be there. Ask for the answer after this.
+    pub(crate) fn wake_with(&self, waker: &Waker, place: &mut Option<Place>) -> Result<(), Error> {
+        self.socket.wake_task(place, waker)
     }
 
     /// The answer, once it is there. Errors: Fault, the handler has gone without one.
     pub(crate) fn answer(&self) -> Result<Option<Answer>, Error> {
-        self.hub.clear_descriptor();
         // In one look: what it takes in is told of only once.
         let look = |core: &mut Core| Ok((core.pattern.can_recv(&mut core.pipes), core.peers().is_empty()));
         match self.socket.call(false, look)? {

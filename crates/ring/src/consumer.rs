@@ -177,9 +177,24 @@ impl Consumer {
     pub(crate) fn look(&mut self) -> bool {
         debug_assert_eq!(self.at, self.end);
         if self.patient && std::mem::take(&mut self.found_little) {
+            if self.is_stopped() {
+                return self.look_to_stop();
+            }
             (0..PATIENCE).for_each(|_| std::hint::spin_loop());
         }
-        let published = self.shared.producer.0.published.load(Ordering::Acquire).min(self.stop_at); // PUBLISH
+        self.look_to(self.shared.producer.0.published.load(Ordering::Acquire)) // PUBLISH
+    }
+
+    /// `look` after `stop_here`. It is found by the two flags, so that other looks do not pay for it.
+    #[cold]
+    fn look_to_stop(&mut self) -> bool {
+        let is_more = self.look_to(self.stop_at);
+        self.found_little = true;
+        is_more
+    }
+
+    #[inline(always)]
+    fn look_to(&mut self, published: u64) -> bool {
         if published == self.read_to_end {
             return false;
         }
@@ -209,7 +224,8 @@ impl Consumer {
 
     /// Messages that are published from now on are not read, until `resume`.
     pub fn stop_here(&mut self) {
-        self.stop_at = self.shared.producer.0.published.load(Ordering::Acquire);
+        self.stop_at = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
+        (self.patient, self.found_little) = (true, true);
     }
 
     /// Whether `stop_here` was the last of the two.

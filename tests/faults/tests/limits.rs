@@ -10,6 +10,7 @@ use support::*;
 
 support::roles!(
     is_asked_in_vain,
+    is_never_looked_at,
     runs_out_by_itself,
     is_run_out_by_others,
     starts_without_any,
@@ -235,4 +236,30 @@ fn is_asked_in_vain(_: &[String]) {
 #[test]
 fn questions_that_nobody_answers_leave_nothing_behind() {
     child::alone("is_asked_in_vain", &[]);
+}
+
+/// Peers come and go while the question about them lies with a handler that looks at nothing.
+fn is_never_looked_at(_: &[String]) {
+    let ctx = Context::new();
+    let handler = ctx.socket(REP);
+    handler.bind("inproc://zeromq.zap.01").expect("a handler");
+    let pull = ctx.socket(PULL).with(HANDSHAKE_IVL, 0);
+    pull.set_bytes(ZAP_DOMAIN, b"global").expect("ZAP_DOMAIN");
+    let endpoint = Transport::Tcp.bind(&pull);
+    let before = process::descriptors(process::own());
+    let knock = || {
+        let mut peer = RawPeer::connect(&endpoint);
+        peer.send(&[wire::greeting(1, "NULL", false), wire::ready("PUSH")].concat());
+        peer
+    };
+    let peers: Vec<RawPeer> = (0..100).map(|_| knock()).collect();
+    // A connection has one descriptor at either end; a question has none.
+    until("all are there", || process::descriptors(process::own()) == before + 2 * peers.len());
+    drop(peers);
+    until("descriptors return", || process::descriptors(process::own()) <= before);
+}
+
+#[test]
+fn peers_that_leave_while_a_question_waits_leave_no_descriptor() {
+    child::alone("is_never_looked_at", &[]);
 }

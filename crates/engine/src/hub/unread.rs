@@ -6,6 +6,10 @@ use pinnace_zmtp::subscription;
 use super::Mail;
 use crate::pipe::{Far, Pipe, PipeId};
 
+/// Pieces of unread mail from which on a question of our own (`zap`) that nobody waits for any more is withdrawn: a
+/// handler that is busy gets to see it, and one that never looks does not keep all of them.
+const QUESTIONS_MAX: usize = 4096;
+
 /// What becomes of what a socket's peers send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Incoming {
@@ -41,10 +45,11 @@ pub(super) fn drop_unwanted(pipe: &mut Pipe, incoming: Incoming) -> u64 {
 #[cold]
 pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool, incoming: Incoming) -> Vec<Mail> {
     let is_received = incoming == Incoming::Received;
-    let is_internal = |far: &Far| matches!(far, Far::Socket { hub, .. } if hub.internal);
+    let is_full = list.len() >= QUESTIONS_MAX;
+    let is_withdrawn = |far: &Far| is_full && matches!(far, Far::Socket { hub, .. } if hub.internal);
     let brought_nothing = |mail: &mut Mail| match mail {
         Mail::Attach(other, pipe) => {
-            *other == id && (!is_received || is_internal(&pipe.far) || !pipe.has_come_in())
+            *other == id && (!is_received || is_withdrawn(&pipe.far) || !pipe.has_come_in())
         }
         _ => false,
     };

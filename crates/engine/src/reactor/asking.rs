@@ -4,30 +4,35 @@
 //! peers that come and go leave nothing behind however long the handler takes.
 
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 
 use pinnace_sys::Errno;
 use pinnace_sys::poll::{Interest, has_ended};
 use pinnace_zmtp::Decision;
 
-use super::Io;
+use super::connecter::State;
 use super::session::{Failure, Session};
 use super::stage::Refusal;
+use super::{Command, Entry, Io, Reactor};
 use crate::error::Error;
+use crate::socket::Place;
 use crate::transports;
 use crate::zap::{Answer, Inquiry};
 
-/// A question whose answer the I/O thread waits for, until it is dropped: the handler may keep the other end of its
-/// socket, and with it the descriptor, for as long as it likes.
+/// A question whose answer the I/O thread waits for. It has no descriptor: the handler may keep the other end of its
+/// socket for as long as it likes.
 pub(super) struct Asked {
     of: Inquiry,
-    io: Arc<Io>,
+    waker: Waker,
+    place: Option<Place>,
 }
 
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if let Ok(fd) = self.of.hub().descriptor() {
-            let _ = self.io.poller().remove(fd);
-        }
+/// Tells the I/O thread that the answer may be there for the handshake of this token.
+struct Answered(Arc<Io>, u64);
+
+impl Wake for Answered {
+    fn wake(self: Arc<Self>) {
+        self.0.send(Command::Answered(self.1));
     }
 }
 
@@ -35,7 +40,8 @@ impl Session {
     /// Lets the peer in or not, as the handler of ZAP says, or the options where there is none. False: it has not
     /// answered yet.
     pub(super) fn decide(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
-        let Some(inquiry) = self.inquiry.take() else { return self.ask(io, token) };
+        let Some(mut inquiry) = self.inquiry.take() else { return self.ask(io, token) };
+        inquiry.of.wake_with(&inquiry.waker, &mut inquiry.place).map_err(not_asked)?;
         let answer = inquiry.of.answer().map_err(not_asked)?;
         let Some(answer) = answer else {
             if has_ended(&self.stream) {
@@ -59,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Asks the handler. Until it answers the connection is watched for its end alone; the answer has the same token.
+    /// Asks the handler. Until it answers the connection is watched for its end alone.
     fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, Failure> {
         let Some(request) = self.stage.authorization() else { return Ok(true) };
         let (context, options) = (&self.owner.context, &self.owner.options);
@@ -71,11 +77,9 @@ impl Session {
             }
             return self.admit().map(|()| true);
         };
-        let fd = inquiry.hub().descriptor().map_err(Failure::Lost)?;
         io.poller().modify(&self.stream, token, Interest::END).map_err(Failure::Lost)?;
-        io.poller().add(fd, token, Interest::READ).map_err(Failure::Lost)?;
-        self.inquiry = Some(Asked { of: inquiry, io: io.clone() });
-        // The descriptor tells of changes since the socket was last looked at, and asking looked at it.
+        let waker = Waker::from(Arc::new(Answered(io.clone(), token)));
+        self.inquiry = Some(Asked { of: inquiry, waker, place: None });
         self.decide(io, token)
     }
 
@@ -83,6 +87,19 @@ impl Session {
         self.stage.authorize(Decision::Accept)?;
         let early = std::mem::take(&mut self.behind.bytes);
         self.input(&early)
+    }
+}
+
+impl Reactor {
+    /// A handshake's answer may be there. The handshake may be over, and another have begun.
+    pub(super) fn answered(&mut self, token: u64) {
+        match self.entries.get(&token) {
+            Some(Entry::Accepted(_)) => self.accepted_ready(token),
+            Some(Entry::Connecter(connecter)) if matches!(connecter.state, State::Shaking(_)) => {
+                self.connecter_ready(token);
+            }
+            _ => {}
+        }
     }
 }
 

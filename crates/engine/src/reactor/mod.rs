@@ -77,6 +77,8 @@ pub(crate) enum Command {
     /// A peer has promised to be heard of in time.
     AwaitPeer(Arc<Hub>, PipeId),
     Resolved(u64, Vec<Route>),
+    /// The handler of ZAP may have answered about the handshake with this token.
+    Answered(u64),
     /// The socket is closed: send what is left, for so long at most, then say so.
     Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
     /// The context ends at once: nothing lingers any more.
@@ -227,6 +229,7 @@ impl Reactor {
                 Command::Look(hub) => hub.look(),
                 Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),
+                Command::Answered(token) => self.answered(token),
                 Command::Close(hub, linger, done) => self.close(hub, linger, done),
                 Command::Hurry => self.hurry(),
             }
