@@ -1,8 +1,8 @@
 //! Sleeping until a word of memory changes or a descriptor is ready: what a call of the library does that has to wait.
 //!
 //! A [`Sleep`] has all that it needs, so that one part of a program can prepare it and another do it. Neither kind is
-//! ended by a stop of the process (SIGSTOP, a debugger; signal(7)), and a signal that was handled ends both, however its
-//! handler was installed.
+//! ended by a stop of the process (SIGSTOP, a debugger; signal(7)), and a signal that was handled ends both, however
+//! its handler was installed.
 //!
 //! No sleep is a cancellation point (pthreads(7)) but [`sleep_cancellably`], because a cancelled thread is unwound from
 //! where it sleeps, and Rust's frames with something to drop must not be.
@@ -74,8 +74,8 @@ impl Sleep {
         Sleep::new(On::Word { word: NonNull::from(word), value, among, _owner: owner }, deadline)
     }
 
-    /// Until one of the descriptors is ready; with `mask` instead of the thread's own signal mask meanwhile. One that is
-    /// closed before the sleep is over is reported as if it was ready.
+    /// Until one of the descriptors is ready; with `mask` instead of the thread's own signal mask meanwhile. One that
+    /// is closed before the sleep is over is reported as if it was ready.
     pub fn on_descriptors(fds: &[Polled<'_>], deadline: Option<Instant>, mask: Option<&SignalMask>) -> Sleep {
         let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
         Sleep::new(On::Descriptors(fds.iter().map(pollfd).collect(), mask.copied()), deadline)

@@ -1,5 +1,5 @@
-//! Threads that are cancelled (pthread_cancel(3)): a call that waits is a cancellation point, as libzmq's are, and no call
-//! ends the process. What the cancelled thread had begun others go on with.
+//! Threads that are cancelled (pthread_cancel(3)): a call that waits is a cancellation point, as libzmq's are, and no
+//! call ends the process. What the cancelled thread had begun others go on with.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -146,8 +146,8 @@ impl Hub {
         self.signal.clear_exposed();
     }
 
-    /// The sleep until a connection is ready or `wake` is called, for the caller that leads in the poll set; and what it
-    /// polls beside the signal. `wake_up` follows it.
+    /// The sleep until a connection is ready or `wake` is called, for the caller that leads in the poll set; and what
+    /// it polls beside the signal. `wake_up` follows it.
     ///
     /// It sleeps in ppoll(2): a stop of the process ends epoll_wait(2) with EINTR as if a signal had been handled. A
     /// connection that is alone is polled itself, which saves to ask the poll set afterwards: with that a round trip
