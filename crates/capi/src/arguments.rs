@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{ptr, slice};
 
+use pinnace_engine::nap::Turn;
 use pinnace_engine::{Error, Wait};
 
 const DONTWAIT: c_int = 1;
@@ -28,8 +29,8 @@ impl Flags {
 
     /// How a call waits that is run by `guard_waiting`.
     #[inline(always)]
-    pub(crate) fn deferred(self) -> Wait {
-        if self.wait { Wait::Deferred } else { Wait::Never }
+    pub(crate) fn deferred(self, turn: Turn) -> Wait {
+        if self.wait { Wait::Deferred(turn) } else { Wait::Never }
     }
 }
 

@@ -9,7 +9,8 @@
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pinnace_engine::{Error, Uncancelled, nap, sleep_cancellably};
+use pinnace_engine::nap::{self, Turn};
+use pinnace_engine::{Error, Uncancelled, sleep_cancellably};
 
 use crate::error::set_errno;
 
@@ -88,11 +89,11 @@ pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Er
 /// As `guard`, for a call that may wait, which is a cancellation point while it does: `body` asks the engine to defer
 /// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop.
 #[inline(always)]
-pub(crate) fn guard_waiting<R: Returned, F: Fn() -> Result<R, Error>>(body: F) -> R {
-    const { assert!(!std::mem::needs_drop::<F>()) };
-    match catch_unwind(AssertUnwindSafe(&body)) {
+pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error> + Copy) -> R {
+    let first = body;
+    match catch_unwind(AssertUnwindSafe(move || first(Turn::FIRST))) {
         Ok(Ok(value)) => value,
-        Ok(Err(Error::Deferred)) => sleep_and_retry(&body),
+        Ok(Err(Error::Deferred)) => sleep_and_retry(&{ body }),
         Ok(Err(error)) => failed(error),
         Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
     }
@@ -100,18 +101,14 @@ pub(crate) fn guard_waiting<R: Returned, F: Fn() -> Result<R, Error>>(body: F) -
 
 #[cold]
 #[inline(never)]
-fn sleep_and_retry<R: Returned>(body: &dyn Fn() -> Result<R, Error>) -> R {
+fn sleep_and_retry<R: Returned>(body: &dyn Fn(Turn) -> Result<R, Error>) -> R {
     loop {
         // SAFETY: what this thread has left stays in place until `resume`. This frame and those of its callers that are
         // Rust's have nothing to drop.
         let slept = unsafe { sleep_cancellably(nap::deferred()) };
         let again = catch_unwind(AssertUnwindSafe(|| {
             let _uncancelled = Uncancelled::begin();
-            let outcome = nap::resume(slept).and_then(|()| body());
-            if !matches!(outcome, Err(Error::Deferred)) {
-                nap::finish();
-            }
-            outcome
+            nap::resume(slept).and_then(body)
         }));
         return match again {
             Ok(Err(Error::Deferred)) => continue,

@@ -126,12 +126,12 @@ pub unsafe extern "C-unwind" fn zmq_msg_send(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(|| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
         let flags = Flags::read(flags)?;
-        message.send(socket, flags)?;
+        message.send(socket, flags.more, flags.deferred(turn))?;
         let size = message.len();
         // Frees what the engine has not kept, with no lock held.
         *message = Message::empty();
@@ -150,11 +150,11 @@ pub unsafe extern "C-unwind" fn zmq_msg_recv(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    let received = guard_waiting(|| {
+    let received = guard_waiting(move |turn| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
-        *message = Message::receive(socket, Flags::read(flags)?.deferred())?;
+        *message = Message::receive(socket, Flags::read(flags)?.deferred(turn))?;
         Ok(int_size(message.len()))
     });
     if received < 0 {

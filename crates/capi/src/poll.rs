@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_long, c_short, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use pinnace_engine::nap::Turn;
 use pinnace_engine::{Error, PollItem, SignalMask, Source, poll};
 use smallvec::SmallVec;
 
@@ -30,7 +31,7 @@ const FEW: usize = 16;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
     // SAFETY: the caller's promise.
-    guard_waiting(|| unsafe { wait_for(items, count, timeout, None) })
+    guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, None, turn) })
 }
 
 /// As `zmq_poll`; while it waits, the signals of `mask` are blocked and no others. NULL: as they are.
@@ -47,7 +48,7 @@ pub unsafe extern "C-unwind" fn zmq_ppoll(
     // SAFETY: the caller's promise.
     let mask = unsafe { mask.as_ref() }.map(|set| SignalMask::new(*set));
     // SAFETY: the caller's promise.
-    guard_waiting(|| unsafe { wait_for(items, count, timeout, mask) })
+    guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, mask, turn) })
 }
 
 /// # Safety
@@ -57,10 +58,11 @@ unsafe fn wait_for(
     count: c_int,
     timeout: c_long,
     mask: Option<SignalMask>,
+    turn: Turn,
 ) -> Result<c_int, Error> {
     let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
     if count == 0 {
-        return sleep(timeout, mask);
+        return sleep(timeout, mask, turn);
     }
     if items.is_null() {
         return Err(Error::Fault);
@@ -77,8 +79,8 @@ unsafe fn wait_for(
         item.revents = 0;
     }
     let ready = match asked.is_empty() {
-        true => sleep(timeout, mask)?,
-        false => poll(&mut asked, limit(timeout), mask.as_ref(), true)? as c_int,
+        true => sleep(timeout, mask, turn)?,
+        false => poll(&mut asked, limit(timeout), mask.as_ref(), Some(turn))? as c_int,
     };
     let mut answers = asked.iter();
     for item in items {
@@ -113,8 +115,8 @@ pub(crate) fn limit(timeout: c_long) -> Option<Duration> {
 }
 
 /// Waits for nothing but the time, or a signal.
-fn sleep(timeout: c_long, mask: Option<SignalMask>) -> Result<c_int, Error> {
-    poll(&mut [], limit(timeout), mask.as_ref(), true).map(|_| 0)
+fn sleep(timeout: c_long, mask: Option<SignalMask>, turn: Turn) -> Result<c_int, Error> {
+    poll(&mut [], limit(timeout), mask.as_ref(), Some(turn)).map(|_| 0)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_long, c_short, c_void};
 use std::ptr;
 
 use parking_lot::Mutex;
+use pinnace_engine::nap::Turn;
 use pinnace_engine::{Error, Poller, PollerEvent, Socket, What};
 
 use crate::arguments::int_size;
@@ -56,8 +57,8 @@ impl Held {
     }
 
     /// Waits, and writes what is ready to the first of `events`; returns how many.
-    fn wait(&self, events: &mut [Event], timeout: c_long) -> Result<usize, Error> {
-        let ready = self.poller.wait(events.len(), limit(timeout), true)?;
+    fn wait(&self, events: &mut [Event], timeout: c_long, turn: Turn) -> Result<usize, Error> {
+        let ready = self.poller.wait(events.len(), limit(timeout), Some(turn))?;
         for (event, ready) in events.iter_mut().zip(&ready) {
             event.write(ready);
         }
@@ -177,11 +178,11 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait(
     event: *mut Event,
     timeout: c_long,
 ) -> c_int {
-    let outcome = guard_waiting(|| {
+    let outcome = guard_waiting(move |turn| {
         let held = POLLERS.get(poller)?;
         // SAFETY: the caller's promise.
         let event = unsafe { event.as_mut() }.ok_or(Error::Fault)?;
-        held.wait(std::slice::from_mut(event), timeout).map(|_| 0)
+        held.wait(std::slice::from_mut(event), timeout, turn).map(|_| 0)
     });
     // SAFETY: the caller's promise.
     if let (-1, Some(event)) = (outcome, unsafe { event.as_mut() }) {
@@ -201,7 +202,7 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
     count: c_int,
     timeout: c_long,
 ) -> c_int {
-    guard_waiting(|| {
+    guard_waiting(move |turn| {
         let held = POLLERS.get(poller)?;
         if events.is_null() {
             return Err(Error::Fault);
@@ -209,7 +210,7 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
         let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
         // SAFETY: the caller's promise.
         let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
-        held.wait(events, timeout).map(int_size)
+        held.wait(events, timeout, turn).map(int_size)
     })
 }
 

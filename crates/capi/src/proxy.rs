@@ -10,7 +10,6 @@ use std::time::Duration;
 use pinnace_engine::{Error, Outgoing, PollItem, Socket, Source, poll};
 use smallvec::SmallVec;
 
-use crate::arguments::Flags;
 use crate::guard::guard;
 use crate::handle::socket;
 use crate::message::Message;
@@ -93,7 +92,7 @@ impl Proxy {
             items.extend(self.directions.iter().filter_map(Direction::needs));
             limit = self.directions.iter().filter_map(Direction::retries_after).min();
         }
-        poll(&mut items, limit, None, false)?;
+        poll(&mut items, limit, None, None)?;
         let mut ready = items.iter().map(|item| item.revents != 0);
         if let Some(control) = self.control
             && ready.next() == Some(true)
@@ -326,7 +325,7 @@ fn has_peer(capture: Socket) -> Result<bool, Error> {
 
 /// Sends a frame as it was received: with the group it came for, say.
 fn put(frame: &Message, to: Socket, wait: bool) -> Result<(), Error> {
-    frame.send(to, Flags { wait, more: frame.more() })
+    frame.send(to, frame.more(), wait)
 }
 
 #[cfg(test)]

@@ -177,12 +177,12 @@ pub unsafe extern "C-unwind" fn zmq_send(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(|| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, len) }?;
-        socket.send(Outgoing::Bytes(data), flags.more, flags.deferred())?;
+        socket.send(Outgoing::Bytes(data), flags.more, flags.deferred(turn))?;
         Ok(int_size(len))
     })
 }
@@ -198,7 +198,7 @@ pub unsafe extern "C-unwind" fn zmq_send_const(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(|| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
@@ -208,7 +208,7 @@ pub unsafe extern "C-unwind" fn zmq_send_const(
             // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
             false => Outgoing::Body(unsafe { Body::foreign(data.cast_mut().cast(), len, Box::new(())) }),
         };
-        socket.send(frame, flags.more, flags.deferred())?;
+        socket.send(frame, flags.more, flags.deferred(turn))?;
         Ok(int_size(len))
     })
 }
@@ -224,13 +224,13 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(|| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
-        socket.recv(flags.deferred(), &mut |frame| {
+        socket.recv(flags.deferred(turn), &mut |frame| {
             size = frame.copy_to(room);
             // Not dropped here: it may call a free function, and the socket is locked.
             if let Frame::Body { body: whole, .. } = frame {

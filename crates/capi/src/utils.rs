@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pinnace_engine::Error;
 
-use crate::guard::guard;
+use crate::guard::{guard, guard_uncancelled};
 use crate::registry::Registry;
 
 static COUNTERS: Registry<AtomicI32> = Registry::new();
@@ -76,7 +76,10 @@ pub extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_sleep(seconds: c_int) {
-    thread::sleep(Duration::from_secs(seconds.max(0) as u64));
+    guard_uncancelled(|| {
+        thread::sleep(Duration::from_secs(seconds.max(0) as u64));
+        Ok(())
+    });
 }
 
 type ThreadFn = unsafe extern "C" fn(argument: *mut c_void);
@@ -117,7 +120,7 @@ pub unsafe extern "C" fn zmq_threadstart(run: Option<ThreadFn>, argument: *mut c
 /// Waits until the thread ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_threadclose(handle: *mut c_void) {
-    guard(|| {
+    guard_uncancelled(|| {
         let thread = THREADS.remove(handle)?.lock().take().ok_or(Error::Fault)?;
         thread.join().map_err(|_| Error::System(libc::ENOTRECOVERABLE))
     })

@@ -6,7 +6,7 @@
 //! ends the nap ([`resume`]) and calls again. Where the thread is cancelled the nap is dropped with the thread's other
 //! locals, which gives up what the call had prepared.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Instant;
 
 use pinnace_sys::sleep::{Sleep, Slept};
@@ -26,9 +26,26 @@ pub(crate) enum Nap {
 }
 
 thread_local! {
-    static DEFERRED: RefCell<Option<Nap>> = const { RefCell::new(None) };
-    /// The deadline of the call that has been resumed.
-    static DEADLINE: Cell<Option<Option<Instant>>> = const { Cell::new(None) };
+    /// The nap that was left, and the deadline of its call.
+    static DEFERRED: RefCell<Option<(Nap, Option<Instant>)>> = const { RefCell::new(None) };
+}
+
+/// Which run of a deferred call it is: the first, or one after a sleep, which has the deadline of the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn(Option<Option<Instant>>);
+
+impl Turn {
+    pub const FIRST: Turn = Turn(None);
+
+    /// The call's deadline; `of_call` says what that is at the first turn.
+    pub(crate) fn deadline(self, of_call: impl FnOnce() -> Option<Instant>) -> Option<Instant> {
+        self.0.unwrap_or_else(of_call)
+    }
+
+    /// Whether the call has slept.
+    pub(crate) fn has_slept(self) -> bool {
+        self.0.is_some()
+    }
 }
 
 impl Nap {
@@ -51,43 +68,30 @@ impl Nap {
     }
 
     /// Sleeps, and sees to what woke it. `defers`: that is left to the caller (Deferred).
-    pub(crate) fn take(mut self, defers: bool, deadline: Option<Instant>) -> Result<(), Error> {
-        if defers {
-            DEADLINE.set(Some(deadline));
-            DEFERRED.set(Some(self));
+    pub(crate) fn take(self, defers: bool, deadline: Option<Instant>) -> Result<(), Error> {
+        let mut nap = Some(self);
+        // A thread that is ending has no place for it any more.
+        let mut leave = || DEFERRED.try_with(|place| place.replace(nap.take().map(|nap| (nap, deadline))));
+        if defers && leave().is_ok() {
             return Err(Error::Deferred);
         }
-        let slept = self.sleep().run();
-        self.end(slept)
+        let Some(mut nap) = nap else { return Ok(()) };
+        let slept = nap.sleep().run();
+        nap.end(slept)
     }
-}
-
-/// The deadline of a call that is made again after it was deferred; else what `of_call` says.
-pub(crate) fn deadline(defers: bool, of_call: impl FnOnce() -> Option<Instant>) -> Option<Instant> {
-    DEADLINE.get().filter(|_| defers).unwrap_or_else(of_call)
 }
 
 /// The sleep that this thread's last call has left. It stays where it is until `resume`. Null: none.
 pub fn deferred() -> *mut Sleep {
-    DEFERRED.with_borrow_mut(|nap| nap.as_mut().map_or(std::ptr::null_mut(), |nap| &raw mut *nap.sleep()))
+    DEFERRED
+        .with_borrow_mut(|left| left.as_mut().map_or(std::ptr::null_mut(), |(nap, _)| &raw mut *nap.sleep()))
 }
 
-/// The sleep is over. Errors: WouldBlock once the deadline has come; Interrupted; what the system says.
-pub fn resume(slept: Slept) -> Result<(), Error> {
-    match DEFERRED.take() {
-        Some(nap) => nap.end(slept),
-        None => Ok(()),
-    }
-}
-
-/// Whether the call that goes on here was deferred before.
-pub(crate) fn is_resumed() -> bool {
-    DEADLINE.get().is_some()
-}
-
-/// The call that was deferred has returned for good.
-pub fn finish() {
-    DEADLINE.set(None);
+/// The sleep is over; returns the turn that the call has next. Errors: WouldBlock once the deadline has come;
+/// Interrupted; what the system says.
+pub fn resume(slept: Slept) -> Result<Turn, Error> {
+    let Some((nap, deadline)) = DEFERRED.take() else { return Ok(Turn::FIRST) };
+    nap.end(slept).map(|()| Turn(Some(deadline)))
 }
 
 /// The answer of a sleep as a waiting call's: WouldBlock once its time is over, Interrupted.

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::hub::{Hub, PollSet};
-use crate::nap::{self, Nap};
+use crate::nap::{self, Nap, Turn};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 
 /// A descriptor is in error (ZMQ_POLLERR), has urgent data (ZMQ_POLLPRI).
@@ -38,15 +38,16 @@ pub struct PollItem<'a> {
 }
 
 /// Waits until an item is ready, at most `timeout`; returns how many are. While it sleeps the signals of `mask`
-/// are blocked and no others, where there is one (ppoll(2)). `defers`: it does not sleep itself (Deferred, `nap`).
+/// are blocked and no others, where there is one (ppoll(2)). `turn`: it does not sleep
+/// itself (Deferred, `nap`).
 pub fn poll(
     items: &mut [PollItem<'_>],
     timeout: Option<Duration>,
     mask: Option<&SignalMask>,
-    defers: bool,
+    turn: Option<Turn>,
 ) -> Result<usize, Error> {
     let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let deadline = nap::deadline(defers, of_call);
+    let deadline = turn.unwrap_or(Turn::FIRST).deadline(of_call);
     loop {
         let found = look(items)?;
         if found > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
@@ -65,7 +66,7 @@ pub fn poll(
         if found > 0 {
             return Ok(found);
         }
-        Nap::Poll(prepare(items, visits, &wake, deadline, mask)).take(defers, deadline)?;
+        Nap::Poll(prepare(items, visits, &wake, deadline, mask)).take(turn.is_some(), deadline)?;
     }
 }
 

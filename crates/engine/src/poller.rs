@@ -23,7 +23,7 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::nap::{self, Nap};
+use crate::nap::{Nap, Turn};
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 pub(crate) use entry::PollerNap;
@@ -200,11 +200,16 @@ impl<T: Clone> Poller<T> {
     /// Waits until something is ready, at most `timeout`, and returns at most `max` of it, in the order in which
     /// it was added. Errors: WouldBlock once the time is over; Fault where there is nothing to wait for and no time
     /// limit; Interrupted; what a registered socket says of itself (NotSocket, Terminated).
-    /// `defers`: it does not sleep itself (Deferred, `nap`).
-    pub fn wait(&self, max: usize, timeout: Option<Duration>, defers: bool) -> Result<Vec<Event<T>>, Error> {
+    /// `turn`: it does not sleep itself (Deferred, `nap`).
+    pub fn wait(
+        &self,
+        max: usize,
+        timeout: Option<Duration>,
+        turn: Option<Turn>,
+    ) -> Result<Vec<Event<T>>, Error> {
         let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let deadline = nap::deadline(defers, of_call);
-        let mut has_slept = defers && nap::is_resumed();
+        let deadline = turn.unwrap_or(Turn::FIRST).deadline(of_call);
+        let mut has_slept = turn.is_some_and(Turn::has_slept);
         let (asking, fds) = {
             let state = self.state.lock();
             (state.asking, state.fds)
@@ -227,7 +232,7 @@ impl<T: Clone> Poller<T> {
                 Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
                 None => timeout, // For ever, or longer than the clock goes.
             };
-            self.sleep(max, left, defers, &mut found)?;
+            self.sleep(max, left, turn.is_some(), &mut found)?;
             if found.is_empty() && left == Some(Duration::ZERO) && !std::mem::take(&mut has_slept) {
                 self.look(max, &mut found)?;
                 if found.is_empty() {

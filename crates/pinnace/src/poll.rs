@@ -75,7 +75,7 @@ impl<K: Kind> Socket<K> {
 /// Errors: Terminated; Interrupted by a signal.
 pub fn poll(items: &mut [PollItem<'_>], timeout: impl Into<Option<Duration>>) -> Result<usize, Error> {
     let mut list: Vec<_> = items.iter().map(PollItem::raw).collect();
-    let outcome = pinnace_engine::poll(&mut list, timeout.into(), None, false);
+    let outcome = pinnace_engine::poll(&mut list, timeout.into(), None, None);
     let found: Vec<i16> = list.into_iter().map(|item| item.revents).collect();
     items.iter_mut().zip(found).for_each(|(item, found)| item.found = found);
     outcome

@@ -159,7 +159,7 @@ impl<'a, T: Clone> Poller<'a, T> {
     /// Waits until something is ready, and returns all that is; nothing when the time is over. Errors: Terminated,
     /// Interrupted by a signal; Fault where there is nothing to wait for and no time limit.
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Ready<T>>, Error> {
-        let found = match self.engine.wait(self.engine.len().max(1), timeout.into(), false) {
+        let found = match self.engine.wait(self.engine.len().max(1), timeout.into(), None) {
             Err(Error::WouldBlock) => Vec::new(),
             found => found?,
         };

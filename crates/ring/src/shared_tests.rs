@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use pinnace_sys::memory::Memory;
 use proptest::prelude::*;
 
+use pinnace_sys::sleep::Slept;
+
 use super::*;
 
 fn halves(ring: usize) -> (Half, Half, Half, Half) {
@@ -97,18 +99,18 @@ fn who_sleeps_by_its_bell_is_woken_from_either_side() {
     let bell = way_in.bell();
     let sleeper = |rung| {
         let bell = bell.clone();
-        std::thread::spawn(move || bell.wait(rung, Some(Instant::now() + Duration::from_secs(30))))
+        std::thread::spawn(move || bell.sleep(rung, Some(Instant::now() + Duration::from_secs(30))).run())
     };
     assert_eq!(way_in.arm_bell(), Ok(true));
     let asleep = sleeper(bell.listen());
     write(&mut out, b"first");
     while !out.wakes() {} // Until it is asleep.
-    assert_eq!(asleep.join().unwrap(), Ok(()));
+    assert_eq!(asleep.join().unwrap(), Slept::Woken);
     let rung = bell.listen();
     bell.ring();
-    assert_eq!(sleeper(rung).join().unwrap(), Ok(()), "it was rung before");
-    let late = bell.wait(bell.listen(), Some(Instant::now() + Duration::from_millis(1)));
-    assert_eq!(late, Err(crate::Unnotified::TimedOut));
+    assert_eq!(sleeper(rung).join().unwrap(), Slept::Woken, "it was rung before");
+    let late = bell.sleep(bell.listen(), Some(Instant::now() + Duration::from_millis(1))).run();
+    assert_eq!(late, Slept::TimedOut);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pinnace_delivery::Error as DeliveryError;
 use pinnace_delivery::registry::RegistryError;
-use pinnace_engine::Error;
+use pinnace_engine::{Error, Uncancelled};
 
 use crate::error::set_errno;
 use crate::guard::Returned;
@@ -103,6 +103,8 @@ fn of_kind(kind: ErrorKind) -> c_int {
 
 /// Runs `body`; a panic becomes an error.
 pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, Trouble>) -> Result<R, Trouble> {
+    // Its reads and writes of files would be cancellation points.
+    let _uncancelled = Uncancelled::begin();
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(Trouble::new(libc::ENOTRECOVERABLE, "a fault of the library's own: it panicked"))
     })

@@ -19,7 +19,6 @@ use pinnace_engine::{About, Body, Error, Frame, Label, Outgoing, Received, Socke
 
 use super::block::Block;
 use super::properties::Properties;
-use crate::arguments::Flags;
 
 /// The most bytes that lie in the message itself.
 pub(super) const INLINE_MAX: usize = 40;
@@ -240,12 +239,12 @@ impl Message {
 
     /// Sends it; it keeps what it is.
     #[inline(always)]
-    pub(crate) fn send(&self, socket: Socket, flags: Flags) -> Result<(), Error> {
+    pub(crate) fn send(&self, socket: Socket, more: bool, wait: impl Into<Wait>) -> Result<(), Error> {
         if self.routing_id == 0 && self.properties.is_empty() {
-            return socket.send(self.outgoing(), flags.more, flags.wait);
+            return socket.send(self.outgoing(), more, wait);
         }
         let label = Label { routing_id: self.routing_id, group: self.group().to_bytes().to_vec() };
-        socket.send_labelled(self.outgoing(), &label, flags.more, flags.wait)
+        socket.send_labelled(self.outgoing(), &label, more, wait)
     }
 
     /// What is known of the peer it came from.

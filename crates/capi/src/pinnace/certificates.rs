@@ -15,7 +15,7 @@ use pinnace_engine::{Error, z85};
 use super::put_text;
 use crate::arguments::{path, text};
 use crate::curve::write_key;
-use crate::guard::{Returned, guard};
+use crate::guard::{Returned, guard_uncancelled};
 use crate::handle::socket;
 use crate::registry::Registry;
 
@@ -43,9 +43,9 @@ fn failed(what: impl Display, error: &CertError) -> Error {
     })
 }
 
-/// Runs `body`, as `guard` does. A failure that has left no words of its own leaves those of its errno.
+/// Runs `body`, as `guard_uncancelled` does. A failure that has left no words of its own leaves those of its errno.
 pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    guard(|| {
+    guard_uncancelled(|| {
         // A thread that is ending has none.
         let before = LAST_ERROR.try_with(RefCell::take).unwrap_or_default();
         let outcome = body();

@@ -8,7 +8,7 @@ use super::stats::REASONS;
 use super::timeout;
 use crate::arguments::SizedStruct;
 use crate::context::own;
-use crate::guard::guard;
+use crate::guard::{guard, guard_uncancelled};
 use crate::handle;
 
 /// Limits the bytes that all queues of a context hold together; 0 is no limit.
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn pinnace_ctx_term(
     timeout_ms: c_long,
     left: *mut LeftoverT,
 ) -> c_int {
-    guard(|| {
+    guard_uncancelled(|| {
         let own = handle::context(context)?;
         // SAFETY: the caller's promise.
         let left = if left.is_null() { None } else { Some(unsafe { SizedStruct::at(left) }?) };

@@ -179,7 +179,7 @@ impl Carrier {
             let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
             let later = self.outward.ask_again().into_iter().chain(note_in).chain(due).chain(move_in).min();
             let timeout = if busy || self.is_behind_disk() { Some(Duration::ZERO) } else { later };
-            let events = match self.poller.wait(64, timeout, false) {
+            let events = match self.poller.wait(64, timeout, None) {
                 Ok(events) => events,
                 Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
                 Err(_) => return,

@@ -13,7 +13,7 @@ use super::Context;
 use crate::drops::{Drops, Reason};
 use crate::error::Error;
 use crate::hub::{Hub, Mail};
-use crate::nap::{self, Nap};
+use crate::nap::{self, Nap, Turn};
 use crate::reactor::Command;
 use crate::socket::Socket;
 
@@ -58,22 +58,22 @@ impl Context {
     /// uses them, and what is not sent is given up. Called again it says the same again. In a forked child nothing is
     /// done, and nothing is left. Errors: those of `terminate`.
     pub fn terminate_within(&self, timeout: Option<Duration>) -> Result<Leftover, Error> {
-        self.terminate_by(timeout, false)
+        self.terminate_by(timeout, None)
     }
 
-    /// The same. `defers`: it does not sleep itself (Deferred, `nap`).
-    pub fn terminate_by(&self, timeout: Option<Duration>, defers: bool) -> Result<Leftover, Error> {
+    /// The same. `turn`: it does not sleep itself (Deferred, `nap`).
+    pub fn terminate_by(&self, timeout: Option<Duration>, turn: Option<Turn>) -> Result<Leftover, Error> {
         if self.0.fork != fork::generation() {
             return Ok(Leftover::default());
         }
         let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let deadline = nap::deadline(defers, of_call);
+        let deadline = turn.unwrap_or(Turn::FIRST).deadline(of_call);
         let caller = std::thread::current().id();
         if self.0.ios.lock().iter().any(|(_, thread)| thread.thread().id() == caller) {
             return Err(Error::Reentered);
         }
         self.shutdown()?;
-        if !self.wait_for_sockets(deadline, defers)? {
+        if !self.wait_for_sockets(deadline, turn.is_some())? {
             self.hurry()?;
         }
         self.0.lost.give_up(Reason::Expired, self.0.inproc.end(&mut Vec::new()));

@@ -7,7 +7,7 @@ use pinnace_ring::Frame;
 
 use super::{Core, Received, Socket};
 use crate::error::Error;
-use crate::nap;
+use crate::nap::Turn;
 use crate::pipe::Outgoing;
 
 /// How long a call may wait.
@@ -18,7 +18,7 @@ pub enum Wait {
     /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
     AsSet,
     /// The same, but the call does not sleep itself: Deferred, and its caller sleeps for it (`nap`).
-    Deferred,
+    Deferred(Turn),
     /// Until then; None: for ever.
     Until(Option<Instant>),
 }
@@ -43,12 +43,12 @@ impl Wait {
         match self {
             Wait::Until(deadline) => deadline,
             Wait::Never | Wait::AsSet => as_set(),
-            Wait::Deferred => nap::deadline(true, as_set),
+            Wait::Deferred(turn) => turn.deadline(as_set),
         }
     }
 
     pub(super) fn defers(self) -> bool {
-        self == Wait::Deferred
+        matches!(self, Wait::Deferred(_))
     }
 }
 
