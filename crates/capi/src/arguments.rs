@@ -30,7 +30,7 @@ impl Flags {
     /// How a call waits that is run by `guard_waiting`.
     #[inline(always)]
     pub(crate) fn deferred(self, turn: Turn) -> Wait {
-        if self.wait { Wait::Deferred(turn) } else { Wait::Never }
+        if self.wait { turn.wait() } else { Wait::Never }
     }
 }
 

@@ -177,7 +177,7 @@ pub unsafe extern "C-unwind" fn zmq_send(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(move |turn| {
+    guard_waiting!(|turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
@@ -198,7 +198,7 @@ pub unsafe extern "C-unwind" fn zmq_send_const(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(move |turn| {
+    guard_waiting!(|turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
@@ -224,7 +224,7 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(move |turn| {
+    guard_waiting!(|turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.

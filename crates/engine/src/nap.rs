@@ -15,7 +15,7 @@ use crate::context::TermNap;
 use crate::error::Error;
 use crate::poll::PollNap;
 use crate::poller::PollerNap;
-use crate::socket::SocketNap;
+use crate::socket::{SocketNap, Wait};
 
 /// What is prepared for a sleep, and has to be seen to afterwards. To drop it gives up.
 pub(crate) enum Nap {
@@ -40,6 +40,12 @@ impl Turn {
     /// The call's deadline; `of_call` says what that is at the first turn.
     pub(crate) fn deadline(self, of_call: impl FnOnce() -> Option<Instant>) -> Option<Instant> {
         self.0.unwrap_or_else(of_call)
+    }
+
+    /// How a call of this turn waits.
+    #[inline(always)]
+    pub fn wait(self) -> Wait {
+        self.0.map_or(Wait::Deferred, Wait::Resumed)
     }
 
     /// Whether the call has slept.

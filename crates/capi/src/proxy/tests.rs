@@ -216,7 +216,7 @@ fn a_mandatory_router_with_one_full_peer_is_waited_for() {
         // A proxy that asks on and on never has such a while.
         let is_quiet = || {
             let before = cpu_time();
-            poll(&mut [], Some(WHILE), None).unwrap();
+            poll(&mut [], Some(WHILE), None, None).unwrap();
             cpu_time() - before < WHILE / 4
         };
         assert!((0..20).any(|_| is_quiet()), "the proxy never rests");

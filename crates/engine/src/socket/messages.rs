@@ -7,7 +7,6 @@ use pinnace_ring::Frame;
 
 use super::{Core, Received, Socket};
 use crate::error::Error;
-use crate::nap::Turn;
 use crate::pipe::Outgoing;
 
 /// How long a call may wait.
@@ -18,7 +17,9 @@ pub enum Wait {
     /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
     AsSet,
     /// The same, but the call does not sleep itself: Deferred, and its caller sleeps for it (`nap`).
-    Deferred(Turn),
+    Deferred,
+    /// The same call at a later turn, with the deadline of the first.
+    Resumed(Option<Instant>),
     /// Until then; None: for ever.
     Until(Option<Instant>),
 }
@@ -41,14 +42,13 @@ impl Wait {
     pub(super) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
         let as_set = || set.and_then(|timeout| Instant::now().checked_add(timeout));
         match self {
-            Wait::Until(deadline) => deadline,
-            Wait::Never | Wait::AsSet => as_set(),
-            Wait::Deferred(turn) => turn.deadline(as_set),
+            Wait::Until(deadline) | Wait::Resumed(deadline) => deadline,
+            Wait::Never | Wait::AsSet | Wait::Deferred => as_set(),
         }
     }
 
     pub(super) fn defers(self) -> bool {
-        matches!(self, Wait::Deferred(_))
+        matches!(self, Wait::Deferred | Wait::Resumed(_))
     }
 }
 
