@@ -23,7 +23,7 @@ pub extern "C" fn zmq_ctx_new() -> *mut c_void {
 /// times allow.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn zmq_ctx_term(context: *mut c_void) -> c_int {
-    guard_waiting!(|turn| {
+    guard_waiting(move |turn| {
         if let Some(own) = handle::context(context)? {
             own.terminate_by(None, Some(turn))?;
             handle::retire_context(context);

@@ -86,29 +86,13 @@ pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Er
     })
 }
 
-/// As `guard`, for a call that may wait, which is a cancellation point while it does: the body asks the engine to defer
-/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop.
-///
-/// The body is there twice, since the first run is laid out in line only if that is all that it is for.
-macro_rules! guard_waiting {
-    (|$turn:ident| $body:expr) => {{
-        let first = move || {
-            let $turn = ::pinnace_engine::nap::Turn::FIRST;
-            $body
-        };
-        $crate::guard::first_turn(first, move |$turn: ::pinnace_engine::nap::Turn| $body)
-    }};
-}
-pub(crate) use guard_waiting;
-
-#[inline(always)]
-pub(crate) fn first_turn<R: Returned>(
-    first: impl FnOnce() -> Result<R, Error>,
-    again: impl Fn(Turn) -> Result<R, Error> + Copy,
-) -> R {
-    match catch_unwind(AssertUnwindSafe(first)) {
+/// As `guard`, for a call that may wait, which is a cancellation point while it does: `body` asks the engine to defer
+/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop. What is mostly
+/// done at once is tried before by `guard`.
+pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error> + Copy) -> R {
+    match catch_unwind(AssertUnwindSafe(move || body(Turn::FIRST))) {
         Ok(Ok(value)) => value,
-        Ok(Err(Error::Deferred)) => sleep_and_retry(&{ again }),
+        Ok(Err(Error::Deferred)) => sleep_and_retry(&body),
         Ok(Err(error)) => failed(error),
         Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
     }

@@ -126,7 +126,7 @@ pub unsafe extern "C-unwind" fn zmq_msg_send(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    guard_waiting!(|turn| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;
@@ -150,7 +150,7 @@ pub unsafe extern "C-unwind" fn zmq_msg_recv(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    let received = guard_waiting!(|turn| {
+    let received = guard_waiting(move |turn| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
         let message = unsafe { Message::at(message) }?;

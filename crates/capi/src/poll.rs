@@ -31,7 +31,7 @@ const FEW: usize = 16;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int {
     // SAFETY: the caller's promise.
-    guard_waiting!(|turn| unsafe { wait_for(items, count, timeout, None, turn) })
+    guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, None, turn) })
 }
 
 /// As `zmq_poll`; while it waits, the signals of `mask` are blocked and no others. NULL: as they are.
@@ -48,7 +48,7 @@ pub unsafe extern "C-unwind" fn zmq_ppoll(
     // SAFETY: the caller's promise.
     let mask = unsafe { mask.as_ref() }.map(|set| SignalMask::new(*set));
     // SAFETY: the caller's promise.
-    guard_waiting!(|turn| unsafe { wait_for(items, count, timeout, mask, turn) })
+    guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, mask, turn) })
 }
 
 /// # Safety

@@ -178,7 +178,7 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait(
     event: *mut Event,
     timeout: c_long,
 ) -> c_int {
-    let outcome = guard_waiting!(|turn| {
+    let outcome = guard_waiting(move |turn| {
         let held = POLLERS.get(poller)?;
         // SAFETY: the caller's promise.
         let event = unsafe { event.as_mut() }.ok_or(Error::Fault)?;
@@ -202,7 +202,7 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
     count: c_int,
     timeout: c_long,
 ) -> c_int {
-    guard_waiting!(|turn| {
+    guard_waiting(move |turn| {
         let held = POLLERS.get(poller)?;
         if events.is_null() {
             return Err(Error::Fault);

@@ -175,11 +175,36 @@ pub unsafe extern "C-unwind" fn zmq_send(
     handle: *mut c_void,
     data: *const c_void,
     len: usize,
-    flags: c_int,
+    given: c_int,
 ) -> c_int {
-    guard_waiting!(|turn| {
+    let done = guard(|| {
         let socket = socket(handle)?;
-        let flags = Flags::read(flags)?;
+        let flags = Flags::read(given)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { bytes(data, len) }?;
+        match socket.send_at_once(&mut Outgoing::Bytes(data), flags.more, flags.wait) {
+            Some(sent) => sent.map(|()| int_size(len)),
+            None => Ok(NOT_AT_ONCE),
+        }
+    });
+    if done != NOT_AT_ONCE {
+        return done;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { send_at_length(handle, data, len, given) }
+}
+
+/// What the first part of a call says that is not done at once; no function returns it.
+const NOT_AT_ONCE: c_int = c_int::MIN;
+
+/// # Safety
+/// As for `zmq_send`.
+#[cold]
+#[inline(never)]
+unsafe fn send_at_length(handle: *mut c_void, data: *const c_void, len: usize, given: c_int) -> c_int {
+    guard_waiting(move |turn| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(given)?;
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, len) }?;
         socket.send(Outgoing::Bytes(data), flags.more, flags.deferred(turn))?;
@@ -198,7 +223,7 @@ pub unsafe extern "C-unwind" fn zmq_send_const(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting!(|turn| {
+    guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
@@ -222,23 +247,51 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     handle: *mut c_void,
     data: *mut c_void,
     len: usize,
-    flags: c_int,
+    given: c_int,
 ) -> c_int {
-    guard_waiting!(|turn| {
+    let done = guard(|| {
         let socket = socket(handle)?;
-        let flags = Flags::read(flags)?;
+        Flags::read(given)?;
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
-        socket.recv(flags.deferred(turn), &mut |frame| {
-            size = frame.copy_to(room);
-            // Not dropped here: it may call a free function, and the socket is locked.
-            if let Frame::Body { body: whole, .. } = frame {
-                body = whole.take();
-            }
-        })?;
+        match socket.recv_at_once(&mut |frame| size = copy(frame, room, &mut body)) {
+            Some(received) => received.map(|_| int_size(size)),
+            None => Ok(NOT_AT_ONCE),
+        }
+    });
+    if done != NOT_AT_ONCE {
+        return done;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { recv_at_length(handle, data, len, given) }
+}
+
+/// # Safety
+/// As for `zmq_recv`.
+#[cold]
+#[inline(never)]
+unsafe fn recv_at_length(handle: *mut c_void, data: *mut c_void, len: usize, given: c_int) -> c_int {
+    guard_waiting(move |turn| {
+        let socket = socket(handle)?;
+        let flags = Flags::read(given)?;
+        // SAFETY: the caller's promise.
+        let room = unsafe { bytes_mut(data, len) }?;
+        let (mut size, mut body) = (0, None);
+        socket.recv(flags.deferred(turn), &mut |frame| size = copy(frame, room, &mut body))?;
         Ok(int_size(size))
     })
+}
+
+/// Copies a frame out; returns its size. The body is not dropped here: it may call a free function, and the socket is
+/// locked.
+#[inline(always)]
+fn copy(frame: Frame<'_>, room: &mut [u8], body: &mut Option<Body>) -> usize {
+    let size = frame.copy_to(room);
+    if let Frame::Body { body: whole, .. } = frame {
+        *body = whole.take();
+    }
+    size
 }
 
 #[cfg(test)]

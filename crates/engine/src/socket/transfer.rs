@@ -35,6 +35,21 @@ impl Socket {
         self.send_at_length(wait, tried, &mut move |core| core.send(&mut frame, more))
     }
 
+    /// As `send`, if it is done at once; None: it was not, and `send` is the way. `wait`: the caller may be held up for a
+    /// moment.
+    #[inline(always)]
+    pub fn send_at_once(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
+        let outcome = self.call_at_once(wait, |core| core.send(frame, more));
+        outcome.filter(|outcome| *outcome != Err(Error::WouldBlock))
+    }
+
+    /// As `recv`, if it is done at once; None: it was not, and `recv` is the way.
+    #[inline(always)]
+    pub fn recv_at_once(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
+        let outcome = self.call_at_once(false, |core| core.recv(sink));
+        outcome.filter(|outcome| *outcome != Err(Error::WouldBlock))
+    }
+
     /// As `send`, with a label, for the socket types that look at one.
     pub fn send_labelled(
         self,
