@@ -35,8 +35,8 @@ impl Socket {
         self.send_at_length(wait, tried, &mut move |core| core.send(&mut frame, more))
     }
 
-    /// As `send`, if it is done at once; None: it was not, and `send` is the way. `wait`: the caller may be held up for a
-    /// moment.
+    /// As `send`, if it is done at once; None: it was not, and `send` is the way. `wait`: the caller may be held up for
+    /// a moment.
     #[inline(always)]
     pub fn send_at_once(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
         let outcome = self.call_at_once(wait, |core| core.send(frame, more));
