@@ -383,6 +383,12 @@ impl Link {
         let mut tx = self.tx.lock();
         if tx.control.len() + bytes > tx.control_max {
             drop(tx);
+            // The kernel may have room again: the thread that would be told of it may be this one.
+            self.write_out(done);
+            tx = self.tx.lock();
+        }
+        if tx.control.len() + bytes > tx.control_max {
+            drop(tx);
             self.cut();
             return;
         }
