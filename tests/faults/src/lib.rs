@@ -79,7 +79,10 @@ impl Victim {
         let mut victim = Victim { child, endpoint, good, sent: 0, _ctx: ctx };
         victim.serves(1_000);
         // A socket that has waited some times for connections has all descriptors that it is going to have.
-        (0..5).for_each(|_| victim.serves(1));
+        for _ in 0..5 {
+            until("it waits", || process::sleeps(victim.pid()));
+            victim.serves(1);
+        }
         victim
     }
 
