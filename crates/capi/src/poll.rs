@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn zmq_ppoll(
     mask: *const libc::sigset_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let mask = unsafe { mask.as_ref() }.map(|set| SignalMask::new(*set));
+    let mask = unsafe { mask.as_ref() }.map(SignalMask::new);
     // SAFETY: the caller's promise.
     guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, mask, turn) })
 }

@@ -1,5 +1,6 @@
 //! Readiness of many descriptors (epoll(7)) and of a few (poll(2)).
 
+use std::ffi::c_ulong;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,37 +220,23 @@ pub fn has_ended(fd: &impl AsFd) -> bool {
     poll(own, Some(Duration::ZERO)).is_ok_and(|count| count > 0)
 }
 
-/// Signals that are blocked for as long as a wait lasts, instead of those that the thread has blocked.
+/// Signals that are blocked for as long as a wait lasts, instead of those that the thread has blocked: the kernel's
+/// set, one bit for each (sigset_t is 16 times as large, and this is copied with each wait).
 #[derive(Clone, Copy)]
-pub struct SignalMask(libc::sigset_t);
+pub struct SignalMask([c_ulong; KERNEL_MASK_BYTES / size_of::<c_ulong>()]);
+
+/// What the kernel takes for the size of a set of signals.
+pub(crate) const KERNEL_MASK_BYTES: usize = 8;
 
 impl SignalMask {
-    pub fn new(set: libc::sigset_t) -> SignalMask {
-        SignalMask(set)
+    pub fn new(set: &libc::sigset_t) -> SignalMask {
+        // SAFETY: it begins with the kernel's set, and is larger.
+        SignalMask(unsafe { std::ptr::from_ref(set).cast::<[c_ulong; _]>().read() })
     }
 
-    pub(crate) fn as_ptr(&self) -> *const libc::sigset_t {
-        &self.0
+    pub(crate) fn as_ptr(&self) -> *const c_ulong {
+        self.0.as_ptr()
     }
-}
-
-/// As [`poll`], with other signals blocked while it waits (ppoll(2)).
-pub fn poll_masked(
-    fds: &mut [Polled<'_>],
-    timeout: Option<Duration>,
-    mask: &SignalMask,
-) -> Result<usize, Errno> {
-    let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
-    let mut list: SmallVec<[libc::pollfd; FEW]> = fds.iter().map(pollfd).collect();
-    let timeout = timeout.map(timespec).map(|at| libc::timespec { tv_sec: at.tv_sec, tv_nsec: at.tv_nsec });
-    let limit = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: a list of the length given; a time or null; a signal set.
-    let count = unsafe { libc::ppoll(list.as_mut_ptr(), list.len() as libc::nfds_t, limit, &mask.0) };
-    let count = usize::try_from(count).map_err(|_| crate::last_error())?;
-    for (polled, found) in fds.iter_mut().zip(&list) {
-        polled.revents = found.revents;
-    }
-    Ok(count)
 }
 
 /// A descriptor of somebody else's. It is only waited for: if its owner closes it, the kernel says so.

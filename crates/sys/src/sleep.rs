@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 
 use crate::futex::Among;
-use crate::poll::{Polled, SignalMask};
+use crate::poll::{KERNEL_MASK_BYTES, Polled, SignalMask};
 use crate::{AsRawFd, last_error};
 
 /// Descriptors that are slept for without an allocation.
@@ -129,9 +129,9 @@ impl Sleep {
                 }
             }
             On::Descriptors(fds, mask) => {
-                // The kernel's set of signals is smaller than the C library's.
                 let mask = mask.as_ref().map_or(0, |mask| mask.as_ptr().addr());
-                let arguments = [fds.as_mut_ptr().expose_provenance(), fds.len(), timeout, mask, 8];
+                let arguments =
+                    [fds.as_mut_ptr().expose_provenance(), fds.len(), timeout, mask, KERNEL_MASK_BYTES];
                 Call { number: libc::SYS_ppoll, arguments }
             }
         }
