@@ -77,6 +77,25 @@ pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     }
 }
 
+/// As `guard`, for the first part of a call that may wait. `NOT_YET`: it has not been made, and `guard_waiting` is to.
+#[inline(always)]
+pub(crate) fn guard_first(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => failed_first(error),
+        Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+    }
+}
+
+/// No function of the library returns it.
+pub(crate) const NOT_YET: c_int = c_int::MIN;
+
+#[cold]
+#[inline(never)]
+fn failed_first(error: Error) -> c_int {
+    if error == Error::WouldBlock { NOT_YET } else { failed(error) }
+}
+
 /// As `guard`, for a call that may be asked to close descriptors, start threads or the like: what the C library does
 /// there is a cancellation point, and must not be one here (pthreads(7)).
 pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use pinnace_engine::{Body, Error, Frame, Outgoing};
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
-use crate::guard::{guard, guard_uncancelled, guard_waiting};
+use crate::guard::{NOT_YET, guard, guard_first, guard_uncancelled, guard_waiting};
 use crate::handle::{retire, socket};
 use crate::message::SHARE_MIN;
 
@@ -177,37 +177,32 @@ pub unsafe extern "C-unwind" fn zmq_send(
     len: usize,
     given: c_int,
 ) -> c_int {
-    let done = guard(|| {
+    let sent = guard_first(|| {
         let socket = socket(handle)?;
         let flags = Flags::read(given)?;
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, len) }?;
-        match socket.send_at_once(&mut Outgoing::Bytes(data), flags.more, flags.wait) {
-            Some(sent) => sent.map(|()| int_size(len)),
-            None => Ok(NOT_AT_ONCE),
-        }
+        socket.send_now(&mut Outgoing::Bytes(data), flags.more, flags.wait)?;
+        Ok(int_size(len))
     });
-    if done != NOT_AT_ONCE {
-        return done;
+    if sent != NOT_YET {
+        return sent;
     }
     // SAFETY: the caller's promise.
-    unsafe { send_at_length(handle, data, len, given) }
+    unsafe { send_with_waiting(handle, data, len, given) }
 }
-
-/// What the first part of a call says that is not done at once; no function returns it.
-const NOT_AT_ONCE: c_int = c_int::MIN;
 
 /// # Safety
 /// As for `zmq_send`.
 #[cold]
 #[inline(never)]
-unsafe fn send_at_length(handle: *mut c_void, data: *const c_void, len: usize, given: c_int) -> c_int {
+unsafe fn send_with_waiting(handle: *mut c_void, data: *const c_void, len: usize, given: c_int) -> c_int {
     guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(given)?;
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, len) }?;
-        socket.send(Outgoing::Bytes(data), flags.more, flags.deferred(turn))?;
+        socket.send_later(Outgoing::Bytes(data), flags.more, flags.deferred(turn))?;
         Ok(int_size(len))
     })
 }
@@ -249,49 +244,46 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     len: usize,
     given: c_int,
 ) -> c_int {
-    let done = guard(|| {
+    let received = guard_first(|| {
         let socket = socket(handle)?;
         Flags::read(given)?;
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
-        match socket.recv_at_once(&mut |frame| size = copy(frame, room, &mut body)) {
-            Some(received) => received.map(|_| int_size(size)),
-            None => Ok(NOT_AT_ONCE),
-        }
+        socket.recv_now(&mut |frame| copy(frame, room, &mut size, &mut body))?;
+        Ok(int_size(size))
     });
-    if done != NOT_AT_ONCE {
-        return done;
+    if received != NOT_YET {
+        return received;
     }
     // SAFETY: the caller's promise.
-    unsafe { recv_at_length(handle, data, len, given) }
+    unsafe { recv_with_waiting(handle, data, len, given) }
 }
 
 /// # Safety
 /// As for `zmq_recv`.
 #[cold]
 #[inline(never)]
-unsafe fn recv_at_length(handle: *mut c_void, data: *mut c_void, len: usize, given: c_int) -> c_int {
+unsafe fn recv_with_waiting(handle: *mut c_void, data: *mut c_void, len: usize, given: c_int) -> c_int {
     guard_waiting(move |turn| {
         let socket = socket(handle)?;
         let flags = Flags::read(given)?;
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(data, len) }?;
         let (mut size, mut body) = (0, None);
-        socket.recv(flags.deferred(turn), &mut |frame| size = copy(frame, room, &mut body))?;
+        socket.recv_later(flags.deferred(turn), &mut |frame| copy(frame, room, &mut size, &mut body))?;
         Ok(int_size(size))
     })
 }
 
-/// Copies a frame out; returns its size. The body is not dropped here: it may call a free function, and the socket is
+/// Copies a frame out, and says its size. The body is not dropped here: it may call a free function, and the socket is
 /// locked.
 #[inline(always)]
-fn copy(frame: Frame<'_>, room: &mut [u8], body: &mut Option<Body>) -> usize {
-    let size = frame.copy_to(room);
+fn copy(frame: Frame<'_>, room: &mut [u8], size: &mut usize, body: &mut Option<Body>) {
+    *size = frame.copy_to(room);
     if let Frame::Body { body: whole, .. } = frame {
         *body = whole.take();
     }
-    size
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ impl Wait {
         }
     }
 
+    /// Whether the call has slept before.
+    pub(super) fn has_slept(self) -> bool {
+        matches!(self, Wait::Resumed(_))
+    }
+
     pub(super) fn defers(self) -> bool {
         matches!(self, Wait::Deferred | Wait::Resumed(_))
     }

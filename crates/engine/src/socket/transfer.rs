@@ -35,19 +35,47 @@ impl Socket {
         self.send_at_length(wait, tried, &mut move |core| core.send(&mut frame, more))
     }
 
-    /// As `send`, if it is done at once; None: it was not, and `send` is the way. `wait`: the caller may be held up for
-    /// a moment.
+    /// As `send`, but it never waits; WouldBlock: `send_later` is to go on. `wait`: the caller may be held up for a
+    /// moment.
     #[inline(always)]
-    pub fn send_at_once(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
-        let outcome = self.call_at_once(wait, |core| core.send(frame, more));
-        outcome.filter(|outcome| *outcome != Err(Error::WouldBlock))
+    pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+        match self.call_at_once(wait, |core| core.send(frame, more)) {
+            Some(outcome) => outcome,
+            None => self.send_behind_news(frame, more, wait),
+        }
     }
 
-    /// As `recv`, if it is done at once; None: it was not, and `recv` is the way.
+    /// Goes on after `send_now` of the same frame.
+    pub fn send_later(self, mut frame: Outgoing<'_>, more: bool, wait: Wait) -> Result<(), Error> {
+        self.send_at_length(wait, !wait.has_slept(), &mut move |core| core.send(&mut frame, more))
+    }
+
+    /// As `recv`, but it never waits; WouldBlock: `recv_later` is to go on.
     #[inline(always)]
-    pub fn recv_at_once(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
-        let outcome = self.call_at_once(false, |core| core.recv(sink));
-        outcome.filter(|outcome| *outcome != Err(Error::WouldBlock))
+    pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        match self.call_at_once(false, |core| core.recv(sink)) {
+            Some(outcome) => outcome,
+            None => self.recv_behind_news(sink),
+        }
+    }
+
+    /// Goes on after `recv_now`.
+    pub fn recv_later(self, wait: Wait, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        self.recv_at_length(wait, !wait.has_slept(), &mut |core: &mut Core| core.recv(sink))
+    }
+
+    /// `send_now` where there is something to see to before.
+    #[cold]
+    #[inline(never)]
+    fn send_behind_news(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
+        self.call(wait, |core| core.send(frame, more))
+    }
+
+    /// `recv_now` where there is something to see to before.
+    #[cold]
+    #[inline(never)]
+    fn recv_behind_news(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        self.call(false, |core| core.recv(sink))
     }
 
     /// As `send`, with a label, for the socket types that look at one.
