@@ -104,5 +104,6 @@ impl Reactor {
         self.shake_until(token, &owner);
         let accepted = Accepted { owner, listener: listener_token, ends, session: Some(session) };
         self.entries.insert(token, Entry::Accepted(Box::new(accepted)));
+        self.accepted_ready(token); // The peer waits for our greeting.
     }
 }

@@ -19,7 +19,7 @@ mod timers;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,8 @@ pub(crate) enum Command {
 /// The I/O thread as others see it.
 pub(crate) struct Io {
     commands: Mutex<Vec<Command>>,
+    /// The I/O thread is going to wait without another look at the commands: the next one wakes it.
+    waits: AtomicBool,
     wake: WakeFd,
     poller: Poller,
     next_token: AtomicU64,
@@ -108,6 +110,7 @@ impl Io {
         poller.add(&wake, WAKE_TOKEN, Interest::READ)?;
         let io = Arc::new(Io {
             commands: Mutex::default(),
+            waits: AtomicBool::new(false),
             wake,
             poller,
             next_token: AtomicU64::new(WAKE_TOKEN + 1),
@@ -125,7 +128,20 @@ impl Io {
 
     pub(crate) fn send(&self, command: Command) {
         self.commands.lock().push(command);
-        self.wake.signal();
+        if self.waits.swap(false, Ordering::Relaxed) {
+            self.wake.signal();
+        }
+    }
+
+    /// The I/O thread is going to wait. False: there are commands.
+    fn begins_wait(&self) -> bool {
+        // Before the lock, which orders it: who locks later finds it set, and whose command is missed locks later.
+        self.waits.store(true, Ordering::Relaxed);
+        self.commands.lock().is_empty()
+    }
+
+    fn ends_wait(&self) {
+        self.waits.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn poller(&self) -> &Poller {
@@ -170,9 +186,10 @@ impl Reactor {
     fn run(mut self) {
         let mut ready = Batch::new();
         loop {
-            let timeout = self.timeout();
+            let timeout = if self.io.begins_wait() { self.timeout() } else { Some(Duration::ZERO) };
             // Only an interruption can fail it; then there is nothing ready.
             let _ = self.io.poller.wait(&mut ready, timeout);
+            self.io.ends_wait();
             // A fault of ours costs what was being done, never the thread that all sockets live on.
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn(&ready)));
             if turn.unwrap_or(false) {
