@@ -53,6 +53,8 @@ pub(crate) enum Mail {
     Ended(PipeId),
     Readable(PipeId),
     Writable(PipeId),
+    /// The pipe's link has switched to shared memory.
+    Lend(PipeId),
     /// The socket that a waiting inproc pipe leads to is there.
     Bound(PipeId, Box<Bound>),
     /// The socket at the other end of an inproc pipe has, or may have, other high-water marks than it had.
@@ -71,7 +73,7 @@ impl Mail {
         match self {
             Mail::Attach(id, _) | Mail::Up(id, ..) | Mail::Bound(id, _) => Some(*id),
             Mail::Down(id) | Mail::Ended(id) => Some(*id),
-            Mail::Readable(id) | Mail::Writable(id) | Mail::Marks(id) => Some(*id),
+            Mail::Readable(id) | Mail::Writable(id) | Mail::Lend(id) | Mail::Marks(id) => Some(*id),
             Mail::Forget(_) | Mail::Room | Mail::Stop => None,
         }
     }

@@ -51,6 +51,8 @@ pub enum Verdict {
     Keep,
     /// It is done with.
     Drop,
+    /// It is done with, and the stream ends here: the bytes behind it are no frames and are dropped.
+    Last,
 }
 
 /// The producer of a queue that is fed with bytes of the wire.
@@ -289,6 +291,10 @@ impl Intake {
         };
         match on_command(body).map_err(Refused::Command)? {
             Verdict::Drop => self.queue.raw += record,
+            Verdict::Last => {
+                self.queue.raw += record;
+                self.queue.filled = self.queue.raw;
+            }
             Verdict::Keep if self.queue.is_inside_message() => return Err(Refused::CommandInsideMessage),
             Verdict::Keep => {
                 // SAFETY: as above. A command is one frame, whatever its flags say.

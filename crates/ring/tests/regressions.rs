@@ -37,6 +37,18 @@ fn what_one_peer_left_unfinished_is_not_the_next_peers() {
 }
 
 #[test]
+fn what_comes_behind_the_last_command_is_no_frame() {
+    let (tx, mut rx) = queue(NO_LIMIT);
+    let mut intake = Intake::new(tx, 1000);
+    intake.feed(b"\0\x03one\x04\x04last!!!!\0\x05").unwrap();
+    assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Last)), Ok(false));
+    // What is read next is another stream.
+    intake.feed(b"\0\x03two").unwrap();
+    assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)), Ok(false));
+    assert_eq!(drain(&mut rx), [(0, b"one".to_vec()), (0, b"two".to_vec())]);
+}
+
+#[test]
 fn flags_that_mean_something_inside_are_not_the_callers() {
     let (mut tx, mut rx) = queue(NO_LIMIT);
     tx.push(0xff, &[1; 20]).unwrap();

@@ -313,12 +313,16 @@ pub fn read(fd: &impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize
 
 /// As `read`, with what descriptors the peer has passed along (unix(7), SCM_RIGHTS): the last of them, and the others
 /// are closed.
-pub fn read_passed(fd: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+pub fn read_passed(
+    fd: &impl AsFd,
+    first: &mut [u8],
+    second: &mut [u8],
+) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     let flags = net::RecvFlags::DONTWAIT | net::RecvFlags::CMSG_CLOEXEC;
     loop {
-        match net::recvmsg(fd, &mut [IoSliceMut::new(into)], &mut control, flags) {
+        match net::recvmsg(fd, &mut [IoSliceMut::new(first), IoSliceMut::new(second)], &mut control, flags) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
             Ok(received) => {
@@ -406,20 +410,20 @@ mod tests {
         };
         assert_eq!(write_passing(&ours, b"null", &null), Ok(4));
         let mut bytes = [0; 16];
-        let (count, passed) = read_passed(&theirs, &mut bytes).unwrap();
+        let (count, passed) = read_passed(&theirs, &mut bytes, &mut []).unwrap();
         assert_eq!(&bytes[..count], b"null");
         assert_eq!((passed.is_some(), count_open()), (true, 2));
         drop(passed);
         assert_eq!(write(&ours, &[IoSlice::new(b"plain")]), Ok(5));
-        let (count, passed) = read_passed(&theirs, &mut bytes).unwrap();
+        let (count, passed) = read_passed(&theirs, &mut bytes, &mut []).unwrap();
         assert!((count, passed.is_none()) == (5, true));
-        assert_eq!(read_passed(&theirs, &mut bytes).err(), Some(Errno::AGAIN));
+        assert_eq!(read_passed(&theirs, &mut bytes, &mut []).err(), Some(Errno::AGAIN));
         let many = [null.as_fd(), null.as_fd(), null.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut control = net::SendAncillaryBuffer::new(&mut space);
         assert!(control.push(net::SendAncillaryMessage::ScmRights(&many)));
         net::sendmsg(&ours, &[IoSlice::new(b"3")], &mut control, WRITE_FLAGS).unwrap();
-        assert!(read_passed(&theirs, &mut bytes).unwrap().1.is_some());
+        assert!(read_passed(&theirs, &mut bytes, &mut []).unwrap().1.is_some());
         assert_eq!(count_open(), 1);
     }
 

@@ -1,23 +1,24 @@
-//! How two peers on one host agree to move their bytes through memory that both have.
+//! How two peers on one host move an established connection from its socket to memory that both have.
 //!
-//! It is ours alone: a peer that can says so by a property of READY ([`PROPERTY`]), which others pass over, and only
-//! where both have said it do the commands here follow, before any traffic:
+//! It is ours alone: a peer that can says so by a property of READY ([`PROPERTY`]), which others pass over. Where both
+//! have said it, messages go over the socket at first, and these commands may come between them:
 //!
 //! ```text
 //! who connected      who accepted
 //!   OFFER + memory -->
 //!                  <-- ACCEPT + memory
-//!   GO             -->                     from here on messages go through the memory
+//!   GO             -->                     the last frame on the socket in this direction
+//!                  <-- GO                  and in the other one
 //! ```
-//! Either may say DECLINE instead, and then messages go over the connection as ever. What "memory" is, and how it comes
-//! along, is not this crate's business.
+//! Behind its GO a side sends through its memory. Either may say DECLINE instead of the first GO, and then messages go
+//! over the socket as before. What "memory" is, and how it comes along, is not this crate's business.
 //!
 //! ```
 //! use pinnace_zmtp::sharing::{Step, encode, parse};
 //! let mut wire = Vec::new();
 //! encode(Step::Offer, &mut wire);
-//! assert_eq!(parse(&wire), Ok(Some((Step::Offer, wire.len()))));
-//! assert_eq!(parse(&wire[..3]), Ok(None));
+//! assert_eq!(parse(&wire[2..]), Some(Ok(Step::Offer))); // Behind the frame's header.
+//! assert_eq!(parse(b"\x04PING\0\0"), None);
 //! ```
 
 use crate::Error;
@@ -27,7 +28,7 @@ use crate::frame::{self, COMMAND};
 /// The property's name, and its value: the version of what is agreed upon here.
 pub const PROPERTY: &str = "X-Pinnace-Memory";
 /// As above.
-pub const VERSION: &[u8] = b"3";
+pub const VERSION: &[u8] = b"4";
 
 /// The commands' name.
 const NAME: &[u8] = b"\x06MEMORY";
@@ -39,7 +40,7 @@ pub enum Step {
     Offer,
     /// I have it, and here is mine.
     Accept,
-    /// I have it, too.
+    /// What I send from here on is in my memory.
     Go,
     /// Not through memory.
     Decline,
@@ -59,15 +60,9 @@ pub fn out_of_turn() -> Error {
     Misbehaviour::UnexpectedCommand { name: NAME[1..].to_vec() }.into()
 }
 
-/// The step that `bytes` begin with, and its size as a frame; None where more bytes are needed. An error: it is none.
-pub fn parse(bytes: &[u8]) -> Result<Option<(Step, usize)>, Error> {
-    let Some(header) = frame::parse(bytes) else { return Ok(None) };
-    if !header.is_command() || header.body_len != NAME.len() as u64 + 1 {
-        return Err(out_of_turn());
-    }
-    let end = header.header_len + NAME.len() + 1;
-    let Some(body) = bytes.get(header.header_len..end) else { return Ok(None) };
-    let letter = body.strip_prefix(NAME).ok_or_else(out_of_turn)?;
-    let step = STEPS.iter().find(|(_, other)| letter == [*other]).ok_or_else(out_of_turn)?;
-    Ok(Some((step.0, end)))
+/// The step that a command's body is; None: it is another command. An error: there is no such step.
+pub fn parse(body: &[u8]) -> Option<Result<Step, Error>> {
+    let letter = body.strip_prefix(NAME)?;
+    let step = STEPS.iter().find(|(_, other)| letter == [*other]);
+    Some(step.map(|&(step, _)| step).ok_or_else(out_of_turn))
 }

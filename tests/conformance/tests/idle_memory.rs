@@ -1,13 +1,51 @@
-//! Memory that two processes share is given back when its connection is idle. A process of its own, in which no other
-//! test shares any.
+//! Memory that two processes share is made for connections that last, and given back when they are idle. A process of
+//! its own, in which no other test shares any.
 
-use support::process::resident_of;
+use std::sync::Mutex;
+
+use support::memory::switched;
+use support::process::{mappings_of, resident_of};
 use support::*;
 
 const MEMFD: &str = "/memfd:pinnace";
 
+/// Each test counts what the whole process has.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_connection_that_asks_once_makes_no_memory() {
+    let _alone = ALONE.lock();
+    let ctx = Context::new();
+    let rep = ctx.socket(REP);
+    let endpoint = Transport::Ipc.bind(&rep);
+    let mut kept = Vec::new();
+    for number in 0..100 {
+        let req = ctx.socket(REQ).with(LINGER, 0);
+        req.connect(&endpoint).expect("connect");
+        req.put(filler::numbered(number, 100));
+        rep.put(rep.take());
+        assert_eq!(filler::number_of(&req.take()), number);
+        assert_eq!(mappings_of(MEMFD), 0, "after {number}");
+        if number % 2 == 0 {
+            kept.push(req);
+        }
+    }
+    // One that goes on asking has its memory: two pieces, at either end.
+    let req = &kept[0];
+    for number in 0..100 {
+        req.put(filler::numbered(number, 100));
+        rep.put(rep.take());
+        req.take();
+    }
+    switched(req);
+    until("both ends have it", || mappings_of(MEMFD) == 4);
+    drop((kept, rep));
+    until("it is given back", || mappings_of(MEMFD) == 0);
+}
+
 #[test]
 fn an_idle_connection_gives_its_memory_back() {
+    let _alone = ALONE.lock();
     let ctx = Context::new();
     let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
     Transport::Ipc.join(&pull, &push);

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 
 use support::child::{self, Child};
 use support::memory::{
-    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, announce, loan, offering, pass, read_alone,
-    sharing, step, way,
+    ARENA, HEAD, Memory, REPAID, RING, SEALS, SENT, SIZE, TAKEN, accepting, announce, loan, offering, pass,
+    read_alone, sharing, step, switch_over, switched, way,
 };
 use support::peer::each_way;
 use support::pinnace::{BORROW, SHARED_MEMORY};
@@ -32,6 +32,9 @@ fn pair(ctx: &Context, ours: i32, theirs: i32) -> (Socket, Socket) {
 fn messages_of_all_sizes_go_through_memory_and_back() {
     let ctx = Context::new();
     let (one, other) = pair(&ctx, 1, 1);
+    let brief = because("little has been moved so far");
+    assert_eq!((way(&one), way(&other)), (brief.clone(), brief));
+    switch_over(&one, &other);
     assert_eq!((way(&one), way(&other)), (through_memory(), through_memory()));
     for size in [0, 1, 255, 256, 16_000, 40_000, 1 << 20, 5 << 20] {
         let body = filler::body(size as u64, size);
@@ -123,7 +126,7 @@ fn a_peer_that_declines_is_served_over_the_socket() {
 /// Another build of ours: of it comes what would come of libzmq, and it gets nothing else.
 #[test]
 fn a_peer_of_another_version_is_served_over_the_socket() {
-    let versions: [&[u8]; 8] = [b"2", b"4", b"", b"rubbish", b"\0\xff", b"33", b"3\0", &[b'3'; 300]];
+    let versions: [&[u8]; 8] = [b"3", b"5", b"", b"rubbish", b"\0\xff", b"44", b"4\0", &[b'4'; 300]];
     for version in versions {
         each_way(Transport::Ipc, PAIR, |socket, mut peer| {
             announce(&mut peer, ["PAIR", "PAIR"], version);
@@ -146,14 +149,65 @@ fn a_peer_of_another_version_is_served_over_the_socket() {
 #[test]
 fn what_is_said_out_of_turn_ends_the_connection() {
     let ctx = Context::new();
-    for said in
-        [step("a"), step("g"), step("x"), wire::message(&[b"too early"]), wire::command("PING", b"\0\0")]
-    {
+    for said in [step("a"), step("g"), step("x"), [step("d"), step("o")].concat()] {
         let pull = ctx.socket(PULL);
         let mut peer = offering(&pull, "PUSH");
         peer.send(&said);
         peer.expect_end();
     }
+}
+
+/// Both ways at once, while messages of all sizes are under way.
+#[test]
+fn a_connection_that_switches_in_the_midst_of_messages_loses_none() {
+    let ctx = Context::new();
+    for round in 0..20 {
+        let (one, other) = (ctx.socket(PAIR), ctx.socket(PAIR));
+        let marks = [1, 10, 1000][round as usize % 3];
+        let (one, other) = (one.hwm(marks), other.hwm(marks));
+        Transport::Ipc.join(&one, &other);
+        let body = |number| filler::numbered(number, [8, 300, 5_000, 70_000][(number + round) as usize % 4]);
+        let count = 200;
+        std::thread::scope(|scope| {
+            for (socket, begins) in [(&one, round % 2 == 0), (&other, round % 2 == 1)] {
+                scope.spawn(move || {
+                    // One sends ahead of what it receives.
+                    let ahead = if begins { marks.min(50) as u64 } else { 0 };
+                    for number in 0..count + ahead {
+                        if number < count {
+                            socket.put(body(number));
+                        }
+                        if let Some(number) = number.checked_sub(ahead) {
+                            assert!(socket.take() == body(number), "{round}: {number}");
+                        }
+                    }
+                });
+            }
+        });
+        switched(&one);
+        switched(&other);
+    }
+}
+
+/// It writes to memory as soon as it has said so, and the peer rings nothing before it has said the same.
+#[test]
+fn a_sender_that_is_not_rung_yet_finds_room_by_itself() {
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).hwm(1000);
+    let (mut peer, memory, theirs) = accepting(&push, "PULL");
+    let before = theirs.get(SENT);
+    let (message, count) = (filler::body(1, 100_000), 30);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..count).for_each(|_| push.put(&message)));
+        let all = (count * wire::message(&[&message]).len()) as u32;
+        until("all is sent", || {
+            let sent = theirs.get(SENT);
+            memory.set(TAKEN, sent.into());
+            sent - before >= all
+        });
+    });
+    peer.send(&step("g"));
+    switched(&push);
 }
 
 #[test]

@@ -5,6 +5,14 @@ use support::deadline::until_some;
 use support::memory::{ARMED, AT_BELL, BELL, SENT, TAKEN, sharing, sharing_both};
 use support::*;
 
+/// A socket that waits once has no bell: it has now waited some times.
+fn has_waited(socket: &Socket) {
+    let patience = socket.get(RCVTIMEO).expect("the option");
+    socket.set(RCVTIMEO, 1).expect("the option");
+    (0..5).for_each(|_| assert_eq!(socket.recv(0), Err(Errno(libc::EAGAIN))));
+    socket.set(RCVTIMEO, patience).expect("the option");
+}
+
 /// The kernel holds few of the bytes that wake, then.
 #[test]
 fn with_the_smallest_buffers_who_sleeps_is_woken() {
@@ -88,6 +96,7 @@ fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(BUSY_POLL, -1); // It does not look for a while before it sleeps.
     let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    has_waited(&pull);
     let (first, all) =
         (wire::message(&[b"one"]), [wire::message(&[b"one"]), wire::message(&[b"two"])].concat());
     memory.write(&all);
@@ -141,6 +150,7 @@ fn who_sleeps_by_its_bell_over_half_a_message_is_woken_for_the_rest() {
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(BUSY_POLL, -1);
     let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    has_waited(&pull);
     let message = wire::message(&[b"in two halves"]);
     memory.write(&message);
     let armed = || theirs.get(ARMED);
@@ -161,6 +171,7 @@ fn who_has_slept_by_its_bell_in_vain_is_told_by_the_socket_afterwards() {
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(BUSY_POLL, -1);
     let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
+    has_waited(&pull);
     let message = wire::message(&[b"one"]);
     memory.write(&message.repeat(2));
     let at_bell = || Some(theirs.get(ARMED)).filter(|armed| armed & AT_BELL == AT_BELL);

@@ -2,9 +2,9 @@
 //! is served over the socket.
 
 use support::child::{self, Child, long};
-use support::deadline::{PATIENCE_MS, until_some};
+use support::deadline::until_some;
 use support::filler::Chance;
-use support::memory::{ARMED, AT_BELL, BELL, SENT, sharing_at, way};
+use support::memory::{ARMED, AT_BELL, BELL, SENT, sharing_at, switched, way};
 use support::pinnace::SHARED_MEMORY;
 use support::*;
 
@@ -40,7 +40,6 @@ fn messages_cross_to_another_process_and_back() {
     let ctx = Context::new();
     let pair = ctx.socket(PAIR);
     let child = Child::start("echoer", &[&Transport::Ipc.bind(&pair)]);
-    assert_eq!(way(&pair).0, "memory");
     let (mut sent, mut received) = (0, 0);
     while received < messages() {
         // Now far ahead, now one at a time.
@@ -52,6 +51,7 @@ fn messages_cross_to_another_process_and_back() {
         assert!(pair.rx() == parts_of(received), "message {received}");
         received += 1;
     }
+    switched(&pair);
     drop(child);
 }
 
@@ -78,19 +78,19 @@ fn a_stream_never_stands_still() {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
     let mut child = Child::start("taker", &[&Transport::Ipc.bind(&push)]);
-    assert_eq!(way(&push).0, "memory");
     let mut body = [0; 1032];
     for number in 0..streamed() {
         body[..8].copy_from_slice(&number.to_le_bytes());
         assert_eq!(push.send(body, 0), Ok(1032), "message {number} in time");
     }
+    switched(&push);
     assert_eq!(child.line(), "all");
     child.succeeds();
 }
 
 const NOBODY: libc::uid_t = 65_534;
 
-/// A process of another user, that may share memory as the second argument says.
+/// A process of another user, that may share memory as the second argument says, and does as the third says.
 fn stranger(args: &[String]) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -98,6 +98,10 @@ fn stranger(args: &[String]) {
     assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
     push.set(SHARED_MEMORY, args[1].parse().expect("a number")).expect("the option");
     push.connect(&args[0]).expect("connect");
+    push.put(filler::body(0, 100_000));
+    if args[2] == "memory" {
+        switched(&push);
+    }
     push.put(format!("{} {}", way(&push).0, way(&push).1));
     child::hear();
 }
@@ -121,8 +125,11 @@ fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
         let pull = ctx.socket(PULL).with(SHARED_MEMORY, ours);
         let endpoint = Transport::Ipc.bind(&pull);
         open_to_all(endpoint.strip_prefix("ipc://").expect("a path"));
-        let mut child = Child::start("stranger", &[&endpoint, &theirs.to_string()]);
-        assert!(poll::ready(&pull, POLLIN, PATIENCE_MS.into()) == POLLIN, "{ours} {theirs}");
+        let mut child = Child::start("stranger", &[&endpoint, &theirs.to_string(), expected[0].0]);
+        assert!(pull.take() == filler::body(0, 100_000), "{ours} {theirs}");
+        if expected[0] == memory {
+            switched(&pull);
+        }
         let (carrier, because) = way(&pull);
         assert_eq!((carrier.as_str(), because.as_str()), expected[0], "{ours} {theirs}");
         assert_eq!(pull.take_text(), format!("{} {}", expected[1].0, expected[1].1));

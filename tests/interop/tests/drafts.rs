@@ -40,7 +40,7 @@ fn introduces_every_type_exactly(transport: Transport) {
             let got = peer.handshake(1, peer_name);
             let mut expected = ready(name)[2..].to_vec();
             if matches!(transport, Transport::Ipc) {
-                expected.extend(metadata(&[("X-Pinnace-Memory", b"3")]));
+                expected.extend(metadata(&[("X-Pinnace-Memory", b"4")]));
             }
             assert_eq!((got.flags, got.body), (COMMAND, expected), "READY of {name}");
         });

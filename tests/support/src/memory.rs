@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::deadline::{PATIENCE_MS, until_some};
-use crate::peer::RawPeer;
+use crate::deadline::{PATIENCE_MS, until, until_some};
+use crate::peer::{RawListener, RawPeer};
 use crate::pinnace::text;
-use crate::{Socket, Transport, wire};
+use crate::{Socket, Transport, filler, wire};
 
 /// Where things lie in a process's memory: numbers, ...
 pub const SENT: usize = 0;
@@ -22,6 +22,23 @@ pub const SIZE: usize = HEAD + RING + ARENA;
 pub const AT_BELL: u32 = 3;
 /// What has to be sealed.
 pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// Waits until the only peer's messages go through memory.
+#[track_caller]
+pub fn switched(socket: &Socket) {
+    until("it has switched to memory", || socket.peers().iter().any(|peer| text(&peer.carrier) == "memory"));
+}
+
+/// Has the sockets of a pair send each other so much that their connection switches to memory, and waits for that.
+#[track_caller]
+pub fn switch_over(one: &Socket, other: &Socket) {
+    one.put(filler::body(0, 100_000));
+    other.take();
+    other.put("enough");
+    one.take();
+    switched(one);
+    switched(other);
+}
 
 /// How the only peer's messages move, and why not otherwise; once it is there.
 #[track_caller]
@@ -174,7 +191,7 @@ pub fn loan(flags: u8, position: u64, len: u64) -> Vec<u8> {
 }
 
 /// The version of the agreement.
-pub const VERSION: &[u8] = b"3";
+pub const VERSION: &[u8] = b"4";
 
 /// The READY of somebody who speaks a version of it.
 fn ready(socket_type: &str, version: &[u8]) -> Vec<u8> {
@@ -216,8 +233,52 @@ pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
 /// The same, with the library's memory.
 pub fn sharing_both(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
     let both = sharing_at(&Transport::Ipc.bind(socket), socket_type);
-    assert_eq!(way(socket).0, "memory");
+    switched(socket);
     both
+}
+
+/// A peer that `socket` connects to, which has offered memory, got the peer's, and said that it writes there from now
+/// on; the peer has not said so. What was sent until then is read.
+#[track_caller]
+pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
+    let listener = RawListener::bind(Transport::Ipc);
+    socket.connect(&listener.endpoint()).expect("connect");
+    let mut peer = listener.accept();
+    peer.send(&wire::greeting(1, "NULL", false));
+    peer.read(64);
+    peer.send(&ready(socket_type, VERSION));
+    peer.read_frame();
+    let large = filler::body(0, 100_000);
+    socket.put(&large);
+    read_alone(&peer, wire::message(&[&large]).len());
+    socket.put("and one more");
+    let (mut theirs, mut ours) = (None, None);
+    for awaited in [step("o"), step("g")] {
+        loop {
+            let (frame, passed) = read_short(&peer);
+            if passed.is_some() {
+                theirs = passed;
+            }
+            if frame == awaited {
+                break;
+            }
+        }
+        if awaited == step("o") {
+            let memory = Memory::new(SIZE, SEALS);
+            pass(&peer, &step("a"), memory.fd.as_raw_fd());
+            ours = Some(memory);
+        }
+    }
+    (peer, ours.expect("it was given"), Theirs::new(&theirs.expect("memory comes with it")))
+}
+
+/// A frame with a short header, and the descriptor that came with it.
+#[track_caller]
+fn read_short(peer: &RawPeer) -> (Vec<u8>, Option<OwnedFd>) {
+    let (mut frame, passed) = read_along(peer, 2);
+    let (body, later) = read_along(peer, frame[1].into());
+    frame.extend(body);
+    (frame, passed.or(later))
 }
 
 /// The same, of the socket that is bound to an endpoint of any process.
@@ -227,5 +288,6 @@ pub fn sharing_at(endpoint: &str, socket_type: &str) -> (RawPeer, Memory, Theirs
     let (said, theirs) = read_along(&peer, step("a").len());
     assert_eq!(said, step("a"));
     peer.send(&step("g"));
+    assert_eq!(read_alone(&peer, step("g").len()), step("g"));
     (peer, memory, Theirs::new(&theirs.expect("memory comes with it")))
 }

@@ -159,7 +159,7 @@ impl Hub {
     ) -> Result<(Sleep, PolledBeside), Errno> {
         let signal = self.signal.get()?;
         let polled = |fd, events| Polled { fd, events, revents: 0 };
-        let beside = match self.only_link().filter(|link| !link.is_shared()) {
+        let beside = match self.only_link().filter(|link| !link.reads_memory()) {
             None => PolledBeside::Set,
             Some(link) => match link.watched() {
                 Some((stream, interest)) => PolledBeside::Link(link, stream, interest),

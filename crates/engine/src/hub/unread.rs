@@ -57,7 +57,7 @@ pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool, inco
     let is_up = |mail: &Mail| matches!(mail, Mail::Up(other, ..) if *other == id);
     let first_up = list.iter().position(is_up).unwrap_or(0);
     let before_last = first_up..list.iter().rposition(is_up).unwrap_or(0);
-    let (mut readable, mut writable, mut next) = (false, false, 0);
+    let (mut readable, mut writable, mut lend, mut next) = (false, false, false, 0);
     let overtaken = list.extract_if(.., |mail| {
         next += 1;
         mail.pipe() == Some(id)
@@ -66,6 +66,7 @@ pub(super) fn take_overtaken(list: &mut Vec<Mail>, id: PipeId, ended: bool, inco
                     Mail::Up(..) | Mail::Down(_) => before_last.contains(&(next - 1)),
                     Mail::Readable(_) => std::mem::replace(&mut readable, true),
                     Mail::Writable(_) => std::mem::replace(&mut writable, true),
+                    Mail::Lend(_) => std::mem::replace(&mut lend, true),
                     _ => false,
                 })
     });

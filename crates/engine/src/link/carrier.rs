@@ -22,6 +22,8 @@ pub enum Because {
     User,
     /// CURVE secures it.
     Secured,
+    /// It has moved too little so far.
+    Brief,
     /// The peer does not offer it: another implementation, or its option or its user keep it from that.
     Peer,
     /// The peer declined, when it was to be done.
@@ -51,6 +53,7 @@ impl Carrier {
             Because::Off => "switched off",
             Because::User => "the peer is another user's",
             Because::Secured => "secured by CURVE",
+            Because::Brief => "little has been moved so far",
             Because::Peer => "the peer does not offer it",
             Because::Declined => "the peer declined",
             Because::Unfit => "the peer's memory is unfit",

@@ -16,6 +16,7 @@ mod rx;
 mod shared;
 mod signs;
 mod stream;
+mod switch;
 mod tls;
 mod tx;
 mod v1;
@@ -48,6 +49,7 @@ pub(crate) use datagrams::First;
 pub(crate) use packets::Packets;
 use rx::{Rx, Way};
 pub(crate) use stream::Stream;
+use switch::Switch;
 pub(crate) use tls::Failure as TlsFailure;
 pub(crate) use tx::Progress;
 use tx::Tx;
@@ -64,6 +66,7 @@ pub(crate) const RECEIPT: [u8; 4] = *b"rcpt";
 /// What a link has to know of its socket and its peer.
 pub(crate) struct Config {
     pub(crate) version: Version,
+    /// How its messages move, unless it switches (`switch`).
     pub(crate) carrier: Carrier,
     /// It speaks no ZMTP.
     pub(crate) is_raw: bool,
@@ -102,8 +105,10 @@ pub struct Link {
     pub(crate) config: Config,
     /// The peer answers when it is asked for a sign of life.
     pub(crate) speaks_heartbeats: bool,
-    /// The descriptor is readable when it takes more, too.
-    tells_by_input: bool,
+    /// It moves packets of a multicast.
+    is_multicast: bool,
+    /// How far it has switched to memory, where it may.
+    switch: Option<Arc<Switch>>,
     /// Its token in the hub's poll set, once it has joined the socket.
     token: OnceLock<u64>,
     /// Its token with the I/O thread.
@@ -172,15 +177,7 @@ impl Link {
         let stream = Arc::new(stream);
         // A packet is looked at before it gets there, and what is wrong with it is its own affair.
         let max_body = if codec.packets.is_some() { u64::MAX } else { config.max_body };
-        let mut intake = Intake::new(ends.incoming.queue, max_body);
-        let mut outgoing = ends.outgoing;
-        if let Some(shared) = stream.shared() {
-            let bell = Arc::downgrade(&stream);
-            let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
-            let taking = if ends.incoming.outlet.is_none() { config.taking } else { Taking::AtOnce };
-            intake.borrow_by(shared.borrower(taking, Box::new(wake)));
-            outgoing.queue.lend_from(shared.arena());
-        }
+        let intake = Intake::new(ends.incoming.queue, max_body);
         let io_token = io.token();
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
         let anew = Anew::new(codec.encoder, config.connection);
@@ -192,8 +189,9 @@ impl Link {
             token: OnceLock::new(),
             io_token,
             speaks_heartbeats,
-            tells_by_input: stream.packets().is_some() || stream.shared().is_some(),
-            tx: Mutex::new(Tx::new(stream.clone(), outgoing, anew, codec.packets, &config.hello)),
+            is_multicast: stream.packets().is_some(),
+            switch: stream.local().map(|local| local.switch.clone()),
+            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
                 Way::new(intake, ends.incoming.outlet),
@@ -283,11 +281,11 @@ impl Link {
 
     /// Does what the poll set said can be done.
     pub(crate) fn serve(&self, ready: &Ready) {
-        if ready.readable && self.is_shared() {
+        if ready.readable && self.reads_memory() {
             self.hear(ready.ended);
             fence(Ordering::SeqCst); // What the peer did before it woke us, and whether we wait for it (`write_out`).
         }
-        if (ready.writable || self.tells_by_input) && self.is_blocked() {
+        if (ready.writable || self.tells_by_input()) && self.is_blocked() {
             self.flush();
         }
         if ready.readable && !self.is_broken() {
@@ -295,8 +293,9 @@ impl Link {
         }
     }
 
-    pub(crate) fn is_shared(&self) -> bool {
-        self.config.carrier == Carrier::Memory
+    /// Whether the descriptor is readable when it takes more, too.
+    fn tells_by_input(&self) -> bool {
+        self.is_multicast || self.is_shared()
     }
 
     /// The peer need not ring: whoever waits looks by itself (`Hub::hush`).

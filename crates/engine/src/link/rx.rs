@@ -6,6 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use pinnace_ring::{Bell, Body, Intake, Limits, Refused, Verdict};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
+use pinnace_zmtp::sharing::Step;
 use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
@@ -34,8 +35,8 @@ const PROGRESS_BYTES: usize = 4 * 1024;
 pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 pub(super) struct Rx {
-    stream: Option<Arc<Stream>>,
-    way: Option<Way>,
+    pub(super) stream: Option<Arc<Stream>>,
+    pub(super) way: Option<Way>,
     decoder: Option<Box<Decoding>>,
     packets: Option<Incoming>,
     /// Nothing more is taken in.
@@ -46,15 +47,17 @@ pub(super) struct Rx {
 
 /// The incoming queue, and where only the newest message is kept, what empties it.
 pub(super) struct Way {
-    intake: Intake,
-    outlet: Option<Box<Outlet>>,
+    pub(super) intake: Intake,
+    pub(super) outlet: Option<Box<Outlet>>,
+    /// A step towards shared memory that the peer has taken.
+    pub(super) step: Option<Step>,
     /// Bytes of a frame that is not whole, since the peer was heard of.
     dribbled: usize,
 }
 
 impl Way {
     pub(super) fn new(intake: Intake, outlet: Option<Box<Outlet>>) -> Way {
-        Way { intake, outlet, dribbled: 0 }
+        Way { intake, outlet, step: None, dribbled: 0 }
     }
 }
 
@@ -126,6 +129,11 @@ impl Rx {
         self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx))
     }
 
+    /// The peer has taken a step towards shared memory, which waits to be answered.
+    fn has_step(&self) -> bool {
+        self.way.as_ref().is_some_and(|way| way.step.is_some())
+    }
+
     /// Nothing more is read.
     pub(super) fn end(&mut self) -> Option<Source> {
         self.stream = None;
@@ -165,12 +173,16 @@ impl Link {
                     return ReadOutcome::Stopped;
                 }
                 // What is in a ring the poll set does not tell of.
-                if !std::mem::replace(&mut rx.stalled, true) && !self.is_shared() {
+                if !std::mem::replace(&mut rx.stalled, true) && !self.reads_memory() {
                     self.watch_for(|watching| watching.read = false);
                 }
                 return ReadOutcome::Stopped;
             }
-            let (taken, room) = match self.read_once(rx, left == 0, done) {
+            let read = match self.read_once(rx, left == 0, done) {
+                Ok(found) if rx.has_step() => self.take_step(rx, done).map(|()| found),
+                read => read,
+            };
+            let (taken, room) = match read {
                 Ok(found) => found,
                 Err(Errno::AGAIN) => break,
                 Err(error) => {
@@ -184,17 +196,17 @@ impl Link {
             self.moved(taken);
             left = left.saturating_sub(taken);
             // The last look at a ring is one that finds nothing, and has the peer wake us.
-            if taken < room && !rx.has_read() && !self.is_shared() {
+            if taken < room && !rx.has_read() && !self.reads_memory() {
                 break;
             }
         }
         if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
-            self.write_out(done); // TLS itself has something to say.
+            self.write_out(done); // TLS itself has something to say, or memory is to be offered.
         }
         if left == 0 && rx.stream.as_ref().is_some_and(|stream| !stream.sleeps()) {
             self.hub.read_again(self);
         }
-        if std::mem::take(&mut rx.stalled) && !self.is_shared() {
+        if std::mem::take(&mut rx.stalled) && !self.reads_memory() {
             self.watch_for(|watching| watching.read = true);
         }
         outcome
@@ -336,7 +348,7 @@ impl Link {
     fn take_in(&self, work: impl FnOnce(&mut Rx, &mut Vec<Body>) -> Result<(), Errno>) {
         let mut done = Vec::new();
         let mut rx = self.rx.lock();
-        let outcome = work(&mut rx, &mut done);
+        let outcome = work(&mut rx, &mut done).and_then(|()| self.take_step(&mut rx, &mut done));
         drop(rx);
         drop(done);
         if let Err(error) = outcome {
@@ -394,9 +406,10 @@ impl Link {
     /// What `taken` bytes on the wire bring. What an answer to the peer pushes out goes to `done`.
     fn after_read(&self, way: &mut Way, taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
         let (mut answers, before, mut commands) = (Vec::new(), way.intake.whole_bytes(), 0);
+        let step = &mut way.step;
         let parsed = way.intake.parse(|body| {
             commands += 1;
-            self.on_command(body, &mut answers)
+            self.note_step(body, step).unwrap_or_else(|| self.on_command(body, &mut answers))
         });
         way.dribbled += taken;
         if commands > 0 || way.intake.whole_bytes() != before || way.dribbled >= PROGRESS_BYTES {
@@ -461,7 +474,7 @@ impl Link {
     /// Whether bytes wait that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
         let is_unread =
-            |stream: &Arc<Stream>| (!self.is_shared() && net::unread(stream) > 0) || stream.has_read();
+            |stream: &Arc<Stream>| (!self.reads_memory() && net::unread(stream) > 0) || stream.has_read();
         self.rx.lock().stream.as_ref().is_some_and(is_unread)
     }
 

@@ -90,8 +90,8 @@ impl Shared {
         self.way_in.lock().halves().borrower(taking, wake)
     }
 
-    /// As of a socket; `wake` follows.
-    pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    /// As of a socket; `wake` follows. `rings`: the peer rings when there is room again.
+    pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>], rings: bool) -> Result<usize, Errno> {
         if self.ended.load(Ordering::Relaxed) {
             return Err(Errno::PIPE);
         }
@@ -110,8 +110,10 @@ impl Shared {
             }
             out.wake(fd);
             // The peer wakes us, unless it has made room meanwhile.
-            self.begin_wait(fd, By::Writer);
-            if !out.ring.want_room().map_err(lied)? {
+            if rings {
+                self.begin_wait(fd, By::Writer);
+            }
+            if !rings || !out.ring.want_room().map_err(lied)? {
                 return if taken > 0 { Ok(taken) } else { Err(Errno::AGAIN) };
             }
         }

@@ -4,10 +4,10 @@
 use std::io::IoSlice;
 
 use parking_lot::Mutex;
-use pinnace_ring::{Incoming, Outgoing};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
 use super::shared::{self, By, Shared};
+use super::switch::Local;
 use super::tls::{Failure, Tls};
 
 /// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
@@ -20,8 +20,8 @@ pub(crate) struct Stream {
 enum Over {
     Nothing,
     Tls(Box<Mutex<Tls>>),
-    /// The bytes go through memory.
-    Memory(Box<Shared>),
+    /// The bytes may go through memory.
+    Local(Box<Local>),
     /// There are packets and no stream; the descriptor is readable when something is to be done.
     Pgm(Box<pgm::Socket>),
 }
@@ -46,6 +46,11 @@ impl Stream {
         }
     }
 
+    /// Whether TLS is under way, or done.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls().is_some()
+    }
+
     fn tls(&self) -> Option<&Mutex<Tls>> {
         match &self.over {
             Over::Tls(tls) => Some(tls),
@@ -68,7 +73,7 @@ impl Stream {
     pub(crate) fn read(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         match &self.over {
             Over::Nothing => net::read(&self.fd, first, second),
-            Over::Memory(shared) => shared.read(&self.fd, first, second),
+            Over::Local(local) => local.read(&self.fd, first, second),
             Over::Tls(tls) => tls.lock().read(&self.fd, first, second),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }
@@ -84,29 +89,45 @@ impl Stream {
     pub(crate) fn has_read(&self) -> bool {
         match &self.over {
             Over::Nothing | Over::Pgm(_) => false,
-            Over::Memory(shared) => shared.has_read(),
+            Over::Local(local) => local.reader().is_some_and(|shared| shared.has_read()),
             Over::Tls(tls) => tls.lock().has_read(),
         }
     }
 
-    /// From here on the bytes go through memory.
-    pub(crate) fn share(&mut self, memory: (Outgoing, Incoming)) {
-        self.over = Over::Memory(Box::new(Shared::new(&self.fd, memory)));
+    /// The two have said that their bytes may go through memory. `offers`: our side connected. `passed`: a descriptor
+    /// that came along so far.
+    pub(crate) fn may_switch(&mut self, offers: bool, passed: Option<OwnedFd>) {
+        self.over = Over::Local(Box::new(Local::new(offers, passed)));
     }
 
-    /// The memory, where there is some.
     #[inline]
-    pub(super) fn shared(&self) -> Option<&Shared> {
+    pub(super) fn local(&self) -> Option<&Local> {
         match &self.over {
-            Over::Memory(shared) => Some(shared),
+            Over::Local(local) => Some(local),
             _ => None,
         }
+    }
+
+    pub(super) fn descriptor(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// The memory, where both ways go through it.
+    #[inline]
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.local()?.whole()
+    }
+
+    /// The same, where what is read does.
+    #[inline]
+    fn reader(&self) -> Option<&Shared> {
+        self.local()?.reader()
     }
 
     /// A peer that sleeps is woken for what was written to memory; this follows `write`.
     #[inline]
     pub(super) fn wake(&self) {
-        if let Some(shared) = self.shared() {
+        if let Some(shared) = self.local().and_then(|local| local.writer()) {
             shared.wake(&self.fd);
         }
     }
@@ -118,7 +139,7 @@ impl Stream {
 
     /// Whether whoever serves the poll set is told of the next byte. False: there is one in memory already.
     pub(super) fn sleeps(&self) -> bool {
-        self.shared().is_none_or(|shared| shared.sleeps(&self.fd))
+        self.reader().is_none_or(|shared| shared.sleeps(&self.fd))
     }
 
     /// From here on whoever serves the poll set is told of the next byte, after nobody had to be. False: there is one.
@@ -129,7 +150,7 @@ impl Stream {
     /// Whether the other way than that of who asks may have been woken, and nobody was told.
     #[inline]
     pub(super) fn take_heard(&self, by: By) -> bool {
-        self.shared().is_some_and(|shared| shared.take_heard(by))
+        self.reader().is_some_and(|shared| shared.take_heard(by))
     }
 
     /// Whether large bodies find little room beside the stream.
@@ -149,12 +170,12 @@ impl Stream {
 
     /// Whether what woke us, beside memory, is to be taken away now.
     pub(super) fn is_loud(&self) -> bool {
-        self.shared().is_some_and(|shared| shared.is_loud())
+        self.reader().is_some_and(|shared| shared.is_loud())
     }
 
     /// Takes it away, to its end where it has one (`ended`). True: the peer is gone, or has said that it ends.
     pub(super) fn hear(&self, ended: bool) -> bool {
-        self.shared().is_some_and(|shared| shared.hear(&self.fd, ended))
+        self.reader().is_some_and(|shared| shared.hear(&self.fd, ended))
     }
 
     /// Writes as much as is taken; EAGAIN where that is nothing.
@@ -162,16 +183,26 @@ impl Stream {
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         match &self.over {
             Over::Nothing => net::write(&self.fd, slices),
-            Over::Memory(shared) => shared.write(&self.fd, slices),
+            Over::Local(local) => local.write(&self.fd, slices),
             Over::Tls(tls) => tls.lock().write(&self.fd, slices),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }
     }
 
-    /// Whether something that was taken is not with the kernel yet.
+    /// Whether the stream itself has something to write: TLS what it has taken, or memory is to be offered.
     #[inline]
     pub(crate) fn wants_write(&self) -> bool {
-        self.tls().is_some_and(|tls| tls.lock().wants_write())
+        match &self.over {
+            Over::Nothing | Over::Pgm(_) => false,
+            Over::Local(local) => local.switch.is_due(),
+            Over::Tls(tls) => tls.lock().wants_write(),
+        }
+    }
+
+    /// Whether memory is to be offered.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.local().is_some_and(|local| local.switch.is_due())
     }
 
     /// Goes on with that. EAGAIN: the kernel does not take all of it now.

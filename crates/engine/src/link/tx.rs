@@ -10,6 +10,7 @@ use super::anew::Anew;
 use super::packets::{Outgoing, Packets};
 use super::rx::Discarded;
 use super::shared::By;
+use super::switch::StepFrame;
 use super::{Link, Stream, clock};
 use crate::conflate::Inlet;
 use crate::ends::Sink;
@@ -21,7 +22,7 @@ const ROUND_BYTES: usize = 1 << 20;
 const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
-    stream: Option<Arc<Stream>>,
+    pub(super) stream: Option<Arc<Stream>>,
     outgoing: Option<Consumer>,
     /// Where only the newest message is kept: what the queue is filled from.
     inlet: Option<Box<Inlet>>,
@@ -29,6 +30,8 @@ pub(super) struct Tx {
     control: Vec<u8>,
     /// Bytes that may wait there.
     control_max: usize,
+    /// Behind these, a step towards shared memory.
+    pub(super) step: Option<StepFrame>,
     /// For what does not go out as it lies in the queue.
     anew: Anew,
     packets: Option<Outgoing>,
@@ -70,6 +73,7 @@ impl Tx {
             inlet: outgoing.inlet,
             control_max: control.len() + CONTROL_MAX,
             control,
+            step: None,
             anew,
             packets,
             begun: 0,
@@ -81,7 +85,7 @@ impl Tx {
     /// Nothing more is written. The queue, at the beginning of a message, and what was given up for that; the bodies
     /// go to `done`.
     pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
-        self.stream = None;
+        (self.stream, self.step) = (None, None);
         let mut outgoing = Sink { queue: self.outgoing.take()?, inlet: self.inlet.take() };
         let given_up = outgoing.rewind(done);
         Some((outgoing, given_up))
@@ -90,6 +94,13 @@ impl Tx {
     /// Where large bodies go, where it goes through shared memory.
     pub(super) fn arena(&self) -> Option<Arc<Arena>> {
         Some(self.stream.as_ref()?.shared()?.arena())
+    }
+
+    /// Bodies that lie there are sent as loans.
+    pub(super) fn lend(&mut self) {
+        if let (Some(arena), Some(outgoing)) = (self.arena(), &mut self.outgoing) {
+            outgoing.lend_from(arena);
+        }
     }
 
     /// Whether large bodies find little room there. If so, the peer wakes us when they find more.
@@ -153,7 +164,13 @@ impl Link {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
+        if tx.stream.as_ref().is_some_and(|stream| stream.is_due()) && !tx.said_farewell {
+            self.offer(&mut tx);
+        }
         let mut round = self.round(&mut tx, done);
+        if matches!(round, Round::Blocked) && self.is_half_switched() {
+            round = Round::Enough; // The I/O thread looks for room again.
+        }
         // The peer may have woken us before it was known that we wait for it; then there is room.
         while matches!(round, Round::Blocked) && self.is_shared() {
             self.blocked.store(true, Ordering::SeqCst);
@@ -170,7 +187,7 @@ impl Link {
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
             self.blocked.store(blocked, Ordering::Relaxed);
-            if !self.tells_by_input {
+            if !self.tells_by_input() {
                 self.watch_for(|watching| watching.write = blocked);
             }
             if !blocked {
@@ -289,16 +306,19 @@ impl Link {
 
     /// Writes the commands that wait, where no frame is cut open. Some: the round is over.
     fn write_control(&self, tx: &mut Tx) -> Option<Round> {
-        if tx.control.is_empty() || !tx.anew.is_done() {
+        if tx.control.is_empty() && tx.step.is_none() || !tx.anew.is_done() {
             return None;
         }
         if !tx.outgoing.as_ref()?.is_at_frame() {
             return None;
         }
+        if tx.control.is_empty() || tx.step.as_ref().is_some_and(|step| step.is_begun()) {
+            return self.write_after_control(tx);
+        }
         match tx.stream.as_ref()?.write(&[IoSlice::new(&tx.control)]) {
             Ok(taken) if taken == tx.control.len() => {
                 tx.control.clear();
-                None
+                self.write_after_control(tx)
             }
             Ok(taken) => {
                 tx.control.drain(..taken);
@@ -306,6 +326,10 @@ impl Link {
             }
             Err(error) => Some(self.stopped_by(error)),
         }
+    }
+
+    fn write_after_control(&self, tx: &mut Tx) -> Option<Round> {
+        self.write_step(tx).map(|error| self.stopped_by(error))
     }
 
     fn stopped_by(&self, error: Errno) -> Round {

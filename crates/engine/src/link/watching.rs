@@ -34,9 +34,10 @@ impl Watching {
     }
 
     fn interest(&self) -> Option<Interest> {
-        let rings = self.stream.as_ref().is_some_and(|stream| stream.shared().is_some());
+        let local = self.stream.as_ref().and_then(|stream| stream.local());
         match (self.read, self.write) {
-            (true, _) if rings => Some(Interest::NEWS),
+            (true, _) if local.is_some_and(|local| local.whole().is_some()) => Some(Interest::NEWS),
+            (true, _) if local.is_some_and(|local| local.reader().is_some()) => Some(Interest::CHANGES),
             (true, true) => Some(Interest::BOTH),
             (true, false) => Some(Interest::READ),
             (false, true) => Some(Interest::WRITE),
@@ -95,9 +96,21 @@ impl Link {
         let watching = &mut *locked;
         let before = (watching.read, watching.write);
         change(watching);
+        if (watching.read, watching.write) != before {
+            self.rewatch(watching);
+        }
+    }
+
+    /// The link has switched to memory: what its descriptor tells of is something else from now on.
+    pub(super) fn watch_anew(&self) {
+        let mut watching = self.watching.lock();
+        watching.read = true;
+        self.rewatch(&mut watching);
+    }
+
+    fn rewatch(&self, watching: &mut Watching) {
         let (Some(stream), Some(&token)) = (&watching.stream, self.token.get()) else { return };
-        let is_same = (watching.read, watching.write) == before || watching.by == Watcher::Closing;
-        if is_same || self.is_broken() {
+        if watching.by == Watcher::Closing || self.is_broken() {
             return;
         }
         if self.hub.links() == 1 {

@@ -86,6 +86,14 @@ impl Pipe {
         }
     }
 
+    /// Its link goes through shared memory from now on: large bodies go there, too.
+    pub(crate) fn lend(&mut self) {
+        // It has one already where it was led there since.
+        if self.lender.is_none() {
+            self.lender = lender(&self.far, self.outlet.is_some());
+        }
+    }
+
     /// It leads elsewhere from now on.
     pub(crate) fn lead_to(&mut self, far: Far) {
         self.lender = lender(&far, self.outlet.is_some());

@@ -11,7 +11,7 @@ use pinnace_zmtp::{Config, Version, sharing};
 
 use super::about::about;
 use super::asking::Asked;
-use super::sharing::may_share;
+use super::sharing::{may_share, offers_memory};
 use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Io, Reactor};
 use crate::context::Context;
@@ -107,7 +107,7 @@ impl Session {
             behind: Behind::default(),
             shares,
             side,
-            writing: true,
+            writing: false,
             reached: false,
         })
     }
@@ -147,7 +147,7 @@ impl Session {
         reached: &mut dyn FnMut(&Stream),
     ) -> Result<bool, Failure> {
         self.write()?;
-        let mut left = TURN_BYTES;
+        let (mut left, mut is_dry) = (TURN_BYTES, false);
         loop {
             if self.stage.authorization().is_some() && !self.decide(io, token)? {
                 return Ok(false);
@@ -172,12 +172,15 @@ impl Session {
                 }
                 continue;
             }
+            if is_dry {
+                return Ok(false);
+            }
             let mut bytes = [0; 1024];
             // Others have their turn, too; what TLS has decrypted nobody would tell of again.
             let read = if left == 0 {
                 self.stream.read_rest(&mut bytes, &mut [])
             } else if self.shares.is_ok() {
-                net::read_passed(&self.stream, &mut bytes).map(|(count, passed)| {
+                net::read_passed(&self.stream, &mut bytes, &mut []).map(|(count, passed)| {
                     self.behind.passed = passed.or(self.behind.passed.take());
                     count
                 })
@@ -188,6 +191,8 @@ impl Session {
                 Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
                 Ok(count) => {
                     left = left.saturating_sub(count);
+                    // The poll set tells of what comes next, but for what TLS has decrypted.
+                    is_dry = count < bytes.len() && !self.stream.is_secured();
                     self.input(&bytes[..count])?;
                 }
                 Err(Errno::AGAIN) => return Ok(false),
@@ -198,8 +203,7 @@ impl Session {
 
     /// Goes on to the next stage. False: there is none.
     fn enter_next(&mut self) -> Result<bool, Failure> {
-        let shares = self.shares.is_ok().then_some(self.side);
-        let next = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config, shares)?;
+        let next = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config)?;
         let Some(next) = next else {
             return Ok(false);
         };
@@ -216,18 +220,9 @@ impl Session {
 
     fn write(&mut self) -> Result<(), Failure> {
         while !self.stage.output().is_empty() {
-            let output = self.stage.output();
-            let written = match self.stage.passing() {
-                Some(passing) => net::write_passing(&self.stream, output, &passing),
-                None => self.stream.write(&[IoSlice::new(output)]),
-            };
-            match written {
+            match self.stream.write(&[IoSlice::new(self.stage.output())]) {
                 Ok(taken) => self.stage.sent(taken),
                 Err(Errno::AGAIN) => break,
-                // Too many descriptors are under way (unix(7)), or there is no memory for that.
-                Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) if self.stage.passing().is_some() => {
-                    self.stage.withdraw();
-                }
                 Err(error) => return Err(Failure::Lost(error)),
             }
         }
@@ -235,18 +230,14 @@ impl Session {
     }
 
     fn finish(self) -> Step {
-        let Session { mut stream, mut stage, mut behind, owner, admission, shares, .. } = self;
-        behind.passed = None;
-        let mut carrier = Carrier::Socket(shares.err().unwrap_or(Because::Peer));
-        if let Some(agreed) = stage.take_agreed() {
-            carrier = agreed.carrier;
-            if let Some(memory) = agreed.memory {
-                stream.share(memory);
-                behind.bytes.clear(); // The doorbell rang.
-            }
-        }
+        let Session { mut stream, stage, mut behind, owner, admission, shares, side, .. } = self;
         let (subscribes, max_body) = (owner.kind.sends_subscriptions, owner.options.max_body());
         let (peer, codec) = stage.into_peer(subscribes, max_body).expect("the peer is known");
+        let shares = shares.and_then(|()| if offers_memory(&peer) { Ok(()) } else { Err(Because::Peer) });
+        if shares.is_ok() {
+            stream.may_switch(side == Side::Connected, behind.passed.take());
+        }
+        let carrier = Carrier::Socket(shares.err().unwrap_or(Because::Brief));
         let about = about(&peer, &stream, admission);
         let peer = Peer {
             routing_id: peer.routing_id,

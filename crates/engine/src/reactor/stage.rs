@@ -1,18 +1,15 @@
 //! What a connection goes through before its messages travel, one stage after another.
 //!
 //! ```text
-//! descriptor -> [Proxy] -> [Tls] -> [Upgrade] -> Zmtp -> [Sharing] -> Link
+//! descriptor -> [Proxy] -> [Tls] -> [Upgrade] -> Zmtp -> Link
 //! ```
 //!
 //! A stage is fed with what the stream brings and emptied by what it wants to say, until it is done. What the
 //! peer sent behind its end is the next one's. [`Refusal`] says which one failed.
 
 use pinnace_crypto::SecretBytes;
-use pinnace_sys::{BorrowedFd, Errno, OwnedFd, random};
-use pinnace_zmtp::{Config, Decision, Handshake, Request, sharing, socks, ws};
-
-use super::session;
-use super::sharing::{Agreed, Sharing};
+use pinnace_sys::{Errno, OwnedFd, random};
+use pinnace_zmtp::{Config, Decision, Handshake, Request, socks, ws};
 
 use crate::hub::Hub;
 use crate::link::{Codec, Stream};
@@ -36,8 +33,6 @@ pub(super) enum Stage {
     Zmtp(Box<Handshake>),
     /// The same in messages of WebSocket.
     ZmtpOverWeb(Box<OverWeb>),
-    /// Behind ZMTP's: whether messages go through shared memory.
-    Sharing(Box<Sharing>),
 }
 
 /// ZMTP's handshake over WebSocket.
@@ -107,14 +102,12 @@ impl Stage {
         Ok(Stage::Zmtp(Box::new(Handshake::new(config.take().expect("the last stage comes once")))))
     }
 
-    /// The stage that follows this one, which is done; None where it was the last. `shares`: the connection may go
-    /// through shared memory, where the peer can do that, too; and which side this is.
+    /// The stage that follows this one, which is done; None where it was the last.
     pub(super) fn next(
         &mut self,
         stream: &mut Stream,
         layers: &mut Layers,
         config: &mut Option<Config>,
-        shares: Option<session::Side>,
     ) -> Result<Option<Stage>, Refusal> {
         match self {
             Stage::Proxy(_) | Stage::Tls => Stage::first(stream, layers, config).map(Some),
@@ -130,13 +123,7 @@ impl Stage {
                 };
                 Ok(Some(Stage::ZmtpOverWeb(Box::new(OverWeb::new(handshake, &role, web.max_body)))))
             }
-            Stage::Zmtp(handshake) if handshake.peer().is_some_and(offers_memory) => {
-                let Some(side) = shares else { return Ok(None) };
-                // Its place is taken at once.
-                let Stage::Zmtp(handshake) = std::mem::replace(self, Stage::Tls) else { return Ok(None) };
-                Ok(Some(Stage::Sharing(Box::new(Sharing::new(handshake, side)))))
-            }
-            Stage::Zmtp(_) | Stage::ZmtpOverWeb(_) | Stage::Sharing(_) => Ok(None),
+            Stage::Zmtp(_) | Stage::ZmtpOverWeb(_) => Ok(None),
         }
     }
 
@@ -148,7 +135,6 @@ impl Stage {
             Stage::Upgrade(upgrade, _) => upgrade.input(bytes)?,
             Stage::Zmtp(handshake) => handshake.input(bytes).map_err(Refusal::Zmtp)?,
             Stage::ZmtpOverWeb(over) => over.input(bytes)?,
-            Stage::Sharing(sharing) => sharing.input(bytes, &mut behind.passed)?,
         };
         behind.bytes.extend_from_slice(&bytes[taken..]);
         Ok(())
@@ -157,7 +143,7 @@ impl Stage {
     /// Who wants to come in, while that has to be decided; nothing more is taken in until then.
     pub(super) fn authorization(&self) -> Option<Request<'_>> {
         match self {
-            Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) | Stage::Sharing(_) => None,
+            Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => None,
             Stage::Zmtp(handshake) => handshake.authorization(),
             Stage::ZmtpOverWeb(over) => over.handshake.authorization(),
         }
@@ -166,7 +152,7 @@ impl Stage {
     /// Decides it.
     pub(super) fn authorize(&mut self, decision: Decision) -> Result<(), Refusal> {
         match self {
-            Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) | Stage::Sharing(_) => Ok(()),
+            Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => Ok(()),
             Stage::Zmtp(handshake) => handshake.authorize(decision).map_err(Refusal::Zmtp),
             Stage::ZmtpOverWeb(over) => {
                 over.handshake.authorize(decision).map_err(Refusal::Zmtp)?;
@@ -184,7 +170,6 @@ impl Stage {
             Stage::Upgrade(upgrade, _) => upgrade.output(),
             Stage::Zmtp(handshake) => handshake.output(),
             Stage::ZmtpOverWeb(over) => &over.output[over.sent..],
-            Stage::Sharing(sharing) => sharing.output(),
         }
     }
 
@@ -195,7 +180,6 @@ impl Stage {
             Stage::Tls => {}
             Stage::Upgrade(upgrade, _) => upgrade.sent(bytes),
             Stage::Zmtp(handshake) => handshake.sent(bytes),
-            Stage::Sharing(sharing) => sharing.sent(bytes),
             Stage::ZmtpOverWeb(over) => {
                 over.sent += bytes;
                 if over.sent == over.output.len() {
@@ -203,21 +187,6 @@ impl Stage {
                     over.sent = 0;
                 }
             }
-        }
-    }
-
-    /// A descriptor that goes with the first byte of the output.
-    pub(super) fn passing(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Stage::Sharing(sharing) => sharing.passing(),
-            _ => None,
-        }
-    }
-
-    /// It could not be passed along.
-    pub(super) fn withdraw(&mut self) {
-        if let Stage::Sharing(sharing) = self {
-            sharing.withdraw();
         }
     }
 
@@ -241,7 +210,6 @@ impl Stage {
             Stage::Upgrade(upgrade, _) => upgrade.subprotocol().is_some(),
             Stage::Zmtp(handshake) => handshake.peer().is_some(),
             Stage::ZmtpOverWeb(over) => over.handshake.peer().is_some(),
-            Stage::Sharing(sharing) => sharing.is_done(),
         }
     }
 
@@ -250,19 +218,10 @@ impl Stage {
         !matches!(self, Stage::Proxy(_))
     }
 
-    /// What was agreed on about shared memory, where that was the last stage.
-    pub(super) fn take_agreed(&mut self) -> Option<Agreed> {
-        match self {
-            Stage::Sharing(sharing) => Some(sharing.take_agreed()),
-            _ => None,
-        }
-    }
-
     /// What the peer is, and how frames travel to it, once the last stage is done. None: this is not the last.
     pub(super) fn into_peer(self, subscribes: bool, max_body: u64) -> Option<(pinnace_zmtp::Peer, Codec)> {
         match self {
             Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => None,
-            Stage::Sharing(sharing) => Stage::Zmtp(sharing.handshake).into_peer(subscribes, max_body),
             Stage::Zmtp(handshake) => {
                 let (peer, traffic) = handshake.into_parts()?;
                 let codec = Codec::new(peer.version, traffic, subscribes, max_body);
@@ -276,10 +235,6 @@ impl Stage {
             }
         }
     }
-}
-
-fn offers_memory(peer: &pinnace_zmtp::Peer) -> bool {
-    peer.property(sharing::PROPERTY) == Some(sharing::VERSION)
 }
 
 /// What a WebSocket peer is offered.

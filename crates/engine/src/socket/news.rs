@@ -4,7 +4,7 @@ use super::Core;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::hub::{Bound, Mail};
-use crate::pipe::{Chore, Far, PipeId};
+use crate::pipe::{Chore, Far, Pipe, PipeId};
 
 impl Core {
     /// Takes in the mail. Terminated: the context is.
@@ -32,6 +32,7 @@ impl Core {
             Mail::Writable(id) => self.pattern.writable(&mut self.pipes, id),
             // The I/O thread ends the connection, and says so.
             Mail::Attach(_, pipe) if self.is_detached(&pipe) => self.pipes.chores.push(Chore::Part(pipe)),
+            Mail::Lend(id) => self.pipes.get(id).into_iter().for_each(Pipe::lend),
             Mail::Attach(id, pipe) => {
                 let is_inproc = matches!(pipe.far, Far::Socket { .. });
                 self.pipes.insert(id, *pipe);

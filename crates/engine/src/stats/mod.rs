@@ -234,6 +234,6 @@ fn peer(pipe: &Pipe, endpoint: String) -> PeerStats {
         sent,
         drops: pipe.drops.as_deref().copied().unwrap_or_default(),
         round_trip: link.and_then(Link::round_trip),
-        carrier: link.map(|link| link.config.carrier),
+        carrier: link.map(Link::carrier),
     }
 }

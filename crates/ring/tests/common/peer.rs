@@ -46,6 +46,7 @@ pub fn expect(stream: &[u8], max_body: u64) -> Expected {
         expected.commands.push((at, body.to_vec()));
         match on_command(body) {
             Ok(Verdict::Drop) => {}
+            Ok(Verdict::Last) => unreachable!("none is the last one here"),
             Ok(Verdict::Keep) if message.is_empty() => {
                 expected.frames.push((at, COMMAND, body.to_vec()));
             }

@@ -1,0 +1,362 @@
+//! How a local connection between two of us switches from its socket to shared memory.
+//!
+//! Memory costs more to make than a short connection costs in all, and takes address space. So messages go over the
+//! socket until the side that connected has moved [`DUE`]. Then the two agree between messages (`zmtp::sharing`), and
+//! each direction switches by itself, behind its GO:
+//!
+//! ```text
+//!              the side that connected      the side that accepted
+//! ACCEPT came  writes memory behind its GO
+//! GO came      reads memory                 reads memory, writes memory behind its GO
+//! ```
+//! The bytes of a socket are a doorbell once their direction has switched. The side that connected writes to memory
+//! before its peer may ring: what finds no room there waits for the I/O thread's next look, and not for the doorbell.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use pinnace_ring::{Body, Half, RING_MAX, Taking, Verdict, shared};
+use pinnace_sys::memory::{Memory, Refused};
+use pinnace_sys::{Errno, OwnedFd, net};
+use pinnace_zmtp::Error;
+use pinnace_zmtp::sharing::{self, Step};
+
+use super::rx::Rx;
+use super::shared::Shared;
+use super::tx::Tx;
+use super::{Because, Carrier, Link};
+use crate::hub::Mail;
+
+/// Reads and writes of the socket, and KiB that they moved, after which a connection is taken for a lasting one.
+const DUE: i64 = 64;
+/// No connection moves so much before it switches.
+const NEVER: i64 = i64::MIN;
+
+/// What comes in goes through memory, ...
+const READS: u8 = 1;
+/// ... and what goes out.
+const WRITES: u8 = 2;
+
+/// How far a connection has switched, for all that ask.
+#[derive(Debug)]
+pub(super) struct Switch {
+    /// Our side offers.
+    offers: bool,
+    /// What has moved, less `DUE`: memory is to be offered from 0 on. Far below that it never is.
+    moved: AtomicI64,
+    offered: AtomicBool,
+    /// The directions that go through memory: `READS`, `WRITES`.
+    directions: AtomicU8,
+    carrier: Mutex<Carrier>,
+}
+
+/// The socket and the memory of a connection that may switch.
+pub(super) struct Local {
+    pub(super) switch: Arc<Switch>,
+    agreement: Mutex<Agreement>,
+    memory: OnceLock<Shared>,
+}
+
+/// What was given so far.
+#[derive(Default)]
+struct Agreement {
+    /// A descriptor that the peer has passed along.
+    passed: Option<OwnedFd>,
+    ours: Option<Half>,
+    theirs: Option<Half>,
+}
+
+/// A step of the agreement that is to be written, by itself.
+pub(super) struct StepFrame {
+    frame: Vec<u8>,
+    sent: usize,
+    /// What goes with its first byte.
+    passing: Option<OwnedFd>,
+    /// It is GO: nothing follows on the socket.
+    is_last: bool,
+}
+
+impl Switch {
+    fn directions(&self) -> u8 {
+        self.directions.load(Ordering::Acquire)
+    }
+
+    pub(super) fn reads_memory(&self) -> bool {
+        self.directions() & READS != 0
+    }
+
+    pub(super) fn writes_memory(&self) -> bool {
+        self.directions() & WRITES != 0
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.directions() == READS | WRITES
+    }
+
+    /// The connection has moved enough to be worth memory, and that was not offered yet.
+    pub(super) fn is_due(&self) -> bool {
+        self.moved.load(Ordering::Relaxed) >= 0
+    }
+
+    fn moved(&self, bytes: usize) {
+        self.moved.fetch_add(1 + (bytes >> 10) as i64, Ordering::Relaxed);
+    }
+
+    /// One direction has switched. True: with it both have.
+    fn switched(&self, direction: u8) -> bool {
+        let is_complete = self.directions.fetch_or(direction, Ordering::SeqCst) | direction == READS | WRITES;
+        if is_complete {
+            *self.carrier.lock() = Carrier::Memory;
+        }
+        is_complete
+    }
+}
+
+impl Local {
+    /// `offers`: our side connected. `passed`: what came along with the handshake.
+    pub(super) fn new(offers: bool, passed: Option<OwnedFd>) -> Local {
+        let switch = Switch {
+            offers,
+            moved: AtomicI64::new(if offers { -DUE } else { NEVER }),
+            offered: AtomicBool::new(false),
+            directions: AtomicU8::new(0),
+            carrier: Mutex::new(Carrier::Socket(Because::Brief)),
+        };
+        let agreement = Mutex::new(Agreement { passed, ..Agreement::default() });
+        Local { switch: Arc::new(switch), agreement, memory: OnceLock::new() }
+    }
+
+    /// The memory, where what is read comes from there, ...
+    #[inline]
+    pub(super) fn reader(&self) -> Option<&Shared> {
+        if self.switch.reads_memory() { self.memory.get() } else { None }
+    }
+
+    /// ... where what is written goes there, ...
+    #[inline]
+    pub(super) fn writer(&self) -> Option<&Shared> {
+        if self.switch.writes_memory() { self.memory.get() } else { None }
+    }
+
+    /// ... and where it is both.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<&Shared> {
+        if self.switch.is_complete() { self.memory.get() } else { None }
+    }
+
+    #[inline]
+    pub(super) fn read(&self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+        if let Some(memory) = self.reader() {
+            return memory.read(fd, first, second);
+        }
+        let (taken, passed) = net::read_passed(fd, first, second)?;
+        if passed.is_some() {
+            self.agreement.lock().passed = passed;
+        }
+        self.switch.moved(taken);
+        Ok(taken)
+    }
+
+    #[inline]
+    pub(super) fn write(&self, fd: &OwnedFd, slices: &[std::io::IoSlice<'_>]) -> Result<usize, Errno> {
+        if let Some(memory) = self.writer() {
+            return memory.write(fd, slices, self.switch.reads_memory());
+        }
+        let taken = net::write(fd, slices)?;
+        self.switch.moved(taken);
+        Ok(taken)
+    }
+
+    /// The socket serves for good.
+    fn stay(&self, because: Because) {
+        *self.switch.carrier.lock() = Carrier::Socket(because);
+        *self.agreement.lock() = Agreement::default();
+    }
+
+    fn decline(&self, because: Because) -> StepFrame {
+        self.stay(because);
+        StepFrame::new(Step::Decline, None)
+    }
+
+    /// Makes our memory, and says so.
+    fn give(&self, step: Step) -> Result<StepFrame, Because> {
+        let (memory, fd) = Memory::create(Half::size(RING_MAX)).map_err(|refused| match refused {
+            Refused::Full => Because::Full,
+            _ => Because::NoMemory,
+        })?;
+        self.agreement.lock().ours = Half::new(memory);
+        Ok(StepFrame::new(step, Some(fd)))
+    }
+
+    /// Takes the peer's, if it can do us no harm.
+    fn open(&self) -> Result<(), Because> {
+        let passed = self.agreement.lock().passed.take().ok_or(Because::Unfit)?;
+        let memory = Memory::open(&passed, Half::is_size).map_err(|refused| match refused {
+            Refused::Full => Because::Full,
+            Refused::System(_) => Because::NoMemory,
+            Refused::Unsealed | Refused::Size(_) => Because::Unfit,
+        })?;
+        self.agreement.lock().theirs = Some(Half::new(memory).ok_or(Because::Unfit)?);
+        Ok(())
+    }
+
+    /// Both memories are agreed on: puts them to use. False: they are not.
+    fn take_up(&self, fd: &OwnedFd) -> bool {
+        let mut agreement = self.agreement.lock();
+        let (Some(ours), Some(theirs)) = (agreement.ours.take(), agreement.theirs.take()) else {
+            return false;
+        };
+        self.memory.set(Shared::new(fd, shared(ours, theirs))).is_ok()
+    }
+
+    /// The peer has taken a step; what we answer.
+    fn answer(&self, step: Step, fd: &OwnedFd) -> Result<Option<StepFrame>, Errno> {
+        let switch = &self.switch;
+        let has_ours = self.agreement.lock().ours.is_some();
+        let is_first = !switch.offered.load(Ordering::Relaxed);
+        match step {
+            Step::Offer if !switch.offers && is_first => {
+                switch.offered.store(true, Ordering::Relaxed);
+                let given = self.open().and_then(|()| self.give(Step::Accept));
+                Ok(Some(given.unwrap_or_else(|because| self.decline(because))))
+            }
+            Step::Accept if switch.offers && has_ours => Ok(Some(match self.open() {
+                Ok(()) if self.take_up(fd) => StepFrame::new(Step::Go, None),
+                Ok(()) => self.decline(Because::Unfit),
+                Err(because) => self.decline(because),
+            })),
+            Step::Go if switch.offers && self.memory.get().is_some() && !switch.reads_memory() => Ok(None),
+            Step::Go if !switch.offers && has_ours && self.take_up(fd) => {
+                Ok(Some(StepFrame::new(Step::Go, None)))
+            }
+            Step::Decline if has_ours || !switch.offers && is_first => {
+                switch.offered.store(true, Ordering::Relaxed);
+                self.stay(Because::Declined);
+                Ok(None)
+            }
+            _ => Err(Errno::PROTO),
+        }
+    }
+}
+
+impl StepFrame {
+    fn new(step: Step, passing: Option<OwnedFd>) -> StepFrame {
+        let mut frame = Vec::new();
+        sharing::encode(step, &mut frame);
+        StepFrame { frame, sent: 0, passing, is_last: step == Step::Go }
+    }
+
+    /// Whether a part of it was written.
+    pub(super) fn is_begun(&self) -> bool {
+        self.sent > 0
+    }
+}
+
+impl Link {
+    /// Offers memory.
+    pub(super) fn offer(&self, tx: &mut Tx) {
+        let Some(local) = tx.stream.as_ref().and_then(|stream| stream.local()) else { return };
+        local.switch.offered.store(true, Ordering::Relaxed);
+        local.switch.moved.store(NEVER, Ordering::Relaxed);
+        match local.give(Step::Offer) {
+            Ok(step_frame) => tx.step = Some(step_frame),
+            Err(because) => local.stay(because),
+        }
+    }
+
+    /// Writes the step that waits, if there is one; an error says why it still waits.
+    pub(super) fn write_step(&self, tx: &mut Tx) -> Option<Errno> {
+        let (Some(stream), Some(step_frame)) = (&tx.stream, &mut tx.step) else { return None };
+        let rest = &step_frame.frame[step_frame.sent..];
+        let written = match &step_frame.passing {
+            Some(passing) => net::write_passing(stream, rest, passing),
+            None => net::write(stream, &[std::io::IoSlice::new(rest)]),
+        };
+        match written {
+            Ok(taken) => step_frame.sent += taken,
+            // Too many descriptors are under way (unix(7)), or there is no memory for that.
+            Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) if step_frame.passing.is_some() => {
+                let declined =
+                    stream.local().map(|local| (local.switch.offers, local.decline(Because::NoMemory)));
+                // An offer that was never made need not be taken back.
+                tx.step = declined.filter(|(offers, _)| !offers).map(|(_, step_frame)| step_frame);
+                return if tx.step.is_some() { self.write_step(tx) } else { None };
+            }
+            Err(error) => return Some(error),
+        }
+        step_frame.passing = None;
+        if step_frame.sent < step_frame.frame.len() {
+            return Some(Errno::AGAIN);
+        }
+        let is_last = step_frame.is_last;
+        tx.step = None;
+        if is_last && stream.local().is_some_and(|local| local.switch.switched(WRITES)) {
+            tx.lend();
+            self.switched();
+        }
+        None
+    }
+
+    /// Keeps a command that is a step for `take_step`. None: it is another command.
+    pub(super) fn note_step(&self, body: &[u8], noted: &mut Option<Step>) -> Option<Result<Verdict, Error>> {
+        let step = sharing::parse(body).filter(|_| self.switch.is_some())?;
+        Some(match step {
+            Ok(_) if noted.is_some() => Err(sharing::out_of_turn()),
+            Ok(step) => Ok(if *noted.insert(step) == Step::Go { Verdict::Last } else { Verdict::Drop }),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Does what the step asks for that the peer has taken.
+    pub(super) fn take_step(&self, rx: &mut Rx, done: &mut Vec<Body>) -> Result<(), Errno> {
+        let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Ok(()) };
+        let (Some(step), Some(local)) = (way.step.take(), stream.local()) else { return Ok(()) };
+        let step_frame = local.answer(step, stream.descriptor())?;
+        if step == Step::Go
+            && let Some(memory) = local.memory.get()
+        {
+            let bell = Arc::downgrade(stream);
+            let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
+            let taking = if way.outlet.is_none() { self.config.taking } else { Taking::AtOnce };
+            way.intake.borrow_by(memory.borrower(taking, Box::new(wake)));
+            if local.switch.switched(READS) {
+                self.tx.lock().lend();
+                self.switched();
+            }
+            self.watch_anew(); // Its bytes are no messages any more.
+        }
+        if let Some(step_frame) = step_frame {
+            self.tx.lock().step = Some(step_frame);
+            if !self.is_blocked() {
+                self.write_out(done);
+            }
+        }
+        Ok(())
+    }
+
+    /// Both directions go through memory.
+    fn switched(&self) {
+        self.watch_anew();
+        self.hub.post(Mail::Lend(self.pipe));
+    }
+
+    /// How its messages move.
+    pub(crate) fn carrier(&self) -> Carrier {
+        self.switch.as_ref().map_or(self.config.carrier, |switch| *switch.carrier.lock())
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.switch.as_ref().is_some_and(|switch| switch.is_complete())
+    }
+
+    /// Whether what comes in comes through memory.
+    pub(crate) fn reads_memory(&self) -> bool {
+        self.switch.as_ref().is_some_and(|switch| switch.reads_memory())
+    }
+
+    /// Whether what goes out goes through memory, and the peer cannot tell of room there yet.
+    pub(super) fn is_half_switched(&self) -> bool {
+        self.switch.as_ref().is_some_and(|switch| switch.directions() == WRITES)
+    }
+}
