@@ -17,6 +17,7 @@ support::roles!(
     half_closes,
     was_refused,
     dials,
+    dials_often,
     beats,
     has_shaken_hands,
     waits_for_a_name,
@@ -257,6 +258,30 @@ fn dials(_: &[String]) {
 #[test]
 fn reconnecting_wakes_for_each_attempt() {
     child::alone("dials", &[]);
+}
+
+/// Many endpoints without a peer: several attempts fall due in each millisecond, and one wake-up serves them.
+fn dials_often(_: &[String]) {
+    let ctx = Context::new();
+    let endpoint = Transport::Tcp.fresh();
+    let pushes: Vec<Socket> = (0..400)
+        .map(|_| {
+            let push = ctx.bare_socket(PUSH).with(LINGER, 0).with(RECONNECT_IVL, 20);
+            push.connect(&endpoint).expect("connect");
+            push
+        })
+        .collect();
+    let (began, before) = (Instant::now(), wake_ups());
+    let counted = count_from(before);
+    // One each millisecond for the timers, and the kernel may report a refused attempt late.
+    let most = 2 * began.elapsed().as_millis();
+    assert!(u128::from(counted) <= most, "{counted} wake-ups, {most} at most");
+    drop(pushes);
+}
+
+#[test]
+fn attempts_of_one_millisecond_share_a_wake_up() {
+    child::alone("dials_often", &[]);
 }
 
 /// A connection with heartbeats: a wake-up to send each, and one for its answer.

@@ -375,9 +375,9 @@ impl Reactor {
     fn failed(&mut self, token: u64, error: Errno) {
         let Some(connecter) = self.connecter(token) else { return };
         connecter.refusals = 0; // Somebody else may answer there next.
-        let (hub, endpoint) = (connecter.owner.hub.clone(), connecter.endpoint.clone());
         let refused = error == Errno::CONNREFUSED && connecter.stops_after(Stop::Refused);
-        monitor::emit(&hub, Event::Closed, error.raw_os_error() as u32, At::Dialed(&endpoint));
+        let (hub, at) = (&connecter.owner.hub, At::Dialed(&connecter.endpoint));
+        monitor::emit(hub, Event::Closed, error.raw_os_error() as u32, at);
         if refused { self.abandon(token) } else { self.rest(token) }
     }
 
@@ -423,8 +423,8 @@ impl Reactor {
         let pause = connecter.pause(token);
         connecter.failures += 1;
         if let Some(pause) = pause {
-            let (hub, endpoint) = (connecter.owner.hub.clone(), connecter.endpoint.clone());
-            monitor::emit(&hub, Event::ConnectRetried, pause.as_millis() as u32, At::Dialed(&endpoint));
+            let (hub, at) = (&connecter.owner.hub, At::Dialed(&connecter.endpoint));
+            monitor::emit(hub, Event::ConnectRetried, pause.as_millis() as u32, at);
             self.timers.set(token, Instant::now() + pause);
         }
     }

@@ -44,6 +44,8 @@ use timers::Timers;
 
 /// How often the I/O thread looks at what senders left behind, while messages keep coming.
 pub(crate) const WATCH_TICK: Duration = Duration::from_micros(100);
+/// The shortest sleep before a timer, so that timers which expire within it share one wake-up.
+const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// What the I/O thread is asked to do.
 pub(crate) enum Command {
@@ -220,7 +222,8 @@ impl Reactor {
 
     fn timeout(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        let next = [self.timers.next(), self.supervised.next()].into_iter().flatten().min()?;
+        let timer = self.timers.next().map(|at| if at > now { at.max(now + TIMER_RESOLUTION) } else { at });
+        let next = [timer, self.supervised.next()].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(now))
     }
 
