@@ -12,7 +12,7 @@ mod tests;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr};
 
-use pinnace_engine::{Body, Error};
+use pinnace_engine::{Body, Error, Uncancelled};
 
 pub(crate) use repr::{Message, SHARE_MIN};
 
@@ -75,6 +75,8 @@ unsafe impl Sync for Release {}
 
 impl Drop for Release {
     fn drop(&mut self) {
+        // It runs where frames have something to drop: a cancellation waits until it is over.
+        let _uncancelled = Uncancelled::begin();
         // SAFETY: the caller of zmq_msg_init_data promised that it can be called once with these.
         unsafe { (self.free)(self.data, self.hint) }
     }

@@ -12,7 +12,8 @@ use pinnace_engine::Error;
 use crate::guard::guard;
 use crate::registry::Registry;
 
-type Handler = unsafe extern "C" fn(timer: c_int, argument: *mut c_void);
+/// It may unwind: its thread is cancelled, or it throws an exception of C++.
+type Handler = unsafe extern "C-unwind" fn(timer: c_int, argument: *mut c_void);
 
 static TIMERS: Registry<Timers> = Registry::new();
 
@@ -24,6 +25,7 @@ struct Timers {
 #[derive(Default)]
 struct List {
     last_id: c_int,
+    last_round: u64,
     timers: Vec<Timer>,
 }
 
@@ -33,6 +35,8 @@ struct Timer {
     interval: Duration,
     /// Since the start.
     due: Duration,
+    /// The last round that it fired in.
+    fired: u64,
     handler: Handler,
     argument: *mut c_void,
 }
@@ -55,21 +59,29 @@ impl Timers {
         Ok(())
     }
 
-    /// Which timers were due at `now`, the one that waits longest first.
-    fn due_at(&self, now: Duration) -> Vec<c_int> {
-        let list = self.list.lock();
-        let mut due: Vec<&Timer> = list.timers.iter().filter(|timer| timer.due <= now).collect();
-        due.sort_by_key(|timer| timer.due);
-        due.iter().map(|timer| timer.id).collect()
+    fn begin_round(&self) -> Round {
+        let mut list = self.list.lock();
+        list.last_round += 1;
+        Round { number: list.last_round, at: self.now() }
     }
 
-    /// The timer, to be fired, if it still is there and due; it begins anew.
-    fn take_due(&self, id: c_int, now: Duration) -> Option<Timer> {
+    /// The timer that is to be fired next in this round, which of those that were due waits longest; it begins anew.
+    fn take_due(&self, round: Round) -> Option<Timer> {
         let mut list = self.list.lock();
-        let timer = list.timers.iter_mut().find(|timer| timer.id == id && timer.due <= now)?;
+        let due = list.timers.iter_mut().filter(|timer| timer.due <= round.at && timer.fired != round.number);
+        let timer = due.min_by_key(|timer| timer.due)?;
         timer.due = self.now().saturating_add(timer.interval);
+        timer.fired = round.number;
         Some(*timer)
     }
+}
+
+/// One call of `zmq_timers_execute`.
+#[derive(Clone, Copy)]
+struct Round {
+    number: u64,
+    /// Timers that were due then fire in it.
+    at: Duration,
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +124,7 @@ pub unsafe extern "C" fn zmq_timers_add(
         let id = list.last_id.checked_add(1).ok_or(Error::NoMemory)?;
         list.timers.try_reserve(1).map_err(|_| Error::NoMemory)?;
         list.last_id = id;
-        list.timers.push(Timer { id, interval, due, handler, argument });
+        list.timers.push(Timer { id, interval, due, fired: 0, handler, argument });
         Ok(id)
     })
 }
@@ -156,20 +168,25 @@ pub extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_long {
     })
 }
 
-/// Calls the handlers of all timers that are due, once each.
+/// Calls the handlers of all timers that are due, once each. They are called from this frame, which has nothing to
+/// drop, and outside of `guard`: a handler may unwind.
 #[unsafe(no_mangle)]
-pub extern "C" fn zmq_timers_execute(handle: *mut c_void) -> c_int {
-    guard(|| {
-        let timers = TIMERS.get(handle)?;
-        let now = timers.now();
-        for id in timers.due_at(now) {
-            if let Some(timer) = timers.take_due(id, now) {
-                // SAFETY: the caller of zmq_timers_add promised that it can be called.
-                unsafe { (timer.handler)(timer.id, timer.argument) }
-            }
-        }
-        Ok(0)
-    })
+pub extern "C-unwind" fn zmq_timers_execute(handle: *mut c_void) -> c_int {
+    let mut round = None;
+    loop {
+        let mut next = None;
+        let outcome = guard(|| {
+            let timers = match TIMERS.get(handle) {
+                Err(_) if round.is_some() => return Ok(0), // A handler has destroyed them.
+                timers => timers?,
+            };
+            next = timers.take_due(*round.get_or_insert_with(|| timers.begin_round()));
+            Ok(0)
+        });
+        let Some(timer) = next else { return outcome };
+        // SAFETY: the caller of zmq_timers_add promised that it can be called.
+        unsafe { (timer.handler)(timer.id, timer.argument) }
+    }
 }
 
 #[cfg(test)]
@@ -213,16 +230,16 @@ mod tests {
         unsafe { &*argument.cast::<Seen>() }
     }
 
-    unsafe extern "C" fn note(timer: c_int, argument: *mut c_void) {
+    unsafe extern "C-unwind" fn note(timer: c_int, argument: *mut c_void) {
         seen(argument).fired.borrow_mut().push(timer);
     }
 
-    unsafe extern "C" fn cancel_itself(timer: c_int, argument: *mut c_void) {
+    unsafe extern "C-unwind" fn cancel_itself(timer: c_int, argument: *mut c_void) {
         assert_eq!(zmq_timers_cancel(seen(argument).timers, timer), 0);
         seen(argument).fired.borrow_mut().push(timer);
     }
 
-    unsafe extern "C" fn destroy_all(timer: c_int, argument: *mut c_void) {
+    unsafe extern "C-unwind" fn destroy_all(timer: c_int, argument: *mut c_void) {
         let mut handle = seen(argument).timers;
         // SAFETY: a pointer of ours.
         assert_eq!(unsafe { zmq_timers_destroy(&mut handle) }, 0);

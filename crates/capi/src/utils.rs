@@ -1,12 +1,12 @@
 //! Small things: zmq_atomic_counter_new(3) and its family, stopwatches, sleeping, threads.
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pinnace_engine::Error;
+use pinnace_sys::thread::{Routine, RoutineThread, start_routine};
 
 use crate::guard::{guard, guard_uncancelled};
 use crate::registry::Registry;
@@ -74,33 +74,18 @@ pub extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
     guard(|| STOPWATCHES.remove(watch).map(|start| start.elapsed().as_micros() as c_ulong))
 }
 
+/// A cancellation point, and over at a signal that is handled, as with libzmq.
 #[unsafe(no_mangle)]
-pub extern "C" fn zmq_sleep(seconds: c_int) {
-    guard_uncancelled(|| {
-        thread::sleep(Duration::from_secs(seconds.max(0) as u64));
-        Ok(())
-    });
+pub extern "C-unwind" fn zmq_sleep(seconds: c_int) {
+    // SAFETY: any number of seconds will do. It may unwind, and this frame has nothing to drop.
+    unsafe { sleep(seconds.max(0).cast_unsigned()) };
 }
 
-type ThreadFn = unsafe extern "C" fn(argument: *mut c_void);
-
-/// What a thread is started with.
-struct Start {
-    run: ThreadFn,
-    argument: *mut c_void,
+unsafe extern "C-unwind" {
+    fn sleep(seconds: c_uint) -> c_uint;
 }
 
-// SAFETY: C hands the argument over to the new thread.
-unsafe impl Send for Start {}
-
-impl Start {
-    fn run(self) {
-        // SAFETY: the caller of zmq_threadstart promised that it can be called.
-        unsafe { (self.run)(self.argument) }
-    }
-}
-
-static THREADS: Registry<Mutex<Option<JoinHandle<()>>>> = Registry::new();
+static THREADS: Registry<Mutex<Option<RoutineThread>>> = Registry::new();
 
 /// Starts a thread that runs `run`; NULL where that fails. As in libzmq it blocks signals as the library's own threads
 /// do, but for those of its own faults, which libzmq blocks too.
@@ -108,21 +93,21 @@ static THREADS: Registry<Mutex<Option<JoinHandle<()>>>> = Registry::new();
 /// # Safety
 /// `run` must be null or a function that can be called with `argument` on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn zmq_threadstart(run: Option<ThreadFn>, argument: *mut c_void) -> *mut c_void {
+pub unsafe extern "C" fn zmq_threadstart(run: Option<Routine>, argument: *mut c_void) -> *mut c_void {
     guard(|| {
-        let start = Start { run: run.ok_or(Error::Fault)?, argument };
-        let thread = pinnace_sys::thread::start("", move || start.run());
-        let thread = thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+        let run = run.ok_or(Error::Fault)?;
+        // SAFETY: the caller's promise.
+        let thread = unsafe { start_routine(run, argument) }?;
         Ok(THREADS.insert(Mutex::new(Some(thread))))
     })
 }
 
-/// Waits until the thread ends.
+/// Waits until the thread ends: its function returns, or it is cancelled, or calls pthread_exit(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_threadclose(handle: *mut c_void) {
     guard_uncancelled(|| {
         let thread = THREADS.remove(handle)?.lock().take().ok_or(Error::Fault)?;
-        thread.join().map_err(|_| Error::System(libc::ENOTRECOVERABLE))
+        Ok(thread.join()?)
     })
 }
 
@@ -131,6 +116,8 @@ mod tests {
     use super::*;
     use crate::error::errno;
     use std::ptr::null_mut;
+    use std::thread;
+    use std::time::Duration;
 
     #[test]
     fn counters_count() {
@@ -189,7 +176,7 @@ mod tests {
         assert_eq!((zmq_stopwatch_stop(watch), errno()), (0, libc::EFAULT));
     }
 
-    unsafe extern "C" fn add(argument: *mut c_void) {
+    unsafe extern "C-unwind" fn add(argument: *mut c_void) {
         zmq_atomic_counter_inc(argument);
     }
 

@@ -1,6 +1,8 @@
 //! Threads of the library, and how one is scheduled: on which processors, by which policy, how urgently.
 
+use std::ffi::{c_int, c_void};
 use std::io;
+use std::ptr;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use rustix::io::Errno;
@@ -35,6 +37,66 @@ fn start_by<T>(name: &str, spawn: impl FnOnce(Builder) -> io::Result<T>) -> io::
         name => Builder::new().name(name.to_owned()),
     };
     Mask::library().during(|| spawn(builder))
+}
+
+/// A function of C's for a thread to run. It may unwind: a thread that is cancelled, or calls pthread_exit(3), does.
+pub type Routine = unsafe extern "C-unwind" fn(argument: *mut c_void);
+
+/// A thread that runs a [`Routine`].
+pub struct RoutineThread(libc::pthread_t);
+
+/// What such a thread begins with.
+struct Start {
+    run: Routine,
+    argument: *mut c_void,
+}
+
+/// As [`start`], for a function of C's. std's threads catch what unwinds, and end the process when it is not a panic.
+///
+/// # Safety
+/// `run` can be called with `argument` on another thread.
+pub unsafe fn start_routine(run: Routine, argument: *mut c_void) -> Result<RoutineThread, Errno> {
+    let start = Box::into_raw(Box::new(Start { run, argument }));
+    let mut thread = 0;
+    // SAFETY: a place for the thread's id, the default attributes, and what `enter` takes over.
+    let outcome =
+        Mask::library().during(|| unsafe { pthread_create(&mut thread, ptr::null(), enter, start.cast()) });
+    if outcome != 0 {
+        // SAFETY: no thread has taken it over.
+        drop(unsafe { Box::from_raw(start) });
+        return Err(Errno::from_raw_os_error(outcome));
+    }
+    Ok(RoutineThread(thread))
+}
+
+/// The thread's first frame. It has nothing to drop while the function runs.
+unsafe extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_routine` has given it away.
+    let Start { run, argument } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: the promise of the caller of `start_routine`.
+    unsafe { run(argument) };
+    ptr::null_mut()
+}
+
+unsafe extern "C" {
+    // As libc declares it, but for a routine that may unwind.
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        routine: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+impl RoutineThread {
+    /// Waits until the thread has ended, in whichever way.
+    pub fn join(self) -> Result<(), Errno> {
+        // SAFETY: a thread that was started, and is joined only here.
+        match unsafe { libc::pthread_join(self.0, ptr::null_mut()) } {
+            0 => Ok(()),
+            error => Err(Errno::from_raw_os_error(error)),
+        }
+    }
 }
 
 /// Has the thread run on these processors only (sched_setaffinity(2)).

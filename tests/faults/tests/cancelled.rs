@@ -1,9 +1,10 @@
 //! Threads that are cancelled (pthread_cancel(3)): a call that waits is a cancellation point, as libzmq's are, and no
-//! call ends the process. What the cancelled thread had begun others go on with.
+//! call ends the process. What the cancelled thread had begun others go on with. The application's own functions, which
+//! the library calls or starts on a thread, may be cancelled as well.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use libc::{c_int, c_long};
 use support::api::{self, PollItem, RawMsg};
@@ -11,13 +12,33 @@ use support::child;
 use support::poll::socket_item;
 use support::*;
 
-support::roles!(is_cancelled, ends_a_context, is_about_to_be_cancelled);
+support::roles!(
+    is_cancelled,
+    ends_a_context,
+    sleeps,
+    is_about_to_be_cancelled,
+    ends_by_itself,
+    handles_a_timer,
+    frees_a_message
+);
 
 type Send = unsafe extern "C-unwind" fn(*mut c_void, *const c_void, usize, c_int) -> c_int;
 type Recv = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, usize, c_int) -> c_int;
 type MsgRecv = unsafe extern "C-unwind" fn(*mut RawMsg, *mut c_void, c_int) -> c_int;
 type Poll = unsafe extern "C-unwind" fn(*mut PollItem, c_int, c_long) -> c_int;
-type Term = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+type OfOne = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+type Function = unsafe extern "C-unwind" fn(*mut c_void);
+type ThreadStart = unsafe extern "C" fn(Function, *mut c_void) -> *mut c_void;
+type TimerFn = unsafe extern "C-unwind" fn(c_int, *mut c_void);
+type FreeFn = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+type InitData = unsafe extern "C" fn(*mut RawMsg, *mut c_void, usize, FreeFn, *mut c_void) -> c_int;
+type TimersAdd = unsafe extern "C" fn(*mut c_void, usize, TimerFn, *mut c_void) -> c_int;
+
+unsafe extern "C-unwind" {
+    fn pause() -> c_int;
+    fn pthread_exit(value: *mut c_void) -> !;
+    fn pthread_testcancel();
+}
 
 unsafe extern "C" {
     fn pthread_cancel(thread: libc::pthread_t) -> c_int;
@@ -37,16 +58,20 @@ enum Call {
     Recv(Recv),
     MsgRecv(MsgRecv),
     Poll(Poll),
-    Term(Term),
+    /// A call of one argument, a pointer.
+    OfOne(OfOne),
+    Sleep(unsafe extern "C-unwind" fn(c_int)),
     /// A call that does not wait.
     Bind(unsafe extern "C-unwind" fn(*mut c_void, *const libc::c_char) -> c_int),
+    /// Another, of one argument.
+    Close(OfOne),
 }
 
 /// What a thread does; nothing in it has to be dropped.
 #[derive(Clone, Copy)]
 struct Job {
     call: Call,
-    /// A socket, or the context.
+    /// A socket, the context, timers, or a message.
     of: *mut c_void,
     /// The thread, once it runs.
     id: *const AtomicU32,
@@ -64,10 +89,17 @@ impl Call {
             "recv" => Call::Recv(function("zmq_recv")),
             "msg_recv" => Call::MsgRecv(function("zmq_msg_recv")),
             "poll" => Call::Poll(function("zmq_poll")),
-            "term" => Call::Term(function("zmq_ctx_term")),
+            "term" => Call::OfOne(function("zmq_ctx_term")),
+            "timers" => Call::OfOne(function("zmq_timers_execute")),
+            "sleep" => Call::Sleep(function("zmq_sleep")),
+            "close" => Call::Close(function("zmq_msg_close")),
             "bind" => Call::Bind(function("zmq_bind")),
             other => unreachable!("{other}"),
         }
+    }
+
+    fn waits(self) -> bool {
+        !matches!(self, Call::Bind(_) | Call::Close(_))
     }
 }
 
@@ -79,6 +111,8 @@ extern "C-unwind" fn run(job: *mut c_void) -> *mut c_void {
         let mut message = RawMsg::zeroed();
         api::zmq_msg_init(&mut message);
         (*id).store(libc::gettid() as u32, Ordering::SeqCst);
+        // By then it is cancelled, and acts on it in no call of the library that does not wait.
+        while !call.waits() && (*id).load(Ordering::SeqCst) != 0 {}
         match call {
             Call::Send(send) => while send(of, buffer.as_ptr().cast(), buffer.len(), 0) >= 0 {},
             Call::Recv(recv) => _ = recv(of, buffer.as_mut_ptr().cast(), buffer.len(), 0),
@@ -87,12 +121,9 @@ extern "C-unwind" fn run(job: *mut c_void) -> *mut c_void {
                 let mut item = PollItem { socket: of, fd: 0, events: POLLIN as i16, revents: 0 };
                 poll(&mut item, 1, -1);
             }
-            Call::Term(term) => _ = term(of),
-            Call::Bind(bind) => {
-                // It is cancelled by now, and acts on it in no call of the library.
-                while (*id).load(Ordering::SeqCst) != 0 {}
-                bind(of, c"tcp://127.0.0.1:*".as_ptr());
-            }
+            Call::OfOne(call) | Call::Close(call) => _ = call(of),
+            Call::Sleep(call) => call(c_int::MAX),
+            Call::Bind(bind) => _ = bind(of, c"tcp://127.0.0.1:*".as_ptr()),
         }
     }
     null_mut()
@@ -108,19 +139,19 @@ fn cancel(call: Call, of: *mut c_void) {
         let start: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(run as *const ());
         assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), start, (&raw mut job).cast()), 0);
         until("it runs", || id.load(Ordering::SeqCst) != 0);
-        if matches!(call, Call::Bind(_)) {
-            assert_eq!(pthread_cancel(thread), 0);
-            id.store(0, Ordering::SeqCst);
-        } else {
+        if call.waits() {
             until("it sleeps", || process::sleeps(id.load(Ordering::SeqCst)));
-            assert_eq!(pthread_cancel(thread), 0);
+        }
+        assert_eq!(pthread_cancel(thread), 0);
+        if !call.waits() {
+            id.store(0, Ordering::SeqCst);
         }
         let mut by = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         libc::clock_gettime(libc::CLOCK_REALTIME, &mut by);
         by.tv_sec += libc::time_t::from(PATIENCE_MS / 1000);
         let mut value = null_mut();
         assert_eq!(pthread_timedjoin_np(thread, &mut value, &by), 0, "it does not end");
-        if !matches!(call, Call::Bind(_)) {
+        if call.waits() {
             assert_eq!(value, CANCELED);
         }
     }
@@ -183,6 +214,15 @@ fn the_end_of_a_context_is_a_cancellation_point() {
     child::alone("ends_a_context", &[]);
 }
 
+fn sleeps(_: &[String]) {
+    cancel(Call::named("sleep"), null_mut());
+}
+
+#[test]
+fn zmq_sleep_is_a_cancellation_point() {
+    child::alone("sleeps", &[]);
+}
+
 /// Calls that close or open descriptors, by a thread that is to be cancelled.
 fn is_about_to_be_cancelled(_: &[String]) {
     let ctx = Context::new();
@@ -194,4 +234,106 @@ fn is_about_to_be_cancelled(_: &[String]) {
 #[test]
 fn calls_that_do_not_wait_are_done_whole() {
     child::alone("is_about_to_be_cancelled", &[]);
+}
+
+/// What a thread of zmq_threadstart says of itself.
+#[derive(Default)]
+struct Started {
+    id: AtomicU32,
+    thread: AtomicUsize,
+}
+
+unsafe extern "C-unwind" fn pauses(started: *mut c_void) {
+    // SAFETY: what the starter keeps until the thread has ended; its own calls.
+    unsafe {
+        let started = &*started.cast::<Started>();
+        started.thread.store(libc::pthread_self() as usize, Ordering::SeqCst);
+        started.id.store(libc::gettid() as u32, Ordering::SeqCst);
+        loop {
+            pause();
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn exits(_: *mut c_void) {
+    // SAFETY: this frame and its callers have nothing to drop.
+    unsafe { pthread_exit(null_mut()) }
+}
+
+/// Threads of zmq_threadstart that are cancelled in their own function, or call pthread_exit(3).
+fn ends_by_itself(_: &[String]) {
+    let start: ThreadStart = function("zmq_threadstart");
+    let started = Started::default();
+    // SAFETY: functions that can be called with these; the threads are waited for.
+    unsafe {
+        let thread = start(pauses, (&raw const started).cast_mut().cast());
+        until("it sleeps", || {
+            let id = started.id.load(Ordering::SeqCst);
+            id != 0 && process::sleeps(id)
+        });
+        assert_eq!(pthread_cancel(started.thread.load(Ordering::SeqCst) as libc::pthread_t), 0);
+        api::zmq_threadclose(thread);
+        api::zmq_threadclose(start(exits, null_mut()));
+    }
+}
+
+#[test]
+fn a_started_thread_may_be_cancelled_in_its_own_function() {
+    child::alone("ends_by_itself", &[]);
+}
+
+unsafe extern "C-unwind" fn pauses_once(_: c_int, argument: *mut c_void) {
+    // SAFETY: the flag of `handles_a_timer`; the call of this function's own.
+    unsafe {
+        if !(*argument.cast::<AtomicBool>()).swap(true, Ordering::SeqCst) {
+            pause();
+        }
+    }
+}
+
+/// A thread that is cancelled in a handler of timers; others go on with them.
+fn handles_a_timer(_: &[String]) {
+    let add: TimersAdd = function("zmq_timers_add");
+    let been = AtomicBool::new(false);
+    // SAFETY: timers of ours, and a flag that outlives them.
+    unsafe {
+        let mut timers = api::zmq_timers_new();
+        assert_eq!(add(timers, 0, pauses_once, (&raw const been).cast_mut().cast()), 1);
+        cancel(Call::named("timers"), timers);
+        assert!(been.load(Ordering::SeqCst));
+        assert_eq!(api::zmq_timers_execute(timers), 0, "it fires again");
+        assert_eq!(api::zmq_timers_destroy(&mut timers), 0);
+    }
+}
+
+#[test]
+fn a_handler_of_timers_may_be_cancelled() {
+    child::alone("handles_a_timer", &[]);
+}
+
+unsafe extern "C-unwind" fn frees(_: *mut c_void, hint: *mut c_void) {
+    // SAFETY: the flag of `frees_a_message`; a cancellation point.
+    unsafe {
+        pthread_testcancel();
+        (*hint.cast::<AtomicBool>()).store(true, Ordering::SeqCst);
+    }
+}
+
+/// A thread with a cancellation to act on, in the function that frees a message.
+fn frees_a_message(_: &[String]) {
+    let init: InitData = function("zmq_msg_init_data");
+    let (freed, mut bytes) = (AtomicBool::new(false), [0_u8; 4096]);
+    let mut message = RawMsg::zeroed();
+    // SAFETY: the bytes and the flag outlive the message.
+    unsafe {
+        let hint = (&raw const freed).cast_mut().cast();
+        assert_eq!(init(&mut message, bytes.as_mut_ptr().cast(), bytes.len(), frees, hint), 0);
+    }
+    cancel(Call::named("close"), (&raw mut message).cast());
+    assert!(freed.load(Ordering::SeqCst), "it was done whole");
+}
+
+#[test]
+fn a_free_function_is_done_whole() {
+    child::alone("frees_a_message", &[]);
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pinnace_delivery::{Delivery, Error as DeliveryError};
+use pinnace_sys::sleep::Uncancelled;
 use pinnace_sys::thread;
 
 use super::receive::{publish, take_back};
@@ -43,13 +44,15 @@ pub(super) struct Reporter {
 // SAFETY: as for Handler.
 unsafe impl Send for Reporter {}
 
-/// Counts the handlers that this thread is in.
-struct Inside;
+/// Counts the handlers that this thread is in. It is cancelled in none: their callers' frames have something to drop.
+struct Inside {
+    _uncancelled: Uncancelled,
+}
 
 impl Inside {
     fn enter() -> Inside {
         HANDLERS.set(HANDLERS.get() + 1);
-        Inside
+        Inside { _uncancelled: Uncancelled::begin() }
     }
 }
 
