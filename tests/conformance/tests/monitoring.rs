@@ -8,6 +8,7 @@ over_wires!(
     tells_of_retries,
     tells_of_the_end_of_the_peer,
     tells_of_the_end_of_a_listener,
+    a_close_ends_connections_without_an_event,
 );
 
 fn tells_both_sides_of_a_connection(transport: Transport) {
@@ -49,6 +50,31 @@ fn tells_of_the_end_of_a_listener(transport: Transport) {
         server.close().expect("close");
         let numbers = [heard.next().number, heard.next().number, heard.next().number];
         assert_eq!(numbers, [EVENT_LISTENING, EVENT_CLOSED, EVENT_MONITOR_STOPPED]);
+    }
+}
+
+/// A socket that closes before its peer does tells of its listener alone; one that closes after it, of the peer first.
+fn a_close_ends_connections_without_an_event(transport: Transport) {
+    let ctx = Context::new();
+    for server_first in [true, false] {
+        let (server, client) = (ctx.socket(DEALER), ctx.socket(DEALER));
+        let (heard, seen) = (Monitor::of(&ctx, &server, EVENT_ALL), Monitor::of(&ctx, &client, EVENT_ALL));
+        client.connect(&transport.bind(&server)).expect("connect");
+        heard.wait(EVENT_HANDSHAKE_SUCCEEDED);
+        seen.wait(EVENT_HANDSHAKE_SUCCEEDED);
+        if server_first {
+            server.close().expect("close");
+            assert_eq!([heard.next().number, heard.next().number], [EVENT_CLOSED, EVENT_MONITOR_STOPPED]);
+            assert_eq!(seen.next().number, EVENT_DISCONNECTED);
+            client.close().expect("close");
+        } else {
+            client.close().expect("close");
+            assert_eq!(seen.next().number, EVENT_MONITOR_STOPPED);
+            // Without this wait either event may be first: the peer's end is told when it is noticed.
+            assert_eq!(heard.next().number, EVENT_DISCONNECTED);
+            server.close().expect("close");
+            assert_eq!([heard.next().number, heard.next().number], [EVENT_CLOSED, EVENT_MONITOR_STOPPED]);
+        }
     }
 }
 
