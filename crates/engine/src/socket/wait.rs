@@ -279,11 +279,11 @@ impl SocketNap {
             Place::Set { beside, is_due, deadline } => {
                 let set = hub.poll_set().expect("it sleeps there");
                 hub.lease.moves(Leader::Awake, &set.io, hub);
+                hub.event.cancel(ticket); // Or what it serves would notify itself.
                 let found = match slept {
                     Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
                     _ => hub.wake_up(set, &self.sleep, beside).map_err(Error::from),
                 };
-                hub.event.cancel(ticket);
                 (found.map(|found| found || *is_due), *deadline)
             }
             Place::Bell { link, is_quiet, deadline } => {
