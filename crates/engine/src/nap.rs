@@ -64,9 +64,9 @@ impl Nap {
         }
     }
 
-    fn end(self, slept: Slept) -> Result<(), Error> {
+    fn end(self, slept: Slept, deadline: Option<Instant>) -> Result<(), Error> {
         match self {
-            Nap::Socket(nap) => nap.end(slept),
+            Nap::Socket(nap) => nap.end(slept, deadline),
             Nap::Poll(nap) => nap.end(slept),
             Nap::Poller(nap) => nap.end(slept),
             Nap::Term(nap) => nap.end(slept),
@@ -77,13 +77,14 @@ impl Nap {
     pub(crate) fn take(self, defers: bool, deadline: Option<Instant>) -> Result<(), Error> {
         let mut nap = Some(self);
         // A thread that is ending has no place for it any more.
-        let mut leave = || DEFERRED.try_with(|place| place.replace(nap.take().map(|nap| (nap, deadline))));
+        let mut leave =
+            || DEFERRED.try_with(|place| *place.borrow_mut() = nap.take().map(|nap| (nap, deadline)));
         if defers && leave().is_ok() {
             return Err(Error::Deferred);
         }
         let Some(mut nap) = nap else { return Ok(()) };
         let slept = nap.sleep().run();
-        nap.end(slept)
+        nap.end(slept, deadline)
     }
 }
 
@@ -97,7 +98,7 @@ pub fn deferred() -> *mut Sleep {
 /// Interrupted; what the system says.
 pub fn resume(slept: Slept) -> Result<Turn, Error> {
     let Some((nap, deadline)) = DEFERRED.take() else { return Ok(Turn::FIRST) };
-    nap.end(slept).map(|()| Turn(Some(deadline)))
+    nap.end(slept, deadline).map(|()| Turn(Some(deadline)))
 }
 
 /// The answer of a sleep as a waiting call's: WouldBlock once its time is over, Interrupted.

@@ -15,14 +15,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use smallvec::SmallVec;
 
 use crate::futex::Among;
 use crate::poll::{KERNEL_MASK_BYTES, Polled, SignalMask};
 use crate::{AsRawFd, last_error};
 
-/// Descriptors that are slept for without an allocation.
-const FEW: usize = 4;
 /// In place of no time-out: 34 years. Without one the kernel resumes a futex wait after a handler that was installed
 /// with SA_RESTART (signal(7)).
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
@@ -45,7 +42,6 @@ pub enum Slept {
 pub struct Sleep {
     on: On,
     deadline: Option<Instant>,
-    timeout: libc::timespec,
 }
 
 enum On {
@@ -56,7 +52,9 @@ enum On {
         /// What the word lies in.
         _owner: Arc<dyn Any + Send + Sync>,
     },
-    Descriptors(SmallVec<[libc::pollfd; FEW]>, Option<SignalMask>),
+    /// Two of them, as mostly, need no allocation; and a sleep that is small is cheap to pass on.
+    Two([libc::pollfd; 2]),
+    Descriptors(Vec<libc::pollfd>, Option<Box<SignalMask>>),
 }
 
 impl Sleep {
@@ -71,54 +69,59 @@ impl Sleep {
         among: Among,
         deadline: Option<Instant>,
     ) -> Sleep {
-        Sleep::new(On::Word { word: NonNull::from(word), value, among, _owner: owner }, deadline)
+        Sleep { on: On::Word { word: NonNull::from(word), value, among, _owner: owner }, deadline }
     }
 
     /// Until one of the descriptors is ready; with `mask` instead of the thread's own signal mask meanwhile. One that
     /// is closed before the sleep is over is reported as if it was ready.
     pub fn on_descriptors(fds: &[Polled<'_>], deadline: Option<Instant>, mask: Option<&SignalMask>) -> Sleep {
         let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
-        Sleep::new(On::Descriptors(fds.iter().map(pollfd).collect(), mask.copied()), deadline)
-    }
-
-    /// When it is over at the latest.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    fn new(on: On, deadline: Option<Instant>) -> Sleep {
-        Sleep { on, deadline, timeout: libc::timespec { tv_sec: 0, tv_nsec: 0 } }
+        let on = match (fds, mask) {
+            ([first, second], None) => On::Two([pollfd(first), pollfd(second)]),
+            _ => On::Descriptors(fds.iter().map(pollfd).collect(), mask.copied().map(Box::new)),
+        };
+        Sleep { on, deadline }
     }
 
     /// What was found of the descriptors, in their order; bits of poll(2).
     pub fn revents(&self, index: usize) -> i16 {
-        match &self.on {
-            On::Descriptors(fds, _) => fds.get(index).map_or(0, |fd| fd.revents),
-            On::Word { .. } => 0,
-        }
+        let fds = match &self.on {
+            On::Two(fds) => &fds[..],
+            On::Descriptors(fds, _) => fds,
+            On::Word { .. } => &[],
+        };
+        fds.get(index).map_or(0, |fd| fd.revents)
     }
 
     /// Sleeps.
     pub fn run(&mut self) -> Slept {
-        let call = self.call();
+        let mut timeout = NO_TIME;
+        let call = self.call(&mut timeout);
         // SAFETY: `self` is borrowed until the call has returned.
         let answer = unsafe { call.make() };
         call.outcome(answer)
     }
 
-    /// The system call to make. It writes to this value, which must stay where it is until then.
-    fn call(&mut self) -> Call {
+    /// The system call to make, with its time-out in `timeout`. It writes to this value, which must stay where it is
+    /// until then.
+    fn call(&mut self, timeout: &mut libc::timespec) -> Call {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let forever = match self.on {
             On::Word { .. } => Some(FOR_EVER),
-            On::Descriptors(..) => None,
+            On::Two(_) | On::Descriptors(..) => None,
         };
-        let timeout = self.deadline.map(left).or(forever);
-        if let Some(timeout) = timeout {
-            self.timeout.tv_sec = timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-            self.timeout.tv_nsec = timeout.subsec_nanos().into();
-        }
-        let timeout = timeout.map_or(ptr::null(), |_| &raw const self.timeout).addr();
+        let timeout = self.deadline.map(left).or(forever).map(|left| {
+            timeout.tv_sec = left.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+            timeout.tv_nsec = left.subsec_nanos().into();
+            &raw const *timeout
+        });
+        let timeout = timeout.map_or(0, |at| at.expose_provenance());
+        let poll = |fds: &mut [libc::pollfd], mask: Option<&SignalMask>| {
+            let mask = mask.map_or(0, |mask| mask.as_ptr().expose_provenance());
+            let arguments =
+                [fds.as_mut_ptr().expose_provenance(), fds.len(), timeout, mask, KERNEL_MASK_BYTES];
+            Call { number: libc::SYS_ppoll, arguments }
+        };
         match &mut self.on {
             On::Word { word, value, among, .. } => {
                 let flag = if *among == Among::Threads { libc::FUTEX_PRIVATE_FLAG } else { 0 };
@@ -128,15 +131,13 @@ impl Sleep {
                     arguments: [word.as_ptr().addr(), operation, *value as usize, timeout, 0],
                 }
             }
-            On::Descriptors(fds, mask) => {
-                let mask = mask.as_ref().map_or(0, |mask| mask.as_ptr().addr());
-                let arguments =
-                    [fds.as_mut_ptr().expose_provenance(), fds.len(), timeout, mask, KERNEL_MASK_BYTES];
-                Call { number: libc::SYS_ppoll, arguments }
-            }
+            On::Two(fds) => poll(fds, None),
+            On::Descriptors(fds, mask) => poll(fds, mask.as_deref()),
         }
     }
 }
+
+const NO_TIME: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A system call, as numbers.
 #[derive(Clone, Copy)]
@@ -153,6 +154,28 @@ impl Call {
         let [a, b, c, d, e] = self.arguments;
         // SAFETY: the caller's promise. It may unwind, where this thread is cancelled.
         unsafe { syscall(self.number, a, b, c, d, e) }
+    }
+
+    /// The same as a cancellation point.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    unsafe fn make_cancellably(self) -> c_long {
+        let [a, b, c, d, _] = self.arguments;
+        if self.number == libc::SYS_ppoll {
+            // SAFETY: the caller's promise. The C library's function is a cancellation point itself.
+            return unsafe { ppoll(a, b, c, d) }.into();
+        }
+        let mut before = 0;
+        // SAFETY: the caller's promise. Between the two changes of the type there is the one system call: the thread
+        // may be ended at any instruction of it, and holds nothing.
+        unsafe {
+            pthread_setcanceltype(ASYNCHRONOUS, &mut before);
+            let answer = self.make();
+            pthread_setcanceltype(before, ptr::null_mut());
+            answer
+        }
     }
 
     fn outcome(self, answer: c_long) -> Slept {
@@ -172,6 +195,7 @@ impl Call {
 // They unwind where the thread is cancelled.
 unsafe extern "C-unwind" {
     fn syscall(number: c_long, ...) -> c_long;
+    fn ppoll(fds: usize, count: usize, timeout: usize, mask: usize) -> c_int;
     fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
 }
 
@@ -186,17 +210,11 @@ const ASYNCHRONOUS: c_int = 1;
 /// this one and the thread's first one that is Rust's has anything to drop, or catches what unwinds.
 #[inline(never)]
 pub unsafe fn sleep_cancellably(sleep: *mut Sleep) -> Slept {
+    let mut timeout = NO_TIME;
     // SAFETY: the caller's promise.
-    let call = unsafe { (*sleep).call() };
-    let mut before = 0;
-    // SAFETY: the caller's promises. Between the two changes of the type there is the one system call: the thread may
-    // be ended at any instruction of it, and holds nothing.
-    let answer = unsafe {
-        pthread_setcanceltype(ASYNCHRONOUS, &mut before);
-        let answer = call.make();
-        pthread_setcanceltype(before, ptr::null_mut());
-        answer
-    };
+    let call = unsafe { (*sleep).call(&mut timeout) };
+    // SAFETY: the caller's promises.
+    let answer = unsafe { call.make_cancellably() };
     call.outcome(answer)
 }
 

@@ -221,7 +221,7 @@ impl Waiter {
             self.hub.lease.moves(Leader::Awake, &set.io, &self.hub);
         }
         let (sleep, beside) = prepared?;
-        Ok(Some((Place::Set { beside, is_due, deadline }, sleep)))
+        Ok(Some((Place::Set { beside, is_due }, sleep)))
     }
 
     /// The sleep until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
@@ -240,7 +240,7 @@ impl Waiter {
         hub.lease.moves(Leader::AtBell, &set.io, hub);
         let is_quiet = !hub.event.is_notified(ticket) && !hub.has_unread() && link.arm_bell();
         let sleep = bell.sleep(rung, if is_quiet { deadline } else { Some(Instant::now()) });
-        (Place::Bell { link: link.clone(), is_quiet, deadline }, sleep)
+        (Place::Bell { link: link.clone(), is_quiet }, sleep)
     }
 }
 
@@ -258,25 +258,26 @@ enum Place {
     /// It waits for others to bring news.
     Event,
     /// It leads, and sleeps in the poll set; not at all where something `is_due`.
-    Set { beside: PolledBeside, is_due: bool, deadline: Option<Instant> },
+    Set { beside: PolledBeside, is_due: bool },
     /// It leads, and sleeps by the bell of this link; not at all where that is not quiet.
-    Bell { link: Arc<Link>, is_quiet: bool, deadline: Option<Instant> },
+    Bell { link: Arc<Link>, is_quiet: bool },
 }
 
 impl SocketNap {
-    pub(crate) fn end(mut self, slept: Slept) -> Result<(), Error> {
-        self.wake_up(slept)
+    /// `deadline`: the call's.
+    pub(crate) fn end(mut self, slept: Slept, deadline: Option<Instant>) -> Result<(), Error> {
+        self.wake_up(slept, deadline)
     }
 
-    fn wake_up(&mut self, slept: Slept) -> Result<(), Error> {
+    fn wake_up(&mut self, slept: Slept, deadline: Option<Instant>) -> Result<(), Error> {
         let Some(ticket) = self.ticket.take() else { return Ok(()) };
         let hub = &self.hub;
-        let (found, deadline) = match &self.place {
+        let found = match &self.place {
             Place::Event => {
                 hub.event.cancel(ticket);
                 return nap::outcome(slept);
             }
-            Place::Set { beside, is_due, deadline } => {
+            Place::Set { beside, is_due } => {
                 let set = hub.poll_set().expect("it sleeps there");
                 hub.lease.moves(Leader::Awake, &set.io, hub);
                 hub.event.cancel(ticket); // Or what it serves would notify itself.
@@ -284,9 +285,9 @@ impl SocketNap {
                     Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
                     _ => hub.wake_up(set, &self.sleep, beside).map_err(Error::from),
                 };
-                (found.map(|found| found || *is_due), *deadline)
+                found.map(|found| found || *is_due)
             }
-            Place::Bell { link, is_quiet, deadline } => {
+            Place::Bell { link, is_quiet } => {
                 let set = hub.poll_set().expect("its link is there");
                 hub.lease.moves(Leader::Awake, &set.io, hub);
                 *hub.bell.lock() = None;
@@ -294,11 +295,10 @@ impl SocketNap {
                 hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
                 link.read();
                 hub.serve_unread();
-                let found = match slept {
+                match slept {
                     Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
                     slept => Ok(!is_quiet || slept == Slept::Woken),
-                };
-                (found, *deadline)
+                }
             }
         };
         hub.stop_leading(hub.poll_set().expect("as above"), true);
@@ -309,7 +309,7 @@ impl SocketNap {
 impl Drop for SocketNap {
     /// The thread was cancelled: others lead and serve.
     fn drop(&mut self) {
-        let _ = self.wake_up(Slept::TimedOut);
+        let _ = self.wake_up(Slept::TimedOut, None);
     }
 }
 
