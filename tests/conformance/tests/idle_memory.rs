@@ -2,8 +2,9 @@
 //! its own, in which no other test shares any.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
-use support::memory::switched;
+use support::memory::{accepting, connected, switched};
 use support::process::{mappings_of, resident_of};
 use support::*;
 
@@ -64,4 +65,48 @@ fn an_idle_connection_gives_its_memory_back() {
     }
     push.put("still of use");
     pull.expect(&["still of use"]);
+}
+
+/// The processor time that this process takes in a second.
+fn busy() -> Duration {
+    let before = process::cpu_time(process::own());
+    deadline::pass(Duration::from_secs(1));
+    process::cpu_time(process::own()) - before
+}
+
+const IDLE: Duration = Duration::from_millis(50);
+
+/// A peer that has taken the memory, and neither says that it reads there nor takes anything, costs no processor time.
+#[test]
+fn a_sender_that_is_not_rung_yet_sleeps() {
+    let _alone = ALONE.lock();
+    let ctx = Context::new();
+    let push = ctx.socket(PUSH).hwm(10).with(LINGER, 1_500);
+    let (peer, memory, _theirs) = accepting(&push, "PULL");
+    let body = filler::body(1, 100_000);
+    until("there is no room", || push.send(&body, DONTWAIT) == Err(Errno(libc::EAGAIN)));
+    let open = busy();
+    assert!(open < IDLE, "open: {open:?}");
+    push.close().expect("close");
+    let closing = busy();
+    assert!(closing < IDLE, "closing: {closing:?}");
+    drop((peer, memory));
+}
+
+/// What comes in while a connection closes does not count for memory: there is nothing left to offer it for.
+#[test]
+fn a_close_that_waits_for_its_peer_sleeps() {
+    let _alone = ALONE.lock();
+    let ctx = Context::new();
+    let dealer = ctx.socket(DEALER).with(RCVHWM, 1).with(LINGER, 1_500);
+    let mut peer = connected(&dealer, "DEALER");
+    peer.send(&wire::message(&[b"first"]));
+    assert_eq!(dealer.take_text(), "first");
+    let body = filler::body(1, 8_000);
+    (0..15).for_each(|_| peer.send(&wire::message(&[&body])));
+    dealer.put(&body); // The peer reads nothing.
+    dealer.close().expect("close");
+    let closing = busy();
+    assert!(closing < IDLE, "{closing:?}");
+    drop(peer);
 }

@@ -189,6 +189,21 @@ fn a_connection_that_switches_in_the_midst_of_messages_loses_none() {
     }
 }
 
+/// A sender that finds no room while the two directions switch is told of it.
+#[test]
+fn a_connection_that_switches_under_load_never_stands_still() {
+    let ctx = Context::new();
+    let body = filler::body(1, 1_000);
+    for round in 0..600 {
+        let (push, pull) = (ctx.socket(PUSH).hwm(0), ctx.socket(PULL).hwm(0));
+        push.connect(&Transport::Ipc.bind(&pull)).expect("connect");
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..3_000).for_each(|_| push.put(&body)));
+            (0..3_000).for_each(|number| assert!(pull.take() == body, "{round}: {number}"));
+        });
+    }
+}
+
 /// It writes to memory as soon as it has said so, and the peer rings nothing before it has said the same.
 #[test]
 fn a_sender_that_is_not_rung_yet_finds_room_by_itself() {

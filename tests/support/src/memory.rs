@@ -237,10 +237,9 @@ pub fn sharing_both(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, The
     both
 }
 
-/// A peer that `socket` connects to, which has offered memory, got the peer's, and said that it writes there from now
-/// on; the peer has not said so. What was sent until then is read.
+/// A peer that `socket` connects to, and that could share memory.
 #[track_caller]
-pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
+pub fn connected(socket: &Socket, socket_type: &str) -> RawPeer {
     let listener = RawListener::bind(Transport::Ipc);
     socket.connect(&listener.endpoint()).expect("connect");
     let mut peer = listener.accept();
@@ -248,6 +247,14 @@ pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs
     peer.read(64);
     peer.send(&ready(socket_type, VERSION));
     peer.read_frame();
+    peer
+}
+
+/// A peer that `socket` connects to, which has offered memory, got the peer's, and said that it writes there from now
+/// on; the peer has not said so. What was sent until then is read.
+#[track_caller]
+pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
+    let peer = connected(socket, socket_type);
     let large = filler::body(0, 100_000);
     socket.put(&large);
     read_alone(&peer, wire::message(&[&large]).len());

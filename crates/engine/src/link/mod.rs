@@ -295,7 +295,7 @@ impl Link {
 
     /// Whether the descriptor is readable when it takes more, too.
     fn tells_by_input(&self) -> bool {
-        self.is_multicast || self.is_shared()
+        self.is_multicast || self.writes_memory()
     }
 
     /// The peer need not ring: whoever waits looks by itself (`Hub::hush`).

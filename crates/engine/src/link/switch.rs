@@ -10,10 +10,12 @@
 //! GO came      reads memory                 reads memory, writes memory behind its GO
 //! ```
 //! The bytes of a socket are a doorbell once their direction has switched. The side that connected writes to memory
-//! before its peer may ring: what finds no room there waits for the I/O thread's next look, and not for the doorbell.
+//! before its peer may ring: what finds no room there is tried again when GO comes. That may be late, behind messages
+//! which are not received, so the I/O thread tries now and then, too.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pinnace_ring::{Body, Half, RING_MAX, Taking, Verdict, shared};
@@ -27,11 +29,16 @@ use super::shared::Shared;
 use super::tx::Tx;
 use super::{Because, Carrier, Link};
 use crate::hub::Mail;
+use crate::reactor::Command;
 
 /// Reads and writes of the socket, and KiB that they moved, after which a connection is taken for a lasting one.
 const DUE: i64 = 64;
 /// No connection moves so much before it switches.
 const NEVER: i64 = i64::MIN;
+
+/// Pauses between looks for room of which the peer cannot tell: the first, and how often it is doubled.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const DOUBLED: u32 = 4;
 
 /// What comes in goes through memory, ...
 const READS: u8 = 1;
@@ -48,6 +55,8 @@ pub(super) struct Switch {
     offered: AtomicBool,
     /// The directions that go through memory: `READS`, `WRITES`.
     directions: AtomicU8,
+    /// Looks for room so far of which the peer could not tell.
+    looks: AtomicU32,
     carrier: Mutex<Carrier>,
 }
 
@@ -121,6 +130,7 @@ impl Local {
             moved: AtomicI64::new(if offers { -DUE } else { NEVER }),
             offered: AtomicBool::new(false),
             directions: AtomicU8::new(0),
+            looks: AtomicU32::new(0),
             carrier: Mutex::new(Carrier::Socket(Because::Brief)),
         };
         let agreement = Mutex::new(Agreement { passed, ..Agreement::default() });
@@ -166,6 +176,11 @@ impl Local {
         let taken = net::write(fd, slices)?;
         self.switch.moved(taken);
         Ok(taken)
+    }
+
+    /// It is too late to offer memory.
+    pub(super) fn never_offer(&self) {
+        self.switch.moved.store(NEVER, Ordering::Relaxed);
     }
 
     /// The socket serves for good.
@@ -258,7 +273,7 @@ impl Link {
     pub(super) fn offer(&self, tx: &mut Tx) {
         let Some(local) = tx.stream.as_ref().and_then(|stream| stream.local()) else { return };
         local.switch.offered.store(true, Ordering::Relaxed);
-        local.switch.moved.store(NEVER, Ordering::Relaxed);
+        local.never_offer();
         match local.give(Step::Offer) {
             Ok(step_frame) => tx.step = Some(step_frame),
             Err(because) => local.stay(because),
@@ -291,9 +306,13 @@ impl Link {
         }
         let is_last = step_frame.is_last;
         tx.step = None;
-        if is_last && stream.local().is_some_and(|local| local.switch.switched(WRITES)) {
-            tx.lend();
-            self.switched();
+        if let Some(local) = stream.local().filter(|_| is_last) {
+            if local.switch.switched(WRITES) {
+                tx.lend();
+                self.switched();
+            } else {
+                self.watch_for(|watching| watching.write = false); // For room in memory it would be no use.
+            }
         }
         None
     }
@@ -323,8 +342,10 @@ impl Link {
             if local.switch.switched(READS) {
                 self.tx.lock().lend();
                 self.switched();
+                self.write_out(done); // The peer tells of room from now on, if it is asked.
+            } else {
+                self.watch_anew(); // Its bytes are no messages any more.
             }
-            self.watch_anew(); // Its bytes are no messages any more.
         }
         if let Some(step_frame) = step_frame {
             self.tx.lock().step = Some(step_frame);
@@ -353,6 +374,26 @@ impl Link {
     /// Whether what comes in comes through memory.
     pub(crate) fn reads_memory(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.reads_memory())
+    }
+
+    /// Whether what goes out goes through memory.
+    pub(super) fn writes_memory(&self) -> bool {
+        self.switch.as_ref().is_some_and(|switch| switch.writes_memory())
+    }
+
+    /// Has the I/O thread look for room in a while, ever more seldom.
+    pub(super) fn retry_later(&self) {
+        let Some(switch) = &self.switch else { return };
+        let looks = switch.looks.fetch_add(1, Ordering::Relaxed);
+        let pause = FIRST_PAUSE * (1 << looks.min(DOUBLED));
+        self.io.send(Command::TryLater(self.io_token, pause));
+    }
+
+    /// Looks for room of which the peer cannot tell yet.
+    pub(crate) fn try_again(&self) {
+        if self.is_half_switched() {
+            self.flush();
+        }
     }
 
     /// Whether what goes out goes through memory, and the peer cannot tell of room there yet.

@@ -164,12 +164,12 @@ impl Link {
             return true;
         }
         self.gathering.store(false, Ordering::Relaxed);
-        if tx.stream.as_ref().is_some_and(|stream| stream.is_due()) && !tx.said_farewell {
+        if tx.stream.as_ref().is_some_and(|stream| stream.is_due()) {
             self.offer(&mut tx);
         }
         let mut round = self.round(&mut tx, done);
         if matches!(round, Round::Blocked) && self.is_half_switched() {
-            round = Round::Enough; // The I/O thread looks for room again.
+            self.retry_later(); // The peer cannot tell of room yet.
         }
         // The peer may have woken us before it was known that we wait for it; then there is room.
         while matches!(round, Round::Blocked) && self.is_shared() {
@@ -462,6 +462,7 @@ impl Link {
         let Some(stream) = tx.stream.clone() else { return Progress::Done };
         if !std::mem::replace(&mut tx.said_farewell, true) {
             let Tx { anew, control, .. } = &mut *tx;
+            stream.local().into_iter().for_each(|local| local.never_offer());
             anew.encode_farewell(control);
             if !control.is_empty() {
                 drop(tx);

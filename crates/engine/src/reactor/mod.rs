@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Join(Arc<Link>),
     /// Links have more to read than a turn takes.
     ReadOn(Arc<Hub>),
+    /// The link with this token looks for room in its memory after the pause.
+    TryLater(u64, Duration),
     Listen(Box<Listener>),
     Connect(Box<Connecter>),
     /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end
@@ -235,6 +237,7 @@ impl Reactor {
                 Command::Stop => return true,
                 Command::Enter(hub) => self.enter(hub),
                 Command::Join(link) => self.join(&link),
+                Command::TryLater(token, pause) => self.timers.set(token, Instant::now() + pause),
                 Command::ReadOn(hub) => hub.serve_unread(),
                 Command::Listen(listener) => self.listen(listener),
                 Command::Connect(connecter) => self.connect(connecter),
@@ -305,7 +308,10 @@ impl Reactor {
 
     fn on_timer(&mut self, token: u64, now: Instant) {
         match self.entries.get(&token) {
-            None => self.look_at_closing(token),
+            None => {
+                self.links.get(&token).into_iter().for_each(|link| link.try_again());
+                self.look_at_closing(token);
+            }
             Some(Entry::Hub(_)) => {}
             Some(Entry::Listener(_)) => self.listen_again(token),
             Some(Entry::Accepted(_)) => self.accepted_late(token),
