@@ -1,7 +1,7 @@
 //! Memory that two processes share is made for connections that last, and given back when they are idle. A process of
 //! its own, in which no other test shares any.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use support::memory::{accepting, connected, switched};
@@ -13,9 +13,16 @@ const MEMFD: &str = "/memfd:pinnace";
 /// Each test counts what the whole process has.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Waits until the other tests and their memory are gone.
+fn alone() -> MutexGuard<'static, ()> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    until("the others' memory is given back", || mappings_of(MEMFD) == 0);
+    alone
+}
+
 #[test]
 fn a_connection_that_asks_once_makes_no_memory() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let ctx = Context::new();
     let rep = ctx.socket(REP);
     let endpoint = Transport::Ipc.bind(&rep);
@@ -46,7 +53,7 @@ fn a_connection_that_asks_once_makes_no_memory() {
 
 #[test]
 fn an_idle_connection_gives_its_memory_back() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let ctx = Context::new();
     let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL));
     Transport::Ipc.join(&pull, &push);
@@ -79,7 +86,7 @@ const IDLE: Duration = Duration::from_millis(50);
 /// A peer that has taken the memory, and neither says that it reads there nor takes anything, costs no processor time.
 #[test]
 fn a_sender_that_is_not_rung_yet_sleeps() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let ctx = Context::new();
     let push = ctx.socket(PUSH).hwm(10).with(LINGER, 1_500);
     let (peer, memory, _theirs) = accepting(&push, "PULL");
@@ -96,7 +103,7 @@ fn a_sender_that_is_not_rung_yet_sleeps() {
 /// What comes in while a connection closes does not count for memory: there is nothing left to offer it for.
 #[test]
 fn a_close_that_waits_for_its_peer_sleeps() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let ctx = Context::new();
     let dealer = ctx.socket(DEALER).with(RCVHWM, 1).with(LINGER, 1_500);
     let mut peer = connected(&dealer, "DEALER");

@@ -103,7 +103,7 @@ unsafe impl Sync for Theirs {}
 
 impl Theirs {
     fn new(fd: &OwnedFd) -> Theirs {
-        // SAFETY: a mapping of a page that the file has, left to the process's end.
+        // SAFETY: a mapping of a page that the file has.
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), HEAD, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -123,6 +123,13 @@ impl Theirs {
         assert!(offset + 4 <= HEAD, "beyond the page");
         // SAFETY: the address of a number within the mapping.
         unsafe { libc::syscall(libc::SYS_futex, self.0.add(offset), libc::FUTEX_WAKE, 1) == 1 }
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that was made, which nobody uses any more.
+        unsafe { libc::munmap(self.0.cast_mut().cast(), HEAD) };
     }
 }
 
