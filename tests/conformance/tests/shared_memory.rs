@@ -171,7 +171,7 @@ fn a_connection_that_switches_in_the_midst_of_messages_loses_none() {
         std::thread::scope(|scope| {
             for (socket, begins) in [(&one, round % 2 == 0), (&other, round % 2 == 1)] {
                 scope.spawn(move || {
-                    // One sends ahead of what it receives.
+                    // One of the two threads sends up to 50 messages before its first receive.
                     let ahead = if begins { marks.min(50) as u64 } else { 0 };
                     for number in 0..count + ahead {
                         if number < count {

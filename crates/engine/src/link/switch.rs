@@ -10,8 +10,9 @@
 //! GO came      reads memory                 reads memory, writes memory behind its GO
 //! ```
 //! The bytes of a socket are a doorbell once their direction has switched. The side that connected writes to memory
-//! before its peer may ring: what finds no room there is tried again when GO comes. That may be late, behind messages
-//! which are not received, so the I/O thread tries now and then, too.
+//! before its peer can ring the doorbell. When the ring is full in that state, the link writes again when the peer's GO
+//! comes. GO may be late, behind messages that the application does not receive, so the I/O thread also writes again
+//! after a pause.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,31 +32,31 @@ use super::{Because, Carrier, Link};
 use crate::hub::Mail;
 use crate::reactor::Command;
 
-/// Reads and writes of the socket, and KiB that they moved, after which a connection is taken for a lasting one.
+/// The number of reads and writes of the socket, plus the KiB that they moved, after which a connection switches.
 const DUE: i64 = 64;
-/// No connection moves so much before it switches.
+/// A count that never reaches 0: this side does not offer memory.
 const NEVER: i64 = i64::MIN;
 
-/// Pauses between looks for room of which the peer cannot tell: the first, and how often it is doubled.
+/// The first pause before the I/O thread writes to a full ring again, and how often the pause is doubled.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const DOUBLED: u32 = 4;
 
-/// What comes in goes through memory, ...
+/// A bit of `Switch::directions`: incoming bytes go through memory.
 const READS: u8 = 1;
-/// ... and what goes out.
+/// A bit of `Switch::directions`: outgoing bytes go through memory.
 const WRITES: u8 = 2;
 
-/// How far a connection has switched, for all that ask.
+/// The state of the switch, which the link and its stream share.
 #[derive(Debug)]
 pub(super) struct Switch {
     /// Our side offers.
     offers: bool,
-    /// What has moved, less `DUE`: memory is to be offered from 0 on. Far below that it never is.
+    /// The count of `DUE`, from -`DUE` on; memory is offered when it reaches 0. `NEVER`: it is not.
     moved: AtomicI64,
     offered: AtomicBool,
     /// The directions that go through memory: `READS`, `WRITES`.
     directions: AtomicU8,
-    /// Looks for room so far of which the peer could not tell.
+    /// How often the I/O thread was asked to write to a full ring again.
     looks: AtomicU32,
     carrier: Mutex<Carrier>,
 }
@@ -137,19 +138,19 @@ impl Local {
         Local { switch: Arc::new(switch), agreement, memory: OnceLock::new() }
     }
 
-    /// The memory, where what is read comes from there, ...
+    /// The memory, if incoming bytes go through it.
     #[inline]
     pub(super) fn reader(&self) -> Option<&Shared> {
         if self.switch.reads_memory() { self.memory.get() } else { None }
     }
 
-    /// ... where what is written goes there, ...
+    /// The memory, if outgoing bytes go through it.
     #[inline]
     pub(super) fn writer(&self) -> Option<&Shared> {
         if self.switch.writes_memory() { self.memory.get() } else { None }
     }
 
-    /// ... and where it is both.
+    /// The memory, if both directions go through it.
     #[inline]
     pub(super) fn whole(&self) -> Option<&Shared> {
         if self.switch.is_complete() { self.memory.get() } else { None }
@@ -204,7 +205,7 @@ impl Local {
         Ok(StepFrame::new(step, Some(fd)))
     }
 
-    /// Takes the peer's, if it can do us no harm.
+    /// Maps the peer's memory, if its size and seals are as agreed.
     fn open(&self) -> Result<(), Because> {
         let passed = self.agreement.lock().passed.take().ok_or(Because::Unfit)?;
         let memory = Memory::open(&passed, Half::is_size).map_err(|refused| match refused {
@@ -216,7 +217,7 @@ impl Local {
         Ok(())
     }
 
-    /// Both memories are agreed on: puts them to use. False: they are not.
+    /// Makes the ring of both sides' memory. False: one of the two is missing.
     fn take_up(&self, fd: &OwnedFd) -> bool {
         let mut agreement = self.agreement.lock();
         let (Some(ours), Some(theirs)) = (agreement.ours.take(), agreement.theirs.take()) else {
@@ -311,7 +312,7 @@ impl Link {
                 tx.lend();
                 self.switched();
             } else {
-                self.watch_for(|watching| watching.write = false); // For room in memory it would be no use.
+                self.watch_for(|watching| watching.write = false); // The socket does not tell of room in memory.
             }
         }
         None
@@ -371,17 +372,17 @@ impl Link {
         self.switch.as_ref().is_some_and(|switch| switch.is_complete())
     }
 
-    /// Whether what comes in comes through memory.
+    /// Whether incoming bytes come through memory.
     pub(crate) fn reads_memory(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.reads_memory())
     }
 
-    /// Whether what goes out goes through memory.
+    /// Whether outgoing bytes go through memory.
     pub(super) fn writes_memory(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.writes_memory())
     }
 
-    /// Has the I/O thread look for room in a while, ever more seldom.
+    /// Has the I/O thread write again after a pause, which grows.
     pub(super) fn retry_later(&self) {
         let Some(switch) = &self.switch else { return };
         let looks = switch.looks.fetch_add(1, Ordering::Relaxed);
@@ -389,14 +390,14 @@ impl Link {
         self.io.send(Command::TryLater(self.io_token, pause));
     }
 
-    /// Looks for room of which the peer cannot tell yet.
+    /// Writes again, if the peer cannot ring the doorbell yet.
     pub(crate) fn try_again(&self) {
         if self.is_half_switched() {
             self.flush();
         }
     }
 
-    /// Whether what goes out goes through memory, and the peer cannot tell of room there yet.
+    /// Whether outgoing bytes go through memory, and the peer cannot ring the doorbell yet.
     pub(super) fn is_half_switched(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.directions() == WRITES)
     }

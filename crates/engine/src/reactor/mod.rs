@@ -139,7 +139,8 @@ impl Io {
 
     /// The I/O thread is going to wait. False: there are commands.
     fn begins_wait(&self) -> bool {
-        // Before the lock, which orders it: who locks later finds it set, and whose command is missed locks later.
+        // The lock orders this store: a command that the look below misses is pushed behind the lock, and its sender
+        // then reads true and writes the eventfd.
         self.waits.store(true, Ordering::Relaxed);
         self.commands.lock().is_empty()
     }

@@ -191,7 +191,8 @@ impl Session {
                 Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
                 Ok(count) => {
                     left = left.saturating_sub(count);
-                    // The poll set tells of what comes next, but for what TLS has decrypted.
+                    // A short read has emptied the socket, and epoll reports what arrives later. It does not report
+                    // bytes that TLS has decrypted already.
                     is_dry = count < bytes.len() && !self.stream.is_secured();
                     self.input(&bytes[..count])?;
                 }
