@@ -6,12 +6,14 @@
 //! ```
 //! Nothing is paid for it where nothing goes wrong: unwinding is by tables.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pinnace_engine::nap::{self, Turn};
-use pinnace_engine::{Error, Uncancelled, sleep_cancellably};
+use pinnace_engine::{Error, Socket, Uncancelled, sleep_cancellably};
 
+use crate::arguments::Flags;
 use crate::error::set_errno;
 
 /// What a C function can return; which of its values says that it failed.
@@ -77,25 +79,6 @@ pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     }
 }
 
-/// As `guard`, for the first part of a call that may wait. `NOT_YET`: it has not been made, and `guard_waiting` is to.
-#[inline(always)]
-pub(crate) fn guard_first(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(error)) => failed_first(error),
-        Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
-    }
-}
-
-/// No function of the library returns it.
-pub(crate) const NOT_YET: c_int = c_int::MIN;
-
-#[cold]
-#[inline(never)]
-fn failed_first(error: Error) -> c_int {
-    if error == Error::WouldBlock { NOT_YET } else { failed(error) }
-}
-
 /// As `guard`, for a call that may be asked to close descriptors, start threads or the like: what the C library does
 /// there is a cancellation point, and must not be one here (pthreads(7)).
 pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
@@ -106,14 +89,60 @@ pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Er
 }
 
 /// As `guard`, for a call that may wait, which is a cancellation point while it does: `body` asks the engine to defer
-/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop. What is mostly
-/// done at once is tried before by `guard`.
+/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop.
 pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error> + Copy) -> R {
     match catch_unwind(AssertUnwindSafe(move || body(Turn::FIRST))) {
         Ok(Ok(value)) => value,
         Ok(Err(Error::Deferred)) => sleep_and_retry(&body),
         Ok(Err(error)) => failed(error),
         Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+    }
+}
+
+/// The same for a call that sends or receives a frame, which is mostly done at once: `body` is its first turn, and where
+/// that is deferred it says by `FrameCall::deferred` what its next ones are. So nothing is kept for them meanwhile.
+#[inline(always)]
+pub(crate) fn guard_frame(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => frame_failed(error),
+        Err(_) => failed(Error::System(libc::ENOTRECOVERABLE)),
+    }
+}
+
+/// A call that sends or receives a frame, at its later turns.
+#[derive(Clone, Copy)]
+pub(crate) struct FrameCall {
+    /// What the C function's caller has promised holds until it returns.
+    pub(crate) turn: unsafe fn(FrameCall, Turn) -> Result<c_int, Error>,
+    pub(crate) socket: Socket,
+    /// A `zmq_msg_t`, or `len` bytes.
+    pub(crate) data: *mut c_void,
+    pub(crate) len: usize,
+    pub(crate) flags: Flags,
+}
+
+thread_local! {
+    static DEFERRED: Cell<Option<FrameCall>> = const { Cell::new(None) };
+}
+
+impl FrameCall {
+    /// Has `guard_frame` take the next turn of this call where `outcome`, its first, is deferred.
+    pub(crate) fn deferred(self, outcome: Result<c_int, Error>) -> Result<c_int, Error> {
+        if outcome == Err(Error::Deferred) {
+            DEFERRED.set(Some(self));
+        }
+        outcome
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn frame_failed(error: Error) -> c_int {
+    match (error, DEFERRED.take()) {
+        // SAFETY: the C function has not returned.
+        (Error::Deferred, Some(call)) => sleep_and_retry(&|turn| unsafe { (call.turn)(call, turn) }),
+        _ => failed(error),
     }
 }
 

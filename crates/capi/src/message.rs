@@ -12,13 +12,14 @@ mod tests;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr};
 
-use pinnace_engine::{Body, Error, Uncancelled};
+use pinnace_engine::nap::Turn;
+use pinnace_engine::{Body, Error, Socket, Uncancelled};
 
 pub(crate) use repr::{Message, SHARE_MIN};
 
 use crate::arguments::{Flags, bytes, int_size, text};
 use crate::error::{errno, set_errno};
-use crate::guard::{guard, guard_waiting};
+use crate::guard::{FrameCall, guard, guard_frame};
 use crate::handle::socket;
 
 const MORE: c_int = 1;
@@ -128,17 +129,24 @@ pub unsafe extern "C-unwind" fn zmq_msg_send(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(move |turn| {
+    guard_frame(|| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
-        let message = unsafe { Message::at(message) }?;
+        let sent = unsafe { Message::at(message) }?;
         let flags = Flags::read(flags)?;
-        message.send(socket, flags.more, flags.deferred(turn))?;
-        let size = message.len();
-        // Frees what the engine has not kept, with no lock held.
-        *message = Message::empty();
-        Ok(int_size(size))
+        match sent.send_and_empty(socket, flags.more, flags.deferred(Turn::FIRST)) {
+            Ok(size) => Ok(int_size(size)),
+            Err(error) => later(send_turn, socket, message, flags, error),
+        }
     })
+}
+
+/// # Safety
+/// As for `zmq_msg_send`.
+unsafe fn send_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    let message = unsafe { Message::at(call.data.cast()) }?;
+    message.send_and_empty(call.socket, call.flags.more, call.flags.deferred(turn)).map(int_size)
 }
 
 /// Receives a frame; what the message held before is closed, also where there is no frame to receive (EAGAIN, EINTR).
@@ -152,18 +160,46 @@ pub unsafe extern "C-unwind" fn zmq_msg_recv(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    let received = guard_waiting(move |turn| {
+    let received = guard_frame(|| {
         let socket = socket(handle)?;
         // SAFETY: the caller's promise.
-        let message = unsafe { Message::at(message) }?;
-        *message = Message::receive(socket, Flags::read(flags)?.deferred(turn))?;
-        Ok(int_size(message.len()))
+        let place = unsafe { Message::at(message) }?;
+        let flags = Flags::read(flags)?;
+        match Message::receive(socket, flags.deferred(Turn::FIRST)) {
+            Ok(received) => {
+                *place = received;
+                Ok(int_size(place.len()))
+            }
+            Err(error) => later(recv_turn, socket, message, flags, error),
+        }
     });
     if received < 0 {
         // SAFETY: the caller's promise.
         unsafe { Message::without_frame(message) };
     }
     received
+}
+
+/// # Safety
+/// As for `zmq_msg_recv`.
+unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    let message = unsafe { Message::at(call.data.cast()) }?;
+    *message = Message::receive(call.socket, call.flags.deferred(turn))?;
+    Ok(int_size(message.len()))
+}
+
+/// The first turn of a call has failed with `error`; where it is deferred, the next ones are `turn`.
+#[cold]
+#[inline(never)]
+fn later(
+    turn: unsafe fn(FrameCall, Turn) -> Result<c_int, Error>,
+    socket: Socket,
+    message: *mut Message,
+    flags: Flags,
+    error: Error,
+) -> Result<c_int, Error> {
+    FrameCall { turn, socket, data: message.cast(), len: 0, flags }.deferred(Err(error))
 }
 
 impl Message {

@@ -4,10 +4,11 @@ mod draft;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use pinnace_engine::{Body, Error, Frame, Outgoing};
+use pinnace_engine::nap::Turn;
+use pinnace_engine::{Body, Error, Frame, Outgoing, Socket};
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
-use crate::guard::{NOT_YET, guard, guard_first, guard_uncancelled, guard_waiting};
+use crate::guard::{FrameCall, guard, guard_frame, guard_uncancelled};
 use crate::handle::{retire, socket};
 use crate::message::SHARE_MIN;
 
@@ -177,34 +178,38 @@ pub unsafe extern "C-unwind" fn zmq_send(
     len: usize,
     given: c_int,
 ) -> c_int {
-    let sent = guard_first(|| {
+    guard_frame(|| {
         let socket = socket(handle)?;
         let flags = Flags::read(given)?;
         // SAFETY: the caller's promise.
-        let data = unsafe { bytes(data, len) }?;
-        socket.send_now(&mut Outgoing::Bytes(data), flags.more, flags.wait)?;
-        Ok(int_size(len))
-    });
-    if sent != NOT_YET {
-        return sent;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { send_with_waiting(handle, data, len, given) }
+        let mut frame = Outgoing::Bytes(unsafe { bytes(data, len) }?);
+        match socket.send_now(&mut frame, flags.more, flags.wait) {
+            Some(Ok(())) => Ok(int_size(len)),
+            None => send_later(socket, &mut frame, given, false),
+            Some(Err(Error::WouldBlock)) => send_later(socket, &mut frame, given, true),
+            Some(Err(error)) => Err(error),
+        }
+    })
+}
+
+/// The first turn of zmq_send, where the frame was not sent at once.
+#[cold]
+#[inline(never)]
+fn send_later(socket: Socket, frame: &mut Outgoing<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
+    let flags = Flags::read(flags)?;
+    let Outgoing::Bytes(bytes) = *frame else { return Err(Error::Invalid) };
+    let (data, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
+    let sent = socket.send_later(frame, flags.more, flags.deferred(Turn::FIRST), tried);
+    FrameCall { turn: send_turn, socket, data, len, flags }.deferred(sent.map(|()| int_size(len)))
 }
 
 /// # Safety
 /// As for `zmq_send`.
-#[cold]
-#[inline(never)]
-unsafe fn send_with_waiting(handle: *mut c_void, data: *const c_void, len: usize, given: c_int) -> c_int {
-    guard_waiting(move |turn| {
-        let socket = socket(handle)?;
-        let flags = Flags::read(given)?;
-        // SAFETY: the caller's promise.
-        let data = unsafe { bytes(data, len) }?;
-        socket.send_later(Outgoing::Bytes(data), flags.more, flags.deferred(turn))?;
-        Ok(int_size(len))
-    })
+unsafe fn send_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    let mut frame = Outgoing::Bytes(unsafe { bytes(call.data, call.len) }?);
+    call.socket.send_later(&mut frame, call.flags.more, call.flags.deferred(turn), false)?;
+    Ok(int_size(call.len))
 }
 
 /// As `zmq_send`, without a copy where that pays.
@@ -218,19 +223,26 @@ pub unsafe extern "C-unwind" fn zmq_send_const(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    guard_waiting(move |turn| {
-        let socket = socket(handle)?;
-        let flags = Flags::read(flags)?;
+    guard_frame(|| {
+        let (socket, flags) = (socket(handle)?, Flags::read(flags)?);
+        let call = FrameCall { turn: send_const_turn, socket, data: data.cast_mut(), len, flags };
         // SAFETY: the caller's promise.
-        let bytes = unsafe { bytes(data, len) }?;
-        let frame = match len < SHARE_MIN {
-            true => Outgoing::Bytes(bytes),
-            // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
-            false => Outgoing::Body(unsafe { Body::foreign(data.cast_mut().cast(), len, Box::new(())) }),
-        };
-        socket.send(frame, flags.more, flags.deferred(turn))?;
-        Ok(int_size(len))
+        call.deferred(unsafe { send_const_turn(call, Turn::FIRST) })
     })
+}
+
+/// # Safety
+/// As for `zmq_send_const`.
+unsafe fn send_const_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { bytes(call.data, call.len) }?;
+    let frame = match call.len < SHARE_MIN {
+        true => Outgoing::Bytes(bytes),
+        // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
+        false => Outgoing::Body(unsafe { Body::foreign(call.data.cast(), call.len, Box::new(())) }),
+    };
+    call.socket.send(frame, call.flags.more, call.flags.deferred(turn))?;
+    Ok(int_size(call.len))
 }
 
 /// Receives a frame into the `len` bytes at `data`; returns its full size, even where that is more than fits.
@@ -244,45 +256,67 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     len: usize,
     given: c_int,
 ) -> c_int {
-    let received = guard_first(|| {
+    guard_frame(|| {
         let socket = socket(handle)?;
         Flags::read(given)?;
         // SAFETY: the caller's promise.
-        let room = unsafe { bytes_mut(data, len) }?;
-        let (mut size, mut body) = (0, None);
-        socket.recv_now(&mut |frame| copy(frame, room, &mut size, &mut body))?;
-        Ok(int_size(size))
-    });
-    if received != NOT_YET {
-        return received;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { recv_with_waiting(handle, data, len, given) }
+        let mut place = Place::new(unsafe { bytes_mut(data, len) }?);
+        match socket.recv_now(&mut |frame| place.fill(frame)) {
+            Some(Ok(_)) => Ok(int_size(place.size)),
+            None => recv_later(socket, &mut place, given, false),
+            Some(Err(Error::WouldBlock)) => recv_later(socket, &mut place, given, true),
+            Some(Err(error)) => Err(error),
+        }
+    })
+}
+
+/// The first turn of zmq_recv, where there was no frame at once.
+#[cold]
+#[inline(never)]
+fn recv_later(socket: Socket, place: &mut Place<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
+    let flags = Flags::read(flags)?;
+    let (data, len) = (place.room.as_mut_ptr().cast(), place.room.len());
+    let received = socket.recv_later(flags.deferred(Turn::FIRST), tried, &mut |frame| place.fill(frame));
+    FrameCall { turn: recv_turn, socket, data, len, flags }.deferred(received.map(|_| int_size(place.size)))
 }
 
 /// # Safety
 /// As for `zmq_recv`.
-#[cold]
-#[inline(never)]
-unsafe fn recv_with_waiting(handle: *mut c_void, data: *mut c_void, len: usize, given: c_int) -> c_int {
-    guard_waiting(move |turn| {
-        let socket = socket(handle)?;
-        let flags = Flags::read(given)?;
-        // SAFETY: the caller's promise.
-        let room = unsafe { bytes_mut(data, len) }?;
-        let (mut size, mut body) = (0, None);
-        socket.recv_later(flags.deferred(turn), &mut |frame| copy(frame, room, &mut size, &mut body))?;
-        Ok(int_size(size))
-    })
+unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    let mut place = Place::new(unsafe { bytes_mut(call.data, call.len) }?);
+    call.socket.recv_later(call.flags.deferred(turn), false, &mut |frame| place.fill(frame))?;
+    Ok(int_size(place.size))
 }
 
-/// Copies a frame out, and says its size. The body is not dropped here: it may call a free function, and the socket is
-/// locked.
-#[inline(always)]
-fn copy(frame: Frame<'_>, room: &mut [u8], size: &mut usize, body: &mut Option<Body>) {
-    *size = frame.copy_to(room);
-    if let Frame::Body { body: whole, .. } = frame {
-        *body = whole.take();
+/// Where zmq_recv puts a frame.
+struct Place<'a> {
+    room: &'a mut [u8],
+    /// The frame's, even where that is more than fits.
+    size: usize,
+    /// Dropped after the call into the engine: it may call a free function, and the socket is locked in it.
+    body: Option<Body>,
+}
+
+impl Place<'_> {
+    fn new(room: &mut [u8]) -> Place<'_> {
+        Place { room, size: 0, body: None }
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, frame: Frame<'_>) {
+        match frame {
+            Frame::Bytes { .. } => self.size = frame.copy_to(self.room),
+            Frame::Body { .. } => self.take(frame),
+        }
+    }
+
+    #[inline(never)]
+    fn take(&mut self, frame: Frame<'_>) {
+        self.size = frame.copy_to(self.room);
+        if let Frame::Body { body, .. } = frame {
+            self.body = body.take();
+        }
     }
 }
 

@@ -247,6 +247,16 @@ impl Message {
         socket.send_labelled(self.outgoing(), &label, more, wait)
     }
 
+    /// Sends it; it is empty afterwards, or fails and is what it was. Returns its size.
+    #[inline(always)]
+    pub(crate) fn send_and_empty(&mut self, socket: Socket, more: bool, wait: Wait) -> Result<usize, Error> {
+        self.send(socket, more, wait)?;
+        let size = self.len();
+        // Frees what the engine has not kept, with no lock held.
+        *self = Message::empty();
+        Ok(size)
+    }
+
     /// What is known of the peer it came from.
     pub(crate) fn about(&self) -> Option<&About> {
         self.properties.about()

@@ -47,11 +47,6 @@ impl Wait {
         }
     }
 
-    /// Whether the call has slept before.
-    pub(super) fn has_slept(self) -> bool {
-        matches!(self, Wait::Resumed(_))
-    }
-
     pub(super) fn defers(self) -> bool {
         matches!(self, Wait::Deferred | Wait::Resumed(_))
     }

@@ -26,56 +26,30 @@ impl Socket {
     #[inline(always)]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: impl Into<Wait>) -> Result<(), Error> {
         let wait = wait.into();
-        // As `sending`, with what the work is about in registers as long as it is done at once.
-        let tried = match self.call_at_once(wait.waits(), |core| core.send(&mut frame, more)) {
-            None => false,
-            Some(Err(Error::WouldBlock)) => true,
-            Some(outcome) => return outcome,
-        };
-        self.send_at_length(wait, tried, &mut move |core| core.send(&mut frame, more))
-    }
-
-    /// As `send`, but it never waits; WouldBlock: `send_later` is to go on. `wait`: the caller may be held up for a
-    /// moment.
-    #[inline(always)]
-    pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        match self.call_at_once(wait, |core| core.send(frame, more)) {
-            Some(outcome) => outcome,
-            None => self.send_behind_news(frame, more, wait),
+        match self.send_now(&mut frame, more, wait.waits()) {
+            Some(Ok(())) => Ok(()),
+            None => self.send_later(&mut frame, more, wait, false),
+            Some(Err(Error::WouldBlock)) => self.send_later(&mut frame, more, wait, true),
+            Some(failed) => failed,
         }
     }
 
-    /// Goes on after `send_now` of the same frame.
-    pub fn send_later(self, mut frame: Outgoing<'_>, more: bool, wait: Wait) -> Result<(), Error> {
-        self.send_at_length(wait, !wait.has_slept(), &mut move |core| core.send(&mut frame, more))
-    }
-
-    /// As `recv`, but it never waits; WouldBlock: `recv_later` is to go on.
+    /// As `send`, as far as that is done at once, with what it is about in registers. `send_later` is to go on after
+    /// None, where it was not tried, and after WouldBlock. `wait`: the caller may be held up for a moment.
     #[inline(always)]
-    pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        match self.call_at_once(false, |core| core.recv(sink)) {
-            Some(outcome) => outcome,
-            None => self.recv_behind_news(sink),
-        }
+    pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
+        self.call_at_once(wait, |core| core.send(frame, more))
     }
 
-    /// Goes on after `recv_now`.
-    pub fn recv_later(self, wait: Wait, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        self.recv_at_length(wait, !wait.has_slept(), &mut |core: &mut Core| core.recv(sink))
-    }
-
-    /// `send_now` where there is something to see to before.
-    #[cold]
-    #[inline(never)]
-    fn send_behind_news(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Result<(), Error> {
-        self.call(wait, |core| core.send(frame, more))
-    }
-
-    /// `recv_now` where there is something to see to before.
-    #[cold]
-    #[inline(never)]
-    fn recv_behind_news(self, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        self.call(false, |core| core.recv(sink))
+    /// Goes on after `send_now` of the same frame; `tried`: there was no room a moment ago.
+    pub fn send_later(
+        self,
+        frame: &mut Outgoing<'_>,
+        more: bool,
+        wait: Wait,
+        tried: bool,
+    ) -> Result<(), Error> {
+        self.send_at_length(wait, tried, &mut move |core| core.send(frame, more))
     }
 
     /// As `send`, with a label, for the socket types that look at one.
@@ -147,6 +121,18 @@ impl Socket {
     #[inline(always)]
     pub fn recv(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         self.receiving(wait.into(), |core| core.recv(sink))
+    }
+
+    /// As `recv`, as far as that is done at once. `recv_later` is to go on after None, where it was not tried, and after
+    /// WouldBlock.
+    #[inline(always)]
+    pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
+        self.call_at_once(false, |core| core.recv(sink))
+    }
+
+    /// Goes on after `recv_now`; `tried`: there was no message a moment ago.
+    pub fn recv_later(self, wait: Wait, tried: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
+        self.recv_at_length(wait, tried, &mut |core: &mut Core| core.recv(sink))
     }
 
     /// As `recv`, with all that is known of the frame.
