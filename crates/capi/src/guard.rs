@@ -99,8 +99,9 @@ pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error>
     }
 }
 
-/// The same for a call that sends or receives a frame, which is mostly done at once: `body` is its first turn, and where
-/// that is deferred it says by `FrameCall::deferred` what its next ones are. So nothing is kept for them meanwhile.
+/// As `guard_waiting`, for a call that sends or receives one frame and seldom waits. `body` is its first turn; if the
+/// engine defers that, `body` stores the later turns by `FrameCall::deferred`. A call that does not wait keeps no copy
+/// of its arguments for them.
 #[inline(always)]
 pub(crate) fn guard_frame(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -110,10 +111,10 @@ pub(crate) fn guard_frame(body: impl FnOnce() -> Result<c_int, Error>) -> c_int 
     }
 }
 
-/// A call that sends or receives a frame, at its later turns.
+/// The later turns of a call that sends or receives a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameCall {
-    /// What the C function's caller has promised holds until it returns.
+    /// Safe to call as long as the C function has not returned, with what its caller promises.
     pub(crate) turn: unsafe fn(FrameCall, Turn) -> Result<c_int, Error>,
     pub(crate) socket: Socket,
     /// A `zmq_msg_t`, or `len` bytes.
@@ -127,7 +128,7 @@ thread_local! {
 }
 
 impl FrameCall {
-    /// Has `guard_frame` take the next turn of this call where `outcome`, its first, is deferred.
+    /// `outcome` is that of the first turn. If it is deferred, `guard_frame` sleeps and takes this call's next turn.
     pub(crate) fn deferred(self, outcome: Result<c_int, Error>) -> Result<c_int, Error> {
         if outcome == Err(Error::Deferred) {
             DEFERRED.set(Some(self));

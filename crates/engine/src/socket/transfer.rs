@@ -34,8 +34,8 @@ impl Socket {
         }
     }
 
-    /// As `send`, as far as that is done at once, with what it is about in registers. `send_later` is to go on after
-    /// None, where it was not tried, and after WouldBlock. `wait`: the caller may be held up for a moment.
+    /// As `send`, but does nothing that takes long. After None, where it was not tried, and after WouldBlock,
+    /// `send_later` goes on. `wait`: the call may take a moment.
     #[inline(always)]
     pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
         self.call_at_once(wait, |core| core.send(frame, more))
@@ -123,8 +123,8 @@ impl Socket {
         self.receiving(wait.into(), |core| core.recv(sink))
     }
 
-    /// As `recv`, as far as that is done at once. `recv_later` is to go on after None, where it was not tried, and after
-    /// WouldBlock.
+    /// As `recv`, but does nothing that takes long. After None, where it was not tried, and after WouldBlock,
+    /// `recv_later` goes on.
     #[inline(always)]
     pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
         self.call_at_once(false, |core| core.recv(sink))
