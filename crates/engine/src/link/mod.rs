@@ -13,10 +13,14 @@ mod datagrams;
 mod multicast;
 mod packets;
 mod rx;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod shared;
 mod signs;
 mod stream;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod tx;
 mod v1;

@@ -22,6 +22,9 @@ enum Over {
     Tls(Box<Mutex<Tls>>),
     /// The bytes may go through memory.
     Local(Box<Local>),
+    /// What a test has written down.
+    #[cfg(test)]
+    Scripted(std::sync::Arc<super::scripted::Script>),
     /// There are packets and no stream; the descriptor is readable when something is to be done.
     Pgm(Box<pgm::Socket>),
 }
@@ -30,6 +33,13 @@ impl Stream {
     /// The descriptor's own bytes.
     pub(crate) fn plain(fd: OwnedFd) -> Stream {
         Stream { fd, over: Over::Nothing }
+    }
+
+    /// What a test says. Its descriptor is that of a connected socket, so that it can be watched.
+    #[cfg(test)]
+    pub(crate) fn scripted(script: std::sync::Arc<super::scripted::Script>) -> Stream {
+        let (fd, _peer) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+        Stream { fd: fd.into(), over: Over::Scripted(script) }
     }
 
     /// Packets of a multicast.
@@ -75,6 +85,8 @@ impl Stream {
             Over::Nothing => net::read(&self.fd, first, second),
             Over::Local(local) => local.read(&self.fd, first, second),
             Over::Tls(tls) => tls.lock().read(&self.fd, first, second),
+            #[cfg(test)]
+            Over::Scripted(script) => script.read(first, second),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }
     }
@@ -89,6 +101,8 @@ impl Stream {
     pub(crate) fn has_read(&self) -> bool {
         match &self.over {
             Over::Nothing | Over::Pgm(_) => false,
+            #[cfg(test)]
+            Over::Scripted(_) => false,
             Over::Local(local) => local.reader().is_some_and(|shared| shared.has_read()),
             Over::Tls(tls) => tls.lock().has_read(),
         }
@@ -185,6 +199,8 @@ impl Stream {
             Over::Nothing => net::write(&self.fd, slices),
             Over::Local(local) => local.write(&self.fd, slices),
             Over::Tls(tls) => tls.lock().write(&self.fd, slices),
+            #[cfg(test)]
+            Over::Scripted(script) => script.write(slices),
             Over::Pgm(_) => Err(Errno::NOTCONN),
         }
     }
@@ -194,6 +210,8 @@ impl Stream {
     pub(crate) fn wants_write(&self) -> bool {
         match &self.over {
             Over::Nothing | Over::Pgm(_) => false,
+            #[cfg(test)]
+            Over::Scripted(_) => false,
             Over::Local(local) => local.switch.is_due(),
             Over::Tls(tls) => tls.lock().wants_write(),
         }

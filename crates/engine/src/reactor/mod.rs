@@ -10,10 +10,14 @@ mod beat;
 mod closing;
 mod connecter;
 mod listener;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod session;
 mod sharing;
 mod stage;
 mod supervise;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use std::collections::HashMap;
@@ -105,21 +109,25 @@ pub(crate) struct Io {
 const WAKE_TOKEN: u64 = 0;
 
 impl Io {
-    /// Starts an I/O thread, which does `first` before anything else.
-    pub(crate) fn start(
-        name: String,
-        first: impl FnOnce() + Send + 'static,
-    ) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
+    fn new() -> Result<Arc<Io>, Error> {
         let (wake, poller) = (WakeFd::new()?, Poller::new()?);
         poller.add(&wake, WAKE_TOKEN, Interest::READ)?;
-        let io = Arc::new(Io {
+        Ok(Arc::new(Io {
             commands: Mutex::default(),
             waits: AtomicBool::new(false),
             wake,
             poller,
             next_token: AtomicU64::new(WAKE_TOKEN + 1),
             load: AtomicUsize::new(0),
-        });
+        }))
+    }
+
+    /// Starts an I/O thread, which does `first` before anything else.
+    pub(crate) fn start(
+        name: String,
+        first: impl FnOnce() + Send + 'static,
+    ) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
+        let io = Io::new()?;
         let reactor = Reactor::new(io.clone());
         let thread = pinnace_sys::thread::start(&name, move || {
             first();

@@ -222,6 +222,13 @@ impl Core {
         Ends { id, far: FarEnds { outgoing, incoming }, connections: 0 }
     }
 
+    /// An endpoint that a test's reactor knows by `token`.
+    #[cfg(test)]
+    pub(crate) fn remember_scripted(&mut self, token: u64) {
+        let what = What::Remote { token, bound: None, pipe: None };
+        self.remember("script", "script".to_owned(), Role::Bind, what);
+    }
+
     pub(super) fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
         self.last_endpoint.clone_from(&actual);
         self.endpoints.push(Attached { given: given.to_owned(), actual, role, what });
@@ -241,7 +248,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         let (context, options) = (self.context.clone(), self.options.clone());
         Owner { context, hub: self.hub.clone(), kind: self.kind, options }
     }

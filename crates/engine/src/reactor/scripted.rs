@@ -1,0 +1,101 @@
+//! A socket with one scripted connection, and a reactor without a thread, which tests turn by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinnace_sys::poll::Batch;
+use pinnace_zmtp::{Traffic, Version, frame};
+
+use super::session::Shaken;
+use super::stage::Behind;
+use super::{Io, Owner, Reactor, Side};
+use crate::context::Context;
+use crate::error::Error;
+use crate::link::scripted::Script;
+use crate::link::{Because, Carrier, Codec, Link, Stream};
+use crate::monitor::Ends;
+use crate::peer::Peer;
+use crate::pipe::Outgoing;
+use crate::socket::Socket;
+
+pub(crate) struct Rig {
+    pub(crate) socket: Socket,
+    pub(crate) script: Arc<Script>,
+    pub(crate) link: Arc<Link>,
+    pub(super) owner: Owner,
+    pub(super) reactor: Reactor,
+}
+
+impl Rig {
+    pub(crate) fn new(socket_type: i32) -> Rig {
+        Rig::with(socket_type, |_| {})
+    }
+
+    /// `set` sets the socket's options.
+    pub(crate) fn with(socket_type: i32, set: impl FnOnce(Socket)) -> Rig {
+        let socket = Context::new().unwrap().socket(socket_type).unwrap();
+        set(socket);
+        const ORIGIN: u64 = 7;
+        let owner = socket.look(|core| {
+            core.remember_scripted(ORIGIN);
+            Ok(core.owner())
+        });
+        let owner = owner.unwrap();
+        let mut reactor = Reactor::new(Io::new().unwrap());
+        let script = Script::new();
+        let ends = Ends { local: String::new(), remote: "script".to_owned(), accepted: true };
+        let shaken = Shaken {
+            stream: Stream::scripted(script.clone()),
+            peer: Peer::default(),
+            codec: Codec::new(Version::V3_1, Traffic::Clear, false, owner.options.max_body()),
+            behind: Behind::default(),
+            carrier: Carrier::Socket(Because::Remote),
+        };
+        reactor.attach(&owner, shaken, &ends, ORIGIN, Side::Accepted).unwrap();
+        let link = owner.hub.all_links().pop().unwrap();
+        Rig { socket, script, link, owner, reactor }
+    }
+
+    /// Does what the reactor was asked for, as after a wait that found no descriptor ready.
+    pub(crate) fn turn(&mut self) {
+        assert!(!self.reactor.turn(&Batch::new()));
+    }
+
+    pub(crate) fn send(&self, body: &[u8]) -> Result<(), Error> {
+        self.socket.send(Outgoing::Bytes(body), false, false)
+    }
+
+    pub(crate) fn recv(&self) -> Result<Vec<u8>, Error> {
+        let mut received = Vec::new();
+        self.socket.recv(false, &mut |frame| {
+            received = vec![0; frame.copy_to(&mut [])];
+            frame.copy_to(&mut received);
+        })?;
+        Ok(received)
+    }
+
+    pub(crate) fn peers(&self) -> usize {
+        self.socket.stats().unwrap().peers.len()
+    }
+}
+
+/// A message of one frame, as it is on the wire.
+pub(crate) fn message(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::append(0, &[body], &mut bytes);
+    bytes
+}
+
+/// A command, as it is on the wire.
+pub(crate) fn command(name: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::append(frame::COMMAND, &[&[name.len() as u8], name, data], &mut bytes);
+    bytes
+}
+
+/// Numbers, so that a byte that is lost, doubled or moved shows.
+pub(crate) fn body(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+pub(super) const SOON: Duration = Duration::from_micros(10);
