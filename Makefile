@@ -16,10 +16,12 @@ help:
 	@echo 'make demo              two million messages between two processes, and what others need for them'
 	@echo 'make demo-delivery     guaranteed delivery between two processes, of which one is killed in the middle'
 	@echo 'make test              everything, with what it needs installed first'
+	@echo 'make check             its short form: format, lints, the crates, conformance over one transport'
+	@echo 'tools/test WORD        the steps of make test whose name holds the word'
 	@echo 'make examples          the C programs, below target/examples'
 	@echo 'make install PREFIX=   library, command, headers, man pages and the like (DESTDIR is honoured) [$(PREFIX)]'
-	@echo 'make compat            the stock clients'"'"' own tests on our library, in full'
-	@echo 'make compat-rows       each row of docs/compatibility.md: its test passes, and fails with the feature off'
+	@echo 'make clients           the stock clients'"'"' own tests on our library, in full'
+	@echo 'make mutation          each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
 	@echo 'make interop           against every other implementation of ZMTP, as a table'
@@ -59,15 +61,19 @@ test:
 	tools/setup test
 	tools/test
 
-compat:
-	tools/setup compat
-	$(MAKE) --no-print-directory build
-	tests/compat/run --full
+check:
+	tools/setup test
+	tools/test --check
 
-compat-rows:
+clients:
+	tools/setup clients
+	$(MAKE) --no-print-directory build
+	tests/clients/run --full
+
+mutation:
 	tools/setup test
 	$(MAKE) --no-print-directory build
-	tests/switch/run
+	tests/mutation/run
 
 pgm:
 	tools/setup pgm
@@ -111,5 +117,5 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo demo-delivery test compat compat-rows pgm faults \
+.PHONY: help build install examples examples-sanitized demo demo-delivery test check clients mutation pgm faults \
 	interop older fuzz bench counts bench-beside bench-delivery tidy clean

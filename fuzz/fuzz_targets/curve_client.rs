@@ -1,8 +1,6 @@
 //! CURVE's client. The first byte is the length of the pieces, the second chooses what follows the greeting: any
 //! bytes, a WELCOME that tells any bytes, or a right WELCOME and a READY that tells any.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_fuzz::*;
 
 fn welcome(told: &[u8]) -> Vec<u8> {
@@ -10,7 +8,7 @@ fn welcome(told: &[u8]) -> Vec<u8> {
     command(&[b"\x07WELCOME", &[9; 16][..], &sealed].concat())
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [piece, kind, told @ ..] = data else { return };
     let mut bytes = greeting(b"CURVE");
     match kind % 3 {
@@ -25,4 +23,4 @@ fuzz_target!(|data: &[u8]| {
     }
     let seen = whole_and_in_pieces(|| dealer(curve_client(), false), &bytes, *piece);
     assert!(kind % 3 == 2 || !matches!(seen.result, Ok(Some(_))), "READY came out of nothing");
-});
+}

@@ -1,8 +1,6 @@
 //! CURVE's server. The first byte is the length of the pieces, the second chooses what follows the greeting: any
 //! bytes, a right HELLO and any bytes, an INITIATE that tells any bytes, or one whose properties alone are any.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_fuzz::*;
 
 const NUMBER: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
@@ -30,7 +28,7 @@ fn vouched(metadata: &[u8]) -> Vec<u8> {
     [&pair(CLIENT).public[..], &[5; 16], &vouch, metadata].concat()
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [piece, kind, told @ ..] = data else { return };
     let mut bytes = greeting(b"CURVE");
     match kind % 4 {
@@ -42,4 +40,4 @@ fuzz_target!(|data: &[u8]| {
     let seen = whole_and_in_pieces(|| dealer(curve_server(), piece & 1 == 0), &bytes, *piece);
     assert!(kind % 4 == 3 || !matches!(seen.result, Ok(Some(_))), "let in without a vouch");
     assert!(kind % 4 == 0 || seen.output.len() >= 64 + 170, "no WELCOME");
-});
+}

@@ -1,11 +1,9 @@
 //! CURVE's traffic: one body after the other, each of any bytes, or a box that opens, of any content.
 //!
 //! A body is a length, a kind, and as many bytes.
-#![no_main]
 
 use std::sync::OnceLock;
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_crypto::{BoxKey, StreamKey};
 use pinnace_fuzz::*;
 use pinnace_zmtp::curve::{OVERHEAD, Opener};
@@ -29,7 +27,7 @@ fn opener() -> Opener {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     static KEY: OnceLock<StreamKey> = OnceLock::new();
     let key = KEY.get_or_init(|| {
         let shared = BoxKey::shared(&pair(SERVER_ENTROPY).public, &pair(CLIENT_ENTROPY).secret);
@@ -57,4 +55,4 @@ fuzz_target!(|data: &[u8]| {
             Err(_) => assert!(number <= last),
         }
     }
-});
+}

@@ -1,11 +1,9 @@
 //! The text of an endpoint, for binding and for connecting: read or refused; what was read says itself as text that is
 //! read as the same.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_engine::fuzzing::{Endpoint, Role};
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     for role in [Role::Bind, Role::Connect] {
         match Endpoint::parse(text, role) {
@@ -16,4 +14,4 @@ fuzz_target!(|data: &[u8]| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-});
+}

@@ -1,7 +1,5 @@
 //! One frame after the other, as a reader of traffic takes them: every header comes back when it is written.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::frame::Header;
 use pinnace_zmtp::{frame, v1};
 
@@ -18,7 +16,7 @@ fn walk(mut bytes: &[u8], parse: impl Fn(&[u8]) -> Option<Header>, check: impl F
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     walk(data, frame::parse, |header| {
         let mut out = [0; frame::MAX_HEADER];
         let len = frame::encode(header.flags, header.body_len, &mut out);
@@ -36,4 +34,4 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!((again.body_len, again.flags), (header.body_len, header.flags));
         },
     );
-});
+}

@@ -2,9 +2,7 @@
 //!
 //! The first byte chooses our socket type, and whether it is a WebSocket client's handshake; the second the
 //! length of the pieces, the third the limit.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::ws::Subprotocol;
 use pinnace_zmtp::{Config, Error, Handshake, Limits, Peer, SocketType};
 
@@ -39,7 +37,7 @@ fn feed(
     (consumed, output, Ok(handshake.into_parts().map(|(peer, _)| peer)))
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [kind, piece, limit, bytes @ ..] = data else { return };
     let socket_type = SocketType::ALL[usize::from(*kind) % SocketType::ALL.len()];
     let max_handshake_bytes = usize::from(*limit) * 4;
@@ -62,4 +60,4 @@ fuzz_target!(|data: &[u8]| {
         assert!(peer.properties.len() <= 4);
         assert!(peer.socket_type.is_none_or(|theirs| socket_type.compatible(theirs)));
     }
-});
+}

@@ -1,12 +1,10 @@
 //! A list of properties: read whole or not at all, and the same bytes again when it is written.
 //!
 //! The first byte is the limit.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::metadata;
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let Some((&limit, bytes)) = data.split_first() else { return };
     let limit = usize::from(limit);
     let Ok(properties) = metadata::parse(bytes, limit) else { return };
@@ -17,4 +15,4 @@ fuzz_target!(|data: &[u8]| {
         assert!(metadata::find(&properties, &name.to_uppercase()).is_some());
     }
     assert_eq!(again, bytes);
-});
+}

@@ -2,9 +2,7 @@
 //! taken is read again; the socket closes and the context ends.
 //!
 //! An instruction is a row of the table or, from 200 on, the number of a context's option; a length; and the value.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_engine::{Context, Error, OPTIONS, Socket};
 
 const SOCKET_TYPES: u8 = 21;
@@ -38,7 +36,7 @@ fn of_socket(socket: Socket, number: i32, given: &[u8]) {
     let _ = socket.get_option(number, &mut vec![0; given.len()]);
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [kind, instructions @ ..] = data else { return };
     let context = Context::new().expect("a context");
     let socket = context.socket(i32::from(kind % SOCKET_TYPES));
@@ -58,4 +56,4 @@ fuzz_target!(|data: &[u8]| {
         socket.close().expect("open");
     }
     context.terminate().expect("nothing is open");
-});
+}

@@ -2,13 +2,11 @@
 //! of packets that are made of it.
 //!
 //! The first byte gives the length of the packets, the second the limits.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::frame;
 use pinnace_zmtp::pgm::{Assembler, Limits, Packer};
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [size, limit, bytes @ ..] = data else { return };
     let limits = Limits {
         max_body: (*limit).into(),
@@ -36,4 +34,4 @@ fuzz_target!(|data: &[u8]| {
         rest = behind;
     }
     assert!(rest.is_empty() && !inside && back == out);
-});
+}

@@ -1,16 +1,14 @@
 //! PLAIN's client: what a server may send it. The first byte is the length of the pieces.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_crypto::SecretBytes;
 use pinnace_fuzz::{dealer, greeting, whole_and_in_pieces};
 use pinnace_zmtp::MechanismConfig::PlainClient;
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let Some((&piece, bytes)) = data.split_first() else { return };
     let config = || {
         let password = SecretBytes::from(&b"password"[..]);
         dealer(PlainClient { username: b"name".to_vec(), password }, false)
     };
     whole_and_in_pieces(config, &[&greeting(b"PLAIN"), bytes].concat(), piece);
-});
+}

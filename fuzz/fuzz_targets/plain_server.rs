@@ -1,12 +1,10 @@
 //! PLAIN's server: what a client may send it. The first byte is the length of the pieces, and whether it asks.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_fuzz::{dealer, greeting, whole_and_in_pieces};
 use pinnace_zmtp::MechanismConfig::PlainServer;
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let Some((&piece, bytes)) = data.split_first() else { return };
     let config = || dealer(PlainServer, piece & 1 == 0);
     whole_and_in_pieces(config, &[&greeting(b"PLAIN"), bytes].concat(), piece);
-});
+}

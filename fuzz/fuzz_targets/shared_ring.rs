@@ -1,14 +1,12 @@
 //! Memory that a hostile peer writes whatever it likes to, between any two steps of ours: what it says costs it the
 //! connection, at most. Nothing is read or written outside, a body that somebody has looked at stays as it was, and
 //! what comes in has no more than the largest size.
-#![no_main]
 
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_ring::{
     Body, Consumer, Frame, HEAD, Half, INLINE_MAX, Incoming, Intake, Lender, Limits, MORE, Outgoing,
     Producer, RING_MIN, Taking, Verdict, queue, shared,
@@ -190,7 +188,7 @@ impl Ours {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut script = Script(bytes);
     let make = || Memory::create(Half::size(RING_MIN)).expect("memory");
     let ((ours, _), (_memory, passed)) = (make(), make());
@@ -214,4 +212,4 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     }
-});
+}

@@ -1,9 +1,7 @@
 //! A SOCKS5 proxy's replies, whole and in pieces: both must come to the same end.
 //!
 //! The first byte chooses whether we have credentials, the second the length of the pieces.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::socks::{Client, Credentials, Error, Target};
 
 fn feed(auth: bool, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Target>, Error>) {
@@ -24,11 +22,11 @@ fn feed(auth: bool, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Optio
     (consumed, client.output().to_vec(), Ok(client.bound().cloned()))
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [kind, piece, bytes @ ..] = data else { return };
     let auth = kind & 1 == 1;
     let whole = feed(auth, bytes, bytes.len().max(1));
     assert_eq!(whole, feed(auth, bytes, usize::from(*piece).max(1)));
     let (consumed, output, _) = whole;
     assert!(consumed <= bytes.len().min(4 + 262) && output.len() < 64);
-});
+}

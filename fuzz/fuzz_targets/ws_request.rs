@@ -2,9 +2,7 @@
 //!
 //! The first byte chooses what our socket can take, the second the length of the pieces, the next two what of a good
 //! request is replaced.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Request, Subprotocol, Upgrade};
 
@@ -31,7 +29,7 @@ fn feed(offer: Offer, bytes: &[u8], piece: usize) -> Seen {
     (consumed, upgrade.output().to_vec(), Ok(chosen))
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [kind, piece, at, len, bytes @ ..] = data else { return };
     let bytes = &splice(GOOD, *at, *len, bytes)[..];
     let mechanism = ["NULL", "PLAIN", "CURVE"][usize::from(kind >> 1) % 3];
@@ -48,4 +46,4 @@ fuzz_target!(|data: &[u8]| {
         }
         Err(error) => assert!(output.starts_with(b"HTTP/1.1 4") && matches!(error, Error::BadRequest { .. })),
     }
-});
+}

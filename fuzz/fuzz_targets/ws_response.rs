@@ -2,9 +2,7 @@
 //!
 //! The first byte is the length of the pieces, the next two say what of a good answer is replaced. The key is the one
 //! of RFC 6455's example.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Subprotocol, Target, Upgrade};
 
@@ -31,7 +29,7 @@ fn feed(bytes: &[u8], piece: usize) -> (usize, Result<Option<Subprotocol>, Error
     (consumed, Ok(upgrade.subprotocol()))
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [piece, at, len, bytes @ ..] = data else { return };
     let bytes = &splice(GOOD, *at, *len, bytes)[..];
     let whole = feed(bytes, bytes.len().max(1));
@@ -42,4 +40,4 @@ fuzz_target!(|data: &[u8]| {
         assert!(head.windows(28).any(|text| text == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
         assert!(head.starts_with(b"HTTP/1.1 101") && head.ends_with(b"\n"));
     }
-});
+}

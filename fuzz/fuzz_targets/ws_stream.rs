@@ -2,9 +2,7 @@
 //! out goes back in.
 //!
 //! The first byte chooses our side, the second the length of the pieces, the third the limits.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::frame;
 use pinnace_zmtp::ws::{Decoder, Encoder, Error, Limits, Role, Status};
 
@@ -19,7 +17,7 @@ fn translate(role: &Role, limits: Limits, bytes: &[u8], piece: usize) -> Seen {
     (frames, replies, result)
 }
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     let [side, piece, limit, bytes @ ..] = data else { return };
     let client = Role::Client { seed: [1; 32] };
     let (ours, theirs) = if side & 1 == 0 { (Role::Server, client) } else { (client, Role::Server) };
@@ -47,4 +45,4 @@ fuzz_target!(|data: &[u8]| {
     if let Err(error) = result {
         assert!(matches!(error, Error::Violation(_)) && answered == Ok(Status::Closed));
     }
-});
+}

@@ -1,10 +1,8 @@
 //! Keys as text and as bytes, both ways.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pinnace_zmtp::z85;
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) {
     if let Some(key) = data.first_chunk::<32>() {
         assert_eq!(z85::decode_key(&z85::encode_key(key)), Some(*key));
     }
@@ -20,4 +18,4 @@ fuzz_target!(|data: &[u8]| {
     {
         assert_eq!(&z85::encode(group), text);
     }
-});
+}

@@ -1,5 +1,6 @@
 //! What a queue and an intake hold: bounded by what was put in, and handed back.
 
+#[path = "ring/common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

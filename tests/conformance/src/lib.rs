@@ -1,1 +1,2 @@
-//! The conformance suites live in `tests/`, one file a subject; each pattern's runs over every transport.
+//! The tests live in `tests/conformance`, a folder for each object of the ABI; those of messaging run over every
+//! transport.

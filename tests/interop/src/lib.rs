@@ -1,1 +1,1 @@
-//! The interoperation suites live in `tests/`: with the system's libzmq, and with peers that speak raw bytes.
+//! The tests live in `tests/interop`: with the system's libzmq, and with peers that speak raw bytes.

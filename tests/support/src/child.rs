@@ -16,6 +16,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::Location;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -47,7 +48,30 @@ macro_rules! roles {
     };
 }
 
+/// Tests that look at, or change, the whole process: `alone!(a, b)` gives `alone::a` and `alone::b`, each of which
+/// runs the function in a process of its own. `alone!(a, b; roles c)`: the file has roles, too.
+#[macro_export]
+macro_rules! alone {
+    ($($name:ident),* $(,)? $(; roles $($role:ident),* $(,)?)?) => {
+        #[test]
+        fn role() {
+            $crate::child::enter(&[
+                $((stringify!($name), |_: &[String]| $name()),)*
+                $($((stringify!($role), $role as $crate::child::Role),)*)?
+            ]);
+        }
+
+        mod alone {
+            $(#[test]
+            fn $name() {
+                $crate::child::alone(stringify!($name), &[]);
+            })*
+        }
+    };
+}
+
 /// Plays the role that the environment names; where it names none, starts a child with a role that nobody has.
+#[track_caller]
 pub fn enter(roles: &[(&str, Role)]) {
     let Ok(name) = std::env::var(ROLE) else {
         let status = Child::start("nobody's", &[]).ends();
@@ -106,10 +130,11 @@ impl Child {
 
     #[track_caller]
     pub fn with_library(role: &str, args: &[&str], library: PathBuf) -> Child {
+        let entry = format!("{}::role", module(Location::caller().file()));
         let complaints = PathBuf::from(transport::socket_path()).with_extension("stderr");
         let mut command = Command::new(std::env::current_exe().expect("own path"));
         command
-            .args(["role", "--exact", "--nocapture", "--test-threads=1"])
+            .args([entry.as_str(), "--exact", "--nocapture", "--test-threads=1"])
             .env("PINNACE_LIB", library)
             .env(ROLE, role)
             .env(ARGS, args.iter().map(|arg| format!("{arg}\x1f")).collect::<String>())
@@ -212,6 +237,13 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The module of a test file: `hostile` of `faults/tests/faults/hostile.rs`, where `main.rs` lies beside it.
+fn module(file: &str) -> String {
+    let inside = file.rsplit_once("/tests/").map_or(file, |(_, inside)| inside);
+    let below = inside.split_once('/').map_or(inside, |(_, below)| below);
+    below.trim_end_matches(".rs").replace('/', "::")
 }
 
 fn verdict(status: ExitStatus) -> String {

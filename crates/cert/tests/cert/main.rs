@@ -1,0 +1,4 @@
+//! Certificates in files.
+
+mod czmq;
+mod files;

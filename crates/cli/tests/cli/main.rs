@@ -1,0 +1,15 @@
+//! The command, used as in a shell.
+
+mod common;
+mod deliver;
+mod deliver_stores;
+mod drafts;
+mod forward;
+mod forward_ends;
+mod libzmq;
+mod losses;
+mod others;
+mod outcomes;
+mod proxy;
+mod security;
+mod send_recv;

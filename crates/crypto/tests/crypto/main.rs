@@ -1,0 +1,4 @@
+//! Secrets, and the cryptography beside another implementation.
+
+mod oracle;
+mod secrets;

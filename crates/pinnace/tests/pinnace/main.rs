@@ -1,0 +1,10 @@
+//! The Rust interface.
+
+mod blocking;
+mod drafts;
+mod ending;
+mod examples;
+mod limits;
+mod security;
+mod tasks;
+mod untyped;

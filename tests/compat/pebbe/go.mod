@@ -1,5 +1,0 @@
-module pinnace/tests/compat/pebbe
-
-go 1.16
-
-require github.com/pebbe/zmq4 v1.4.0

@@ -1,0 +1,4 @@
+//! Messages: their life, and where each one went.
+
+mod books;
+mod messages;

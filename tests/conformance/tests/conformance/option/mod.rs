@@ -1,0 +1,10 @@
+//! Options: values, limits, and their effect.
+
+mod byte_limits;
+mod conflating;
+mod draft_options;
+mod hwm;
+mod kernel_options;
+mod options;
+mod sizes;
+mod udp_kernel_options;

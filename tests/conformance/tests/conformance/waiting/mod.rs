@@ -1,0 +1,6 @@
+//! Calls that wait: blocking, polling, time-outs.
+
+mod blocking;
+mod busy_waiting;
+mod pollers;
+mod polling;

@@ -1,0 +1,10 @@
+//! Against other implementations of ZMTP, and against raw bytes of its versions.
+
+mod drafts;
+#[cfg(feature = "pgm")]
+mod pgm;
+mod security;
+mod subscriptions;
+mod system;
+mod zmtp3;
+mod zmtp_old;
