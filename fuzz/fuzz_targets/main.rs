@@ -1,4 +1,4 @@
-//! One program for all targets: `FUZZ_TARGET` names the one to run. tools/fuzz reads the names from the table here.
+//! One program for all targets; `FUZZ_TARGET` names the one to run. tools/fuzz reads the names from the `mod` lines.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -189,7 +189,7 @@ unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     Ok(int_size(message.len()))
 }
 
-/// The first turn of a call has failed with `error`; where it is deferred, the next ones are `turn`.
+/// Returns the `error` of a call's first turn. If it is Deferred, `guard_frame` calls `turn` after the sleep.
 #[cold]
 #[inline(never)]
 fn later(

@@ -192,7 +192,7 @@ pub unsafe extern "C-unwind" fn zmq_send(
     })
 }
 
-/// The first turn of zmq_send, where the frame was not sent at once.
+/// Sends a frame that `send_now` did not: the first turn of zmq_send.
 #[cold]
 #[inline(never)]
 fn send_later(socket: Socket, frame: &mut Outgoing<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
@@ -270,7 +270,7 @@ pub unsafe extern "C-unwind" fn zmq_recv(
     })
 }
 
-/// The first turn of zmq_recv, where there was no frame at once.
+/// Receives a frame that `recv_now` did not find: the first turn of zmq_recv.
 #[cold]
 #[inline(never)]
 fn recv_later(socket: Socket, place: &mut Place<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
@@ -289,12 +289,12 @@ unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     Ok(int_size(place.size))
 }
 
-/// Where zmq_recv puts a frame.
+/// The caller's buffer, and what zmq_recv has put there.
 struct Place<'a> {
     room: &'a mut [u8],
-    /// The frame's, even where that is more than fits.
+    /// The size of the frame in bytes, which may be more than the buffer holds.
     size: usize,
-    /// Dropped after the call into the engine: it may call a free function, and the socket is locked in it.
+    /// Kept until the engine has unlocked the socket, since dropping it may call the application's free function.
     body: Option<Body>,
 }
 
@@ -311,6 +311,7 @@ impl Place<'_> {
         }
     }
 
+    /// Not inlined, so that `fill` saves no registers for small frames.
     #[inline(never)]
     fn take(&mut self, frame: Frame<'_>) {
         self.size = frame.copy_to(self.room);

@@ -48,8 +48,8 @@ macro_rules! roles {
     };
 }
 
-/// Tests that look at, or change, the whole process: `alone!(a, b)` gives `alone::a` and `alone::b`, each of which
-/// runs the function in a process of its own. `alone!(a, b; roles c)`: the file has roles, too.
+/// For tests that measure or change their whole process: `alone!(a, b)` makes the tests `alone::a` and `alone::b`,
+/// which run these functions in a process each. `alone!(a, b; roles c)` replaces `roles!(c)` in the same file.
 #[macro_export]
 macro_rules! alone {
     ($($name:ident),* $(,)? $(; roles $($role:ident),* $(,)?)?) => {
@@ -239,7 +239,7 @@ impl Drop for Child {
     }
 }
 
-/// The module of a test file: `hostile` of `faults/tests/faults/hostile.rs`, where `main.rs` lies beside it.
+/// The module path of a test file: `hostile` for `faults/tests/faults/hostile.rs`.
 fn module(file: &str) -> String {
     let inside = file.rsplit_once("/tests/").map_or(file, |(_, inside)| inside);
     let below = inside.split_once('/').map_or(inside, |(_, below)| below);

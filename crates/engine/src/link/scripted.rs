@@ -1,4 +1,4 @@
-//! A connection's bytes as a test says: what each read finds, and how much each write takes.
+//! A scripted stream for tests: the script gives the result of each read and of each write.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pinnace_sys::Errno;
 
-/// What a read finds, after those before it.
+/// The result of one read.
 #[derive(Debug, Clone)]
 pub(crate) enum Read {
     Bytes(Vec<u8>),
@@ -17,10 +17,11 @@ pub(crate) enum Read {
     Fails(Errno),
 }
 
-/// What a write does: takes at most so many bytes, or fails.
+/// The result of one write: it takes at most this many bytes, or fails.
 pub(crate) type Write = Result<usize, Errno>;
 
-/// The two directions. Where a list is at its end, reads find nothing and writes take all.
+/// The results still to come, and the bytes written so far. Without further results a read returns EAGAIN, and a write
+/// takes everything.
 #[derive(Default)]
 pub(crate) struct Script {
     reads: Mutex<VecDeque<Read>>,
@@ -41,7 +42,7 @@ impl Script {
         self.writes.lock().extend(steps);
     }
 
-    /// What was written since the last call.
+    /// Returns the bytes written since the last call.
     pub(crate) fn take_written(&self) -> Vec<u8> {
         std::mem::take(&mut self.written.lock())
     }

@@ -22,7 +22,7 @@ enum Over {
     Tls(Box<Mutex<Tls>>),
     /// The bytes may go through memory.
     Local(Box<Local>),
-    /// What a test has written down.
+    /// A test's script.
     #[cfg(test)]
     Scripted(std::sync::Arc<super::scripted::Script>),
     /// There are packets and no stream; the descriptor is readable when something is to be done.
@@ -35,7 +35,7 @@ impl Stream {
         Stream { fd, over: Over::Nothing }
     }
 
-    /// What a test says. Its descriptor is that of a connected socket, so that it can be watched.
+    /// A test's script. The descriptor is a socket, so that it can be added to a poll set.
     #[cfg(test)]
     pub(crate) fn scripted(script: std::sync::Arc<super::scripted::Script>) -> Stream {
         let (fd, _peer) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");

@@ -21,7 +21,7 @@ fn pieces(bytes: &[u8], len: usize) -> impl Iterator<Item = Read> {
     bytes.chunks(len).flat_map(|piece| [Read::Nothing, Read::Bytes(piece.to_vec())])
 }
 
-/// Until nothing is left of the script.
+/// Reads and receives until a message of each size has arrived.
 fn read_all(rig: &Rig) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
     for _ in 0..2 * all_sizes().len() {

@@ -1,7 +1,6 @@
-//! A socket with one scripted connection, and a reactor without a thread, which tests turn by hand.
+//! A socket with one scripted connection, and a reactor that has no thread: the test calls `turn`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pinnace_sys::poll::Batch;
 use pinnace_zmtp::{Traffic, Version, frame};
@@ -56,7 +55,7 @@ impl Rig {
         Rig { socket, script, link, owner, reactor }
     }
 
-    /// Does what the reactor was asked for, as after a wait that found no descriptor ready.
+    /// Runs the reactor's commands and due timers; no descriptor is ready.
     pub(crate) fn turn(&mut self) {
         assert!(!self.reactor.turn(&Batch::new()));
     }
@@ -93,9 +92,7 @@ pub(crate) fn command(name: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Numbers, so that a byte that is lost, doubled or moved shows.
+/// A body whose bytes differ from their neighbours, so that a comparison finds one that is lost or moved.
 pub(crate) fn body(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }
-
-pub(super) const SOON: Duration = Duration::from_micros(10);

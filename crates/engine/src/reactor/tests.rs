@@ -1,4 +1,4 @@
-//! The reactor, turned by hand: commands, timers, connections that come, shake hands and go.
+//! The reactor without its thread: each test calls `turn`. Commands, timers, handshakes and closing.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
 
-use super::scripted::{Rig, SOON, message};
+use super::scripted::{Rig, message};
 use super::{Command, Entry, Io, Listener, Reactor, TIMER_RESOLUTION};
 use crate::endpoint::{Endpoint, Role};
 use crate::error::Error;
@@ -18,6 +18,7 @@ use crate::transports::Bound;
 
 const PAIR: i32 = 0;
 const HANDSHAKE_IVL: i32 = 66;
+const SOON: Duration = Duration::from_micros(10);
 
 fn reactor() -> Reactor {
     Reactor::new(Io::new().unwrap())
@@ -108,8 +109,9 @@ fn a_close_waits_for_what_is_left_as_long_as_the_linger_says() {
     assert_eq!(rig.script.take_written(), b"");
 }
 
-/// A listener of the reactor's for the socket, and a stranger who has connected and says nothing.
-fn stranger(rig: &mut Rig) -> (TcpStream, u64) {
+/// Binds the socket in the reactor, connects a TCP client that sends nothing, and accepts it. Returns the client and
+/// the token of its handshake.
+fn silent_client(rig: &mut Rig) -> (TcpStream, u64) {
     let endpoint = Endpoint::parse("tcp://127.0.0.1:*", Role::Bind).unwrap();
     let bound = Arc::new(Bound::new(&endpoint, &rig.owner.options).unwrap());
     let stream = TcpStream::connect(bound.endpoint.trim_start_matches("tcp://")).unwrap();
@@ -125,7 +127,7 @@ fn stranger(rig: &mut Rig) -> (TcpStream, u64) {
 fn a_handshake_that_takes_too_long_is_cut() {
     let set = |socket: crate::socket::Socket| socket.set_option(HANDSHAKE_IVL, &1i32.to_ne_bytes()).unwrap();
     let mut rig = Rig::with(PAIR, set);
-    let (mut stream, token) = stranger(&mut rig);
+    let (mut stream, token) = silent_client(&mut rig);
     let start = Instant::now();
     while rig.reactor.entries.contains_key(&token) {
         assert!(start.elapsed() < Duration::from_secs(10), "the handshake goes on");
@@ -139,7 +141,7 @@ fn a_handshake_that_takes_too_long_is_cut() {
 #[test]
 fn handshakes_end_with_their_listener() {
     let mut rig = Rig::new(PAIR);
-    let (mut stream, token) = stranger(&mut rig);
+    let (mut stream, token) = silent_client(&mut rig);
     let listener = rig.reactor.entries.iter().find(|(_, entry)| matches!(entry, Entry::Listener(_)));
     let listener = *listener.expect("a listener").0;
     rig.reactor.io.send(Command::End(rig.owner.hub.clone(), listener, Some(Duration::ZERO)));

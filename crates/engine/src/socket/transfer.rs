@@ -34,8 +34,8 @@ impl Socket {
         }
     }
 
-    /// As `send`, but does nothing that takes long. After None, where it was not tried, and after WouldBlock,
-    /// `send_later` goes on. `wait`: the call may take a moment.
+    /// Sends the frame if there is room and no mail to read first. None: there is mail, and nothing was tried. After
+    /// None and after WouldBlock the caller goes on with `send_later`. `wait`: the call may block.
     #[inline(always)]
     pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
         self.call_at_once(wait, |core| core.send(frame, more))
@@ -123,8 +123,8 @@ impl Socket {
         self.receiving(wait.into(), |core| core.recv(sink))
     }
 
-    /// As `recv`, but does nothing that takes long. After None, where it was not tried, and after WouldBlock,
-    /// `recv_later` goes on.
+    /// Receives a frame if there is one and no mail to read first. None: there is mail, and nothing was tried. After
+    /// None and after WouldBlock the caller goes on with `recv_later`.
     #[inline(always)]
     pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
         self.call_at_once(false, |core| core.recv(sink))

@@ -30,6 +30,9 @@ fn it_knows_what_it_has() {
     unsafe {
         assert_eq!(zmq_has(c"ipc".as_ptr()), 1);
         assert_eq!(zmq_has(c"no such thing".as_ptr()), 0);
+        if exports("pinnace_version") {
+            assert_eq!(zmq_has(c"gssapi".as_ptr()), 0);
+        }
         for name in [c"pgm", c"tipc", c"norm", c"curve", c"gssapi", c"draft"] {
             assert!((0..=1).contains(&zmq_has(name.as_ptr())), "{name:?}");
         }
