@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use crate::drops::{Drops, Reason};
 use crate::hub::{Hub, Mail};
 use crate::label::Label;
-use crate::link::{self, Link};
+use crate::link::{self, Link, Next};
 use crate::peer::About;
 use crate::stats::{self, Traffic};
 pub(crate) use end::Far;
@@ -50,10 +50,14 @@ pub(crate) enum Chore {
     Part(Box<Pipe>),
     /// End the connection of a pipe once what was sent into it is written, and make no other.
     HangUp(PipeId),
-    /// Have the socket at the other end of a new inproc pipe send what it sends first: no thread may be inside it.
+    /// Have a socket read its mail, since no thread may be inside it: the one at the other end of a new inproc pipe, to
+    /// send what it sends first, or this one (`Unlinked`).
     Visit(Arc<Hub>),
     /// More has come in than one call takes: look again.
     LookAgain(PipeId),
+    /// A message was put into a pipe without a connection. Mail may say that it has one by now: read it, or nobody
+    /// writes the message before the socket's next call.
+    Unlinked,
 }
 
 /// Few, mostly, and without memory of their own then.
@@ -241,9 +245,14 @@ impl Pipes {
         let passed = outlet.pass_on(&mut left);
         left.into_iter().for_each(|body| put_off(&mut self.chores, body));
         match &pipe.far {
-            Far::Link(Some(link)) if link.is_due_newest() => self.chores.push(Chore::Flush(link.clone())),
+            Far::Link(None) => self.chores.push(Chore::Unlinked),
+            Far::Link(Some(link)) => match link.after_newest() {
+                Next::Unlinked => self.chores.push(Chore::Unlinked),
+                Next::Flush => self.chores.push(Chore::Flush(link.clone())),
+                Next::Nothing | Next::Pace => {}
+            },
             Far::Socket { hub, pipe: far } if passed.told => hub.post(Mail::Readable(*far)),
-            Far::Link(_) | Far::Socket { .. } => {}
+            Far::Socket { .. } => {}
         }
         self.count_drop(Some(id), Reason::Conflated, passed.replaced);
         self.count_drop(Some(id), Reason::NoMemory, passed.no_memory);

@@ -38,6 +38,8 @@ pub(crate) enum Next {
     Flush,
     /// Wait a little: the kernel is far behind.
     Pace,
+    /// Look whether the pipe has another connection: this one has ended.
+    Unlinked,
 }
 
 impl Link {
@@ -46,8 +48,8 @@ impl Link {
     pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
         let backlog = queue.backlog_wire();
         self.hub.sends();
-        if self.blocked.load(Ordering::Relaxed) {
-            return if backlog >= PACE_BYTES { Next::Pace } else { Next::Nothing };
+        if self.is_blocked() {
+            return self.after_blocked(backlog);
         }
         if turned || backlog >= BATCH_BYTES {
             return Next::Flush;
@@ -55,6 +57,18 @@ impl Link {
         let first = !self.gathering.load(Ordering::Relaxed);
         if (first || queue.is_64th(self.pipe.0.into())) && self.is_due(first) {
             Next::Flush
+        } else {
+            Next::Nothing
+        }
+    }
+
+    /// The same where the kernel takes nothing, or the link has ended (`dismantle`).
+    #[inline(always)]
+    fn after_blocked(&self, backlog: u64) -> Next {
+        if self.is_broken() {
+            Next::Unlinked
+        } else if backlog >= PACE_BYTES {
+            Next::Pace
         } else {
             Next::Nothing
         }
@@ -104,18 +118,24 @@ impl Link {
     }
 
     /// A large body was put beside the stream, or found no room there: the next one would not (`short`). True: the
-    /// sender is held up until there is more.
+    /// sender is held up until there is more, which a link that has ended never has.
     pub(crate) fn waits_for_room(&self, short: bool) -> bool {
         let fails = self.lending_fails.load(Ordering::Relaxed);
         if fails && !short {
             self.lending_fails.store(false, Ordering::Relaxed);
         }
-        short && !fails
+        short && !fails && !self.is_broken()
     }
 
-    /// As `after_commit`, where a message has replaced those before it: whether to write now.
-    pub(crate) fn is_due_newest(&self) -> bool {
-        !self.is_blocked() && !self.gathering.load(Ordering::Relaxed) && self.is_due(true)
+    /// As `after_commit`, where a message has replaced those before it: nobody waits until the kernel takes it.
+    pub(crate) fn after_newest(&self) -> Next {
+        if self.is_blocked() {
+            self.after_blocked(0)
+        } else if !self.gathering.load(Ordering::Relaxed) && self.is_due(true) {
+            Next::Flush
+        } else {
+            Next::Nothing
+        }
     }
 
     #[cold]

@@ -120,7 +120,7 @@ pub struct Link {
     watching: Mutex<Watching>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
-    /// The kernel takes no more; the poll set tells when it does again.
+    /// The kernel takes no more; the poll set tells when it does again. Or the link has ended.
     blocked: AtomicBool,
     /// Messages were committed since the last write began.
     gathering: AtomicBool,
@@ -343,7 +343,11 @@ impl Link {
     /// taken back. The outgoing one begins at a message; what had to be given up for that is counted.
     pub(crate) fn dismantle(&self) -> Option<FarEnds> {
         let mut done = Vec::new();
-        let outgoing = self.tx.lock().end(&mut done);
+        let outgoing = {
+            let mut tx = self.tx.lock();
+            self.blocked.store(true, Ordering::Relaxed); // A sender that sees it looks for another link.
+            tx.end(&mut done)
+        };
         drop(done); // Their owners' code runs here, with no lock held.
         let incoming = self.rx.lock().end();
         self.watching.lock().stream = None;

@@ -171,9 +171,13 @@ impl Pipe {
                     Next::Nothing => {}
                     Next::Flush => chores.push(Chore::Flush(link.clone())),
                     Next::Pace => chores.push(Chore::Pace(link.clone())),
+                    Next::Unlinked => chores.push(Chore::Unlinked),
                 }
             }
-            Far::Link(None) => self.tx.show_quietly(),
+            Far::Link(None) => {
+                self.tx.show_quietly();
+                chores.push(Chore::Unlinked);
+            }
             Far::Socket { hub, pipe: far } => {
                 if self.tx.show() {
                     hub.post(Mail::Readable(*far));

@@ -7,6 +7,7 @@
 //! ZMQ_RECONNECT_STOP an endpoint is given up where there is no hope: its pipe ends, and what it holds is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use pinnace_sys::poll::Interest;
@@ -343,7 +344,7 @@ impl Reactor {
         }
     }
 
-    fn connected(&mut self, token: u64, shaken: Shaken) {
+    pub(super) fn connected(&mut self, token: u64, shaken: Shaken) {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
         connecter.failures = 0;
@@ -351,9 +352,8 @@ impl Reactor {
         connecter.meet(&shaken.peer);
         let (owner, between) = (connecter.owner.clone(), connecter.between.clone());
         let Some(ends) = connecter.ends.take() else {
-            if let Some(id) = self.attach(&owner, shaken, &between, token, Side::Connected)
-                && let Some(connecter) = self.connecter(token)
-            {
+            let id = self.attach(&owner, shaken, &between, token, Side::Connected);
+            if let (Some(id), Some(connecter)) = (id, self.connecter(token)) {
                 connecter.state = State::Connected(id);
             }
             return self.look_at_closing(token);
@@ -365,8 +365,8 @@ impl Reactor {
         let link = Arc::new(Link::new(stream, owner.hub.clone(), io, ends.id, config, codec, ends.far));
         owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
         if self.begin_link(&owner, &link, &behind.bytes) {
+            fence(Ordering::SeqCst); // The flush sees a sender's message, or the sender this mail (`Chore::Unlinked`).
             link.flush();
-            link.be_watched(); // A sender that has not heard of the link yet leaves its message.
         }
         self.look_at_closing(token);
     }

@@ -7,8 +7,9 @@ use pinnace_zmtp::{Traffic, Version, frame};
 
 use super::session::Shaken;
 use super::stage::Behind;
-use super::{Io, Owner, Reactor, Side};
+use super::{Entry, Io, Owner, Reactor, Side};
 use crate::context::Context;
+use crate::endpoint::{Endpoint, Role};
 use crate::error::Error;
 use crate::link::scripted::Script;
 use crate::link::{Because, Carrier, Codec, Link, Stream};
@@ -16,6 +17,7 @@ use crate::monitor::Ends;
 use crate::peer::Peer;
 use crate::pipe::Outgoing;
 use crate::socket::Socket;
+use crate::transports::Target;
 
 pub(crate) struct Rig {
     pub(crate) socket: Socket,
@@ -43,14 +45,7 @@ impl Rig {
         let mut reactor = Reactor::new(Io::new().unwrap());
         let script = Script::new();
         let ends = Ends { local: String::new(), remote: "script".to_owned(), accepted: true };
-        let shaken = Shaken {
-            stream: Stream::scripted(script.clone()),
-            peer: Peer::default(),
-            codec: Codec::new(Version::V3_1, Traffic::Clear, false, owner.options.max_body()),
-            behind: Behind::default(),
-            carrier: Carrier::Socket(Because::Remote),
-        };
-        reactor.attach(&owner, shaken, &ends, ORIGIN, Side::Accepted).unwrap();
+        reactor.attach(&owner, shaken(&owner, &script), &ends, ORIGIN, Side::Accepted).unwrap();
         let link = owner.hub.all_links().pop().unwrap();
         Rig { socket, script, link, owner, reactor }
     }
@@ -75,6 +70,58 @@ impl Rig {
 
     pub(crate) fn peers(&self) -> usize {
         self.socket.stats().unwrap().peers.len()
+    }
+}
+
+/// A socket that connects in a reactor without a thread. Nothing is dialed: the test calls `connected`.
+pub(crate) struct Dialer {
+    pub(crate) socket: Socket,
+    token: u64,
+    pub(super) owner: Owner,
+    pub(super) reactor: Reactor,
+}
+
+impl Dialer {
+    /// `set` sets the socket's options.
+    pub(crate) fn with(socket_type: i32, set: impl FnOnce(Socket)) -> Dialer {
+        let socket = Context::new().unwrap().socket(socket_type).unwrap();
+        set(socket);
+        let mut reactor = Reactor::new(Io::new().unwrap());
+        let token = reactor.io.token();
+        const ENDPOINT: &str = "tcp://127.0.0.1:1";
+        let endpoint = Endpoint::parse(ENDPOINT, Role::Connect).unwrap();
+        let (connecter, owner) = socket
+            .look(|core| {
+                let target = Target::new(&endpoint, &core.options)?;
+                Ok((core.connecter(token, target, ENDPOINT).0, core.owner()))
+            })
+            .unwrap();
+        reactor.entries.insert(token, Entry::Connecter(connecter));
+        Dialer { socket, token, owner, reactor }
+    }
+
+    /// A handshake is over: the pipe has a connection, over the stream of the script that is returned.
+    pub(crate) fn connected(&mut self) -> Arc<Script> {
+        let script = Script::new();
+        self.reactor.connected(self.token, shaken(&self.owner, &script));
+        script
+    }
+
+    /// The connection is lost.
+    pub(crate) fn lost(&mut self) {
+        self.owner.hub.all_links().pop().expect("a connection").cut();
+        assert!(!self.reactor.turn(&Batch::new()));
+    }
+}
+
+/// What a handshake leaves behind, with a scripted stream.
+fn shaken(owner: &Owner, script: &Arc<Script>) -> Shaken {
+    Shaken {
+        stream: Stream::scripted(script.clone()),
+        peer: Peer::default(),
+        codec: Codec::new(Version::V3_1, Traffic::Clear, false, owner.options.max_body()),
+        behind: Behind::default(),
+        carrier: Carrier::Socket(Because::Remote),
     }
 }
 

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
 
-use super::scripted::{Rig, message};
+use super::scripted::{Dialer, Rig, message};
 use super::{Command, Entry, Io, Listener, Reactor, TIMER_RESOLUTION};
 use crate::endpoint::{Endpoint, Role};
 use crate::error::Error;
-use crate::link::scripted::Read;
+use crate::link::scripted::{Read, Script};
+use crate::pipe::Outgoing;
 use crate::transports::Bound;
 
 const PAIR: i32 = 0;
+const PUSH: i32 = 8;
+const CONFLATE: i32 = 54;
 const HANDSHAKE_IVL: i32 = 66;
 const SOON: Duration = Duration::from_micros(10);
 
@@ -148,4 +151,42 @@ fn handshakes_end_with_their_listener() {
     rig.turn();
     assert!(!rig.reactor.entries.contains_key(&token) && !rig.reactor.entries.contains_key(&listener));
     stream.read_to_end(&mut Vec::new()).unwrap();
+}
+
+fn dialer(conflate: i32) -> Dialer {
+    Dialer::with(PUSH, |socket| socket.set_option(CONFLATE, &conflate.to_ne_bytes()).unwrap())
+}
+
+/// A call that sends has read its mail when `meanwhile` happens, and puts the message into the queue after it.
+fn send_after(dialer: &mut Dialer, meanwhile: impl FnOnce(&mut Dialer) -> Arc<Script>) -> Arc<Script> {
+    let socket = dialer.socket;
+    let sent = socket.call(false, |core| {
+        let script = meanwhile(dialer);
+        core.pattern.send(&mut core.pipes, &mut Outgoing::Bytes(b"late"), false)?;
+        Ok(script)
+    });
+    sent.unwrap()
+}
+
+#[test]
+fn a_message_that_is_sent_while_its_connection_is_made_is_written() {
+    for conflate in [0, 1] {
+        let mut dialer = dialer(conflate);
+        let script = send_after(&mut dialer, Dialer::connected);
+        assert_eq!(script.take_written(), message(b"late"), "ZMQ_CONFLATE {conflate}");
+    }
+}
+
+#[test]
+fn a_message_that_is_sent_while_its_connection_is_replaced_is_written() {
+    for conflate in [0, 1] {
+        let mut dialer = dialer(conflate);
+        let first = dialer.connected();
+        let second = send_after(&mut dialer, |dialer| {
+            dialer.lost();
+            dialer.connected()
+        });
+        assert_eq!(first.take_written(), b"");
+        assert_eq!(second.take_written(), message(b"late"), "ZMQ_CONFLATE {conflate}");
+    }
 }

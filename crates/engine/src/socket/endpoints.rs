@@ -147,15 +147,24 @@ impl Core {
             remote => Target::new(&remote, &self.options)?,
         };
         self.enter_reactor()?;
-        let token = self.io.token();
+        let (connecter, pipe) = self.connecter(self.io.token(), target, text);
+        self.io.send(Command::Connect(connecter));
+        Ok(pipe)
+    }
+
+    /// What connects to an endpoint, to be given to the I/O thread, and the pipe, where it is there from now on.
+    pub(crate) fn connecter(
+        &mut self,
+        token: u64,
+        target: Target,
+        text: &str,
+    ) -> (Box<Connecter>, Option<PipeId>) {
         let owner = self.owner();
         let given = self.take_connect_routing_id();
         let ends = (!self.options.immediate).then(|| Box::new(self.lasting_pipe(given)));
         let pipe = ends.as_ref().map(|ends| ends.id);
-        let connecter = Connecter::new(token, owner, target, text.to_owned(), ends);
-        self.io.send(Command::Connect(Box::new(connecter)));
         self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None, pipe });
-        Ok(pipe)
+        (Box::new(Connecter::new(token, owner, target, text.to_owned(), ends)), pipe)
     }
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {

@@ -22,6 +22,7 @@ mod wait;
 
 use std::ops::DerefMut;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use pinnace_zmtp::SocketType;
 
@@ -243,7 +244,7 @@ fn finish(mut locked: impl DerefMut<Target = Box<Core>>, wait: bool) {
 }
 
 impl Core {
-    /// What of the chores wants the lock: to end connections, or have them ended, and to look again.
+    /// What of the chores wants the lock: to end connections, or have them ended; to look again at pipes, and mail.
     fn do_within(&mut self, chores: &[Chore]) {
         for chore in chores {
             match *chore {
@@ -252,13 +253,19 @@ impl Core {
                     _ => self.io.send(Command::HangUp(self.hub.clone(), id, self.options.linger)),
                 },
                 Chore::LookAgain(id) => self.hub.post(Mail::Readable(id)),
+                Chore::Unlinked => {
+                    fence(Ordering::SeqCst); // With the one in `Reactor::connected`.
+                    if self.hub.has_mail() {
+                        self.pipes.chores.push(Chore::Visit(self.hub.clone()));
+                    }
+                }
                 _ => {}
             }
         }
     }
 }
 
-/// Has another socket take in its mail. Its own users are told to look: the signals for them went with the mail.
+/// Has a socket take in its mail, mostly another. Its users are told to look: the signals for them went with the mail.
 #[cold]
 fn visit(hub: &Hub) {
     if let Some(socket) = hub.socket()
@@ -279,7 +286,7 @@ fn run(chores: Chores, wait: bool) {
             Chore::Drop(body) => drop(body),
             Chore::Part(pipe) => drop(pipe),
             Chore::Visit(hub) => visit(&hub),
-            Chore::HangUp(_) | Chore::LookAgain(_) => {} // Done with the lock held.
+            Chore::HangUp(_) | Chore::LookAgain(_) | Chore::Unlinked => {} // Done with the lock held.
         }
     }
 }
