@@ -1,38 +1,38 @@
-# Pinnace's yard. `make help` lists the targets.
+# `make help` lists the targets.
 
 PREFIX ?= /usr/local
 STAGE := $(CURDIR)/target/stage
 EXAMPLES := $(CURDIR)/target/examples
 FUZZ_SECONDS ?= 120
 
-# A library named here is staged and installed as it is, without building one.
+# If set, this library is staged and installed as it is, and none is built.
 LIBRARY ?=
 BUILT := $(CURDIR)/target/release/libpinnace.so
-# The command goes with the library that was built with it, unless one is named.
+# The command that was built along with the library. With LIBRARY set: none, unless COMMAND names one.
 COMMAND ?= $(if $(LIBRARY),,$(CURDIR)/target/release/pinnace)
 
 help:
 	@echo 'make build             the library and the command, staged as an installation below target/stage'
-	@echo 'make demo              two million messages between two processes, and what others need for them'
-	@echo 'make demo-delivery     guaranteed delivery between two processes, of which one is killed in the middle'
-	@echo 'make test              everything, with what it needs installed first'
-	@echo 'make check             its short form: format, lints, the crates, conformance over one transport'
-	@echo 'tools/test WORD        the steps of make test whose name holds the word'
+	@echo 'make demo              two million messages between two processes, compared with libzmq and other means'
+	@echo 'make demo-delivery     guaranteed delivery between two processes; the receiver is killed in the middle'
+	@echo 'make test              all tests; installs the required packages first'
+	@echo 'make check             the short form: format, lints, the crates, conformance over one transport'
+	@echo 'tools/test WORD        the steps of make test with the word in their name'
 	@echo 'make examples          the C programs, below target/examples'
-	@echo 'make install PREFIX=   library, command, headers, man pages and the like (DESTDIR is honoured) [$(PREFIX)]'
-	@echo 'make clients           the stock clients'"'"' own tests on our library, in full'
+	@echo 'make install PREFIX=   library, command, headers, man pages, completions (DESTDIR is honoured) [$(PREFIX)]'
+	@echo 'make clients           the stock clients'"'"' own test suites on our library, in full'
 	@echo 'make mutation          each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
-	@echo 'make interop           against every other implementation of ZMTP, as a table'
-	@echo 'make older             against older builds of ours; each is built first, which takes minutes [REVISIONS=]'
+	@echo 'make interop           interoperation with every other implementation of ZMTP, as a table'
+	@echo 'make older             interoperation with older builds of Pinnace; building each takes minutes [REVISIONS=]'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
-	@echo 'make counts            the instructions of the hot paths beside their baseline (UPDATE=1: writes it anew)'
-	@echo 'make bench-beside      shared memory beside iceoryx2 and a bare ring (QUICK=1: whether it runs)'
-	@echo 'make bench-delivery    guaranteed delivery beside liner, plain sockets and the disk (QUICK=1: whether it runs)'
-	@echo 'make tidy              the rules of the house'
-	@echo 'make clean'
+	@echo 'make counts            instruction counts of the hot paths against their baseline (UPDATE=1: rewrites it)'
+	@echo 'make bench-beside      shared memory, compared with iceoryx2 and a bare ring (QUICK=1: a smoke test)'
+	@echo 'make bench-delivery    guaranteed delivery, compared with liner, plain sockets and the disk (QUICK=1: likewise)'
+	@echo 'make tidy              the source rules: layout, unsafe, threads, words'
+	@echo 'make clean             removes target/'
 
 build:
 	$(if $(LIBRARY),,cargo build --release --locked)

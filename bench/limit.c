@@ -1,12 +1,13 @@
-/* limit: what the kernel and one copy each way allow, beneath any messaging library.
+/* limit: the limit of the kernel with one copy in each direction, without a messaging library.
  *
  *   limit ideal    tcp|unix size=BYTES count=N batch=BYTES
- *         one thread a side: ZMTP frames, a copy into a batch, a system call a batch, a copy out of it
+ *         one thread per side: ZMTP frames, a copy into a batch, one system call per batch, a copy out of it
  *   limit pingpong tcp|unix size=BYTES count=N place=split|one
  *         a bare socket, a message there and back
  *
- * Two processes. Messages carry and are checked for the same numbers as load's. One line of key=value pairs.
- * `ideal` has no queue, no lock, no second thread and no mark to keep: nobody with those should expect to beat it.
+ * Two processes. Messages have the same numbers as load's, and the same checks. Prints one line of key=value pairs.
+ * `ideal` has no queue, no lock, no second thread and no high-water mark: a library with those cannot be expected to be
+ * faster.
  */
 #define _GNU_SOURCE
 #include "load/clock.h"
@@ -93,7 +94,7 @@ static size_t read_some(int fd, char *data, size_t bytes)
     return (size_t)got;
 }
 
-/* The batch on its way out. A body larger than the room left goes in pieces: the batch stays in the cache. */
+/* The outgoing batch. A body larger than the room left is split: the batch has a fixed size and stays in the cache. */
 static struct {
     char *data;
     size_t used;
@@ -135,7 +136,7 @@ static void ideal_writer(void)
     for (uint64_t number = 0; number < count; number++) {
         stamp(body, size, number);
         if (batch - out.used > HEADER_MAX + size) {
-            memcpy(out.data + out.used, header, HEADER_MAX); /* of a fixed size; the body overwrites what is too much */
+            memcpy(out.data + out.used, header, HEADER_MAX); /* constant size; the body overwrites the excess */
             memcpy(out.data + out.used + header_bytes, body, size);
             out.used += header_bytes + size;
         } else {
@@ -146,7 +147,7 @@ static void ideal_writer(void)
     write_all(writer_fd, out.data, out.used);
 }
 
-/* The batch that has come in: [taken, filled) is not looked at yet. */
+/* The incoming batch: [taken, filled) is unread. */
 static struct {
     char *data;
     size_t taken, filled;
@@ -167,7 +168,7 @@ static void take(char *data, size_t bytes)
     }
 }
 
-/* The body's length as the frame says it, wherever in the batch the frame lies. */
+/* Reads a frame's header, which may be split over two batches. Returns the body's length. */
 static size_t take_header(void)
 {
     char flags, short_length;
@@ -243,7 +244,7 @@ static void print_end(const char *transport)
 static void run_ideal(const char *transport)
 {
     child(ideal_writer);
-    close(writer_fd); /* so that the end of the other side is seen */
+    close(writer_fd); /* so that reads end when the other side ends */
     double took_s = ideal_reader();
     printf("kind=ideal count=%" PRIu64 " batch=%zu seconds=%.6f rate=%.1f ", count, batch, took_s,
            (double)(count - 1) / took_s);

@@ -1,21 +1,21 @@
 /* load: one workload over any library with libzmq's C ABI.
  *
  *   load stream pattern=push|pub endpoint=E size=BYTES count=N    messages one way; two processes (inproc: threads)
- *   load tail   pattern=push     endpoint=E size=BYTES count=N    the same, the sender exits at once: what arrives?
+ *   load tail   pattern=push     endpoint=E size=BYTES count=N    the same; the sender exits at once: what is lost?
  *   load round                   endpoint=E size=BYTES count=N    requests and replies: percentiles of round trips
  *   load fan    pattern=push|pub endpoint=E size=BYTES count=N peers=P    one sender, P receiving processes
  *   load turns                   endpoint=E size=BYTES count=N peers=P    over P connections, one message each in turn
- *   load memory                  endpoint=E size=BYTES count=N    private bytes of an idle connection, of N
+ *   load memory                  endpoint=E size=BYTES count=N    private bytes per idle connection, with N connections
  *
- * Further: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
+ * Options: place=free|split|one   where the two sides run (split: a processor each; one: both on one)
  *          security=null|curve
- *          spin=auto|never         whether who waits may look for a while before it sleeps (Pinnace alone does)
- *          watch=MS      a thread reads the statistics of each socket so often (Pinnace alone has them)
- *          fault=wrong|torn|lost|twice:K   what the sender does falsely to message K, to show that it is noticed
+ *          spin=auto|never         whether a waiting thread may spin before it sleeps (only Pinnace spins)
+ *          watch=MS      a thread reads the statistics of each socket at this interval (only Pinnace has statistics)
+ *          fault=wrong|torn|lost|twice:K   a fault that the sender injects at message K, to test that it is detected
  *
- * LD_LIBRARY_PATH chooses the library; the line of result names the file that was loaded. Endpoints may hold
- * wildcards (tcp://127.0.0.1:*). Messages carry their number and are checked on receipt (load/stamp.h).
- * On success one line of key=value pairs is printed; cpu_s counts user and system time of all sides.
+ * LD_LIBRARY_PATH chooses the library; the result line names the file that was loaded. Endpoints may have wildcards
+ * (tcp://127.0.0.1:*). Messages have their number in them and are checked on receipt (load/stamp.h).
+ * On success the program prints one line of key=value pairs; cpu_s is user and system time of all sides.
  * Exit status: 0 good, 1 the library refused something or a tail was lost, 2 usage, 3 a message was wrong.
  */
 #include "load/load.h"
@@ -37,7 +37,7 @@ static _Noreturn void usage(const char *what)
     exit(2);
 }
 
-/* The place of `word` in a list that ends with NULL. */
+/* The index of `word` in a list that ends with NULL. Exits if it is not in the list. */
 static int word_in(const char *const *words, const char *word)
 {
     for (int index = 0; words[index] != NULL; index++)

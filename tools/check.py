@@ -1,4 +1,4 @@
-"""What the test scripts share: named checks, one line each, and the closing line that `make test` adds up."""
+"""Shared by the test scripts: named checks, which print a line each, and the final line that `make test` adds up."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ DEADLINE_S = 120
 
 
 class Failure(Exception):
-    """A check that found something else than expected."""
+    """A check did not find what it expected."""
 
 
 def expect(truth, what):
@@ -18,7 +18,7 @@ def expect(truth, what):
 
 
 def run(command, library=None, timeout=DEADLINE_S, cwd=None, **more_env):
-    """Runs a program, with library (a folder) first in the loader's path. Returns its output; a Failure carries it."""
+    """Runs a program, with LD_LIBRARY_PATH set to the folder `library`. Returns its output; a Failure contains it."""
     env = {**os.environ, **{k: str(v) for k, v in more_env.items()}}
     if library:
         env["LD_LIBRARY_PATH"] = str(library)
@@ -33,7 +33,7 @@ def run(command, library=None, timeout=DEADLINE_S, cwd=None, **more_env):
 
 
 def system_library():
-    """The system's libzmq.so.5 as the loader finds it, unless that is our own; None without one."""
+    """The libzmq.so.5 that the loader finds on the system, unless it is our own. None if there is none."""
     listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     for path in re.findall(r"libzmq\.so\.5 .*=> (\S+)", listing):
         if b"pinnace_version" not in Path(path).read_bytes():

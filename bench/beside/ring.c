@@ -1,10 +1,10 @@
-/* ring: a bare ring in shared memory, beneath any library: what one copy in and one copy out allow.
+/* ring: a bare ring in shared memory, without a library: the limit with one copy in and one copy out.
  *
  *   ring stream|round size=BYTES count=N wait=spin|block
  *
- * One thread a side, one process each; a record is eight bytes of length and the body. It tells the other side of each
- * record. Who finds nothing looks again (spin), or says that it sleeps and does (block, futex(2)). Nothing is checked
- * but the numbers, nothing is bounded but the ring, and a side that dies leaves the other waiting.
+ * Two processes of one thread each. A record is eight bytes of length and the body; each record is published at once. A
+ * side that has to wait polls again (spin), or sets its sleep flag and sleeps (block, futex(2)). Only the numbers are
+ * checked, only the ring is bounded, and a side that dies leaves the other waiting.
  */
 #define _GNU_SOURCE
 #include "../load/clock.h"
@@ -34,7 +34,7 @@ struct ring {
     _Alignas(128) char data[RING];
 };
 
-static struct ring *rings; /* there, and back */
+static struct ring *rings; /* one for each direction */
 static size_t size = 8;
 static uint64_t count;
 static bool blocks;
@@ -45,7 +45,7 @@ static _Noreturn void die(const char *what)
     exit(1);
 }
 
-/* Waits until `reached` is no longer what it was. */
+/* Waits until `*reached` differs from `was`. Returns its new value. */
 static uint64_t await_other(_Atomic uint64_t *reached, uint64_t was, _Atomic uint32_t *sleeps)
 {
     for (;;) {
@@ -75,7 +75,7 @@ static void tell_other(_Atomic uint64_t *reached, uint64_t now, _Atomic uint32_t
 
 static size_t record(void) { return (HEAD + size + 7) & ~(size_t)7; }
 
-/* Where a record begins that does not wrap. */
+/* The first position from `at` where a record does not wrap. */
 static uint64_t place(uint64_t at) { return RING - at % RING < record() ? at + RING - at % RING : at; }
 
 static void put(struct ring *ring, uint64_t *at, uint64_t *taken, const char *body)

@@ -1,10 +1,10 @@
-/* libzmq's PUSH and PULL, without any guarantee, in cycles of messages with a pause between, from one process to
+/* libzmq's PUSH and PULL, without any guarantee, in cycles of messages with a pause after each, from one process to
    another.
 
    plain SIZE COUNT CYCLES PAUSE_MS
 
-   Prints cycles_ns=...: from before the first send of a cycle until the last message is in the other process's hands
-   (CLOCK_MONOTONIC, which is one clock for all processes of a machine). */
+   Prints cycles_ns=...: from before the first send of a cycle until the other process has received the last message
+   (CLOCK_MONOTONIC, which all processes of a machine share). */
 
 #include <inttypes.h>
 #include <signal.h>

@@ -1,1 +1,1 @@
-"""The harness of `bench/run`: what is measured (cases), how (programs, trial, rounds), and what is shown of it."""
+"""The harness of `bench/run`: the cases (cases), the measurement (programs, trial, rounds), and the output (others)."""

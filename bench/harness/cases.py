@@ -1,24 +1,24 @@
-"""cases: what is measured, and what the project asks of each case.
+"""cases: the workloads, and the bar of each.
 
-A case is one workload at one size over one transport. Its bars are ratios to the system's libzmq, measured in the
-same rounds: of rates (higher is better), of times (lower is better), or an amount of bytes.
+A case is one workload with one size over one transport. Its bar is a ratio to the system's libzmq, measured in the
+same rounds: of rates (higher is better) or of times (lower is better); or it is a number of bytes.
 """
 
 from dataclasses import dataclass
 
 KIB = 1024
 
-# A second or more for the faster side; see rounds.py.
+# Duration of a run of the faster side: a second or more; see rounds.py.
 SECONDS = 1.25
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What a case has to reach (at_least) and is meant to reach (aim).
+    """The value that a case must reach (at_least), and the value that it should reach (aim).
 
     measure: "rate" (ours over libzmq's, at least), "time" (ours over libzmq's, at most), "limit" (the time, over the
     bare kernel's, at most) or "bytes" (ours, at most).
-    aim: a number on the same scale, or "limit": a multiple, aim_of_limit, of what the kernel alone allows.
+    aim: a number on the same scale, or "limit": the multiple aim_of_limit of the kernel's limit.
     """
 
     measure: str
@@ -32,23 +32,23 @@ class Case:
     name: str
     group: str  # a heading of the table and of the page
     kind: str  # of bench/load.c: stream, round, fan, turns, memory
-    transport: str  # tcp, ipc (by its socket), shm (ipc by shared memory, where the library has it), inproc
+    transport: str  # tcp, ipc (through its socket), shm (ipc through shared memory, if the library has it), inproc
     size: int  # bytes of a message
     bar: Bar | None = None
     cpu_at_most: float | None = (
-        None  # CPU seconds a message over libzmq's; 1.0 means below, more means at most
+        None  # ratio of CPU seconds per message to libzmq's: with 1.0 less than it, with more at most it
     )
     pattern: str = "push"
     peers: int = 1
     place: str = "free"
     security: str = "null"  # or curve
-    spin: str = "auto"  # or never: who waits sleeps at once
-    guess: int = 10_000  # messages of the first, short run that calibrates the rest
-    pairs_a_round: int = 1  # more where two runs of the same side differ by as much as the bar leaves room for
+    spin: str = "auto"  # or never: a waiting thread sleeps at once
+    guess: int = 10_000  # messages of the first, short run of the calibration
+    pairs_a_round: int = 1  # more if two runs of the same side differ by as much as the bar allows
 
     @property
     def limit(self):
-        """The program of bench/limit.c that goes with the case, or None."""
+        """The mode of bench/limit.c for this case, or None."""
         if self.transport == "inproc" or self.security != "null":
             return None
         if self.kind == "stream" and self.pattern == "push":
@@ -64,7 +64,7 @@ def cpu_bar(size):
 
 
 def size_name(size):
-    """The size as case names have it: 8, 1032, 16k, 1m."""
+    """The size in the form of case names: 8, 1032, 16k, 1m."""
     for unit, letter in ((KIB * KIB, "m"), (KIB, "k")):
         if size % unit == 0:
             return f"{size // unit}{letter}"
@@ -72,7 +72,7 @@ def size_name(size):
 
 
 def size_label(size):
-    """The size as people read it: 8 B, 16 KiB."""
+    """The size for people: 8 B, 16 KiB."""
     for unit, letters in ((KIB * KIB, "MiB"), (KIB, "KiB")):
         if size % unit == 0:
             return f"{size // unit} {letters}"
@@ -129,7 +129,7 @@ def streams():
 
 
 def secured():
-    """CURVE: what is measured is mostly the cipher, libsodium's on both sides."""
+    """CURVE: mostly measures the cipher, which is libsodium's on both sides."""
     for size in (64, KIB, 100 * KIB):
         yield Case(
             f"curve-tcp-{size_name(size)}",
@@ -183,7 +183,7 @@ def spreads():
 
 
 def many():
-    """One message over each of so many connections, and again."""
+    """Many connections, and messages over each in turn."""
     for transport in ("tcp", "shm"):
         yield Case(
             f"turns-{transport}",
@@ -214,7 +214,7 @@ def rounds():
                 place=place,
                 guess=1000,
             )
-    yield Case("lat-inproc", "round trips", "round", "inproc", 8, guess=1000)  # no bar: to be looked at
+    yield Case("lat-inproc", "round trips", "round", "inproc", 8, guess=1000)  # no bar: for information
     for name, place, spin, bar, pairs in (
         ("raw-tcp", "split", "never", Bar("limit", 1.1, "limit", 1.03), 3),
         ("raw-shm", "split", "never", Bar("limit", 1.1, "limit", 1.03), 3),
@@ -272,7 +272,7 @@ QUICK = (
 
 
 def choose(prefixes):
-    """The cases whose names are given or begin with what is given. An exact name stands for itself alone."""
+    """The cases with a name in `prefixes`, or with one of them as its prefix. A full name selects only that case."""
     names = {case.name for case in CASES}
     chosen = []
     for case in CASES:

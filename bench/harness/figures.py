@@ -1,7 +1,7 @@
-"""figures: from rows to what is said about them. Nothing here runs anything.
+"""figures: computes medians, ratios and verdicts from rows. Runs no program.
 
-A ratio is the median of the ratios of the pairs, each of two runs made next to each other; never the ratio of
-two medians. Spread is the smallest and largest value, and the middle half (IQR).
+A ratio is the median of the ratios of the pairs, each of two adjacent runs; never the ratio of two medians. The spread
+is the smallest and the largest value, and the interquartile range (IQR).
 """
 
 import statistics
@@ -31,15 +31,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class Figures:
-    """All that is said of a case. What was not measured is None."""
+    """The results of a case. Values that were not measured are None."""
 
     case: object
     pairs: int
     value: dict  # side: Spread of the rate (1/s), the p50 (µs) or the bytes
     ratio: Spread | None
-    cpu: dict  # side: Spread of CPU seconds a million messages, both sides together
+    cpu: dict  # side: Spread of CPU seconds per million messages, sender and receiver together
     cpu_ratio: Spread | None
-    of_limit: Spread | None  # ours over the bare kernel's
+    of_limit: Spread | None  # ratio of ours to the kernel's limit
     p99: dict  # side: Spread, round trips only
     shortest_s: float  # the shortest run of the pairs
     verdict: str  # pass, MISS, "-" (no bar), or "no result"
@@ -48,13 +48,13 @@ class Figures:
 
 
 def value_keys(case):
-    """What a case is judged by: of several the largest, so that neither end of a connection may hold more."""
+    """The keys of a case's value. The largest of several counts, so the bar holds for both ends of a connection."""
     keys = {"round": ("p50_us",), "memory": ("accepted_bytes", "connected_bytes")}
     return keys.get(case.kind, ("rate",))
 
 
 def by_side(rows, *keys):
-    """side: {round: value}; of several the largest"""
+    """Returns {side: {round: value}}. A value is the largest of its keys."""
     found = {}
     for row in rows:
         values = [float(row[key]) for key in keys if row[key] not in ("", None)]
@@ -124,7 +124,7 @@ def of_case(case, rows, broken=()):
     cpu_ratio, value = pair_ratios(cpu, "ours", "libzmq"), spreads(found)
     verdict, cpu_verdict = judge(case, value.get("ours"), ratio, of_limit), judge_cpu(case, cpu_ratio)
     if broken and verdict == "pass":
-        verdict = "MISS"  # a run that failed is not made good by six that did not
+        verdict = "MISS"  # the other runs do not make up for a failed one
     return Figures(
         case,
         len(ratio.values) if ratio else 0,
@@ -153,7 +153,7 @@ def of_all(cases, rows, broken):
 
 
 def missed(all_figures):
-    """The bars not held: (case name, which)."""
+    """The missed bars, as (case name, kind of bar)."""
     out = []
     for figures in all_figures:
         if figures.verdict in ("MISS", "no result"):

@@ -1,4 +1,4 @@
-"""machine: the facts that a result is worth nothing without."""
+"""machine: the facts about the machine that belong to a result."""
 
 import datetime
 import os
@@ -52,14 +52,14 @@ def memory():
 
 
 class Weather:
-    """What else the processors did from its making until told(): work of others here, and what the host took away."""
+    """Other load on the processors from construction to told(): other programs' work, and time stolen by the host."""
 
     def __init__(self):
         self.began = self.look()
 
     @staticmethod
     def look():
-        """Seconds, summed over processors: all, busy, stolen by the host, and of this program with its children."""
+        """Seconds, summed over processors: total, busy, stolen by the host, and of this program and its children."""
         ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in first_line("/proc/stat").split()[1:9]]
         user, nice, system, idle, iowait, irq, softirq, steal = ticks
         own = sum(
@@ -91,14 +91,14 @@ def system():
 
 
 def commit():
-    """The commit measured; "+" when files that are part of the library differ from it."""
+    """The measured commit; with a "+" if files of the library differ from it."""
     head = output("git", "rev-parse", "--short=12", "HEAD")
     changed = output("git", "status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock")
     return f"{head}{'+' if changed else ''}" if head else None
 
 
 def facts(versions):
-    """An ordered dictionary of what the page and the table say of the machine. Nothing in it names the host."""
+    """The facts about the machine for the page and the table, in order. None of them identifies the host."""
     rustc = output("rustc", "--version")
     found = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),

@@ -1,4 +1,4 @@
-"""page: the figures, the plots and the machine's facts as one HTML file that needs nothing else."""
+"""page: the figures, the plots and the machine's facts as one self-contained HTML file."""
 
 import html
 import pathlib
@@ -14,7 +14,7 @@ CSS = (pathlib.Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 
 def legend(*entries):
-    """entries: (class of the mark, its words)"""
+    """entries: (class of the mark, its label)"""
     spans = "".join(f'<span><i class="i-{mark}"></i>{words}</span>' for mark, words in entries)
     return f'<div class="legend">{spans}</div>'
 
@@ -190,7 +190,7 @@ def table(all_figures):
 
 
 def render(all_figures, facts):
-    """The page. facts: of machine.facts, with pairs, seconds and failed."""
+    """The page. facts: those of machine.facts, plus pairs, seconds and failed."""
     shown = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"
         for key, value in facts.items()

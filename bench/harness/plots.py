@@ -8,12 +8,12 @@ SIDES = (
     ("limit", "kernel alone"),
     ("libzmq", "libzmq"),
     ("ours", "Pinnace"),
-)  # what is drawn last lies on top
+)  # the last one is drawn on top
 WIDTH = 940
 
 
 def throughput(all_figures):
-    """Messages a second by size in the clear, a panel a transport, both axes logarithmic."""
+    """Messages per second by size, without encryption: one panel per transport, both axes logarithmic."""
     panels = [
         (transport, [f for f in all_figures if is_plain_stream(f.case) and f.case.transport == transport])
         for transport in ("tcp", "ipc", "shm", "inproc")
@@ -84,7 +84,7 @@ def throughput_series(drawing, found, side, name, across, rise):
 
 
 def grouped(all_figures):
-    """(heading, its figures), in order."""
+    """Returns (heading, its figures), in order."""
     groups = {}
     for figures in all_figures:
         groups.setdefault(figures.case.group, []).append(figures)
@@ -95,7 +95,7 @@ ROW, HEAD, LABEL, VALUE = 26, 34, 150, 150
 
 
 class Bars:
-    """Rows of horizontal bars from 1x on a logarithmic axis, with what each has to reach."""
+    """Rows of horizontal bars from 1x on a logarithmic axis, with the bar and the aim of each case."""
 
     def __init__(self, groups, low, high, ticks, label):
         self.groups = groups
@@ -115,7 +115,7 @@ class Bars:
             )
 
     def render(self, row):
-        """row(figures) returns what row_of takes, or None."""
+        """row(figures) returns the arguments of row_of, or None."""
         y = 30.0
         for heading, found in self.groups:
             self.drawing.text(0, y + 17, heading, "panel")
@@ -165,7 +165,7 @@ def rate_row(figures):
 
 
 def aim_by_limit(figures):
-    """Where the kernel's limit lies, as a multiple of libzmq."""
+    """The kernel's limit, as a multiple of libzmq's value."""
     limit, libzmq = figures.value.get("limit"), figures.value.get("libzmq")
     if figures.case.bar is None or limit is None or libzmq is None or not libzmq.median:
         return None
@@ -173,7 +173,7 @@ def aim_by_limit(figures):
 
 
 def ratios(all_figures):
-    """Rates over libzmq's, with the bars."""
+    """Ratios of our rates to libzmq's, with the bars."""
     chosen = [f for f in all_figures if f.case.bar is not None and f.case.bar.measure == "rate"]
     if not chosen:
         return ""
@@ -182,7 +182,7 @@ def ratios(all_figures):
 
 
 def processor_time(all_figures):
-    """CPU seconds a message over libzmq's."""
+    """Ratios of our CPU seconds per message to libzmq's."""
     chosen = [f for f in all_figures if f.case.kind != "memory"]
     if not chosen:
         return ""
@@ -206,7 +206,7 @@ PLACES = (
 
 
 def latency(all_figures):
-    """The p50 of round trips as bars, the p99 as whiskers, a panel a placement with an axis of its own."""
+    """The p50 of round trips as bars, the p99 as whiskers; one panel per placement, each with its own axis."""
     panels = [
         (title, [f for f in all_figures if f.case.kind == "round" and f.case.place == place and f.value])
         for place, title in PLACES

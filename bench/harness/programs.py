@@ -1,4 +1,4 @@
-"""programs: builds bench/load.c and bench/limit.c, and finds the two libraries that they are run on."""
+"""programs: builds bench/load.c and bench/limit.c, and finds the two libraries that they run on."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow"]
 
 
 class Trouble(Exception):
-    """Something that the person at the terminal has to mend; shown without a traceback."""
+    """A problem that the user must fix; shown without a traceback."""
 
 
 def compiler():
@@ -22,7 +22,7 @@ def compiler():
 
 
 def compile_program(name, sources, extra):
-    """target/bench/NAME, built when a source is newer than it."""
+    """Builds target/bench/NAME, unless it is newer than all sources. Returns its path."""
     program = BUILD / name
     depends = [*sources, *(BENCH / "load").glob("*.h")]
     if program.exists() and program.stat().st_mtime > max(source.stat().st_mtime for source in depends):
@@ -40,7 +40,7 @@ def compile_program(name, sources, extra):
 
 
 def build():
-    """The two programs. Ours is the header where it is there: a program built against it runs on either library."""
+    """Builds the two programs, with our zmq.h if it exists: a program built against it runs on either library."""
     if shutil.which(compiler()) is None:
         raise Trouble(f"no C compiler named {compiler()} (Debian: gcc)")
     ours = ROOT / "crates" / "capi" / "include"
@@ -54,7 +54,7 @@ def build():
 
 
 def library(where):
-    """Checks what was given for a side: a directory with libzmq.so.5, or "-" for the system's."""
+    """Checks the option for a side: a directory with libzmq.so.5, or "-" for the system's (None)."""
     if where == "-":
         return None
     directory = pathlib.Path(where).resolve()

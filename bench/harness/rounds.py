@@ -1,10 +1,10 @@
-"""rounds: who runs when.
+"""rounds: the calibration, and the order of the runs.
 
-First each case is calibrated: short runs say how many messages the faster side takes for a second and a quarter; both
-sides then always get that many, or of round trips as many as the slower side makes in ten seconds. A round visits
-every case and runs there ours and libzmq next to each other, in alternating order, then the bare kernel; a few cases
-it visits with more than one such pair. So a spell of bad weather on the machine falls on one pair of many cases, not on
-all pairs of one, and each ratio is of two runs made within seconds.
+First each case is calibrated: short runs determine how many messages the faster side moves in 1.25 s. Both sides then
+always get that number, or with round trips at most as many as the slower side makes in ten seconds. A round visits
+every case: it runs ours and libzmq one after the other, in alternating order, then the bare kernel. A few cases get
+more than one such pair per round. So a period of other load on the machine affects one pair of many cases, not all
+pairs of one, and each ratio is of two runs made within seconds.
 """
 
 from dataclasses import dataclass, field
@@ -13,32 +13,32 @@ from . import trial
 from .store import MEASURES
 
 SIDES = ("ours", "libzmq")
-SHORT = 0.8  # of the seconds that a run should last
-LONG_ENOUGH_S = 0.08  # a calibrating run that says something
+SHORT = 0.8  # share of the intended duration; a shorter run is repeated
+LONG_ENOUGH_S = 0.08  # a calibrating run of this duration is precise enough
 BATCHES = (32768, 65536, 131072, 262144, 1048576)
-ROUND_TRIPS_S = 10  # a median needs no more, where one side takes a hundred times as long as the other
-MEMORY_ROUNDS = 3  # it is a matter of pages, not of weather
+ROUND_TRIPS_S = 10  # enough for a median, even if one side takes a hundred times as long as the other
+MEMORY_ROUNDS = 3  # memory does not depend on other load, so few rounds are enough
 COUNT_MAX = {
     "pub": 20_000_000,
     "push": 2_000_000_000,
-}  # a PUB without a mark queues in memory what it is ahead
+}  # a PUB without a high-water mark queues in memory all messages that its subscriber has not received yet
 
 
 @dataclass
 class Plan:
-    """A case with its counts, and the most it may be given. They say something once it is calibrated."""
+    """A case with its counts and their maximum. Valid after the calibration."""
 
     case: object
     count: int | None = None
     limit_count: int | None = None
     most: int = 0
     batch: int = BATCHES[1]
-    broken: list = field(default_factory=list)  # why sides gave no number
+    broken: list = field(default_factory=list)  # why sides gave no result
 
 
 @dataclass
 class Setting:
-    """What the runs have in common."""
+    """The settings of all runs."""
 
     load: object
     limit: object
@@ -49,7 +49,7 @@ class Setting:
 
 
 def count_for(run_once, guess, seconds, most):
-    """How many messages take `seconds`, by runs of growing length. run_once(count) returns seconds."""
+    """The number of messages that take `seconds`, found by runs of growing length. run_once(count) returns seconds."""
     count = guess
     while True:
         took_s = max(run_once(count), 1e-6)
@@ -95,7 +95,7 @@ def calibrate(plan, setting):
 
 
 def calibrate_limit(plan, setting):
-    """The batch that suits the machine best, and its count; so that the limit is one."""
+    """Finds the fastest batch size on this machine, and its count; otherwise the limit would not be one."""
     case, best = plan.case, 0.0
     guess = max(plan.count // 4, 100)
     for batch in BATCHES if case.limit == "ideal" else BATCHES[:1]:
@@ -106,7 +106,7 @@ def calibrate_limit(plan, setting):
 
 
 def row_of(case, pair_index, place, side, result):
-    """One run as the CSV has it."""
+    """One run as a row of the CSV."""
     return {
         "case": case.name,
         "round": pair_index,
@@ -135,7 +135,7 @@ def run_pair(plan, setting, pair_index):
 
 
 def lengthen(plan, rows, setting):
-    """Raises the counts where a run was too short after all. Whether it did."""
+    """Raises the counts if a run was too short. Returns whether it did."""
 
     def factor(sides):
         shortest_s = min(
@@ -153,7 +153,7 @@ def lengthen(plan, rows, setting):
 
 
 def run_long_pair(plan, setting, pair_index):
-    """A pair whose runs last as long as they should: one that did not is made anew with more messages."""
+    """Runs a pair, and repeats it with more messages, at most twice, if a run was too short."""
     for _ in range(2):
         rows = list(run_pair(plan, setting, pair_index))
         if not lengthen(plan, rows, setting):
@@ -162,9 +162,9 @@ def run_long_pair(plan, setting, pair_index):
 
 
 def measure(chosen, setting):
-    """Runs it all. Returns (rows, broken): the runs, and per case why one gave no number.
+    """Runs all cases. Returns (rows, broken): the runs, and per case the reasons of failed runs.
 
-    Interrupted, it returns what there is.
+    If interrupted, it returns the rows so far.
     """
     plans, rows = [Plan(case) for case in chosen], []
     try:

@@ -1,9 +1,9 @@
-"""store: the rows as CSV and the machine's facts as JSON, so that a page can be drawn again from them."""
+"""store: the rows as CSV and the machine's facts as JSON, so that the page can be rendered again from them."""
 
 import csv
 import json
 
-# What a run measured, where its kind measures it.
+# The measures of a run; each kind of run has some of them.
 MEASURES = (
     "seconds",
     "rate",

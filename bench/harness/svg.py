@@ -1,5 +1,5 @@
-"""svg: the little drawing that the plots need. Colours and fonts are classes; the page's style sheet fills them in,
-for light and for dark.
+"""svg: the drawing primitives of the plots. Colours and fonts are classes; the page's style sheet defines them, for
+light and for dark mode.
 """
 
 import html
@@ -19,7 +19,7 @@ class Log:
 
 
 class Linear:
-    """An even axis from 0..high onto at..to (pixels)."""
+    """A linear axis from 0..high onto at..to (pixels)."""
 
     def __init__(self, high, at, to):
         self.high, self.at, self.to = high, at, to
@@ -35,7 +35,7 @@ class Linear:
 
 
 def decades(low, high):
-    """The powers of ten within."""
+    """The powers of ten from low to high."""
     return [
         10.0**exponent
         for exponent in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
@@ -43,13 +43,13 @@ def decades(low, high):
 
 
 class Drawing:
-    """An SVG picture that grows an element at a time."""
+    """An SVG picture, built element by element."""
 
     def __init__(self, width, height, label):
         self.width, self.height, self.label, self.parts = width, height, label, []
 
     def add(self, name, text=None, title=None, **attributes):
-        """One element. title is shown by the browser when the pointer rests on it; cls becomes class."""
+        """Adds an element. The browser shows `title` as a tooltip; `cls` becomes class."""
         pairs = "".join(
             f' {("class" if key == "cls" else key.replace("_", "-"))}="{shown(value)}"'
             for key, value in attributes.items()
@@ -90,6 +90,15 @@ class Drawing:
             f'style="min-width:{min(self.width, 620)}px;max-width:{self.width}px">'
             + "\n".join(self.parts)
             + "</svg>"
+        )
+
+    def render_alone(self, style):
+        """The picture as a file of its own, with its style sheet."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
+            f'role="img" aria-label="{html.escape(self.label)}">\n<style>{style}</style>\n'
+            + "\n".join(self.parts)
+            + "\n</svg>\n"
         )
 
 

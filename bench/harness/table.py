@@ -7,7 +7,7 @@ SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def short(value):
-    """Three figures and a letter: 12.3M, 845k, 97.2"""
+    """Three significant digits and a suffix: 12.3M, 845k, 97.2"""
     for unit, letter in SUFFIXES:
         if abs(value) >= unit:
             return (
@@ -17,7 +17,7 @@ def short(value):
 
 
 def plain(spread):
-    """Three figures of the median, never an exponent: 0.0906, 1030"""
+    """Three significant digits of the median, never an exponent: 0.0906, 1030"""
     return f"{spread.median:.3g}" if spread.median < 999.5 else f"{spread.median:.0f}"
 
 
@@ -28,7 +28,7 @@ def show_value(case, value):
 
 
 def cell(case, spread):
-    """Median, range, and the middle half's width as a share of the median."""
+    """Median, range, and the interquartile range as a share of the median."""
     if spread is None:
         return "no result"
     iqr = 100 * spread.iqr / spread.median if spread.median else 0
@@ -95,7 +95,7 @@ def line(figures):
 
 
 def render(all_figures, broken):
-    """The table and what has to be said under it."""
+    """The table, with its legend and the missed bars below it."""
     lines, rows = [], [HEADINGS]
     rows += [line(figures) for figures in all_figures]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]

@@ -1,6 +1,6 @@
-"""trial: one run of one program, as a dictionary of what it printed.
+"""trial: one run of one program, as a dictionary of the pairs that it printed.
 
-A run that fails, prints something else, takes too long or loads another library than it was told to is an error,
+A run that fails, prints something else, takes too long or loads another library than the intended one is an error,
 never a number.
 """
 
@@ -20,7 +20,7 @@ class Failed(Exception):
 def run(argv, library=None, limit_s=TIME_LIMIT_S, settings=None):
     """Runs argv on the library in this directory (None: the system's) and returns its line of key=value pairs.
 
-    settings: what the environment has beside.
+    settings: further environment variables.
     """
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     if library is not None:
@@ -47,7 +47,7 @@ def run(argv, library=None, limit_s=TIME_LIMIT_S, settings=None):
 
 
 def end_group(process):
-    """Whatever is left of the run's own processes."""
+    """Kills the processes that are left of the run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -56,7 +56,7 @@ def end_group(process):
 
 
 def parse(out):
-    """The last line's pairs; what looks like a number becomes one."""
+    """The pairs of the last line. Values that look like numbers become numbers."""
     lines = out.strip().splitlines()
     if not lines or "=" not in lines[-1]:
         raise Failed(f"no line of result but {out!r}")
@@ -90,7 +90,7 @@ def load_argv(program, case, count, directory, **extra):
 
 
 def run_load(program, case, count, library, **extra):
-    """One run of the case. The library that was loaded must be the one that was meant."""
+    """One run of the case. Failed: another library than `library` was loaded."""
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         settings = {"PINNACE_SHARED_MEMORY": "1" if case.transport == "shm" else "0"}
         result = run(load_argv(program, case, count, directory, **extra), library, settings=settings)
@@ -101,7 +101,7 @@ def run_load(program, case, count, library, **extra):
 
 
 def run_limit(program, case, count, batch):
-    """The bare kernel's run that goes with the case."""
+    """The run of the bare kernel for the case."""
     transport = "unix" if case.transport in ("ipc", "shm") else case.transport
     return run(
         [

@@ -1,4 +1,4 @@
-/* clock: seconds of the wall and of the processor, the same for load and for limit. */
+/* clock: elapsed time and CPU time in seconds, for load and limit. */
 #ifndef PINNACE_BENCH_CLOCK_H
 #define PINNACE_BENCH_CLOCK_H
 
@@ -20,7 +20,7 @@ static inline double cpu_of_s(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Of this process and of the children waited for. */
+/* CPU time of this process and of the children that it has waited for. */
 static inline double cpu_both_s(void) { return cpu_of_s(RUSAGE_SELF) + cpu_of_s(RUSAGE_CHILDREN); }
 
 #endif

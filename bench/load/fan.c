@@ -1,9 +1,9 @@
-/* fan: one sender, several receivers, each a process. PUSH deals the messages out; PUB gives each receiver all.
+/* fan: one sender and several receivers, each a process. A PUSH distributes the messages; a PUB sends all to each.
  *
- * The clock runs from the first message that anybody has in hand to the last one. Of a PUB's messages every
- * receiver must see every number in order. Of a PUSH's each receiver must see rising numbers, and together they
- * must have each number once: their count, sum and sum of squares say so.
- * The receivers report through a page of shared memory, each on cache lines of its own.
+ * The clock runs from the first message that any receiver gets to the last. With PUB, every receiver must get every
+ * number in order. With PUSH, each receiver must get rising numbers, and together they must get each number once; their
+ * count, sum and sum of squares prove it.
+ * The receivers report through shared memory, each on cache lines of its own.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -21,8 +21,8 @@
 #include <zmq.h>
 
 #define PEERS_MAX 64
-#define CLOCK_EVERY 64   /* messages between two looks at the clock while the sender is still sending */
-#define QUIET_MS 100     /* a receiver of PUSH looks this often whether the others have the rest */
+#define CLOCK_EVERY 64   /* messages between two readings of the clock while the sender is still sending */
+#define QUIET_MS 100     /* interval at which a receiver of PUSH checks whether the others have the rest */
 #define GIVE_UP_ROUNDS 100
 
 struct slot {
@@ -94,7 +94,7 @@ static void receiving_side(const struct plan *plan, void *ctx, unsigned index)
     free(body);
 }
 
-/* Until each receiver has heard one: a message sent earlier would go to those who came first. */
+/* Sends hellos until each receiver got one: earlier messages would all go to the receivers that connected first. */
 static void greet_all(const struct plan *plan, void *socket, char *body)
 {
     unsigned heard = 0;

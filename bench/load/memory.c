@@ -1,9 +1,9 @@
-/* memory: what an idle connection costs in private memory of user space.
+/* memory: the private user-space memory of an idle connection.
  *
  * One PULL binds; one PUSH of another process connects to it count times, and sends a message over each connection.
- * Both sides note their private pages before and after; what they have gained a second after the last message,
- * over the number of connections, is the price. The first connection is there before the first look, so that what a
- * library sets up once is not in it.
+ * Both sides read their private bytes before, and again a second after the last message. The result is the difference
+ * divided by the number of connections. One connection exists before the first reading, so one-time set-up of the
+ * library does not count.
  */
 #include "load.h"
 
@@ -53,7 +53,7 @@ static void connecting_side(const struct plan *plan, void *ctx, unsigned index)
     for (uint64_t number = 0; number < plan->count; number++)
         connect_socket(socket, endpoint);
     for (uint64_t number = 0; number <= plan->count; number++)
-        send_body(socket, body, plan->size); /* each connection in its turn, the first one included */
+        send_body(socket, body, plan->size); /* one over each connection, in turn, the first one included */
     wait_for_step();
     bytes[1] = private_bytes();
     gate_say(&result_gate, bytes, sizeof bytes);
@@ -77,7 +77,7 @@ int run_memory(const struct plan *plan)
     char *body = new_body(plan->size);
     void *socket = open_socket(plan, ctx, RECEIVING);
     bind_socket(socket, plan->endpoint, resolved);
-    private_bytes(); /* what reading it costs once is not the connections' */
+    private_bytes(); /* the first reading allocates memory, which must not count */
     gate_say(&endpoint_gate, resolved, sizeof resolved);
     receive_body(socket, body, plan->size);
     idle_for_a_second();

@@ -1,4 +1,4 @@
-/* process: the two sides of a workload, their clocks, processors and the pipes between them. */
+/* process: the two sides of a workload, their processors, and the pipes between them. */
 #define _GNU_SOURCE
 #include "load.h"
 
@@ -31,10 +31,10 @@ _Noreturn void fail(const char *format, ...)
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
-    _exit(3); /* from whichever thread; nothing measured here is worth an orderly end */
+    _exit(3); /* any thread may call this; a failed run needs no orderly shutdown */
 }
 
-/* The library as the loader found it: the caller checks that it measured the one it meant. */
+/* Prints the library file that the loader found; the caller checks that it is the intended one. */
 void print_tail_of_line(const struct plan *plan)
 {
     int major, minor, patch;
@@ -46,7 +46,7 @@ void print_tail_of_line(const struct plan *plan)
            known ? info.dli_fname : "?");
 }
 
-/* The processors that this process may use decide, so that a cpuset or taskset around us holds. */
+/* Chooses among the processors that this process may use, so a cpuset or taskset stays in force. */
 static void pin(enum place place, unsigned side)
 {
     if (place == PLACE_FREE)
@@ -95,7 +95,7 @@ bool gate_heard(struct gate *gate, int timeout_ms)
     return poll(&wait, 1, timeout_ms) > 0;
 }
 
-/* A side that fails takes the other with it, which would otherwise wait for it for ever. */
+/* If a child fails, this process exits too: it would otherwise wait for the child for ever. */
 static void on_child(int signal, siginfo_t *info, void *context)
 {
     (void)signal;

@@ -1,6 +1,6 @@
-/* round: one request, one reply, one at a time; how long a round trip takes, by percentiles.
+/* round: requests and replies, one at a time; the percentiles of the round trip time.
  *
- * The first rounds connect and warm up; they are made and checked, not counted.
+ * The first rounds connect and warm up. They are checked, but not counted.
  */
 #include "load.h"
 

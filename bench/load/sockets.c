@@ -1,4 +1,4 @@
-/* sockets: libzmq's calls with their errors looked at, and messages with their numbers. */
+/* sockets: libzmq's calls with error checks, and numbered messages. */
 #include "load.h"
 
 #include "stamp.h"
@@ -21,7 +21,7 @@ void set_option(void *socket, int option, int value)
         die("zmq_setsockopt");
 }
 
-/* Both sides have keys that zmq_curve(7) shows: they secure nothing. The receiver is the server. */
+/* Both sides use the public example keys of zmq_curve(7), which secure nothing. The receiver is the server. */
 static void set_keys(void *socket, enum end end)
 {
     static const char server_public[] = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
@@ -47,7 +47,8 @@ struct watched {
     stats_fn *read;
 };
 
-/* Until the socket is closed. pinnace_stats_t begins with its size, and is shorter than this. */
+/* Reads the statistics until the socket is closed. `stats` is larger than a pinnace_stats_t, which begins with its
+ * size. */
 static void *watch(void *argument)
 {
     struct watched watched = *(struct watched *)argument;
@@ -72,8 +73,8 @@ static void start_watching(void *socket, unsigned every_ms)
         die("pthread_create");
 }
 
-/* The high-water mark stays as it comes, 1,000, but for PUB and SUB: a PUB drops at its mark, and a stream with
- * holes measures nothing. Both sides of that one case, and both libraries, have no mark. */
+/* The high-water mark keeps its default of 1,000, except for PUB and SUB, which have none on both sides and with both
+ * libraries: a PUB drops messages at its mark, and a stream with gaps measures nothing. */
 void *open_socket(const struct plan *plan, void *ctx, enum end end)
 {
     static const int types[][2] = {
@@ -89,7 +90,7 @@ void *open_socket(const struct plan *plan, void *ctx, enum end end)
             die("ZMQ_SUBSCRIBE");
     }
     int never = -1;
-    if (plan->never_spins) /* libzmq does not know the number, or it is not built in; it never spins */
+    if (plan->never_spins) /* libzmq may refuse the option; it never spins */
         zmq_setsockopt(socket, ZMQ_BUSY_POLL, &never, sizeof never);
     if (plan->watch_ms != 0)
         start_watching(socket, plan->watch_ms);
@@ -155,7 +156,7 @@ void expect_number(const char *body, size_t size, uint64_t want)
         fail("message %" PRIu64 " came torn", want);
 }
 
-/* One number is stamped falsely, sent twice or left out; see enum fault. */
+/* Sends a message with the plan's fault; see enum fault. */
 static void send_with_fault(const struct plan *plan, void *socket, char *body, uint64_t number)
 {
     switch (plan->fault) {

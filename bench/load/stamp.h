@@ -1,7 +1,7 @@
-/* stamp: a message's number, written where a loss, a repetition, a swap or a tear must show.
+/* stamp: a message's number, placed so that lost, repeated, swapped and torn messages are detected.
  *
- * The number stands in the first eight bytes and, from 16 bytes on, in the last eight too. A message of the
- * wrong length, out of turn, or put together from two halves does not check.
+ * The number is in the first eight bytes and, in messages of at least 16 bytes, in the last eight too. A message of the
+ * wrong length, out of order, or composed of two halves fails the check.
  * Shared by load.c and limit.c, so that both do the same work per message.
  */
 #ifndef PINNACE_BENCH_STAMP_H
@@ -14,7 +14,7 @@
 
 #define STAMP_BYTES sizeof(uint64_t)
 
-/* Precedes the numbered messages while the two sides find each other; never counted. */
+/* The number of messages that are sent before the others, until the sides are connected; not counted. */
 #define HELLO UINT64_MAX
 
 static inline void stamp(char *body, size_t size, uint64_t number)
@@ -31,7 +31,7 @@ static inline uint64_t stamp_read(const char *body)
     return number;
 }
 
-/* Whether both ends of the body carry the same number. */
+/* True if both ends of the body have the same number. */
 static inline bool stamp_whole(const char *body, size_t size)
 {
     return size < 2 * STAMP_BYTES || memcmp(body, body + size - STAMP_BYTES, STAMP_BYTES) == 0;

@@ -1,8 +1,8 @@
-/* stream: one sender, one receiver, messages one way as fast as they go; and tail, the same with a sender in a hurry.
+/* stream: one sender, one receiver, messages one way at full speed. tail: the same with a sender that exits at once.
  *
- * The clock is the receiver's, from the first message it has in hand to the last, so that neither set-up nor
- * connecting is in it. In stream the sender stays until the receiver has everything; in tail it closes, ends its
- * context and exits as soon as the last send has returned, and what counts is what arrives.
+ * The receiver's clock runs from the first message received to the last, so it includes neither set-up nor connecting.
+ * In stream the sender stays until the receiver has everything. In tail it closes its socket, terminates its context
+ * and exits when the last send has returned; the result is the number of messages that arrive.
  */
 #include "load.h"
 
@@ -17,7 +17,7 @@
 static struct gate endpoint_gate, heard_gate, leave_gate;
 static bool sender_stays;
 
-/* A PUB drops what nobody has subscribed to yet: it says hello until the subscriber has heard it. */
+/* A PUB drops messages without a subscriber: send hellos until the subscriber has received one. */
 static void greet(const struct plan *plan, void *socket, char *body)
 {
     do {

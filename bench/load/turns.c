@@ -1,9 +1,9 @@
-/* turns: many connections of one socket, and one message over each in its turn.
+/* turns: many connections of one socket, and one message over each in turn.
  *
- * One PULL binds; one PUSH of another process connects to it as often as there are peers, and deals its messages out
- * in turn. The first message over each connection says that it is there. The clock runs from the first message that
- * counts to the last one, at the receiver, which must have each number once: their count, sum and sum of squares say
- * so.
+ * One PULL binds; one PUSH of another process connects to it `peers` times, and distributes its messages in turn. The
+ * first message over each connection is a hello, which shows that it is established. The receiver's clock runs from the
+ * first numbered message to the last. The receiver must get each number once; their count, sum and sum of squares prove
+ * it.
  */
 #include "load.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <zmq.h>
 
-#define BACKLOG 4096 /* connections that may wait to be accepted (the system may allow fewer) */
+#define BACKLOG 4096 /* backlog of the listening socket (the system may allow less) */
 
 static struct gate endpoint_gate, go_gate;
 

@@ -1,13 +1,13 @@
 /* paths: drives one hot path of the library from one thread, for tools/count-instructions to count its instructions.
  *
- *   paths NAME     under callgrind with --collect-atstart=no: a dump a section
- *   paths --list   the paths, one a line: its name, and the rounds of a section
+ *   paths NAME     under callgrind with --collect-atstart=no: one dump per section
+ *   paths --list   the paths, one per line: the name, and the rounds of a section
  *
- * It is a round's instructions that matter, not its time, and they must be the same in each run. So this thread alone
- * is counted, and nobody looks before sleeping (ZMQ_BUSY_POLL=-1): that depends on the clock. Over tcp and ipc each
- * message is waited for before the next is sent: how much the I/O thread writes and reads of many depends on who runs
- * when. It may still take up what this thread has left, where that loses its processor in the middle of a round; such
- * a section counts too little, and there are several to choose from.
+ * The result is a round's instructions, not its time, and they must be the same in each run. So only this thread is
+ * counted, and no thread spins before sleeping (ZMQ_BUSY_POLL=-1), because spinning depends on the clock. Over tcp and
+ * ipc each message is received before the next is sent: with several, the I/O thread's share of the work would depend
+ * on scheduling. The I/O thread may still take over work if this thread is preempted in a round. Such a section counts
+ * too little, so there are several sections to choose from.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@
 #define POLLED 16
 #define BURST 64
 #define FRAMES 3
-#define SECTIONS 9 /* tools/count-instructions reads as many */
-#define DEADLINE_MS 60000 /* of one call; under callgrind all is some fifty times slower */
+#define SECTIONS 9 /* the same as in tools/count-instructions */
+#define DEADLINE_MS 60000 /* of one call; callgrind slows everything down by a factor of about 50 */
 #define TRIES 100
 #define ENDPOINT_BYTES 256
 
@@ -84,7 +84,7 @@ static void await(zmq_pollitem_t *item)
         die("zmq_poll");
 }
 
-/* The ways to set a path up. The writer binds, the readers connect; to a ROUTER and a REP the reader writes first. */
+/* Set-ups of a path. The writer binds, the readers connect. With a ROUTER or a REP the reader sends first. */
 
 static void join(int writes, int reads, unsigned peers, const char *endpoint)
 {
@@ -108,7 +108,7 @@ static void asking(const char *endpoint) { join(ZMQ_REP, ZMQ_REQ, 1, endpoint); 
 static void routing(const char *endpoint) { join(ZMQ_ROUTER, ZMQ_DEALER, 1, endpoint); }
 static void polling(const char *endpoint) { join(ZMQ_PUSH, ZMQ_PULL, POLLED, endpoint); }
 
-/* The ways to make a round. */
+/* Rounds. */
 
 static void copied(void)
 {
@@ -149,7 +149,7 @@ static void send_frames(void)
         send_one(readers[0], size, frame + 1 < FRAMES ? ZMQ_SNDMORE : 0);
 }
 
-/* With the name of who sent them before them. */
+/* The frames follow the sender's routing id. */
 static void receive_frames(void)
 {
     must(zmq_recv(writer, in, sizeof in, 0), "zmq_recv");
@@ -240,8 +240,8 @@ static void make_rounds(const struct path *path)
         path->round();
 }
 
-/* Over ipc the two sockets are to share memory, as two processes do: they do once they have moved some messages, and
- * the I/O thread has had its part in it. */
+/* Over ipc the two sockets must use shared memory, as two processes do. They switch to it after some messages, with the
+ * help of the I/O thread. */
 static void warm_up(const struct path *path)
 {
     pinnace_peer_t peer;
@@ -251,14 +251,14 @@ static void warm_up(const struct path *path)
         if (strncmp(path->endpoint, "ipc", 3) != 0)
             return;
         must(pinnace_socket_peers(writer, &peer, &count), "pinnace_socket_peers");
-        if (count == 1 && strcmp(peer.carrier, "memory") == 0)
+        if (count == 1 && strcmp(peer.medium, "memory") == 0)
             return;
     }
-    fprintf(stderr, "paths: ipc without shared memory: %s\n", count == 1 ? peer.socket_because : "no peer");
+    fprintf(stderr, "paths: ipc without shared memory: %s\n", count == 1 ? peer.fallback_reason : "no peer");
     exit(1);
 }
 
-/* A dump takes a while, in which the I/O thread takes up what this one has left; so each section warms up anew. */
+/* During a dump the I/O thread takes over work that this thread has left, so each section warms up again. */
 static void drive(const struct path *path)
 {
     size = path->size;

@@ -25,7 +25,7 @@ const char *address_to_connect(const char *word) {
     return strcmp(word, "tcp") == 0 ? "tcp://localhost:5555" : address_to_bind(word);
 }
 
-/* The kernel hands out ports in random order, so nobody else takes this one in the moment before its use. */
+/* The kernel picks free ports at random, so another process is unlikely to get this one before it is bound again. */
 static int free_port(void) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;

@@ -1,10 +1,10 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* czmq [ipc|tcp|inproc] [COUNT]: the same exchange the high-level way, with CZMQ's sockets, messages and actors.
+/* czmq [ipc|tcp|inproc] [COUNT]: the same exchange with CZMQ's high-level sockets, messages and actors.
  *
- * CZMQ is Debian's, unchanged; it calls the libzmq.so.5 that the loader finds. The writer is an actor. Exits with 0
- * when every message came once, in order and whole. */
+ * Uses Debian's CZMQ, unchanged; it calls the libzmq.so.5 that the loader finds. The writer is an actor. Exits with 0
+ * if every message arrived once, in order and intact. */
 
 #include <czmq.h>
 
@@ -37,7 +37,7 @@ static void write_all(zsock_t *pipe, void *argument) {
             die("writer: zmsg_send");
     }
     zsock_destroy(&writer);
-    zstr_free(&(char *){zstr_recv(pipe)}); /* $TERM, once the reader has all */
+    zstr_free(&(char *){zstr_recv(pipe)}); /* waits for $TERM, which zactor_destroy sends */
 }
 
 int main(int argc, char *argv[]) {
@@ -59,7 +59,7 @@ int main(int argc, char *argv[]) {
         char *kind = zmsg_popstr(message);
         zframe_t *body = zmsg_first(message);
         if (kind && streq(kind, "data") && body) {
-            Data data = {0}; /* a frame's bytes lie wherever they arrived, not where a Data may */
+            Data data = {0}; /* the bytes of a frame may not be aligned for a Data: copy them */
             memcpy(&data, zframe_data(body), zframe_size(body) < sizeof data ? zframe_size(body) : sizeof data);
             more = tally_take(&tally, &data, zframe_size(body));
         }

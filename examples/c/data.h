@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* What every program here exchanges: a number and a text, 1032 bytes. */
+/* The message that all programs here exchange: a number and a text, 1032 bytes. */
 
 #ifndef DATA_H
 #define DATA_H
@@ -16,8 +16,8 @@ typedef struct {
 /* Makes *data ready for its first data_compose. */
 void data_start(Data *data);
 
-/* Writes the message of this index, larger than any before it: the text names the index, and the bytes behind the
- * text are a fixed pattern, so that whoever knows the index knows all 1032 bytes. */
+/* Writes the message of this index, which must be larger than all before it. The text names the index, and a fixed
+ * pattern follows the text, so all 1032 bytes are determined by the index. */
 void data_compose(Data *data, unsigned long index);
 
 #endif

@@ -1,11 +1,11 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* limit [unix|tcp] [COUNT] [BATCH]: what the kernel itself can do with these messages, for comparison.
+/* limit [unix|tcp] [COUNT] [BATCH]: the throughput of a bare kernel socket with these messages, for comparison.
  *
- * Two processes with one thread each and a bare socket between them. Messages are framed as ZMTP frames them; the
- * writer gathers BATCH bytes (default 128 KiB) for a write, the reader takes as much as there is: no queue, no lock,
- * no I/O thread, no high-water mark. */
+ * Two processes with one thread each and a socket between them. Messages are framed as in ZMTP. The writer collects
+ * BATCH bytes (default 128 KiB) per write; the reader reads as much as is available. There is no queue, no lock, no
+ * I/O thread and no high-water mark. */
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -22,7 +22,7 @@
 #include "tally.h"
 
 #define HEAD 9       /* a long frame: one byte of flags, eight of length */
-#define LONG_FRAME 2 /* the flag that says so */
+#define LONG_FRAME 2 /* the flag of a long frame */
 
 static int fail(const char *what) {
     perror(what);

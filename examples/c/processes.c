@@ -3,8 +3,8 @@
 
 /* processes [ipc|tcp] [push|req] [COUNT]: starts a reader and a writer, each a process of its own, and waits for both.
  *
- * The transport is a word in an address: reader and writer are the same programs for each. Exits with 0 when both
- * succeeded. A "result" line gives the processor time of all three together. */
+ * Reader and writer are the same programs for each transport; only the address differs. Exits with 0 if both succeeded.
+ * A "result" line gives the total CPU time of the three processes. */
 
 #define _GNU_SOURCE
 #include <libgen.h>
@@ -20,7 +20,7 @@
 #include "address.h"
 #include "tally.h"
 
-#define GRACE_S 20 /* for the second child once the first has ended */
+#define GRACE_S 20 /* how long the second child may run on once the first has ended */
 
 static sigset_t outer_mask;
 
@@ -44,7 +44,7 @@ static pid_t start(const char *program, const char *address, const char *mode, c
     return child;
 }
 
-/* Waits for one child. Returns its pid, 0 when timeout_s seconds (less than 0: no limit) are over. */
+/* Waits for a child to end. Returns its pid, or 0 after timeout_s seconds (negative: no limit). */
 static pid_t next_end(const sigset_t *child_signal, double timeout_s, int *status) {
     double deadline = now_s() + timeout_s;
     for (;;) {
@@ -59,7 +59,7 @@ static pid_t next_end(const sigset_t *child_signal, double timeout_s, int *statu
     }
 }
 
-/* Returns 1 when both children succeeded. */
+/* Returns 1 if both children succeeded. */
 static int wait_for_both(pid_t children[2], const sigset_t *child_signal) {
     int good = 1;
     for (int ended = 0; ended < 2; ended++) {

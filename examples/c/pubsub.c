@@ -3,9 +3,9 @@
 
 /* pubsub [inproc|ipc|tcp] [COUNT]: one publisher, three subscribers in threads, COUNT messages on each of two topics.
  *
- * Two subscribers take one topic each, the third takes both. The publisher is an XPUB, which hears of subscriptions:
- * it begins once all have arrived, so nobody waits for "long enough". Marks are off, because a publisher at its mark
- * drops. Exits with 0 when each subscriber got exactly what it asked for, in order. */
+ * Two subscribers take one topic each, the third takes both. The publisher is an XPUB, so it receives the subscriptions
+ * and starts once all have arrived, without a sleep. High-water marks are off, because a publisher at its mark drops
+ * messages. Exits with 0 if each subscriber got exactly the messages it subscribed to, in order. */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -23,13 +23,13 @@ static const char *const TOPICS[2] = {"tide", "wind"};
 typedef struct {
     void *context;
     const char *address;
-    const char *subscription; /* a prefix; "" is everything */
+    const char *subscription; /* a prefix; "" matches everything */
     unsigned long count;
     unsigned long received;
     int good;
 } Subscriber;
 
-/* Receives one message of two frames: topic and number. Returns the topic's place in TOPICS, -1 on anything else. */
+/* Receives one message of two frames: topic and number. Returns the topic's index in TOPICS, -1 for anything else. */
 static int receive(void *socket, unsigned long *number) {
     char topic[16];
     int size = zmq_recv(socket, topic, sizeof topic, 0), more = 0;
@@ -70,7 +70,7 @@ static void *subscribe(void *argument) {
 
 static int publish(void *publisher, unsigned long count) {
     unsigned char request[32];
-    for (int i = 0; i < SUBSCRIBERS; i++) /* a subscription is a 1 and the prefix */
+    for (int i = 0; i < SUBSCRIBERS; i++) /* a subscription is a byte 1 and the prefix */
         if (zmq_recv(publisher, request, sizeof request, 0) < 1 || request[0] != 1)
             return 0;
     for (unsigned long number = 1; number <= count; number++)

@@ -3,7 +3,7 @@
 
 /* queue_mq [COUNT]: the same messages between two processes over a POSIX message queue, for comparison.
  *
- * The queue is as deep as the system lets an ordinary user have it. */
+ * The queue has the largest depth that the system allows an unprivileged user. */
 
 #include <fcntl.h>
 #include <mqueue.h>

@@ -3,8 +3,8 @@
 
 /* queue_udp [COUNT]: the same messages between two processes as UDP datagrams over the loopback, for comparison.
  *
- * Nothing slows the writer down when the reader's buffer is full, so datagrams get lost: they are counted, and their
- * loss is no failure of this program. Disorder and torn messages are. */
+ * UDP has no back-pressure, so datagrams are lost when the reader's buffer is full. They are counted, and do not make
+ * this program fail. Messages out of order and torn messages do. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static int write_all(const struct sockaddr_in *to, unsigned long count) {
     return 0;
 }
 
-/* Takes datagrams until the last index came, or until the writer's end of the pipe is closed and nothing is left. */
+/* Reads datagrams until the last index arrived, or until the writer's end of the pipe is closed and nothing is left. */
 static void read_all(int reader, int writer_alive, Tally *tally) {
     struct pollfd events[2] = {{.fd = reader, .events = POLLIN}, {.fd = writer_alive, .events = POLLIN}};
     Data data;

@@ -3,8 +3,8 @@
 
 /* reader [ipc|tcp|ADDRESS] [push|req] [COUNT]: binds, receives COUNT messages and checks every one.
  *
- * In push mode it pulls; in req mode it answers each message with the message's index. Exits with 0 when every index
- * came once, in order and with its whole text; with 1 otherwise, also when nothing comes for a while. */
+ * In push mode its socket is a PULL. In req mode it is a REP, which answers each message with its index. Exits with 0
+ * if every index arrived once, in order and with its full text; otherwise with 1, also after a receive timeout. */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include <zmq.h>
 
 #include "address.h"
-#include "carrier.h"
+#include "medium.h"
 #include "tally.h"
 
 #define FIRST_WAIT_MS 60000
@@ -24,7 +24,7 @@ int main(int argc, char *argv[]) {
     unsigned long count = count_of(argc, argv, 3, N_MESSAGES);
     int answers = strcmp(mode, "req") == 0;
     static Tally tally;
-    const char *carrier = "-";
+    const char *medium = "-";
     Data data;
 
     void *context = zmq_ctx_new();
@@ -46,16 +46,16 @@ int main(int argc, char *argv[]) {
         }
         if (tally.received == 0) {
             set_option(reader, ZMQ_RCVTIMEO, NEXT_WAIT_MS);
-            carrier = carrier_of(reader);
+            medium = medium_of(reader);
         }
         more = tally_take(&tally, &data, (size_t)size);
         if (answers && zmq_send(reader, &data.index, sizeof data.index, 0) < 0)
             die("reader: zmq_send");
     }
 
-    if (strcmp(carrier, "memory") == 0)
+    if (strcmp(medium, "memory") == 0)
         printf("reader: messages came through shared memory\n");
-    printf("result carrier=%s\n", carrier);
+    printf("result medium=%s\n", medium);
     int good = tally_report(&tally, "reader", transport_of(address), mode);
     zmq_close(reader);
     zmq_ctx_term(context);

@@ -2,10 +2,10 @@
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
 /* routerdealer [inproc|ipc|tcp] [COUNT]: four clients (DEALER, each in a thread) send COUNT requests each to one server
- * (ROUTER), without waiting for each answer as REQ must.
+ * (ROUTER). Unlike REQ, they need not wait for each answer.
  *
- * The server sends every request back to the client whose routing id came with it. Exits with 0 when each client got
- * all its own answers, in order, and no other. */
+ * The server sends every request back to the routing id that it arrived with. Exits with 0 if each client got all its
+ * own answers, in order, and no others. */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "tally.h"
 
 #define CLIENTS 4
-#define WINDOW 100 /* requests under way at once, a client: below every high-water mark */
+#define WINDOW 100 /* outstanding requests of a client: fewer than any high-water mark */
 #define WAIT_MS 10000
 
 typedef struct {
@@ -53,7 +53,7 @@ static void *ask(void *argument) {
     return NULL;
 }
 
-/* Answers count requests. Returns 1 when all could be. */
+/* Answers count requests. Returns 1 if all succeeded. */
 static int serve(void *router, unsigned long count) {
     for (; count > 0; count--) {
         char id[256];

@@ -62,7 +62,7 @@ int tally_take(Tally *tally, const Data *data, size_t size) {
     else
         tally->torn++;
     tally->next = data->index + 1;
-    /* Reading the clock now and then is enough: only a run that breaks off lacks its exact end. */
+    /* Reading the clock every 256 messages is enough: only an aborted run has an inexact end. */
     if (data->index == tally->count || tally->received % 256 == 0)
         tally->last_s = now_s();
     return data->index != tally->count;

@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* The judge on trial: a tally must see a message that is missing, twice, out of order, cut or altered. */
+/* Tests the tally itself: it must detect a message that is missing, duplicated, out of order, truncated or altered. */
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static Data messages[6];
 
-/* Feeds these indices (0 ends), and compares what the tally counted. */
+/* Feeds the indices, up to a 0, and compares the tally's counts with the expected ones. */
 static int judged(const char *what, const unsigned *indices, unsigned long received, unsigned long disordered) {
     static Tally tally;
     tally_start(&tally, 5);

@@ -3,8 +3,8 @@
 
 /* writer [ipc|tcp|ADDRESS] [push|req] [COUNT]: connects and sends COUNT messages.
  *
- * It exits as soon as it has sent, and leaves it to zmq_ctx_term that everything arrives. In req mode it waits for the
- * answer to each message and checks it. Exits with 0 when all went well. */
+ * It closes its socket after the last send; zmq_ctx_term then waits until everything is delivered. In req mode it waits
+ * for the answer to each message and checks it. Exits with 0 on success. */
 
 #include <stdio.h>
 #include <string.h>

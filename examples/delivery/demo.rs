@@ -1,11 +1,11 @@
-//! Two processes with no service between them: one sends numbered messages, the other adds them up, and any of the two
-//! may be killed and started again.
+//! Two processes with no service between them: one sends numbered messages, the other adds them up. Either may be
+//! killed and started again.
 //!
 //! cargo run --example delivery_demo -- receive DIR COUNT
 //! cargo run --example delivery_demo -- send DIR COUNT
 //!
-//! The receiver's effect is a file with the last number and the sum. A message comes again only if the receiver was
-//! killed between writing that and having the acknowledgement on its disk; the number tells.
+//! The receiver's effect is a file with the last number and the sum. A message is redelivered only if the receiver was
+//! killed after it wrote that file and before the acknowledgement was on its disk; the number reveals a redelivery.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use pinnace::delivery::{Client, Error, Options, Ticket};
 
 const SIZE: usize = 1024;
-/// Sends whose tickets are waited for together.
+/// Sends between two waits for the disk.
 const TOGETHER: u64 = 1000;
 
 fn client(dir: &Path, name: &str, topic: &str) -> Result<Client, Error> {
@@ -42,7 +42,7 @@ fn send(dir: &Path, count: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the receiver makes of the messages: the last number, how many there were, their sum, and how many came again.
+/// The receiver's file. Values: the last number, the number of messages, their sum, and the number of redeliveries.
 struct Ledger {
     file: File,
     values: [u64; 4],
@@ -84,7 +84,7 @@ fn receive(dir: &Path, count: u64) -> Result<(), Box<dyn std::error::Error>> {
     }
     let [_, counted, sum, again] = ledger.values;
     println!("result messages={counted} sum={sum} again={again}");
-    // The last acknowledgements are on their way as long as this process lives; the demo ends it.
+    // Keep running, so that the last acknowledgements reach the sender; the demo kills this process.
     loop {
         receiver.recv(None)?.ack();
     }

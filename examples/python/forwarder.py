@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Forwards lines that come over TCP to a PUSH socket, each as one message with its line end.
+"""Forwards lines received over TCP to a PUSH socket, each as one message, line end included.
 
     forwarder.py [--listen HOST:PORT] [--to ADDRESS]
 
-One thread and one PUSH socket a connection, so the lines of a connection stay in order. Says where it listens (port 0
-takes a free one) and runs until SIGTERM or SIGINT; what has been read by then is still delivered.
+Each connection has a thread and a PUSH socket of its own, so its lines stay in order. Prints the address that it
+listens on (port 0: a free port) and runs until SIGTERM or SIGINT. Lines that arrived before are still delivered.
 """
 import argparse
 import signal
@@ -57,7 +57,7 @@ class Forwarder:
             thread.start()
 
     def close(self):
-        """Lets every connection end after what has arrived, and waits until all messages are delivered."""
+        """Shuts down every connection after the bytes that have arrived, and waits until all messages are delivered."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.acceptor.join()
         self.listener.close()
@@ -67,7 +67,7 @@ class Forwarder:
             try:
                 connection.shutdown(socket.SHUT_RD)
             except OSError:
-                pass  # its peer was faster
+                pass  # the peer has closed it already
             thread.join()
         self.context.term()
 
@@ -78,7 +78,7 @@ def main():
     options.add_argument("--to", default="tcp://127.0.0.1:5558")
     given = options.parse_args()
     signals = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # every thread inherits this; sigwait takes them
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # threads inherit the mask; sigwait takes the signals
 
     forwarder = Forwarder(given.listen, given.to)
     print(f"listening on {forwarder.address()}, forwarding to {given.to}", flush=True)

@@ -3,8 +3,8 @@
 
     queue_vs_zmq.py [COUNT] [--transport tcp|ipc] [--only queue|zmq]
 
-The clock runs from the moment the receiver is ready until it has counted and compared the last message. (Timing the
-sender alone would flatter the queue: put() returns when a thread of the sender still has everything to write.)
+The clock runs from the moment the receiver is ready until it has compared and counted the last message. (Timing the
+sender alone would flatter the queue: put() returns before a background thread of the sender has written anything.)
 """
 import argparse
 import multiprocessing
@@ -40,7 +40,7 @@ def receive_zmq(address, report, count):
 
 
 def timed(kind, receiver, channel, send_all, count):
-    """Starts the receiver, sends, and waits for its count. Returns True when every message arrived."""
+    """Starts the receiver, sends, and waits for the receiver's count. Returns True if every message arrived."""
     ours, theirs = processes.Pipe()
     child = processes.Process(target=receiver, args=(channel, theirs, count))
     child.start()
@@ -97,7 +97,7 @@ def main():
     return 0 if good else 1
 
 
-# A child starts afresh instead of inheriting this process's sockets.
+# "spawn": a child does not inherit this process's sockets.
 processes = multiprocessing.get_context("spawn")
 
 if __name__ == "__main__":

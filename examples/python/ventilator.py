@@ -5,9 +5,9 @@
 
     ventilator --PUSH--> workers --PUSH--> result manager --PUB, "FINISHED"--> workers
 
-Every part is a process. Nothing sleeps until the others may be up: a worker reports to the ventilator once it is
-connected, and the result manager publishes from an XPUB, which hears of every subscription, so that FINISHED goes
-out only when all workers can hear it. Exits with 0 when each square came once and every worker heard FINISHED.
+Every part is a process. None of them sleeps to wait for the others: a worker reports to the ventilator once it is
+connected, and the result manager publishes from an XPUB, which receives every subscription, so it sends FINISHED
+only when all workers are subscribed. Exits with 0 if each square arrived once and every worker got FINISHED.
 """
 import argparse
 import multiprocessing
@@ -27,7 +27,7 @@ def socket(context, kind):
 
 
 def ventilator(report, count, workers):
-    """Sends the numbers once all workers have said that they are there."""
+    """Sends the numbers once all workers have reported that they are connected."""
     with zmq.Context() as context, socket(context, zmq.PUSH) as work, socket(context, zmq.PULL) as ready:
         report.send((bound(work, "tcp"), bound(ready, "tcp")))
         there = {ready.recv_json()["worker"] for _ in range(workers)}
@@ -37,7 +37,7 @@ def ventilator(report, count, workers):
 
 
 def worker(name, addresses):
-    """Squares what comes; ends when the result manager says so."""
+    """Squares each number that it receives, until the result manager publishes FINISHED."""
     work_at, ready_at, results_at, control_at = addresses
     with zmq.Context() as context, socket(context, zmq.PULL) as work, socket(context, zmq.PUSH) as results, \
             socket(context, zmq.SUB) as control, socket(context, zmq.PUSH) as ready:
@@ -64,9 +64,9 @@ def worker(name, addresses):
 
 
 def result_manager(report, count, workers):
-    """Collects the squares, then tells the workers; reports what is wrong with them, if anything."""
+    """Collects the squares, then sends FINISHED to the workers. Reports how many squares are missing or extra."""
     with zmq.Context() as context, socket(context, zmq.PULL) as results, socket(context, zmq.XPUB) as control:
-        control.setsockopt(zmq.XPUB_VERBOSE, 1)  # each worker's subscription, not only the first
+        control.setsockopt(zmq.XPUB_VERBOSE, 1)  # passes on each worker's subscription, not only the first
         report.send((bound(results, "tcp"), bound(control, "tcp")))
         missing = {number * number for number in range(count)}
         shares, extra = [0] * workers, 0

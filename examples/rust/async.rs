@@ -1,4 +1,4 @@
-//! Tasks of tokio, or of any other executor: the futures need none in particular.
+//! Async sockets in tokio's tasks. The futures work with any executor.
 //!
 //! cargo run --example async
 
@@ -10,7 +10,7 @@ use pinnace::{Context, Dealer, Error, Router};
 const CLIENTS: usize = 20;
 const QUESTIONS: usize = 100;
 
-/// Answers until nobody has asked for a while; a future that is given up has taken no message.
+/// Answers until no request arrives for a second. `recv_async` is cancel-safe: a dropped future has taken no message.
 async fn serve(router: Router) -> Result<usize, Error> {
     let mut answered = 0;
     while let Ok(message) = tokio::time::timeout(Duration::from_secs(1), router.recv_async()).await {

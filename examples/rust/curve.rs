@@ -1,4 +1,4 @@
-//! Encryption: both sides have a certificate in a file, the client knows the server's public one.
+//! Encryption: both sides have a certificate in a file, and the client has the server's public certificate.
 //!
 //! cargo run --example curve
 
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for name in ["server", "client"] {
         let mut certificate = Certificate::generate()?;
         certificate.set_metadata("name", name)?;
-        // NAME is to be given away, NAME_secret is not.
+        // Writes two files: NAME is public, NAME_secret must stay secret.
         certificate.save(directory.path().join(name))?;
     }
     let context = Context::new()?;

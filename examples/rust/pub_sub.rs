@@ -1,5 +1,4 @@
-//! News to those who asked for it, over tcp. The publisher waits until its subscribers are there, so that none misses
-//! the beginning.
+//! Publish and subscribe over tcp. The publisher waits for its subscribers, so that they miss no message.
 //!
 //! cargo run --example pub_sub
 

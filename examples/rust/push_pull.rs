@@ -1,4 +1,4 @@
-//! A pipeline: one thread hands out work, some do it, one collects what comes of it.
+//! A pipeline: one thread hands out tasks, several threads work on them, and one collects the results.
 //!
 //! cargo run --example push_pull
 
@@ -12,7 +12,7 @@ const TASKS: u64 = 100_000;
 fn work(context: &Context) -> Result<(), Error> {
     let tasks = Pull::builder(context).connect("inproc://tasks")?;
     let results = Push::builder(context).connect("inproc://results")?;
-    // The iterator ends with the context.
+    // The iterator ends when the context is shut down.
     for task in &tasks {
         let number: u64 = task?.text().and_then(|text| text.parse().ok()).unwrap_or_default();
         results.send((number * number).to_string())?;

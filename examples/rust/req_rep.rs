@@ -1,4 +1,4 @@
-//! Questions and answers, with a client that does not wait for ever and asks again.
+//! Requests and replies, with a client that repeats its request after a timeout.
 //!
 //! cargo run --example req_rep
 
@@ -14,7 +14,7 @@ fn serve(rep: &Rep) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks until there is an answer; `late` is called whenever there is none yet.
+/// Asks until an answer arrives. Calls `late` after each timeout.
 fn ask(req: &Req, question: &str, mut late: impl FnMut()) -> Result<String, Error> {
     loop {
         req.send(question)?;
@@ -29,13 +29,13 @@ fn main() -> Result<(), Error> {
     let context = Context::new()?;
     let rep = Rep::new(&context)?;
     let endpoint = rep.bind("tcp://127.0.0.1:*")?;
-    // Relaxed: it may ask again, and answers to what it asked before are not taken for answers to this.
+    // Relaxed: the client may ask again before an answer; answers to earlier requests are discarded.
     let req = Req::builder(&context).relaxed(true).connect(&endpoint)?;
     let (mut rep, mut server) = (Some(rep), None);
     for question in ["hello", "are you there"] {
         let answer = ask(&req, question, || {
             println!("no answer to {question:?} yet: asking again");
-            // Only now somebody looks after the questions.
+            // Start the server only now, so that the first request times out.
             if let Some(rep) = rep.take() {
                 server = Some(thread::spawn(move || serve(&rep)));
             }

@@ -1,4 +1,4 @@
-//! A command's body: its parts lie within it, and what is known comes back when it is written.
+//! A command's body: its parsed parts lie within it, and re-encoding a known command gives the same bytes.
 
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::{Error, frame, metadata, subscription};
@@ -15,7 +15,7 @@ pub fn run(body: &[u8]) {
         Command::Pong { context } => command::encode_pong(context, &mut out),
         Command::Subscribe(topic) => command::encode_subscribe(topic, &mut out),
         Command::Cancel(topic) => command::encode_cancel(topic, &mut out),
-        // Written without a frame's header.
+        // These are encoded without a frame header.
         Command::Join(group) | Command::Leave(group) => {
             command::append_group(matches!(command, Command::Join(_)), group, &mut out);
             return assert_eq!(out, body);

@@ -1,5 +1,5 @@
-//! CURVE's client. The first byte is the length of the pieces, the second chooses what follows the greeting: any
-//! bytes, a WELCOME that tells any bytes, or a right WELCOME and a READY that tells any.
+//! CURVE's client. The first byte is the chunk size; the second chooses what follows the greeting: arbitrary bytes, a
+//! WELCOME with arbitrary content, or a valid WELCOME and a READY with arbitrary content.
 
 use pinnace_fuzz::*;
 

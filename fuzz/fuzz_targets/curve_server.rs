@@ -1,5 +1,5 @@
-//! CURVE's server. The first byte is the length of the pieces, the second chooses what follows the greeting: any
-//! bytes, a right HELLO and any bytes, an INITIATE that tells any bytes, or one whose properties alone are any.
+//! CURVE's server. The first byte is the chunk size; the second chooses what follows the greeting: arbitrary bytes, a
+//! valid HELLO and arbitrary bytes, an INITIATE with arbitrary content, or a valid INITIATE with arbitrary metadata.
 
 use pinnace_fuzz::*;
 
@@ -11,7 +11,7 @@ fn hello() -> Vec<u8> {
     command(&[b"\x05HELLO\x01\x00", &[0; 72][..], &transient.public, &NUMBER, &sealed].concat())
 }
 
-/// The cookie is the same in every run, since the server's randomness is.
+/// The cookie is the same in every run, because the server's entropy is fixed.
 fn initiate(told: &[u8]) -> Vec<u8> {
     let (client, server) = (pair(CLIENT_ENTROPY), pair(SERVER_ENTROPY));
     let key = pinnace_crypto::BoxKey::symmetric(pinnace_crypto::Secret::copy_of(&[SERVER_ENTROPY; 32]));

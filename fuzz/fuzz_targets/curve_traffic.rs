@@ -1,6 +1,6 @@
-//! CURVE's traffic: one body after the other, each of any bytes, or a box that opens, of any content.
+//! CURVE's traffic: a sequence of bodies, each of arbitrary bytes, or a box that opens, with arbitrary content.
 //!
-//! A body is a length, a kind, and as many bytes.
+//! Input for each body: a length, a kind, and that many bytes.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! The text of an endpoint, for binding and for connecting: read or refused; what was read says itself as text that is
-//! read as the same.
+//! The text of an endpoint, for binding and for connecting: refused, or parsed to a value that prints as text which
+//! parses to the same value.
 
 use pinnace_engine::fuzzing::{Endpoint, Role};
 

@@ -1,4 +1,4 @@
-//! One frame after the other, as a reader of traffic takes them: every header comes back when it is written.
+//! A sequence of frames, as a traffic reader parses them: re-encoding a header gives the same bytes.
 
 use pinnace_zmtp::frame::Header;
 use pinnace_zmtp::{frame, v1};

@@ -1,12 +1,12 @@
-//! A handshake fed whole and fed in pieces: both must come to the same end, within the limits.
+//! A handshake fed whole and fed in chunks: both must have the same result, within the limits.
 //!
-//! The first byte chooses our socket type, and whether it is a WebSocket client's handshake; the second the
-//! length of the pieces, the third the limit.
+//! The first byte chooses our socket type, and whether it is a WebSocket client's handshake; the second is the chunk
+//! size, the third the limit.
 
 use pinnace_zmtp::ws::Subprotocol;
 use pinnace_zmtp::{Config, Error, Handshake, Limits, Peer, SocketType};
 
-/// Feeds all pieces; returns what was consumed, what was written and how it ended.
+/// Feeds all chunks; returns the consumed bytes, the output and the result.
 fn feed(
     mut handshake: Handshake,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! A list of properties: read whole or not at all, and the same bytes again when it is written.
+//! A list of properties: parsed whole or not at all; re-encoding gives the same bytes.
 //!
 //! The first byte is the limit.
 

@@ -1,16 +1,17 @@
-//! Options of sockets of every type and of contexts: any number, any value. What is refused changes nothing; what is
-//! taken is read again; the socket closes and the context ends.
+//! Options of sockets of every type and of contexts: any number, any value. A refused value changes nothing; an
+//! accepted value can be read again; the socket closes and the context terminates.
 //!
-//! An instruction is a row of the table or, from 200 on, the number of a context's option; a length; and the value.
+//! An instruction is a row of the option table or, from 200 on, the number of a context option; then a length, and
+//! the value.
 
 use pinnace_engine::{Context, Error, OPTIONS, Socket};
 
 const SOCKET_TYPES: u8 = 21;
-/// From here on an instruction means the context.
+/// From this value on an instruction is for the context.
 const CONTEXT: u8 = 200;
 const ROOM: usize = 512;
 
-/// The value that `get` writes; None where it is refused.
+/// The value that `get` writes; `None` if it is refused.
 fn value(get: impl FnOnce(&mut [u8]) -> Result<usize, Error>) -> Option<Vec<u8>> {
     let mut room = vec![0; ROOM];
     let len = get(&mut room).ok()?;
@@ -32,7 +33,7 @@ fn of_socket(socket: Socket, number: i32, given: &[u8]) {
     if socket.set_option(number, given).is_err() {
         assert_eq!(value(get), before, "option {number} was refused and has changed");
     }
-    // Too short a room is refused, whatever the length.
+    // A buffer of any length may be too short, and is then refused.
     let _ = socket.get_option(number, &mut vec![0; given.len()]);
 }
 

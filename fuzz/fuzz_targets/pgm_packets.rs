@@ -1,14 +1,14 @@
-//! Packets of a multicast, of any bytes: only whole messages come out, within the limits, and what does comes back out
-//! of packets that are made of it.
+//! Packets of a multicast with arbitrary bytes: the decoder yields only whole messages, within the limits, and they
+//! survive being packed into packets and decoded again.
 //!
-//! The first byte gives the length of the packets, the second the limits.
+//! The first byte is the packet length, the second gives the limits.
 
 use pinnace_zmtp::frame;
-use pinnace_zmtp::pgm::{Assembler, Limits, Packer};
+use pinnace_zmtp::pgm::{Assembler, AssemblerLimits, Packer};
 
 pub fn run(data: &[u8]) {
     let [size, limit, bytes @ ..] = data else { return };
-    let limits = Limits {
+    let limits = AssemblerLimits {
         max_body: (*limit).into(),
         max_message: usize::from(*limit) * 3,
         max_parts: u32::from(*limit) / 8,

@@ -1,4 +1,4 @@
-//! PLAIN's client: what a server may send it. The first byte is the length of the pieces.
+//! PLAIN's client, against arbitrary bytes from a server. The first byte is the chunk size.
 
 use pinnace_crypto::SecretBytes;
 use pinnace_fuzz::{dealer, greeting, whole_and_in_pieces};

@@ -1,4 +1,5 @@
-//! PLAIN's server: what a client may send it. The first byte is the length of the pieces, and whether it asks.
+//! PLAIN's server, against arbitrary bytes from a client. The first byte is the chunk size, and whether the server
+//! asks a ZAP handler.
 
 use pinnace_fuzz::{dealer, greeting, whole_and_in_pieces};
 use pinnace_zmtp::MechanismConfig::PlainServer;

@@ -1,6 +1,6 @@
-//! Memory that a hostile peer writes whatever it likes to, between any two steps of ours: what it says costs it the
-//! connection, at most. Nothing is read or written outside, a body that somebody has looked at stays as it was, and
-//! what comes in has no more than the largest size.
+//! Shared memory in which a hostile peer writes anything between any two of our steps. It can lose its connection,
+//! but nothing is read or written outside the memory, a body that the application has looked at does not change, and
+//! no received body exceeds the maximum size.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -14,12 +14,12 @@ use pinnace_ring::{
 use pinnace_sys::memory::Memory;
 
 const MAX_BODY: u64 = 64 * 1024;
-/// Where the numbers of a half lie.
+/// Offsets of the numbers in a half.
 const NUMBERS: [usize; 8] = [0, 8, 128, 256, 384, 512, 640, 768];
-/// Bodies that the application keeps, at most.
+/// Maximum number of bodies that the application keeps.
 const KEPT: usize = 8;
 
-/// What is to happen, as the fuzzer's bytes say; zeros behind their end.
+/// The steps, chosen by the fuzzer's bytes; zeros after their end.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -31,7 +31,7 @@ impl Script<'_> {
         usize::from(u16::from_le_bytes([self.byte(), self.byte()]))
     }
 
-    /// Near `right`, or anything.
+    /// A number near `right`, or any number.
     fn number(&mut self, right: u64) -> u64 {
         match self.byte() % 4 {
             0 => right.wrapping_add(self.short() as u64),
@@ -42,20 +42,20 @@ impl Script<'_> {
     }
 }
 
-/// The peer, which writes to its memory by the descriptor.
+/// The peer, which writes to its memory through the descriptor.
 struct Peer {
     memory: File,
-    /// How far it has written the ring.
+    /// Bytes that it has written to the ring.
     at: usize,
 }
 
 impl Peer {
-    /// Writes bytes from `offset` on; beyond the end, where its size is sealed, none.
+    /// Writes bytes at `offset`; writes beyond the end fail, because the size is sealed.
     fn put(&self, offset: usize, bytes: &[u8]) {
         let _ = self.memory.write_at(bytes, offset as u64);
     }
 
-    /// Puts bytes into the ring and says so.
+    /// Writes bytes to the ring and publishes the new position.
     fn send(&mut self, bytes: &[u8]) {
         let place = self.at % RING_MIN;
         let (first, second) = bytes.split_at(bytes.len().min(RING_MIN - place));
@@ -92,7 +92,7 @@ impl Peer {
     }
 }
 
-/// Our side: all that a link and its pipe have.
+/// Our side: everything that a link and its pipe own.
 struct Ours {
     out: Outgoing,
     way_in: Incoming,
@@ -116,7 +116,7 @@ impl Ours {
         Ours { out, way_in, lender, sends, sent, intake, receives, kept }
     }
 
-    /// Reads once. None: the connection is over.
+    /// Reads once. `None`: the connection has ended.
     fn read(&mut self) -> Option<()> {
         if !self.intake.queue().has_room() {
             return Some(());
@@ -159,7 +159,7 @@ impl Ours {
         self.sends.commit();
     }
 
-    /// Writes a run. None: the connection is over.
+    /// Writes a batch. `None`: the connection has ended.
     fn write(&mut self) -> Option<()> {
         let (out, mut done) = (&mut self.out, Vec::new());
         let written = self.sent.write_with(&mut done, |slices: &[IoSlice<'_>], _| {
@@ -193,7 +193,7 @@ pub fn run(bytes: &[u8]) {
     let make = || Memory::create(Half::size(RING_MIN)).expect("memory");
     let ((ours, _), (_memory, passed)) = (make(), make());
     let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
-    // Its owner can do that; a peer that is somebody else cannot.
+    // Only the owner of the memory can do this; a peer of another user cannot.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("our own");
     let memory = File::options().write(true).open(path).expect("a descriptor for writing");
     let theirs = Memory::open(&passed, Half::is_size).expect("what was made is fit");

@@ -1,13 +1,13 @@
-//! A SOCKS5 proxy's replies, whole and in pieces: both must come to the same end.
+//! A SOCKS5 proxy's replies, fed whole and in chunks: both must have the same result.
 //!
-//! The first byte chooses whether we have credentials, the second the length of the pieces.
+//! The first byte chooses whether we have credentials, the second is the chunk size.
 
-use pinnace_zmtp::socks::{Client, Credentials, Error, Target};
+use pinnace_zmtp::socks::{Client, Credentials, Error, ProxyTarget};
 
-fn feed(auth: bool, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<Target>, Error>) {
+fn feed(auth: bool, bytes: &[u8], piece: usize) -> (usize, Vec<u8>, Result<Option<ProxyTarget>, Error>) {
     let credentials = || Credentials { user_name: b"me".to_vec(), password: b"secret".as_slice().into() };
     let mut client =
-        Client::new(Target::new("example.org", 5555), auth.then(credentials)).expect("good arguments");
+        Client::new(ProxyTarget::new("example.org", 5555), auth.then(credentials)).expect("good arguments");
     let mut consumed = 0;
     for piece in bytes.chunks(piece) {
         match client.input(piece) {

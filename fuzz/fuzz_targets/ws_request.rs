@@ -1,7 +1,7 @@
-//! A client's HTTP request, whole and in pieces: both must come to the same end.
+//! A client's HTTP request, fed whole and in chunks: both must have the same result.
 //!
-//! The first byte chooses what our socket can take, the second the length of the pieces, the next two what of a good
-//! request is replaced.
+//! The first byte chooses what our socket accepts; the second is the chunk size; the next two are the offset and
+//! length of the part of a valid request that is replaced.
 
 use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Request, Subprotocol, Upgrade};

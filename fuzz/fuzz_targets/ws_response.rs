@@ -1,7 +1,7 @@
-//! A server's answer to our HTTP request, whole and in pieces: both must come to the same end.
+//! A server's response to our HTTP request, fed whole and in chunks: both must have the same result.
 //!
-//! The first byte is the length of the pieces, the next two say what of a good answer is replaced. The key is the one
-//! of RFC 6455's example.
+//! The first byte is the chunk size; the next two are the offset and length of the part of a valid response that is
+//! replaced. The key is the one in RFC 6455's example.
 
 use pinnace_fuzz::splice;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, Offer, Subprotocol, Target, Upgrade};

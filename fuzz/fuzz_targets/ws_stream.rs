@@ -1,14 +1,14 @@
-//! A stream of WebSocket frames, whole and in pieces: both must come to the same end, within the limits; what comes
-//! out goes back in.
+//! A stream of WebSocket frames, fed whole and in chunks: both must have the same result, within the limits, and the
+//! output must survive being encoded and decoded again.
 //!
-//! The first byte chooses our side, the second the length of the pieces, the third the limits.
+//! The first byte chooses our side, the second is the chunk size, the third gives the limits.
 
 use pinnace_zmtp::frame;
-use pinnace_zmtp::ws::{Decoder, Encoder, Error, Limits, Role, Status};
+use pinnace_zmtp::ws::{Decoder, Encoder, Error, DecoderLimits, Role, Status};
 
 type Seen = (Vec<u8>, Vec<u8>, Result<Status, Error>);
 
-fn translate(role: &Role, limits: Limits, bytes: &[u8], piece: usize) -> Seen {
+fn translate(role: &Role, limits: DecoderLimits, bytes: &[u8], piece: usize) -> Seen {
     let mut decoder = Decoder::new(role, limits);
     let (mut frames, mut replies, mut result) = (Vec::new(), Vec::new(), Ok(Status::Open));
     for piece in bytes.chunks(piece) {
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     let client = Role::Client { seed: [1; 32] };
     let (ours, theirs) = if side & 1 == 0 { (Role::Server, client) } else { (client, Role::Server) };
     let limits =
-        Limits { max_body: u64::from(*limit), max_fragmented: usize::from(*limit) + usize::from(side >> 1) };
+        DecoderLimits { max_body: u64::from(*limit), max_fragmented: usize::from(*limit) + usize::from(side >> 1) };
     let whole = translate(&ours, limits, bytes, bytes.len().max(1));
     assert_eq!(whole, translate(&ours, limits, bytes, usize::from(*piece).max(1)));
 
@@ -37,10 +37,10 @@ pub fn run(data: &[u8]) {
     let mut out = Vec::new();
     let used = Encoder::new(&ours).encode_frames(&frames, &mut out);
     assert_eq!(used, frames.len() - rest.len());
-    let (again, _, status) = translate(&theirs, Limits::default(), &out, 100);
+    let (again, _, status) = translate(&theirs, DecoderLimits::default(), &out, 100);
     assert_eq!((&again[..], status), (&frames[..used], Ok(Status::Open)));
-    // Nothing that we reply is wrong for the other side.
-    let (none, _, answered) = translate(&theirs, Limits::default(), &replies, 100);
+    // The other side accepts all that we reply.
+    let (none, _, answered) = translate(&theirs, DecoderLimits::default(), &replies, 100);
     assert!(none.is_empty() && answered.is_ok());
     if let Err(error) = result {
         assert!(matches!(error, Error::Violation(_)) && answered == Ok(Status::Closed));

@@ -1,4 +1,4 @@
-//! Keys as text and as bytes, both ways.
+//! Keys as text and as bytes, converted both ways.
 
 use pinnace_zmtp::z85;
 

@@ -1,6 +1,6 @@
-//! What a ZAP handler answers: 200 and nothing less lets a peer in.
+//! A ZAP handler's reply: only status 200 admits a peer.
 //!
-//! Each frame is a length and its bytes; 255 stands for a good frame of that place.
+//! Each frame is a length and its bytes; length 255 stands for the valid frame at that position.
 
 use pinnace_engine::fuzzing::zap_reply_admits;
 

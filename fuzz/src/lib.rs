@@ -1,5 +1,5 @@
-//! What the targets share: a handshake fed in pieces, CURVE's two sides with keys that are always the same, and good
-//! text with a part replaced.
+//! Shared code of the targets: a handshake fed in chunks, CURVE's two sides with fixed keys, and valid text with a
+//! part replaced.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use pinnace_crypto::{BoxKey, KeyPair, Secret};
 use pinnace_zmtp::curve::Entropy;
 use pinnace_zmtp::{Config, Decision, Error, Handshake, Limits, MechanismConfig, Peer, SocketType};
 
-/// The longest that a peer's side may be.
+/// Maximum bytes of a peer's side.
 pub const MAX_BYTES: usize = 4096;
 
-/// All that shows of a handshake.
+/// All that is observable of a handshake.
 #[derive(Debug, PartialEq)]
 pub struct Seen {
     pub consumed: usize,
@@ -18,7 +18,7 @@ pub struct Seen {
     pub result: Result<Option<Peer>, Error>,
 }
 
-/// Feeds all pieces, and lets in whoever asks.
+/// Feeds all chunks, and accepts every authorization request.
 pub fn feed(config: Config, bytes: &[u8], piece: usize) -> Seen {
     let mut handshake = Handshake::new(config);
     let (mut consumed, mut output) = (0, Vec::new());
@@ -57,7 +57,7 @@ fn failed(handshake: &mut Handshake, mut output: Vec<u8>, error: Error) -> Seen 
     Seen { consumed: 0, output, result: Err(error) }
 }
 
-/// Whole and in pieces it must come out the same.
+/// Feeds the bytes whole and in chunks, and asserts the same result.
 pub fn whole_and_in_pieces(config: impl Fn() -> Config, bytes: &[u8], piece: u8) -> Seen {
     let whole = feed(config(), bytes, bytes.len());
     assert_eq!(whole, feed(config(), bytes, piece.into()));
@@ -68,7 +68,7 @@ pub fn whole_and_in_pieces(config: impl Fn() -> Config, bytes: &[u8], piece: u8)
     whole
 }
 
-/// A DEALER with this mechanism, and narrow limits.
+/// A DEALER with this mechanism and narrow limits.
 pub fn dealer(mechanism: MechanismConfig, authorize: bool) -> Config {
     let limits = Limits { max_handshake_bytes: MAX_BYTES, max_properties: 4, ..Limits::default() };
     Config { mechanism, authorize, limits, ..Config::new(SocketType::Dealer) }
@@ -93,7 +93,7 @@ pub fn pair(seed: u8) -> KeyPair {
 
 pub const CLIENT: u8 = 1;
 pub const SERVER: u8 = 2;
-/// All of the randomness is this byte, and so is the transient secret.
+/// The client's entropy, and its transient secret, consist of this byte.
 pub const CLIENT_ENTROPY: u8 = 3;
 pub const SERVER_ENTROPY: u8 = 4;
 
@@ -113,13 +113,13 @@ pub fn curve_server() -> MechanismConfig {
     MechanismConfig::CurveServer { keys: Arc::new(pair(SERVER)), entropy: entropy(SERVER_ENTROPY) }
 }
 
-/// A box of `ours` for `theirs`.
+/// A box sealed by `ours` for `theirs`.
 pub fn seal(theirs: &KeyPair, ours: &KeyPair, nonce: &[&[u8]], message: &[u8]) -> Vec<u8> {
     let nonce: [u8; 24] = nonce.concat().try_into().expect("a nonce of 24 bytes");
     BoxKey::shared(&theirs.public, &ours.secret).expect("our own keys").seal(&nonce, message)
 }
 
-/// A good text, in which the fuzzer's bytes stand in the place of others; or those bytes alone.
+/// A valid text with a part replaced by the fuzzer's bytes; or those bytes alone.
 pub fn splice(good: &[u8], at: u8, len: u8, bytes: &[u8]) -> Vec<u8> {
     if at == u8::MAX {
         return bytes.to_vec();

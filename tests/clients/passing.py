@@ -1,8 +1,7 @@
 """The list of a client's tests that pass on libzmq.
 
-A line is a test's name; `  # long` behind it leaves it out of the short form. `# NAME: reason` is a test that is left
-out, and `#` with anything else is a remark. Writing the list anew keeps the marks and the remarks, and what a remark
-leaves out stays out.
+Each line is a test's name; a trailing `  # long` excludes it from the short form. `# NAME: reason` excludes a test, and
+any other `#` line is a comment. Rewriting the list keeps the marks, the comments and the exclusions.
 """
 from check import Failure
 
@@ -27,7 +26,7 @@ class Passing:
         return names
 
     def write(self, runs):
-        """From three runs, each a dictionary of results by name."""
+        """Writes the list from three runs, each a dictionary of results by name."""
         names = list(dict.fromkeys(name for run in runs for name in run))
         remarks = [line for line in self.lines if line.startswith("#") and line != HEAD]
         left_out = {name for name in names if any(line.startswith(f"# {name}: ") for line in remarks)}

@@ -1,4 +1,4 @@
-"""What a test gave, and the tests that are a process each."""
+"""Results of tests, and tests that run as one process each."""
 import subprocess
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Result:
 
 
 def run_one(name, command, cwd, env, verdict=None):
-    """Runs a test that is a process. Its exit decides, and then `verdict` on its output where there is one."""
+    """Runs a test as a process. Its exit status decides, and then `verdict` on its output, if given."""
     try:
         done = subprocess.run(
             command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -44,6 +44,6 @@ def run_one(name, command, cwd, env, verdict=None):
 
 
 def loaded_by(program, env):
-    """The libzmq.so.5 that the loader gives to a program."""
+    """The libzmq.so.5 that the loader selects for a program."""
     listing = subprocess.run(["ldd", program], env=env, capture_output=True, text=True).stdout
     return next((line.split()[2] for line in listing.splitlines() if "libzmq.so.5 =>" in line), None)

@@ -1,4 +1,4 @@
-/* The driver of the C face: driver.py says what each command does. */
+/* The driver of the C face: driver.py describes each command. */
 #include <errno.h>
 #include <pinnace.h>
 #include <pthread.h>
@@ -74,7 +74,7 @@ static void close_client(int count, char **words) {
     answer(pinnace_client_close(client(words[1])));
 }
 
-/* A body, to be freed. */
+/* Returns a body; the caller frees it. */
 static unsigned char *body(const char *word, size_t *size) {
     if (word[0] == '=') {
         *size = strlen(word + 1);
@@ -208,7 +208,7 @@ static void take(int count, char **words) {
     free(text);
 }
 
-/* What a handler is to say. */
+/* The verdicts that a handler returns. */
 typedef struct script_t {
     char **verdicts;
     int left;
@@ -232,7 +232,7 @@ static int say(pinnace_delivery_t *delivery, void *arg) {
         if (script->verdicts[-1][1] == 'e')
             return PINNACE_TERMINATE | stop;
     }
-    /* C throws nothing: this is no verdict. */
+    /* C has no exceptions: return an invalid verdict. */
     return -1;
 }
 
@@ -260,7 +260,7 @@ static int pass_on(pinnace_delivery_t *delivery, void *arg) {
                                   pinnace_delivery_size(delivery));
 }
 
-/* Which signals are blocked in a process that a handler starts by fork and exec. */
+/* Sends the signals that are blocked in a process that a handler starts with fork and exec. */
 static int start_process(pinnace_delivery_t *delivery, void *arg) {
     (void)delivery;
     route_t *route = arg;

@@ -1,4 +1,4 @@
-/* The driver of the C++ face: driver.py says what each command does. */
+/* The driver of the C++ face: driver.py describes each command. */
 #include <cerrno>
 #include <cstdio>
 #include <functional>
@@ -183,7 +183,7 @@ static std::string forward(const Words &words) {
     return "ok";
 }
 
-/* Which signals are blocked in a process that posix_spawn starts. */
+/* Sends the signals that are blocked in a process started with posix_spawn. */
 static std::string blocked_in_a_process() {
     char words[][32] = {"grep", "SigBlk", "/proc/self/status"}, *arguments[] = {words[0], words[1], words[2], nullptr};
     int ends[2];

@@ -1,33 +1,34 @@
-"""A driver: a program in one of the faces' languages that does what it is told, a line a command, and says what came of
-it. The suite knows a face by its driver alone.
+"""A driver: a program in one of the faces' languages that executes commands, one per line, and prints each result. The
+suite uses a face only through its driver.
 
-    start CLIENT NAME TOPIC [KEY=VALUE]...    a client, under a word of its own; peer=NAME@ENDPOINT@TOPIC
+    start CLIENT NAME TOPIC [KEY=VALUE]...    a client, referred to as CLIENT; peer=NAME@ENDPOINT@TOPIC
     close CLIENT
-    send CLIENT TOPIC BODY                    to one of those that listen; `all` to each
+    send CLIENT TOPIC BODY                    to one of the listeners; `all` to each
     all CLIENT TOPIC BODY
-    with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    by options, as numbers; TTL_MS 0: none
-    burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last one's ticket
+    with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    with options, as numbers; TTL_MS 0: none
+    burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
-    dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON, 0 for a word of its handler's
+    dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON; REASON 0: given by the handler
     ack NUMBER, terminate NUMBER, fail NUMBER, nack NUMBER DELAY_MS
     take CLIENT COUNT                         receives and acknowledges -> took BODY...
-    run CLIENT VERDICT...                     a handler that says these: ack, nack, terminate, fail, and throw, by an
-                                              exception where there are such; stops with the last -> ran BODY:COUNT...
-    forward CLIENT TOPIC                      listens on a thread of its own, and sends what comes on
-    start_process CLIENT TOPIC                listens as well; the handler starts a process, and sends on which signals
-                                              are blocked there, as SigBlk of /proc/PID/status says it
+    run CLIENT VERDICT...                     a handler that returns these: ack, nack, terminate, fail, and throw, as an
+                                              exception if the language has them; stops after the last
+                                              -> ran BODY:COUNT...
+    forward CLIENT TOPIC                      listens on a thread of its own, and forwards each message
+    start_process CLIENT TOPIC                as forward, but the handler starts a process, and sends the signals that
+                                              the process blocks, as SigBlk in /proc/PID/status
     cursor NUMBER                             -> cursor SENDER STREAM NUMBER SETTLED
     schema                                    -> schema SQL, in one line
     pending CLIENT                            -> number N
-    by_peer CLIENT                            -> by_peer RECEIVER:TOPIC:MESSAGES..., with - for whoever comes first
-    settle CLIENT MOST TIMEOUT_MS             waits until so few are pending
+    by_peer CLIENT                            -> by_peer RECEIVER:TOPIC:MESSAGES..., with - for any receiver
+    settle CLIENT MOST TIMEOUT_MS             waits until at most MOST are pending
     subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...
     who CLIENT                                -> who NAME ENDPOINT
-    interrupt CLIENT                          closes it while another thread receives -> error of that thread
+    interrupt CLIENT                          closes it while another thread receives -> that thread's error
 
-Anything else is answered by `ok`, or by `error ERRNO WORDS`. A body is SIZE:SEED, where the byte at AT is
-(AT / 7 + SEED) % 256, or a text with `=` before it. Bodies of `took` and `ran` are texts.
+All other commands answer `ok`, and any command may answer `error ERRNO WORDS`. A body is SIZE:SEED, where the byte at
+AT is (AT / 7 + SEED) % 256, or `=` and a text. Bodies of `took` and `ran` are texts.
 """
 import errno
 import subprocess
@@ -67,7 +68,7 @@ def same_body(delivery, spec):
 
 
 class Refused(Failure):
-    """The face said that it cannot."""
+    """The face answered with an error."""
 
     def __init__(self, command, answer):
         super().__init__(f"{' '.join(command)}: {answer}")
@@ -85,7 +86,7 @@ class Driver:
         )
 
     def tell(self, *words):
-        """Gives a command; returns the words of the answer."""
+        """Sends a command; returns the words of its answer, after the first."""
         words = [str(word) for word in words]
         try:
             print(*words, file=self.process.stdin, flush=True)
@@ -107,7 +108,7 @@ class Driver:
         return Delivery(number, sender, topic, *map(int, numbers))
 
     def take(self, client, spec):
-        """Receives a message of this body, and acknowledges it."""
+        """Receives a message with this body, and acknowledges it."""
         delivery = self.recv(client)
         same_body(delivery, spec)
         self.tell("ack", delivery.number)
@@ -128,7 +129,7 @@ class Driver:
 
 
 def refused(numbers, call, *words):
-    """Expects an error, by its number, or one of several."""
+    """Expects an error with this errno, or with one of several."""
     numbers = numbers if isinstance(numbers, tuple) else (numbers,)
     try:
         call(*words)

@@ -1,4 +1,4 @@
-//! The driver of the Rust face: driver.py says what each command does.
+//! The driver of the Rust face: driver.py describes each command.
 
 use std::collections::HashMap;
 use std::io::{BufRead, ErrorKind};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pinnace::delivery::registry::RegistryError;
 use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options};
 
-/// Numbers by which all faces tell what went wrong.
+/// Error numbers that all faces report.
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -22,7 +22,7 @@ const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const ECANCELED: i32 = 125;
 
-/// What the suite hears of an error: a number and words.
+/// What the suite receives for an error: a number and a text.
 struct Refused(i32, String);
 
 impl From<Error> for Refused {
@@ -63,7 +63,7 @@ fn number(word: &str) -> u64 {
     word.parse().unwrap_or_else(|_| panic!("{word} is no number"))
 }
 
-/// A time in milliseconds; below 0 is for ever.
+/// A time in milliseconds; below 0 means forever.
 fn ms(word: &str) -> Option<Duration> {
     word.parse().ok().map(Duration::from_millis)
 }
@@ -320,7 +320,7 @@ impl Driver {
 
 fn main() {
     let mut driver = Driver::default();
-    // Panics of handlers are on purpose.
+    // Hides the deliberate panics of handlers.
     std::panic::set_hook(Box::new(|panic| {
         if !panic.to_string().contains("on purpose") {
             eprintln!("{panic}");

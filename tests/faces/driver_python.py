@@ -1,4 +1,4 @@
-"""The driver of the Python face: driver.py says what each command does."""
+"""The driver of the Python face: driver.py describes each command."""
 import errno
 import subprocess
 import sys
@@ -108,7 +108,7 @@ def take(client: str, count: str) -> str:
 
 
 class OnPurpose(Exception):
-    """What the handler raises where it is to throw."""
+    """Raised by the handler for the verdict `throw`."""
 
 
 def run(client: str, *verdicts: str) -> str:

@@ -1,6 +1,6 @@
-/* What goes wrong by the caller's doing, and what several threads do to one client: each an error, and never a crash.
+/* Misuse by the caller, and several threads on one client: always an error, never a crash.
  *
- * misuse DIR: works below DIR; prints a line a check, and how many passed and failed. */
+ * misuse DIR: works below DIR; prints one line per check, and how many passed and failed. */
 #include <errno.h>
 #include <pinnace.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static void no_peer(const char *receiver, const char *topic, uint64_t messages, 
     EXPECT(!"called");
 }
 
-/* Every function of a client, with one that is none. */
+/* Every function of a client, on an invalid client. */
 static void no_client(pinnace_client_t *none) {
     size_t size = 0;
     uint64_t number;
@@ -225,7 +225,7 @@ static int close_both(pinnace_delivery_t *delivery, void *arg) {
     EXPECT(pinnace_delivery_ack(delivery) == 0);
     EXPECT(pinnace_client_close(pair->other) == 0 || errno == EFAULT);
     EXPECT(pinnace_client_close(pair->own) == 0 || errno == EFAULT);
-    return PINNACE_FAIL; /* of no consequence: it is settled */
+    return PINNACE_FAIL; /* no effect: the delivery is already settled */
 }
 
 static void handlers_that_close_each_other(void) {
@@ -238,7 +238,7 @@ static void handlers_that_close_each_other(void) {
     while (pinnace_client_name(one) != NULL)
         sched_yield();
     EXPECT(pinnace_client_close(sender) == 0);
-    /* Whoever has closed them was a handler: this waits until they have ended, if they have not. */
+    /* A handler has closed them: this waits until they have ended, unless they have already. */
     EXPECT(pinnace_client_close(one) == 0 || errno == EFAULT);
     EXPECT(pinnace_client_close(two) == 0 || errno == EFAULT);
     no_client(one);
@@ -287,7 +287,7 @@ static void a_fork(void) {
     EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
 }
 
-/* Writes that are too far: an error comes back, and no SIGXFSZ ends the process. */
+/* Writes beyond the file size limit return an error, and no SIGXFSZ ends the process. */
 static void a_limit_of_file_sizes(void) {
     pid_t child = fork();
     if (child == 0) {
@@ -303,7 +303,7 @@ static void a_limit_of_file_sizes(void) {
         EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
         EXPECT(pinnace_client_options_set(options, "registry", "none") == 0);
         IS_NULL(pinnace_client_start(options), EFBIG);
-        /* The same store, which is open: now it is the registry that cannot be written. */
+        /* With the sender's store, which is open, the registry is what cannot be written. */
         snprintf(text, sizeof text, "%s/sender", place);
         EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
         snprintf(text, sizeof text, "sqlite://%s/names", place);

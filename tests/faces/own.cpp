@@ -1,4 +1,5 @@
-/* What C++ alone can do: move deliveries, throw, and destroy clients out of handlers. own DIR: works below DIR. */
+/* Features of the C++ face only: moving deliveries, exceptions, destroying clients in handlers. own DIR: works below
+ * DIR. */
 #include <condition_variable>
 #include <cstdio>
 #include <functional>
@@ -19,7 +20,7 @@ static int failures;
         } \
     } while (false)
 
-/* Waits until another thread has said something. */
+/* A one-shot event between threads. */
 class Word {
   public:
     void say() {

@@ -1,4 +1,4 @@
-"""What Python alone can do: managers of contexts, iterators, and exceptions out of handlers."""
+"""Features of the Python face only: context managers, iterators, and exceptions from handlers."""
 import asyncio
 import ctypes
 import errno
@@ -54,7 +54,7 @@ def a_with_settles(place, sender):
 def one_that_nobody_has_has_failed(place, sender):
     with start(place, "receiver") as receiver:
         sender.send_to("receiver's", b"one")
-        receiver.recv(PATIENCE_S)  # let go at once
+        receiver.recv(PATIENCE_S)  # dropped without a verdict
         expect(receiver.recv(PATIENCE_S).deliveries == 2, "it came again")
 
 
@@ -104,7 +104,7 @@ def what_a_handler_raises_is_told(place, sender):
 
 
 def ctrl_c_ends_a_send_that_waits_for_room(place, sender):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Who runs in a shell's background inherits none.
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job of a shell ignores SIGINT.
     with start(place, "full", more={"disk_limit": "4194304"}) as full:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:

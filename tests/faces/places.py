@@ -1,4 +1,4 @@
-"""Registries for the suite: by name, how to have one of its own for a behaviour. Another kind is a line here."""
+"""Registries for the suite: by name, how to create one for a behaviour. A new kind needs one line here."""
 import socket
 import subprocess
 import time

@@ -1,5 +1,5 @@
-"""What every face does, over every registry: a function a behaviour. Each gets a place of its own and `open_driver`,
-which starts the face's driver there (driver.py)."""
+"""The behaviours of every face, over every registry: one function each. A behaviour runs in its own directory and gets
+`open_driver`, which starts the face's driver there (driver.py)."""
 import errno
 import signal
 import sqlite3
@@ -10,21 +10,21 @@ from check import expect
 from driver import PATIENCE_S, SOON_MS, Refused, refused, same_body
 
 
-# What a thread of the library blocks, as SigBlk says it: not what a fault raises, and what nobody can block.
+# The signals that a library thread blocks, as in SigBlk: all but those of faults, and those that cannot be blocked.
 OPEN = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGSYS,
         signal.SIGKILL, signal.SIGSTOP}
 LIBRARY = f"{sum(1 << number - 1 for number in signal.valid_signals() - OPEN):016x}"
 
 
 def until(what, is_so):
-    """Waits for what others find out in their own time."""
+    """Polls until `is_so` holds; fails after PATIENCE_S."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         expect(time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s")
 
 
 def blocked(process, thread):
-    """The signals that a thread blocks."""
+    """The signals that a thread blocks, as in SigBlk."""
     status = Path(f"/proc/{process}/task/{thread}/status").read_text()
     return status.partition("SigBlk:")[2].split()[0]
 
@@ -34,7 +34,7 @@ def listening(driver, client, topic, count):
 
 
 def starts_when_free(driver, client, topic):
-    """Starts a client whose name may be that of a process that was killed."""
+    """Starts a client; a killed process may still hold its name."""
 
     def starts():
         try:
@@ -155,7 +155,7 @@ def what_is_pending_by_peer(open_driver):
 
 
 def handle_once(driver, database):
-    """Has the effect of a message, and where to find it, in one transaction. False: it had been there."""
+    """Commits a message's effect and its cursor in one transaction. False if it had been handled before."""
     got = driver.recv("receiver")
     sender, *numbers = driver.tell("cursor", got.number)
     stream, number, settled = map(int, numbers)
@@ -172,7 +172,8 @@ def handle_once(driver, database):
 
 
 def an_effect_happens_once(open_driver):
-    """By the cursor, in a database of the user's. It is committed, and the receiver killed before it acknowledges."""
+    """With the cursor in the user's database: the transaction is committed, and the receiver is killed before the
+    acknowledgement."""
     sending = open_driver()
     sending.start("sender", "s")
     sending.tell("burst", "sender", "news", 20)
@@ -307,7 +308,7 @@ def what_a_handler_says(open_driver):
     expect(ran == ["last:1"], f"{ran}")
     ran = driver.tell("run", "receiver", "terminate")
     expect(ran == ["last:2"], f"{ran}")
-    # The dead letter waits for who wants it.
+    # The dead letter waits to be collected.
     driver.tell("settle", "sender", 1, SOON_MS)
     expect(driver.tell("pending", "sender") == ["1"], "the dead letter")
 
@@ -394,7 +395,7 @@ def what_is_wrong_is_refused(open_driver):
 def closing_ends_who_waits(open_driver):
     driver = open_driver()
     driver.start("one", "t")
-    # EFAULT: the thread had not come to receiving yet.
+    # EFAULT if the thread had not begun to receive yet.
     refused((errno.ECANCELED, errno.EFAULT), driver.tell, "interrupt", "one")
     driver.start("one", "t")
 
@@ -410,7 +411,7 @@ def several_clients_of_one_store(open_driver):
 
 
 def signals_are_for_the_application(open_driver):
-    # So that the mask with which the client is started has something in it.
+    # Gives the client a signal mask that is not empty.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
         driver = open_driver()
@@ -426,7 +427,7 @@ def signals_are_for_the_application(open_driver):
     expect(int(started[0], 16) >> signal.SIGUSR2 - 1 & 1, "what the starter blocks")
     threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir() if int(task.name) != process]
     expect(len(threads) > 3, f"{threads}")
-    # The handler's thread may not have come out of it yet.
+    # The thread of the handler may still be in it.
     until("each thread blocks all but faults", lambda: {blocked(process, thread) for thread in threads} == {LIBRARY})
 
 

@@ -1,5 +1,5 @@
-"""docs/compatibility.md as rows: what each one is about, what it says of it, the test that shows it, and the switch
-that has to make that test fail."""
+"""docs/compatibility.md as rows: each row's subject, its status, the test that proves it, and the switch that must make
+this test fail."""
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 def rows():
-    """Every row of the sections that hold tests: their tables end in the columns `status` and `test`."""
+    """Every row of the sections with tests: their tables end in the columns `status` and `test`."""
     section, columns, found = "", None, []
     for line, text in enumerate(PAGE.read_text().splitlines(), 1):
         cells = [cell.strip() for cell in text.split("|")[1:-1]]
@@ -50,12 +50,12 @@ def row_of(line, section, cells):
 
 
 def status_word(row):
-    """"works" of "works, where the kernel has it"."""
+    """The first word of the status: "works" of "works, where the kernel has it"."""
     return re.match(r"\w*", row.status).group()
 
 
 def switch_of(row):
-    """What SWITCH_OFF has to be so that the row is no longer true."""
+    """The value of SWITCH_OFF that makes the row untrue."""
     status = status_word(row)
     if row.section == "Functions":
         return f"function:{row.name}"
@@ -74,7 +74,7 @@ def switch_of(row):
 
 
 def wanted():
-    """(section, name) of everything that has to have a row, from the headers and the lists above."""
+    """(section, name) of everything that must have a row, from the headers and the lists above."""
     folder = ROOT / "crates/capi/include"
     headers = (folder / "zmq.h").read_text() + (folder / "zmq_draft.h").read_text()
     for name in re.findall(r"^ZMQ_EXPORT [^;]*?\b(zmq_\w+)\(", headers, re.M):
@@ -90,8 +90,8 @@ def wanted():
 
 
 def complaints(found, tests):
-    """What is wrong with the page, given the names of all tests there are. The engine's own tests compare the
-    options and the socket types with its tables."""
+    """The errors of the page, given the names of all existing tests. The engine's own tests compare the options and the
+    socket types with the page's tables."""
     for section, name in wanted():
         if not any((row.section, row.name) == (section, name) for row in found):
             yield f"no row in {section}: {name}"

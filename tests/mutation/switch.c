@@ -1,21 +1,21 @@
-/* A library with libzmq's C ABI that forwards to another one, but for one thing that it switches off.
+/* A library with libzmq's C ABI that forwards to another one, except for one feature that it switches off.
  *
- * SWITCH_REAL is the library behind; SWITCH_OFF is what is off, as a word and a name or number:
+ * SWITCH_REAL is the real library; SWITCH_OFF is the disabled feature, as a word and a name or number:
  *
  *   function:zmq_poll     returns -1 or NULL (ENOTSUP), and does nothing
- *   option:23             is taken, checked and read back as ever, and has no effect: it goes to a twin, a socket
- *                         of the same type and context that is never bound or connected
- *   context:1             the same for an option of a context, whose twin has no sockets
- *   unknown-option:25     cannot be set nor read (EINVAL); so unknown-context
+ *   option:23             is accepted, checked and read back as usual, without effect: it is set on a twin, a
+ *                         socket of the same type and context that is never bound or connected
+ *   context:1             as option, for a context's option; the twin is a context without sockets
+ *   unknown-option:25     can be neither set nor read (EINVAL); likewise unknown-context
  *   type:12               zmq_socket returns NULL (EINVAL)
- *   transport:ws          cannot be bound nor connected (EPROTONOSUPPORT)
+ *   transport:ws          can be neither bound nor connected (EPROTONOSUPPORT)
  *   mechanism:2           its options are unknown (EINVAL); sockets with NULL are not bound nor connected
  *   property:User-Id      zmq_msg_gets returns NULL (EINVAL)
  *   message-property:1    zmq_msg_get returns -1 (EINVAL)
- *   event:0x20            monitors do not tell of it
- *   has:curve             zmq_has says the opposite
+ *   event:0x20            monitors do not report it
+ *   has:curve             zmq_has returns the opposite
  *   taken-option:62, taken-transport:vmci, taken-type:99
- *                         what the library refuses is taken, and does nothing
+ *                         what the library refuses is accepted, and does nothing
  */
 #include "switch.h"
 
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A socket or a context with its twin, which is made when it is first needed. */
+/* A socket or a context with its twin, which is created at first use. */
 struct pair {
     void *original;
     void *context; /* of a socket */
@@ -83,7 +83,7 @@ static void remember(void *original, void *context, int type)
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes a pair out of the list. */
+/* Removes a pair from the list. */
 static struct pair *forget(void *original)
 {
     pthread_mutex_lock(&lock);
@@ -157,7 +157,7 @@ int hook_zmq_close(int (*real)(void *), void *socket)
     return real(socket);
 }
 
-/* The mechanism whose option this is; 0 is NULL, which has none. */
+/* The mechanism to which the option belongs; 0 is NULL, which has none. */
 static int mechanism_of(int option)
 {
     switch (option) {
@@ -258,7 +258,7 @@ uint32_t hook_zmq_connect_peer(uint32_t (*real)(void *, const char *), void *soc
     return 0;
 }
 
-/* The context that an option goes to; NULL where it is unknown. */
+/* The context on which an option is set; NULL if the option is unknown. */
 static void *context_for(void *context, int option)
 {
     if (switch_is_number("unknown-context", option))
@@ -292,7 +292,7 @@ int hook_zmq_ctx_get_ext(int (*real)(void *, int, void *, size_t *), void *conte
     return context && !target ? refuse(EINVAL) : real(target, option, value, size);
 }
 
-/* zmq_term and zmq_ctx_destroy are older names of it. */
+/* zmq_term and zmq_ctx_destroy are older names of this function. */
 int hook_zmq_ctx_term(int (*real)(void *), void *context)
 {
     struct pair *pair = forget(context);
@@ -324,7 +324,7 @@ int hook_zmq_has(int (*real)(const char *), const char *capability)
     return capability && switch_is("has", capability) ? !answer : answer;
 }
 
-/* The events that are left. */
+/* The events without the one that is switched off. */
 static uint64_t without(uint64_t events)
 {
     const char *off = getenv("SWITCH_OFF");

@@ -1,4 +1,4 @@
-/* What the forwarders (written by `build`) and the hooks of switch.c share. See README.md. */
+/* Shared by the forwarders (written by `build`) and the hooks of switch.c. See README.md. */
 #ifndef PINNACE_SWITCH_H
 #define PINNACE_SWITCH_H
 
@@ -10,14 +10,14 @@
 #include <zmq.h>
 #include <pinnace.h>
 
-/* The function of this name in the library behind us, or NULL. */
+/* The function of this name in the real library, or NULL. */
 void *switch_real(const char *name);
 
-/* Whether SWITCH_OFF is "kind:name", or "kind:number". */
+/* True if SWITCH_OFF is "kind:name", or "kind:number". */
 bool switch_is(const char *kind, const char *name);
 bool switch_is_number(const char *kind, long long number);
 
-/* Hooks stand between a forwarder and the real function, which they get first. */
+/* A forwarder calls its hook in place of the real function, which is the hook's first argument. */
 void *hook_zmq_socket(void *(*real)(void *, int), void *context, int type);
 int hook_zmq_close(int (*real)(void *), void *socket);
 int hook_zmq_setsockopt(int (*real)(void *, int, const void *, size_t), void *socket, int option, const void *value,

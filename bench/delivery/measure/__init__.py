@@ -1,1 +1,1 @@
-"""What bench/delivery/run is made of."""
+"""The harness of bench/delivery/run."""

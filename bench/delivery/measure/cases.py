@@ -1,4 +1,4 @@
-"""cases: what is measured, and what it has to reach. Each takes a Runner and a Plan, and gives a Result."""
+"""cases: the cases and their bars. Each takes a Runner and a Plan, and returns a Result."""
 
 from dataclasses import dataclass, replace
 
@@ -9,14 +9,14 @@ from .result import Bar, Figure, Result, Turns
 from .trials import cycle_rate, numbers
 
 NOTHING = "nothing / nothing"
-# Synced before the ticket resolves, and before the sender forgets the message.
+# The sender syncs every message before its ticket resolves; the receiver its cursor before the sender forgets messages.
 SYNC = "every message / the cursor"
 MIB = 1 << 20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of it."""
+    """The numbers of rounds, messages and cycles of a run."""
 
     rounds: int = 5
     long_rounds: int = 3
@@ -35,7 +35,7 @@ QUICK = Plan(1, 1, 1000, 3, 50, 20_000, 5, 2, 20, 20_000, 100_000)
 
 
 def cycles(runner, plan):
-    """Cycles of 10,000 messages of 1 KiB, with the pause that liner's own benchmark has between them."""
+    """Cycles of 10,000 messages of 1 KiB, with the same pause after each as in liner's own benchmark."""
     words = {"size": 1024, "count": plan.cycle, "cycles": plan.cycles, "pause_ms": plan.pause_ms}
     turns = Turns(
         plan.rounds,
@@ -68,7 +68,7 @@ def cycles(runner, plan):
 
 
 def many(runner, plan):
-    """2,000,000 messages of 1 KiB in one go."""
+    """2,000,000 messages of 1 KiB without pauses."""
     words = {"size": 1024, "count": plan.many}
     turns = Turns(
         plan.long_rounds,
@@ -130,7 +130,7 @@ def single(runner, plan):
 
 
 def small(runner, plan):
-    """2,000,000 messages of 64 bytes, beside what the disk takes in writes of the size that the log made."""
+    """2,000,000 messages of 64 bytes, compared with bare writes to the disk of the same size as the log's syncs."""
     found_sync = {}
 
     def ours():
@@ -142,7 +142,7 @@ def small(runner, plan):
         size = found_sync.get("bytes", 1 << 16)
         return {**runner.ours("disk", bytes=size, writes=max(20, min(2000, (256 * MIB) // size))), "size": size}
 
-    # A record of a batch: its header, the message's with one destination, and 64 bytes, up to a multiple of 8.
+    # A record of a batch: its header, the message's with one destination, and 64 bytes, rounded up to a multiple of 8.
     record = (8 + 16 + 12 + 64 + 7) // 8 * 8
     turns, result = Turns(plan.rounds, {"ours, sync": ours, "disk": disk}), Result()
 
@@ -166,7 +166,7 @@ def small(runner, plan):
 
 
 def recovery(runner, plan):
-    """1,000,000 messages wait for a receiver that was not there when their sender was killed."""
+    """1,000,000 messages are pending for an absent receiver when their sender is killed."""
     result = Result()
     kinds = {
         "64 B": {"size": 64, "cold": "no"},
@@ -191,7 +191,7 @@ def recovery(runner, plan):
 
 
 def memory(runner, plan):
-    """10,000,000 messages of 1 KiB wait for a receiver that is stopped."""
+    """10,000,000 messages of 1 KiB are pending for a receiver that is stopped."""
     turns, result = Turns(1, {"ours": lambda: runner.ours("queue", size=1024, count=plan.queued)}), Result()
 
     def over_base(found):

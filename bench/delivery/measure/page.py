@@ -12,7 +12,7 @@ from . import programs
 FIGURES = ("case", "side", "on the disk: sender / receiver", "median", "smallest..largest", "runs", "CPU s/M")
 BARS = ("case", "median", "smallest..largest", "bar", "aim", "")
 
-# Of the processors; with more, figures are not to be believed.
+# Share of the processors; with more other work, the figures are not reliable.
 OTHER_WORK_PERCENT = 10
 
 EXPLAINED = """
@@ -47,7 +47,7 @@ def table(headings, rows):
 
 
 def disk():
-    """The file system and the disk below the place where the logs were."""
+    """The file system and the disk of the folder with the logs."""
     where = os.stat(programs.place()).st_dev
     device = f"{os.major(where)}:{os.minor(where)}"
     kind = None

@@ -1,4 +1,4 @@
-"""programs: builds the loads, and starts a Redis of its own for each run of liner."""
+"""programs: builds the loads, and starts a separate Redis for each run of liner."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ PATIENCE_S = 10
 
 
 def cargo(name, program):
-    """The program of one of the two workspaces, built."""
+    """Builds the program of one of the two workspaces. Returns its path."""
     target = BUILD / name
     command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(HERE / name / "Cargo.toml")]
     if subprocess.run([*command, "--target-dir", str(target)], check=False).returncode:
@@ -26,7 +26,7 @@ def cargo(name, program):
 
 
 def build():
-    """The three programs, by side."""
+    """Builds the three programs. Returns their paths by side."""
     if shutil.which("redis-server") is None:
         raise Trouble("no redis-server (Debian: redis-server)")
     programs = {"ours": cargo("ours", "delivery-load"), "liner": cargo("liner", "liner-load")}
@@ -39,7 +39,7 @@ def build():
 
 
 def place():
-    """Where the logs are while they are measured: a directory on the disk that is meant."""
+    """The directory for the logs: it must be on the disk to be measured."""
     where = pathlib.Path(os.environ.get("BENCH_DIR") or BUILD)
     where.mkdir(parents=True, exist_ok=True)
     return where
@@ -53,7 +53,7 @@ def free_port():
 
 @contextlib.contextmanager
 def redis():
-    """A Redis that keeps nothing on the disk, for as long as this lasts; its URL."""
+    """Context with a Redis that stores nothing on the disk. Yields its URL."""
     with tempfile.TemporaryDirectory(prefix="bench-redis") as directory:
         port = free_port()
         words = {"port": port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": directory}

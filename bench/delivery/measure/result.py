@@ -1,4 +1,4 @@
-"""result: figures, bars, and how runs are made in turn."""
+"""result: figures, bars, and the order of runs."""
 
 from dataclasses import dataclass, field
 
@@ -9,15 +9,15 @@ from harness.table import short
 
 @dataclass(frozen=True)
 class Figure:
-    """A row: what one side did."""
+    """A row: the measurement of one side."""
 
     case: str
     side: str
-    durable: str  # what is on the disk, of the sender and of the receiver
+    durable: str  # what the sender and the receiver have on the disk
     spread: Spread | None  # None: no run gave a result
     unit: str
-    cpu: Spread | None = None  # CPU seconds a million messages, of all processes
-    why: str = ""  # there is no result
+    cpu: Spread | None = None  # CPU seconds per million messages, of all processes
+    why: str = ""  # the reason if there is no result
 
     def cells(self):
         if self.spread is None:
@@ -36,14 +36,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure has to reach."""
+    """The value that a figure must reach."""
 
     case: str
     measured: Spread | None  # None: there is no result
     unit: str
     bar: float
     aim: float
-    most: bool = False  # the bar is at most, not at least
+    most: bool = False  # the bar is an upper bound
 
     def holds(self, against):
         if self.measured is None:
@@ -81,7 +81,8 @@ def show(value, unit):
 
 
 class Turns:
-    """Sides that run in turn: every round each of them once, and another one first. One that fails runs no more."""
+    """Sides that run in turn: in every round each once, each round another one first. A side that fails does not run
+    again."""
 
     def __init__(self, rounds, sides):
         self.found, self.why = {name: {} for name in sides}, {}
@@ -105,7 +106,7 @@ class Turns:
         return Spread.of(self.of(name, value).values())
 
     def ratio(self, above, below, value):
-        """Over the rounds: the value of one side over that of another, of the same round."""
+        """The value of one side divided by that of another, round by round."""
         return pair_ratios({name: self.of(name, value) for name in (above, below)}, above, below)
 
     def figure(self, case, name, durable, value, unit, messages=None):

@@ -1,4 +1,4 @@
-"""trials: one run of one side, as a dictionary of what it printed, with its CPU seconds."""
+"""trials: one run of one side, as a dictionary of the pairs that it printed and its CPU seconds."""
 
 import pathlib
 import resource
@@ -18,12 +18,12 @@ def cpu_of_children():
 
 
 def numbers(value):
-    """What was printed as 1,2,3; a single number is one, too."""
+    """Parses a list of numbers such as "1,2,3", or a single number."""
     return [int(part) for part in str(value).split(",") if part]
 
 
 class Runner:
-    """Runs the programs. `say` is told what runs."""
+    """Runs the programs. Calls `say` with each command."""
 
     def __init__(self, built, say):
         self.built, self.say = built, say
@@ -35,7 +35,7 @@ class Runner:
         return {**found, "cpu_s": cpu_of_children() - cpu}
 
     def ours(self, load, look=None, **words):
-        """A run of ours in a directory that is removed; `look` sees the directory before."""
+        """A run of ours in a temporary directory. `look` is called with the directory before it is removed."""
         with tempfile.TemporaryDirectory(prefix="run-", dir=programs.place()) as directory:
             words["dir"] = directory
             found = self.run("ours", [load, *(f"{key}={value}" for key, value in words.items())])
@@ -54,17 +54,17 @@ class Runner:
 
 
 def syncs(directory):
-    """What the sender's log took with each sync."""
+    """The median of the bytes that the sender's log wrote per sync."""
     sizes = logs.sync_sizes(directory / "sender")
     return {"sync_bytes": int(statistics.median(sizes))} if sizes else {}
 
 
 def cycle_rate(found, count):
-    """Messages a second, by the median of a run's cycles."""
+    """Messages per second, by the median of a run's cycles."""
     return count / statistics.median(numbers(found["cycles_ns"])) * 1e9
 
 
 def tenths(found, count):
-    """Messages a second of each tenth; where it is told when the first message was there, from then on."""
+    """Messages per second of each tenth. The first tenth starts at `first_ns`, if the run has it."""
     times = [found.get("first_ns", 0), *numbers(found["tenths_ns"])]
     return [count / 10 / (end - begin) * 1e9 for begin, end in zip(times, times[1:])]

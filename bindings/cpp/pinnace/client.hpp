@@ -10,9 +10,9 @@
  *     handle(delivery.body());
  *     delivery.ack();
  *
- * What fails throws pinnace::Error. Where a std::error_code is the last argument nothing is thrown, and it says what
- * was wrong: an errno, in std::generic_category(). Calls on a Client may come from any thread, and from handlers. Texts
- * are UTF-8; bodies are any bytes. */
+ * Errors are thrown as pinnace::Error. An overload with a std::error_code as its last argument throws nothing and
+ * stores the error there: an errno, in std::generic_category(). A Client may be called from any thread, and from
+ * handlers. Texts are UTF-8; bodies are any bytes. */
 
 #ifndef PINNACE_CLIENT_HPP
 #define PINNACE_CLIENT_HPP
@@ -35,7 +35,7 @@
 
 namespace pinnace {
 
-/* What a client is to be; serves for any number of clients. */
+/* The configuration of a client; any number of clients can be started with it. */
 class Options {
   public:
     Options(const std::string &name, const std::string &topic)
@@ -43,7 +43,7 @@ class Options {
         detail::checked(handle_.get(), handle_ == nullptr);
     }
 
-    /* By name and as text, as pinnace_client_options_set. */
+    /* Sets an option by its name and as text, like pinnace_client_options_set. */
     Options &set(const std::string &key, const std::string &value) {
         detail::checked(pinnace_client_options_set(handle_.get(), key.c_str(), value.c_str()));
         return *this;
@@ -60,7 +60,7 @@ class Options {
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
-    /* Another client that is known beforehand. */
+    /* Adds a client known in advance. */
     Options &peer(const std::string &name, const std::string &endpoint, const std::vector<std::string> &topics) {
         std::vector<const char *> texts;
         for (const std::string &topic : topics)
@@ -70,8 +70,8 @@ class Options {
         return *this;
     }
 
-    /* With the keys of a certificate of pinnace_cert_load's; it speaks to those alone whose public keys are given, as
-     * 40 characters of Z85. */
+    /* Encrypts all traffic with the keys of a certificate from pinnace_cert_load. The client talks only to clients with
+     * a trusted public key, 40 characters of Z85. */
     Options &curve(void *certificate) {
         detail::checked(pinnace_client_options_curve(handle_.get(), certificate));
         return *this;
@@ -92,31 +92,31 @@ class Options {
 
 enum class Durability : int {
     sync = PINNACE_SYNC,        /* on the disk before the call returns */
-    interval = PINNACE_INTERVAL, /* some time after: Options::interval */
-    memory = PINNACE_MEMORY      /* never, and lost with the process */
+    interval = PINNACE_INTERVAL, /* on the disk later, within Options::interval */
+    memory = PINNACE_MEMORY      /* never on the disk; lost with the process */
 };
 
-/* How a message is sent; as it stands, as Client::send_to does it. */
+/* How a message is sent. The defaults are those of Client::send_to. */
 struct SendOptions {
-    bool all = false; /* to each of those that listen on the topic, and not to one in turn */
+    bool all = false; /* true: to each client that listens on the topic; false: to one of them, in turn */
     Durability durability = Durability::sync;
-    Millis ttl{0};            /* how long it may live; 0: as long as it takes */
+    Millis ttl{0};            /* the message's time to live; 0: no limit */
     Millis timeout = forever; /* how long to wait for room and the disk */
 };
 
-/* A message that is on its way to the disk. */
+/* A message on its way to the disk. */
 struct Ticket {
     std::uint64_t number;
 };
 
-/* What waits for one receiver on one topic. */
+/* The messages pending for one receiver on one topic. */
 struct Pending {
-    std::optional<std::string> receiver; /* none: whoever comes first */
+    std::optional<std::string> receiver; /* none: the first client that listens */
     std::string topic;
-    std::uint64_t messages; /* and parts of such */
+    std::uint64_t messages; /* messages and message parts */
 };
 
-/* A client. It closes when it is destroyed. */
+/* A client. The destructor closes it. */
 class Client {
   public:
     explicit Client(const Options &options) : state_(std::make_unique<State>()) {
@@ -132,8 +132,8 @@ class Client {
     }
     ~Client() { end(); }
 
-    /* Ends receiving and waiting, with ECANCELED. Returns when all calls and handlers have; called by a handler, at
-     * once. */
+    /* Calls that wait return ECANCELED. Returns when all calls and handlers have returned; at once if a handler calls
+     * it. */
     void close() noexcept { pinnace_client_close(handle()); }
 
     std::string name() const { return text(pinnace_client_name(handle())); }
@@ -145,20 +145,22 @@ class Client {
     void unsubscribe(const std::string &topic) {
         detail::checked(pinnace_client_unsubscribe(handle(), topic.c_str()));
     }
-    /* Where those are that listen on a topic, as far as it knows. */
+    /* The endpoints of the clients known to listen on a topic. */
     std::vector<std::string> addresses(const std::string &topic) const;
-    /* What keeps it from being known in its registry, or from knowing who is there; that is tried again and again. */
+    /* The current error of the registry: the client is not registered, or cannot read the other clients. It retries on
+     * its own. */
     std::error_code registry_error() const noexcept {
         std::error_code error;
         detail::noted(pinnace_client_registry_error(handle()) < 0, error);
         return error;
     }
-    /* Clears away what dead clients left of themselves in the registry on a topic; returns how many that were. */
+    /* Removes the registry entries that dead clients left for a topic; returns their number. */
     int clear_addresses(const std::string &topic) {
         return detail::checked(pinnace_client_clear_addresses(handle(), topic.c_str()));
     }
 
-    /* To one of those that listen on a topic, in turn; it is on this machine's disk when this returns. */
+    /* Sends to one of the clients that listen on a topic, in turn. Returns once the message is on this machine's disk.
+     */
     void send_to(const std::string &topic, std::string_view body) {
         detail::checked(pinnace_client_send_to(handle(), topic.c_str(), body.data(), body.size()));
     }
@@ -176,7 +178,7 @@ class Client {
         return detail::noted(sent < 0, error);
     }
 
-    /* Without waiting for the disk. Messages come to be there in the order of their tickets. */
+    /* Does not wait for the disk. Messages reach the disk in the order of their tickets. */
     Ticket send_async(const std::string &topic, std::string_view body, const SendOptions &options = {}) {
         const pinnace_send_options_t given = c_options(options);
         Ticket ticket{0};
@@ -191,15 +193,15 @@ class Client {
         return detail::noted(pinnace_client_wait(handle(), ticket.number, timeout.count()) < 0, error);
     }
 
-    /* How many messages, and parts of such, nobody has yet said to have; and waiting until they are so few. */
+    /* How many messages and message parts are not acknowledged yet; wait_pending waits until at most `most` are. */
     std::uint64_t pending() const {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_pending(handle(), &number));
         return number;
     }
-    /* By receiver and topic, those with none among them. */
+    /* The same by receiver and topic, including those with nothing pending. */
     std::vector<Pending> pending_by_peer() const;
-    /* Forgets what waits on a topic; returns how many messages, and parts of such, that were. */
+    /* Discards the pending messages of a topic; returns the number of messages and message parts. */
     std::uint64_t clear_pending(const std::string &topic) {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_clear_pending(handle(), topic.c_str(), &number));
@@ -212,29 +214,30 @@ class Client {
         return detail::noted(pinnace_client_wait_pending(handle(), most, timeout.count()) < 0, error);
     }
 
-    /* The next message. EAGAIN: none came in time; ECANCELED: the client was closed. */
+    /* The next message. EAGAIN: timeout; ECANCELED: the client was closed. */
     Delivery recv(Millis timeout = forever) {
         pinnace_delivery_t *delivery = pinnace_client_recv(handle(), timeout.count());
         return Delivery(detail::checked(delivery, delivery == nullptr));
     }
-    /* Empty where there is an error. */
+    /* Returns an empty Delivery on error. */
     Delivery recv(Millis timeout, std::error_code &error) noexcept {
         pinnace_delivery_t *delivery = pinnace_client_recv(handle(), timeout.count());
         detail::noted(delivery == nullptr, error);
         return Delivery(delivery);
     }
 
-    /* Calls a handler with one message after the other, in this thread, until it says Verdict::stop. It takes a
-     * Delivery & and returns a Verdict, or nothing, which is Verdict::ack; it may move the delivery elsewhere and
-     * settle it there. A message in which it throws has failed, and what it threw comes out here. */
+    /* Calls a handler with one message after the other, in this thread, until the handler returns Verdict::stop. The
+     * handler takes a Delivery & and returns a Verdict, or void, which counts as Verdict::ack. It may move the delivery
+     * elsewhere and settle it there. If it throws, the message has failed, and run throws the same exception. */
     template <typename Handle> void run(Handle &&handle);
 
-    /* Does so in a thread of its own, until then or until the client is closed. A message in which the handler throws
-     * has failed, on_error hears of it, and it goes on. A client that its handler destroys leaves that one behind.
-     * While the handler runs, its thread has the signal mask of the thread that started the client. */
+    /* Like run, on a thread of its own, until Verdict::stop or until the client is closed. If the handler throws, the
+     * message has failed, on_error is called, and the thread goes on. If a handler destroys its client, the client's
+     * state is leaked on purpose. While the handler runs, its thread has the signal mask of the thread that started the
+     * client. */
     template <typename Handle> void listen(Handle &&handle);
 
-    /* Has a function called, on any thread, with what goes wrong where no call tells of it. */
+    /* Sets a function that is called, on any thread, with errors that no call can return. */
     void on_error(std::function<void(const Error &)> handle) {
         const std::lock_guard<std::mutex> lock(state().mutex);
         state_->on_error = std::make_shared<std::function<void(const Error &)>>(std::move(handle));
@@ -244,20 +247,20 @@ class Client {
     using Handler = std::function<Verdict(Delivery &)>;
     struct State;
 
-    /* A handler that listens, or runs. */
+    /* The handler of one run or listen. */
     struct Listener {
         Handler handler;
         State *of;
         std::exception_ptr thrown;
     };
 
-    /* Where it lies does not change: C knows it. */
+    /* Its address never changes: the C library has it. */
     struct State {
         pinnace_client_t *handle = nullptr;
         std::mutex mutex;
         std::vector<std::unique_ptr<Listener>> listeners;
         std::shared_ptr<std::function<void(const Error &)>> on_error;
-        State *before = nullptr; /* among those that were left behind */
+        State *before = nullptr; /* the next one in the list of leave_behind */
     };
 
     template <typename Handle> static Handler with_verdict(Handle &&handle) {
@@ -273,7 +276,7 @@ class Client {
     static int call(Listener &listener, pinnace_delivery_t *handle) {
         const detail::Inside inside;
         Delivery delivery(handle);
-        /* C settles it, unless the handler has, or has it elsewhere. */
+        /* The C library settles the delivery, unless the handler settled it or moved it elsewhere. */
         struct Give {
             Delivery &back;
             ~Give() { back.release(); }
@@ -299,7 +302,7 @@ class Client {
         } catch (const std::exception &thrown) {
             report(ECANCELED, thrown.what(), listener.of);
         } catch (...) {
-            report(ECANCELED, "a handler threw what is no std::exception", listener.of);
+            report(ECANCELED, "a handler threw something other than a std::exception", listener.of);
         }
         return PINNACE_FAIL;
     }
@@ -313,7 +316,7 @@ class Client {
             if (on_error != nullptr && *on_error)
                 (*on_error)(Error(number, words));
         } catch (...) {
-            /* There is nobody left to tell. */
+            /* on_error itself threw: there is no further place to report to. */
         }
     }
 
@@ -328,10 +331,10 @@ class Client {
         return given;
     }
 
-    /* EFAULT: it was moved from. */
+    /* EFAULT: the client was moved from. */
     State &state() const {
         if (state_ == nullptr)
-            throw Error(EFAULT, "this is no client: it was moved from");
+            throw Error(EFAULT, "not a client: it was moved from");
         return *state_;
     }
 
@@ -341,12 +344,12 @@ class Client {
         if (state_ == nullptr)
             return;
         pinnace_client_close(state_->handle);
-        /* Called by a handler, it has not ended: what its handlers need has to stay. */
+        /* Within a handler, pinnace_client_close does not wait for handlers: keep the state that they use. */
         if (detail::depth() > 0)
             leave_behind(state_.release());
     }
 
-    /* For the rest of the process, where who looks for leaks finds it. */
+    /* Keeps a state until the process ends, reachable from a static, so that leak checkers do not report it. */
     static void leave_behind(State *state) noexcept {
         static std::mutex mutex;
         static State *last = nullptr;
@@ -373,7 +376,7 @@ inline std::vector<std::string> Client::addresses(const std::string &topic) cons
 }
 
 inline std::vector<Pending> Client::pending_by_peer() const {
-    /* What is thrown does not go through C. */
+    /* An exception must not propagate through C frames: store it, and rethrow it afterwards. */
     struct Found {
         std::vector<Pending> all;
         std::exception_ptr thrown;

@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* A message that has arrived, and what can be said of it. */
+/* A received message, and the verdicts on it. */
 
 #ifndef PINNACE_DELIVERY_HPP
 #define PINNACE_DELIVERY_HPP
@@ -19,12 +19,12 @@
 
 namespace pinnace {
 
-/* What becomes of a message when its handler returns; `| Verdict::stop`: and it was the last. */
+/* What happens to a message when its handler returns. `| Verdict::stop`: call the handler no more. */
 enum class Verdict : int {
-    ack = PINNACE_ACK,             /* it is handled */
-    fail = PINNACE_FAIL,           /* it is the next of its stream again, after a while */
-    nack = PINNACE_NACK,           /* again after a while; others go first */
-    terminate = PINNACE_TERMINATE, /* it never will be handled: its sender has a dead letter */
+    ack = PINNACE_ACK,             /* handled successfully */
+    fail = PINNACE_FAIL,           /* failed: redelivered later, before the next of its stream */
+    nack = PINNACE_NACK,           /* redelivered later; other messages go first */
+    terminate = PINNACE_TERMINATE, /* given up: its sender keeps a dead letter */
     stop = PINNACE_STOP
 };
 
@@ -34,21 +34,21 @@ constexpr Verdict operator|(Verdict one, Verdict other) {
 
 /* Why a message was given up. */
 enum class Reason : int {
-    terminated = PINNACE_TERMINATED, /* its handler said so */
-    deliveries = PINNACE_DELIVERIES, /* it was delivered as often as it may be */
-    too_large = PINNACE_TOO_LARGE,   /* for its receiver */
-    unreadable = PINNACE_UNREADABLE  /* it is compressed, and cannot be read */
+    terminated = PINNACE_TERMINATED, /* its receiver terminated it */
+    deliveries = PINNACE_DELIVERIES, /* it reached max_deliveries */
+    too_large = PINNACE_TOO_LARGE,   /* it is larger than its receiver accepts */
+    unreadable = PINNACE_UNREADABLE  /* it is compressed and cannot be decompressed */
 };
 
-/* What is known of a dead letter. */
+/* The history of a dead letter. */
 struct Dead {
-    std::string topic;    /* where it was sent at first */
-    std::string receiver; /* who gave it up */
+    std::string topic;    /* its original topic */
+    std::string receiver; /* the receiver that gave it up */
     Reason reason;
     std::uint64_t deliveries;
 };
 
-/* Which message it is, to be stored with its effect in one transaction: pinnace_cursor_t says how. */
+/* Identifies a message. A receiver stores it with the message's effect in one transaction: see pinnace_cursor_t. */
 struct Cursor {
     std::string sender;
     std::uint64_t stream;
@@ -56,11 +56,11 @@ struct Cursor {
     std::uint64_t settled;
 };
 
-/* A table for cursors, in SQL. */
+/* The SQL that creates the table of cursors. */
 inline std::string_view cursor_schema() noexcept { return pinnace_cursor_schema(); }
 
-/* A message, from its arrival until it is settled by ack, nack, terminate or fail. One that is destroyed before has
- * failed. Afterwards it is empty, as one that was moved from; what it pointed to is gone. */
+/* A received message, until it is settled by ack, nack, terminate or fail. Destroying an unsettled one is a fail. Once
+ * settled or moved from it is empty. Settling invalidates the views that its functions returned. */
 class Delivery {
   public:
     Delivery() noexcept = default;
@@ -86,7 +86,7 @@ class Delivery {
     }
     std::string_view from() const { return text(pinnace_delivery_from(handle_)); }
     std::string_view topic() const { return text(pinnace_delivery_topic(handle_)); }
-    /* How often, since the receiver was started, this time included. */
+    /* Number of deliveries since the receiver was started, this one included. */
     std::uint64_t deliveries() const { return pinnace_delivery_deliveries(handle_); }
     /* When it was accepted, by the sender's clock. */
     std::chrono::system_clock::time_point accepted() const {
@@ -106,7 +106,7 @@ class Delivery {
                     pinnace_delivery_dead_deliveries(handle_)};
     }
 
-    /* It is still being handled: Options::ack_within begins anew. */
+    /* The message is still being handled: restarts Options::ack_within. */
     void in_progress() { detail::checked(pinnace_delivery_in_progress(handle_)); }
 
     void ack() { detail::checked(pinnace_delivery_ack(release())); }

@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* What all headers of guaranteed delivery need: errors and times. */
+/* Errors and times, for all headers of guaranteed delivery. */
 
 #ifndef PINNACE_ERROR_HPP
 #define PINNACE_ERROR_HPP
@@ -17,10 +17,10 @@ namespace pinnace {
 
 using Millis = std::chrono::milliseconds;
 
-/* For times: without end. */
+/* As a timeout: no limit. As a delay: a growing delay. */
 constexpr Millis forever{-1};
 
-/* What went wrong: code() is an errno, what() says it in words. */
+/* code() is an errno, what() its text. */
 class Error : public std::system_error {
   public:
     Error(int number, const std::string &words) : std::system_error(number, std::generic_category(), words) {}
@@ -41,13 +41,13 @@ template <typename Returned> Returned checked(Returned returned, bool failed) {
 
 inline int checked(int returned) { return checked(returned, returned < 0); }
 
-/* As checked, by a code. */
+/* Like checked, but stores the error in `error`. Returns true on success. */
 inline bool noted(bool failed, std::error_code &error) noexcept {
     error = failed ? std::error_code(errno, std::generic_category()) : std::error_code();
     return !failed;
 }
 
-/* How many handlers of clients this thread is in. */
+/* The number of handlers that are running on this thread, nested. */
 inline int &depth() {
     thread_local int handlers = 0;
     return handlers;

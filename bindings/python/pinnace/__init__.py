@@ -5,7 +5,7 @@
         with billing.recv() as delivery:  # acknowledged at the end
             print(delivery.sender, delivery.body)
 
-A layer over libpinnace's C functions, by ctypes: the loader has to find libpinnace.so, or PINNACE_LIBRARY names it.
+A layer over libpinnace's C functions, with ctypes. The loader must find libpinnace.so, or PINNACE_LIBRARY names it.
 """
 from ._client import Body, Client, Durability, Handler, Peer, Pending, Ticket
 from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict

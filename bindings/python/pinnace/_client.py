@@ -1,4 +1,4 @@
-"""A client: it sends to topics, and receives what others send to those that it listens on."""
+"""A client: sends messages to topics, and receives the messages of the topics that it listens on."""
 import asyncio
 import contextlib
 import ctypes
@@ -21,23 +21,23 @@ from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, c
 from ._library import milliseconds, text
 
 Handler = Callable[[Delivery], Optional[Verdict]]
-"""Is called with each message; None is Verdict.ACK."""
+"""Called with each message. Returning None counts as Verdict.ACK."""
 
 Ticket = NewType("Ticket", int)
-"""A message that is on its way to the disk. Messages come to be there in the order of their tickets."""
+"""A message on its way to the disk. Messages reach the disk in the order of their tickets."""
 
 Body = Union[bytes, bytearray, memoryview]
-"""What is sent."""
+"""The bytes of a message."""
 
-# A call into the library hears no signal: waits end so often for the interpreter to look.
+# The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
 _SLICE_S = 0.2
-# Bytes from which on a message goes in parts.
+# Larger messages are sent in parts.
 _PART = 1 << 20
 _log = logging.getLogger("pinnace")
 
 
 class _Inside(threading.local):
-    handlers = 0  # how many of them this thread is in
+    handlers = 0  # handlers running on this thread, nested
 
 
 _inside = _Inside()
@@ -45,12 +45,12 @@ _inside = _Inside()
 
 class Durability(enum.IntEnum):
     SYNC = 0  # on the disk before the call returns
-    INTERVAL = 1  # some time after: `interval` of the client
-    MEMORY = 2  # never, and lost with the process
+    INTERVAL = 1  # on the disk later, within the client's `interval`
+    MEMORY = 2  # never on the disk; lost with the process
 
 
 class Peer(NamedTuple):
-    """Another client that is known beforehand."""
+    """A client known in advance."""
 
     name: str
     endpoint: str
@@ -58,11 +58,11 @@ class Peer(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What waits for one receiver on one topic."""
+    """The messages pending for one receiver on one topic."""
 
-    receiver: Optional[str]  # None: for whoever comes first
+    receiver: Optional[str]  # None: for the first client that listens
     topic: str
-    messages: int  # and parts of such
+    messages: int  # messages and message parts
 
 
 _listening: "weakref.WeakValueDictionary[int, Client]" = weakref.WeakValueDictionary()
@@ -75,23 +75,23 @@ def _report(number: int, words: bytes, of: Optional[int]) -> None:
         client._tell(error_of(number, words.decode(errors="replace")))
 
 
-# One for all clients, so that C never has one that is gone.
+# One callback for all clients, never freed: the C library may still call it after a Client was collected.
 _REPORTER = REPORTER(_report)
 
 
 class Client:
-    """A client of this name, which no other has, that listens on a topic of its own. Times are in seconds.
+    """A client with a unique name that listens on a topic of its own. Times are in seconds.
 
-    `data_dir` is the directory of its store, `registry` where clients know of each other (dir://PATH, sqlite://PATH,
-    redis://HOST, none), `listen` the endpoint where others reach it, `lease` how long the name stays its own where it
-    says nothing, `interval` how long Durability.INTERVAL may be away from the disk, `retry` the first and the longest
-    wait before a message that failed comes again; after `max_deliveries` it is given up. `skip_damage` opens a damaged
-    store without what is damaged. With `cert`, the path of a certificate (`pinnace keygen`), all is encrypted, and it
-    speaks to those alone whose public keys, 40 characters of Z85, `trust` has by their names. `more` are options by the
-    names that pinnace.h has for them, as text. `on_error` hears of what goes wrong where no call tells of it, on any
-    thread; without it the log does.
+    `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
+    redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after its
+    last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and the
+    longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
+    `skip_damage` opens a damaged store without the damaged parts. `cert`, the path of a certificate (`pinnace keygen`),
+    encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps names to keys
+    of 40 characters of Z85. `more` has further options, by their names in pinnace.h and as text. `on_error` is called,
+    on any thread, with errors that no call can return; without it they are logged.
 
-    Any thread may call it. It is closed at the end of a `with`.
+    Any thread may call it. A `with` statement closes it at its end.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class Client:
         checked(lib.pinnace_client_on_error(self._handle, _REPORTER, number))
 
     def close(self) -> None:
-        """Ends receiving and waiting, with Closed. Called by a handler it returns at once."""
+        """Calls that wait raise Closed. Returns at once if a handler calls it."""
         handle, self._handle = self._handle, None
         if handle is not None:
             lib.pinnace_client_close(handle)
-        # Handlers may close each other's clients.
+        # A handler does not join: two handlers that close each other's clients would deadlock.
         for thread in self._threads if _inside.handlers == 0 else ():
             thread.join()
 
@@ -183,7 +183,7 @@ class Client:
 
     @property
     def endpoint(self) -> str:
-        """Where others reach it."""
+        """The endpoint where other clients reach this one."""
         return text(lib.pinnace_client_endpoint(self._handle))
 
     def subscribe(self, topic: str) -> None:
@@ -191,11 +191,11 @@ class Client:
         checked(lib.pinnace_client_subscribe(self._handle, in_c(topic)))
 
     def unsubscribe(self, topic: str) -> None:
-        """Does not listen on a topic any more. What others have sent by then still comes."""
+        """Stops listening on a topic. Messages that were sent to it before are still delivered."""
         checked(lib.pinnace_client_unsubscribe(self._handle, in_c(topic)))
 
     def addresses(self, topic: str) -> list[str]:
-        """Where those are that listen on a topic, as far as this client knows."""
+        """The endpoints of the clients known to listen on a topic."""
         size = ctypes.c_size_t(256)
         while True:
             room = ctypes.create_string_buffer(size.value)
@@ -206,7 +206,8 @@ class Client:
                 raise last_error()
 
     def registry_error(self) -> Optional[Error]:
-        """What keeps it from being known in its registry, or from knowing who is there. It is tried again and again."""
+        """The current error of the registry: the client is not registered, or cannot read the other clients. It
+        retries on its own."""
         if lib.pinnace_client_registry_error(self._handle) == 0:
             return None
         error = last_error()
@@ -215,16 +216,16 @@ class Client:
         return error
 
     def clear_addresses(self, topic: str) -> int:
-        """Clears away what dead clients left of themselves in the registry on a topic. Returns how many that were."""
+        """Removes the registry entries that dead clients left for a topic. Returns their number."""
         return checked(lib.pinnace_client_clear_addresses(self._handle, in_c(topic)))
 
     def send_to(self, topic: str, body: Body) -> None:
-        """Sends to one of those that listen on a topic, in turn; where nobody does, to the first that will. It is on
-        this machine's disk when this returns."""
+        """Sends to one of the clients that listen on a topic, in turn, or, if there is none yet, to the first that
+        will. Returns once the message is on this machine's disk."""
         self.send(topic, body)
 
     def send_all(self, topic: str, body: Body) -> None:
-        """Sends to each of those that listen on a topic."""
+        """Sends to each client that listens on a topic."""
         self.send(topic, body, all=True)
 
     def send(
@@ -237,8 +238,8 @@ class Client:
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> None:
-        """`ttl`: how long it may live; `timeout`: how long to wait for room and the disk. After TimedOut it may be on
-        the disk, or come to be."""
+        """`ttl` is the message's time to live, `timeout` how long to wait for room and the disk. After TimedOut the
+        message may be stored, or may be stored later."""
         deadline = None if timeout is None else time.monotonic() + timeout
         ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout)
         if durability == Durability.SYNC:
@@ -254,7 +255,7 @@ class Client:
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> Ticket:
-        """As send, without waiting for the disk: `wait` does."""
+        """Like send, but does not wait for the disk; `wait` does, with the ticket."""
         to, ticket = in_c(topic), ctypes.c_uint64()
         content = body if isinstance(body, bytes) else bytes(memoryview(body))
 
@@ -263,7 +264,8 @@ class Client:
             given = ctypes.byref(options), ctypes.byref(ticket)
             return checked(lib.pinnace_client_send_async(self._handle, to, content, len(content), *given))
 
-        # What has found no room in time was not sent. One in parts may take longer than a slice.
+        # After a timeout for lack of room nothing was sent, so the call may be repeated. A message in parts may take
+        # longer than one slice, so its slices grow.
         _in_slices(timeout, send, 2.0 if len(content) > _PART else 1.0)
         return Ticket(ticket.value)
 
@@ -273,13 +275,13 @@ class Client:
 
     @property
     def pending(self) -> int:
-        """How many messages, and parts of such, nobody has yet said to have."""
+        """How many messages and message parts are not acknowledged yet."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_pending(self._handle, ctypes.byref(number)))
         return number.value
 
     def pending_by_peer(self) -> list[Pending]:
-        """The same by receiver and topic, those with none among them."""
+        """The same by receiver and topic, including those with nothing pending."""
         found: list[Pending] = []
 
         def add(receiver: Optional[bytes], topic: bytes, messages: int, _: Optional[int]) -> None:
@@ -290,13 +292,13 @@ class Client:
         return found
 
     def clear_pending(self, topic: str) -> int:
-        """Forgets what waits on a topic. Returns how many messages, and parts of such, that were."""
+        """Discards the pending messages of a topic. Returns the number of messages and message parts."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_clear_pending(self._handle, in_c(topic), ctypes.byref(number)))
         return number.value
 
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:
-        """Waits until so many, or fewer, are pending."""
+        """Waits until at most `most` messages and message parts are pending."""
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))
 
     def _recv(self, ms: int) -> int:
@@ -310,7 +312,7 @@ class Client:
         return Delivery(_in_slices(timeout, self._recv))
 
     def __iter__(self) -> Iterator[Delivery]:
-        """Messages, until the client is closed. Each is to be settled."""
+        """Messages, until the client is closed. The caller settles each."""
         while True:
             try:
                 yield self.recv()
@@ -318,11 +320,11 @@ class Client:
                 return
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
-        """The same; a thread of the loop's waits for each."""
+        """The same. A thread of the loop's default executor waits for each message."""
         loop = asyncio.get_running_loop()
         while True:
             try:
-                # One that comes when nobody waits any more is let go, and comes again.
+                # If the task is cancelled meanwhile, the message is dropped unsettled: it fails and is redelivered.
                 delivery = await loop.run_in_executor(None, self.recv, _SLICE_S)
             except TimedOut:
                 continue
@@ -331,8 +333,8 @@ class Client:
             yield delivery
 
     def run(self, handler: Handler) -> None:
-        """Calls a handler with one message after the other, until it says Verdict.STOP; Closed where it is closed
-        before. One in which it raises has failed, and what it raised comes out here."""
+        """Calls a handler with one message after the other, until the handler returns Verdict.STOP. Raises Closed if
+        the client is closed before. If the handler raises, the message has failed, and run raises the same."""
         self._run(handler, contextlib.nullcontext())
 
     def _run(self, handler: Handler, signals: AbstractContextManager[None]) -> None:
@@ -350,9 +352,9 @@ class Client:
                     delivery.settle(verdict)
 
     def listen(self, handler: Handler) -> None:
-        """Does so on a thread of its own. A message in which the handler raises has failed, `on_error` hears of it, and
-        it goes on. The thread blocks signals while it waits; the handler, and a process that it starts, has the signal
-        mask of the thread that started the client."""
+        """Like run, on a thread of its own. If the handler raises, the message has failed, `on_error` is called, and
+        the thread goes on. The thread blocks signals while it waits. The handler, and processes that it starts, have
+        the signal mask of the thread that started the client."""
         thread = threading.Thread(target=self._listen, args=(handler,), name=f"pinnace {self.name}", daemon=True)
         self._threads.append(thread)
         _signals.start(thread)
@@ -390,14 +392,14 @@ def _number(seconds: Optional[float]) -> Optional[bytes]:
 
 
 def _options(all: bool, durability: Durability, ttl: Optional[float], timeout_ms: int) -> SendOptions:
-    # Of 0 C makes for ever, and of less an error.
+    # In C, ttl_ms 0 means no limit, and a negative one is an error.
     ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl)) if ttl > 0 else -1
     return SendOptions(ctypes.sizeof(SendOptions), timeout_ms, ttl_ms, int(all), int(durability))
 
 
 def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:
-    """Calls with a time in milliseconds, again and again, until it is not over when it returns, or `timeout` is. Each
-    time is `growth` times the last."""
+    """Repeats a call with short timeouts, in milliseconds, until the call succeeds, fails with another error, or
+    `timeout` is over. Each slice is `growth` times as long as the last."""
     deadline, slice_s = None if timeout is None else time.monotonic() + timeout, _SLICE_S
     while True:
         left = slice_s if deadline is None else min(slice_s, max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""A message that has arrived, and what can be said of it."""
+"""A received message, and the verdicts on it."""
 import ctypes
 import enum
 import errno
@@ -9,55 +9,55 @@ from ._library import Closed, CursorStruct, checked, last_error, lib, millisecon
 
 
 class Verdict(enum.IntFlag):
-    """What becomes of a message when its handler returns. `| STOP`: and it was the last."""
+    """What happens to a message when its handler returns. `| STOP`: call the handler no more."""
 
-    ACK = 0  # it is handled
-    FAIL = 1  # it is the next of its stream again, after a while
-    NACK = 2  # again after a while; others go first
-    TERMINATE = 3  # it never will be handled: its sender has a dead letter
+    ACK = 0  # handled successfully
+    FAIL = 1  # failed: redelivered later, before the next of its stream
+    NACK = 2  # redelivered later; other messages go first
+    TERMINATE = 3  # given up: its sender keeps a dead letter
     STOP = 16
 
 
 class Reason(enum.IntEnum):
     """Why a message was given up."""
 
-    TERMINATED = 0  # its handler said so
-    DELIVERIES = 1  # it was delivered as often as it may be
-    TOO_LARGE = 2  # for its receiver
-    UNREADABLE = 3  # it is compressed, and cannot be read
+    TERMINATED = 0  # its receiver terminated it
+    DELIVERIES = 1  # it reached max_deliveries
+    TOO_LARGE = 2  # it is larger than its receiver accepts
+    UNREADABLE = 3  # it is compressed and cannot be decompressed
 
 
 class Dead(NamedTuple):
-    """What is known of a dead letter."""
+    """The history of a dead letter."""
 
-    topic: str  # where it was sent at first
-    receiver: str  # who gave it up
+    topic: str  # its original topic
+    receiver: str  # the receiver that gave it up
     reason: Reason
     deliveries: int
 
 
 class Cursor(NamedTuple):
-    """Which message it is, beyond doubt, to be stored with its effect in one transaction: see CURSOR_SCHEMA."""
+    """Identifies a message. A receiver stores it with the message's effect in one transaction: see CURSOR_SCHEMA."""
 
-    sender: str  # the store it comes from: 32 hexadecimal digits
-    stream: int  # which of that store's streams it belongs to
-    number: int  # its number there; later messages have larger ones
+    sender: str  # the store that it comes from: 32 hexadecimal digits
+    stream: int  # the stream of that store that it belongs to
+    number: int  # its number in the stream; later messages have larger ones
     settled: int  # no message of the stream up to this number is delivered again
 
 
 CURSOR_SCHEMA: str = text(lib.pinnace_cursor_schema())
-"""A table for cursors, in SQL that SQLite, PostgreSQL, MySQL and others understand.
+"""The SQL that creates the table of cursors; SQLite, PostgreSQL, MySQL and others understand it.
 
-For each message, in one transaction: insert client, sender, stream and number. Where that row is there already, this is
-the same message once more: roll back, and acknowledge it. Else bring about the effect, delete the rows of the same
-client, sender and stream with numbers up to `settled`, commit, and acknowledge."""
+For each message, in one transaction: insert client, sender, stream and number. If that row exists already, the message
+is a redelivery: roll back and acknowledge it. Otherwise apply the effect, delete the rows of the same client, sender
+and stream with numbers up to `settled`, commit, and acknowledge."""
 
 
 class Delivery:
-    """A message, from its arrival until it is settled: by ack, nack, terminate or fail.
+    """A received message, until it is settled by ack, nack, terminate or fail.
 
-    As a context manager it is acknowledged at the end, or fails by an exception, unless it was settled within. One that
-    nobody settles and nobody has any more has failed.
+    As a context manager it is acknowledged at the end, or fails on an exception, unless it was settled within. A
+    message that is garbage-collected unsettled has failed.
     """
 
     __slots__ = ("_body", "_handle")
@@ -76,7 +76,7 @@ class Delivery:
         return self._body
 
     def _look(self) -> None:
-        """Raises Closed where it is settled, for what has no value that says so."""
+        """Raises Closed if the message is settled. For C functions without a return value for errors."""
         text(lib.pinnace_delivery_from(self._handle))
 
     @property
@@ -90,26 +90,26 @@ class Delivery:
 
     @property
     def accepted(self) -> float:
-        """When it was accepted, in seconds since 1970, by the sender's clock."""
+        """When the sender accepted the message, in seconds since 1970, by the sender's clock."""
         self._look()
         return int(lib.pinnace_delivery_accepted_ms(self._handle)) / 1000
 
     @property
     def deliveries(self) -> int:
-        """How often it was delivered since the receiver was started, this time included."""
+        """Number of deliveries since the receiver was started, this one included."""
         self._look()
         return int(lib.pinnace_delivery_deliveries(self._handle))
 
     @property
     def cursor(self) -> Cursor:
-        """What to store with the message's effect, so that it happens once, whatever crashes."""
+        """What to store with the message's effect, so that the effect happens exactly once, even after a crash."""
         found = CursorStruct()
         checked(lib.pinnace_delivery_cursor(self._handle, ctypes.byref(found)))
         return Cursor(found.sender.decode(), found.stream, found.number, found.settled)
 
     @property
     def dead(self) -> Optional[Dead]:
-        """None: it is no dead letter."""
+        """None if the message is not a dead letter."""
         reason = lib.pinnace_delivery_dead_reason(self._handle)
         if reason < 0 and ctypes.get_errno() == errno.ENOENT:
             return None
@@ -125,7 +125,7 @@ class Delivery:
         return self._handle is None
 
     def in_progress(self) -> None:
-        """It is still being handled: the time that it has begins anew (`ack_within`)."""
+        """The message is still being handled: restarts `ack_within_ms`."""
         checked(lib.pinnace_delivery_in_progress(self._handle))
 
     def _release(self) -> Optional[int]:
@@ -133,23 +133,23 @@ class Delivery:
         return handle
 
     def ack(self) -> None:
-        """It is handled: it is not delivered again."""
+        """Handled successfully: not delivered again."""
         checked(lib.pinnace_delivery_ack(self._release()))
 
     def nack(self, delay: Optional[float] = None) -> None:
-        """It is to be delivered again after `delay` seconds, or after a while that grows; others go first."""
+        """Redelivered after `delay` seconds; None: after a growing delay. Other messages go first."""
         checked(lib.pinnace_delivery_nack(self._release(), milliseconds(delay)))
 
     def terminate(self) -> None:
-        """It will never be handled here: its sender keeps it as a dead letter."""
+        """Given up: its sender keeps it as a dead letter."""
         checked(lib.pinnace_delivery_terminate(self._release()))
 
     def fail(self) -> None:
-        """It is the next of its stream again, after a while."""
+        """Failed: redelivered later, before the next of its stream."""
         checked(lib.pinnace_delivery_fail(self._release()))
 
     def settle(self, verdict: Verdict) -> None:
-        """As a handler says; nothing, where it was settled before."""
+        """Settles the message by a handler's verdict. Does nothing if it is settled already."""
         if self.settled:
             return
         verdict &= ~Verdict.STOP

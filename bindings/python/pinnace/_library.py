@@ -1,4 +1,4 @@
-"""libpinnace, and the functions of pinnace.h that this package calls: what each takes and returns."""
+"""Loads libpinnace, and declares the functions of pinnace.h that this package calls."""
 import ctypes
 import ctypes.util
 import errno
@@ -82,7 +82,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def _load() -> ctypes.CDLL:
-    """The library that the environment's PINNACE_LIBRARY names, or the loader finds."""
+    """The library that the environment variable PINNACE_LIBRARY names; otherwise the one that the loader finds."""
     name = os.environ.get("PINNACE_LIBRARY") or ctypes.util.find_library("pinnace") or "libpinnace.so"
     library = ctypes.CDLL(name, use_errno=True)
     for function, (returned, taken) in _FUNCTIONS.items():
@@ -95,15 +95,15 @@ lib = _load()
 
 
 class Error(OSError):
-    """What went wrong: errno, and words for it."""
+    """An errno and its text."""
 
 
 class TimedOut(Error, TimeoutError):
-    """The time is over (EAGAIN)."""
+    """Timeout (EAGAIN)."""
 
 
 class Closed(Error):
-    """The client was closed (ECANCELED), or had been (EFAULT)."""
+    """The client was closed during the call (ECANCELED), or before it (EFAULT)."""
 
 
 _KINDS: dict[int, type[Error]] = {errno.EAGAIN: TimedOut, errno.ECANCELED: Closed, errno.EFAULT: Closed}
@@ -114,7 +114,7 @@ def error_of(number: int, words: str) -> Error:
 
 
 def last_error() -> Error:
-    """The error of the call before, in this thread."""
+    """The error of this thread's last call."""
     number = ctypes.get_errno()
     return error_of(number, lib.pinnace_client_error().decode(errors="replace"))
 
@@ -132,12 +132,12 @@ def text(found: "bytes | None") -> str:
 
 
 def in_c(word: str) -> bytes:
-    """A text as C reads it."""
+    """A text as a C string. ValueError: it has a NUL."""
     if "\0" in word:
         raise ValueError(f"{word!r} has a NUL")
     return word.encode()
 
 
 def milliseconds(seconds: "float | None") -> int:
-    """A time for C; None is for ever."""
+    """A time for C. None: -1, no limit."""
     return -1 if seconds is None else max(0, round(seconds * 1000))

@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* What Pinnace adds to zmq.h. A program that uses it links to libpinnace and no longer runs on libzmq. */
+/* Pinnace's extensions to zmq.h. A program that uses them links to libpinnace and no longer runs on libzmq. */
 
 #ifndef PINNACE_H
 #define PINNACE_H
@@ -12,130 +12,130 @@
 extern "C" {
 #endif
 
-/* Pinnace's own version, "major.minor.patch"; static. zmq_version tells which libzmq it stands for. */
+/* Pinnace's own version, "major.minor.patch"; static. zmq_version returns the libzmq version that it implements. */
 const char *pinnace_version(void);
 
-/* Every function below returns -1 and sets errno where it fails, beside what it names: EFAULT for a null pointer,
- * ENOTSOCK for what is no open socket, ETERM after zmq_ctx_shutdown. Times are in milliseconds; below 0 is for ever.
- * Each may be called from any thread. */
+/* Unless stated otherwise, functions return 0, or -1 with errno set. Besides the errors named at each function: EFAULT
+ * for a null pointer, ENOTSOCK if the socket is not open, ETERM after zmq_ctx_shutdown. Times are in milliseconds; a
+ * negative value means no limit. Every function may be called from any thread. */
 
-/* What went one way. */
+/* The traffic of one direction. */
 typedef struct pinnace_traffic_t {
     uint64_t messages; /* in: received by the application; out: taken by the kernel, or by the peer over inproc */
-    uint64_t bytes;    /* theirs, with ZMTP's headers and before any encryption */
-    uint64_t queued;   /* messages that wait */
+    uint64_t bytes;    /* of these messages, with ZMTP's headers and before any encryption */
+    uint64_t queued;   /* messages that are queued now */
 } pinnace_traffic_t;
 
-/* Why messages were lost: indices of pinnace_stats_t.dropped. */
+/* Reasons for lost messages: indices of pinnace_stats_t.dropped. */
 #define PINNACE_FULL 0       /* the peer's high-water mark was reached */
-#define PINNACE_UNROUTABLE 1 /* nobody has the routing id that it was sent to */
-#define PINNACE_PEER_LOST 2  /* the peer went while it was being sent */
-#define PINNACE_CUT 3        /* a lost connection cut it, and it could not be begun again */
-#define PINNACE_UNWANTED 4   /* the socket does not take such messages, or not from this peer */
-#define PINNACE_MALFORMED 5  /* it breaks the pattern's rules */
+#define PINNACE_UNROUTABLE 1 /* no peer has the routing id that it was sent to */
+#define PINNACE_PEER_LOST 2  /* the peer disconnected while it was being sent */
+#define PINNACE_CUT 3        /* a lost connection cut it, and it could not be sent again */
+#define PINNACE_UNWANTED 4   /* the socket does not accept such messages, or not from this peer */
+#define PINNACE_MALFORMED 5  /* it violates the pattern's rules */
 #define PINNACE_DUPLICATE 6  /* another peer has the sender's routing id */
-#define PINNACE_CONFLATED 7  /* a newer one took its place: ZMQ_CONFLATE */
+#define PINNACE_CONFLATED 7  /* replaced by a newer one: ZMQ_CONFLATE */
 #define PINNACE_LIMIT 8      /* over a limit: too many topics, too large for a datagram */
 #define PINNACE_NO_MEMORY 9
-#define PINNACE_EXPIRED 10   /* not sent within ZMQ_LINGER, or its endpoint was taken back */
-#define PINNACE_UNREAD 11    /* it had come in, and was not received before the socket was closed */
+#define PINNACE_EXPIRED 10   /* not sent within ZMQ_LINGER, or its endpoint was disconnected */
+#define PINNACE_UNREAD 11    /* received by the library, but not by the application before the socket was closed */
 #define PINNACE_REASONS 12
 
 typedef struct pinnace_stats_t {
-    size_t size; /* bytes of this struct: set it before the call; later versions have more members */
+    size_t size; /* set to sizeof(pinnace_stats_t) before the call; later versions append members */
     pinnace_traffic_t received, sent;
     uint64_t dropped[PINNACE_REASONS]; /* messages lost, by reason */
     uint64_t connected, accepted, disconnected, retried; /* connections */
     uint64_t handshakes_succeeded, handshakes_failed;
-    uint64_t events_dropped; /* events that a monitor had no room for */
-    uint64_t peers;          /* that are there now */
-    uint64_t ended_peers;    /* that have come and gone, and of which all was received */
+    uint64_t events_dropped; /* events that did not fit into a monitor's queue */
+    uint64_t peers;          /* connected now */
+    uint64_t ended_peers;    /* disconnected, with all their messages received */
 } pinnace_stats_t;
 
 typedef struct pinnace_peer_t {
-    uint64_t number; /* stands for the peer in pinnace_kick; never used again */
+    uint64_t number; /* identifies the peer in pinnace_kick; never reused */
     pinnace_traffic_t received, sent;
     uint64_t dropped, reconnects;
-    uint64_t round_trip_us; /* of the last PING, else as the kernel estimates it for tcp; 0: not known */
+    uint64_t round_trip_us; /* of the last PING, else the kernel's estimate for tcp; 0: unknown */
     int connected;
     int mechanism;          /* ZMQ_NULL, ZMQ_PLAIN, ZMQ_CURVE */
     size_t routing_id_size; /* bytes, 0 to 255 */
     uint8_t routing_id[256];
-    char socket_type[16]; /* the texts are cut where they are too long */
+    char socket_type[16]; /* the texts are truncated if too long */
     char address[128];    /* an IP address, or "localhost:uid:gid:pid" */
-    char user_id[256];    /* as a ZAP handler said (RFC 27) */
-    char endpoint[256];   /* ours, that it came by */
-    char carrier[16];     /* how its messages move: "memory" or "socket"; empty over inproc */
-    char socket_because[64]; /* why they do not go through memory; empty where they do */
+    char user_id[256];    /* as the ZAP handler returned it (RFC 27) */
+    char endpoint[256];   /* our endpoint that the connection belongs to */
+    char medium[16];     /* how its messages are transferred: "memory" or "socket"; empty over inproc */
+    char fallback_reason[64]; /* why shared memory is not used; empty if it is */
 } pinnace_peer_t;
 
 /* The statistics of a socket. */
 int pinnace_socket_stats(void *socket, pinnace_stats_t *stats);
 
-/* The peers of a socket: writes at most *count, and how many there are to *count. */
+/* The peers of a socket: writes at most *count of them, and the number of all to *count. */
 int pinnace_socket_peers(void *socket, pinnace_peer_t *peers, size_t *count);
 
-/* The same as JSON (RFC 8259), and in Prometheus' text format with `name` as the label `socket`. *size is the room at
- * `buffer` before the call and what the text needs, with its NUL, after it. ENOBUFS: it does not fit. */
+/* The statistics as JSON (RFC 8259), and in Prometheus' text format with `name` as the label `socket`. *size is the
+ * size of `buffer` on entry, and the size of the text with its NUL on return. ENOBUFS: the text does not fit. */
 int pinnace_socket_stats_json(void *socket, char *buffer, size_t *size);
 int pinnace_socket_stats_prometheus(void *socket, const char *name, char *buffer, size_t *size);
 
-/* Cuts a peer off. EHOSTUNREACH: there is none of this number, or no connection to it. */
+/* Disconnects a peer. EHOSTUNREACH: no peer has this number, or there is no connection to it. */
 int pinnace_kick(void *socket, uint64_t peer);
 
-/* These wait, and return 0; EAGAIN when the time is over, ENOTSUP for a socket type that it means nothing to. */
-int pinnace_wait_peers(void *socket, size_t count, long timeout_ms); /* until so many peers are there */
+/* These wait, then return 0. EAGAIN: timeout; ENOTSUP: not for this socket type. */
+int pinnace_wait_peers(void *socket, size_t count, long timeout_ms); /* until `count` peers are connected */
 int pinnace_wait_subscribers(void *socket, const void *topic, size_t size, size_t count,
-                             long timeout_ms); /* PUB, XPUB: until so many get messages that begin so */
+                             long timeout_ms); /* PUB, XPUB: until `count` peers subscribe to this prefix */
 int pinnace_wait_subscribed(void *socket,
                             long timeout_ms); /* SUB, XSUB: until publishers have all subscriptions */
 int pinnace_wait_ended(void *socket, uint64_t count,
-                       long timeout_ms); /* until so many have come and gone, and all they sent was received */
+                       long timeout_ms); /* until `count` peers have left and all they sent was received */
 
-/* A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT); it is
- * closed with the socket. EINVAL: other events. */
+/* A level-triggered descriptor: readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN,
+ * ZMQ_POLLOUT). It is closed with the socket. EINVAL: other events. */
 int pinnace_fd(void *socket, short events);
 
-/* The messages that closed sockets of a context have lost, by reason: `lost` has room for PINNACE_REASONS numbers. A
- * socket that still sends what its linger time allows may lose more. */
+/* The numbers of messages that closed sockets of a context have lost, by reason; `lost` has PINNACE_REASONS elements. A
+ * socket that is still lingering may lose more. */
 int pinnace_ctx_lost(void *context, uint64_t *lost);
 
-/* What a context has left behind at its end, over all its sockets and all its time. */
+/* What a terminated context left unsent, over all sockets that it ever had. */
 typedef struct pinnace_leftover_t {
-    size_t size;       /* bytes of this struct: set it before the call; later versions have more members */
-    uint64_t messages; /* accepted to be sent, and taken by no kernel and, over inproc, by no socket */
-    uint64_t bytes;    /* theirs, with ZMTP's headers */
-    uint64_t lost[PINNACE_REASONS]; /* all that its sockets have lost, by reason: these messages too */
-    uint64_t open_sockets;          /* that were not closed when the time was over, and are now */
+    size_t size;       /* set to sizeof(pinnace_leftover_t) before the call; later versions append members */
+    uint64_t messages; /* accepted, but not passed to the kernel, nor over inproc to a socket */
+    uint64_t bytes;    /* of these messages, with ZMTP's headers */
+    uint64_t lost[PINNACE_REASONS]; /* messages that its sockets have lost, by reason; includes `messages` */
+    uint64_t open_sockets;          /* not closed by the application before the deadline; closed now */
 } pinnace_leftover_t;
 
-/* As zmq_ctx_term, but it is over after `timeout_ms`: sockets that are still open are closed then, whoever uses them,
- * and what was not sent is given up. The context is gone when it returns 0; `left`, unless it is NULL, says what was
- * left. EFAULT: no context, or ended already; EINVAL: a `size` too small for itself; EINTR: a signal was handled, call
- * it again; EDEADLK: called by a free function on one of the context's own threads. */
+/* As zmq_ctx_term, but takes at most `timeout_ms`: after that, sockets that are still open are closed, even while in
+ * use, and unsent messages are discarded. The context is freed if it returns 0; what was left is written to `left`,
+ * unless it is NULL. EFAULT: not a context, or terminated already; EINVAL: `size` is smaller than itself; EINTR: a
+ * signal was handled, repeat the call; EDEADLK: called by a free function on one of the context's own threads. */
 int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
 
-/* Socket options of Pinnace's own, int64_t: the bytes that one peer's queue may hold beside ZMQ_SNDHWM and ZMQ_RCVHWM,
- * with ZMTP's headers; another message is accepted while it holds fewer. 0 [default]: no limit. */
+/* Pinnace's own socket options, int64_t: the bytes that the queue of one peer may hold, in addition to ZMQ_SNDHWM and
+ * ZMQ_RCVHWM, with ZMTP's headers. A message is accepted while the queue holds fewer. 0 [default]: no limit. */
 #define PINNACE_SNDBYTES 10001
 #define PINNACE_RCVBYTES 10002
 
-/* Socket option, int: whether ipc:// connections move their messages through memory that both processes have, which
- * they agree on when they connect; else, and with any other implementation, they go over the connection. 0: never,
- * 1 [default]: with processes of the same user, 2: of any user. It counts for connections made after it was set. The
- * default is what the environment's PINNACE_SHARED_MEMORY says. pinnace_socket_peers tells which way a peer's go. */
+/* Socket option, int: whether ipc:// connections transfer messages through shared memory. Both processes agree on that
+ * when they connect; otherwise, and with other implementations, messages go over the connection. 0: never, 1 [default]:
+ * with processes of the same user, 2: of any user. It affects connections made after it was set. The environment
+ * variable PINNACE_SHARED_MEMORY sets the default. pinnace_socket_peers reports the medium of each peer. */
 #define PINNACE_SHARED_MEMORY 10003
 
-/* Socket option, int: whether bodies of 4 KiB and more that come through that memory are received without a copy, for
- * peers that are trusted. 0 [default]: no. 1: zmq_msg_recv(3) gives a message whose zmq_msg_data(3) lies in the peer's
- * memory. It can only be read (who writes there gets SIGSEGV), in this process and not in a child of fork(2); a peer
- * that breaks its word may change it; and until it is closed its peer has less room for others. It counts for
- * connections made after it was set. */
+/* Socket option, int: whether bodies of 4 KiB and more in shared memory are received without a copy. Only for trusted
+ * peers. 0 [default]: no. 1: zmq_msg_recv(3) returns a message with zmq_msg_data(3) in the peer's memory. It is
+ * read-only (a write is SIGSEGV), and readable in this process but not in a child of fork(2). A malicious peer may
+ * change it later. Until it is closed, the peer has less room for other messages. It affects connections made after it
+ * was set. */
 #define PINNACE_BORROW 10004
 
-/* Limits the bytes that all queues of a context hold together; while they hold so many nothing more is accepted from
- * the application, nor read from peers, but for queues that hold nothing. 0: no limit. It counts for peers that come
- * after the first call. */
+/* Limits the bytes that all queues of a context hold together. At the limit, nothing more is accepted from the
+ * application nor read from peers, except for queues that are empty. 0: no limit. It affects peers that connect after
+ * the first call. */
 int pinnace_ctx_set_max_bytes(void *context, uint64_t max_bytes);
 int pinnace_ctx_held_bytes(void *context, uint64_t *held);
 
@@ -144,227 +144,227 @@ typedef struct pinnace_part_t {
     size_t size;
 } pinnace_part_t;
 
-/* Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. `flags`: 0 or ZMQ_DONTWAIT. */
+/* Sends a whole message, all frames or none; returns its bytes, at most INT_MAX. `flags`: 0 or ZMQ_DONTWAIT. */
 int pinnace_send_parts(void *socket, const pinnace_part_t *parts, size_t count, int flags);
 
-/* CURVE certificates as files, in the form of CZMQ's zcert(3): NAME has the public key, NAME_secret, which its owner
- * alone can read, has both. A function that fails returns NULL or -1; beside errno it leaves a line that says which
- * file it was, which line of it, and what is wrong there: pinnace_cert_error.
- * EFAULT: no certificate, or destroyed already, or a null pointer; EINVAL: what is no key, or cannot be written;
- * EBADMSG: the file is no certificate; EKEYREJECTED: its secret key is none, or does not belong to the public one;
- * ENOKEY: there is no secret key; EAGAIN: the system has no random bytes; and what the system says of files. */
-const char *pinnace_cert_error(void); /* of the calling thread; it stays until the next failure */
+/* CURVE certificates as files, in the format of CZMQ's zcert(3): NAME has the public key; NAME_secret, readable only by
+ * its owner, has both keys. A function that fails returns NULL or -1, sets errno, and stores a text with the file, the
+ * line in it and the error: pinnace_cert_error.
+ * EFAULT: not a certificate, destroyed already, or a null pointer; EINVAL: an invalid key, or a value that cannot be
+ * written; EBADMSG: the file is not a certificate; EKEYREJECTED: its secret key is invalid, or does not match the
+ * public key; ENOKEY: no secret key; EAGAIN: the system has no random bytes; and the system's errors for files. */
+const char *pinnace_cert_error(void); /* of the calling thread; valid until its next failure */
 
-/* Of keys as 40 characters of Z85: new ones where both are NULL, somebody else's where `secret` is. */
+/* From keys of 40 characters of Z85; both NULL: generates a pair; `secret` NULL: a public certificate. */
 void *pinnace_cert_new(const char *z85_public_key, const char *z85_secret_key);
-void *pinnace_cert_load(const char *file);        /* both keys of FILE_secret where it is there, else as below */
-void *pinnace_cert_load_public(const char *file); /* the public key of this very file */
-void *pinnace_cert_load_secret(const char *file); /* both keys of this very file */
-int pinnace_cert_destroy(void *cert);             /* the secret key is wiped */
+void *pinnace_cert_load(const char *file);        /* both keys of FILE_secret if it exists, else as below */
+void *pinnace_cert_load_public(const char *file); /* the public key of exactly this file */
+void *pinnace_cert_load_secret(const char *file); /* both keys of exactly this file */
+int pinnace_cert_destroy(void *cert);             /* wipes the secret key */
 
-/* What was there is replaced as a whole. */
+/* An existing file is replaced as a whole. */
 int pinnace_cert_save(void *cert, const char *file);        /* FILE and FILE_secret */
-int pinnace_cert_save_public(void *cert, const char *file); /* this very file */
-int pinnace_cert_save_secret(void *cert, const char *file); /* this very file */
+int pinnace_cert_save_public(void *cert, const char *file); /* exactly this file */
+int pinnace_cert_save_secret(void *cert, const char *file); /* exactly this file */
 
-/* Writes 40 characters and a NUL to each that is not NULL. */
+/* Writes 40 characters and a NUL to each pointer that is not NULL. */
 int pinnace_cert_keys(void *cert, char *z85_public_key, char *z85_secret_key);
 int pinnace_cert_apply(void *cert, void *socket); /* sets ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY */
 
-/* What is said of the owner by name. *size is the room at `buffer` before the call and what the value needs, with its
- * NUL, after it. ENOENT: nothing is said so; ENOBUFS: it does not fit. */
+/* Metadata about the owner, by name. *size is the size of `buffer` on entry, and the size of the value with its NUL on
+ * return. ENOENT: no such name; ENOBUFS: the value does not fit. */
 int pinnace_cert_meta(void *cert, const char *name, char *buffer, size_t *size);
 int pinnace_cert_set_meta(void *cert, const char *name, const char *value);
 
-/* A directory of public certificates, with those below it, as it is now: who is known. */
+/* The public certificates in a directory and its subdirectories, as they are at the call. */
 void *pinnace_certstore_load(const char *directory);
 int pinnace_certstore_destroy(void *store);
-int pinnace_certstore_size(void *store); /* how many are known */
+int pinnace_certstore_size(void *store); /* number of certificates */
 
-/* A certificate, to be destroyed, of whoever has this public key: 32 bytes, or 40 characters. ENOENT: nobody. */
+/* Returns the certificate with this public key (32 bytes, or 40 characters); the caller destroys it. ENOENT: none. */
 void *pinnace_certstore_find(void *store, const void *key, size_t size);
 
-/* Files of the directory that hold no certificate, from index 0 on until ENOENT: "file: what is wrong". ENOBUFS as
- * above. */
+/* Files without a valid certificate, by index from 0 until ENOENT, as "file: error". ENOBUFS as above. */
 int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *size);
 
-/* Guaranteed delivery between named clients: docs/delivery.md says what is promised. A function that fails returns -1,
- * NULL or 0; beside errno it leaves words: pinnace_client_error. Any function may be called from any thread, also by a
- * handler. Options, clients and deliveries that are none, or were let go, are EFAULT, and so are null pointers, but
- * where NULL is said to mean something, or the `data` of an empty body. Texts are UTF-8.
- * EINVAL: a value that is not taken, a name that is empty or has more than 255 bytes; EAGAIN: the time is over;
- * ECANCELED: the client was closed meanwhile; ENOSPC: no room on the disk, or a limit is reached; EIO: a write to the
- * disk failed, and the client's store takes nothing more until it is opened anew; EEXIST: another client has the name;
- * EBUSY: another process has the store, or others keep the registry locked; EBADMSG: the store or the registry is
- * damaged, or something else; and what the system says of files. */
+/* Guaranteed delivery between named clients; docs/delivery.md states the guarantees. A function that fails returns -1,
+ * NULL or 0, sets errno, and stores a text: pinnace_client_error. Every function may be called from any thread, and
+ * from a handler. Invalid or released options, clients and deliveries are EFAULT, and so are null pointers, except
+ * where NULL has a stated meaning, and for the `data` of an empty body. Texts are UTF-8.
+ * EINVAL: an invalid value, or a name that is empty or longer than 255 bytes; EAGAIN: timeout; ECANCELED: the client
+ * was closed meanwhile; ENOSPC: no room on the disk, or a limit is reached; EIO: a write to the disk failed, and the
+ * client's store accepts nothing more until it is reopened; EEXIST: another client has the name; EBUSY: another process
+ * has the store, or others keep the registry locked; EBADMSG: the store or the registry is damaged, or of another
+ * format; and the system's errors for files. */
 typedef struct pinnace_client_options_t pinnace_client_options_t;
 typedef struct pinnace_client_t pinnace_client_t;
 typedef struct pinnace_delivery_t pinnace_delivery_t;
 
-const char *pinnace_client_error(void); /* of the calling thread; it stays until the next failure */
+const char *pinnace_client_error(void); /* of the calling thread; valid until its next failure */
 
-/* What a client is to be; options serve for any number of clients. Each is set as text; times are 1 to 86400000, or 0
- * where that is said:
- *   data_dir           the directory of its store; by default one of the user's
+/* Options of a client; they serve for any number of clients. Each is set as text. Times are 1 to 86400000 ms, or 0
+ * where stated:
+ *   data_dir           directory of the client's store; by default one of the user's
  *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
- *   listen             where others reach it, an endpoint [a local socket, for processes of this host]
- *   advertise          where they are told to, where that differs
- *   lease_ms           how long the name stays its own where it says nothing, 1 to 2592000000 [10000]
- *   interval_ms        how long PINNACE_INTERVAL may be away from the disk [100]
- *   retry_first_ms     the wait before a message that failed comes again [100]; each is twice the last,
- *   retry_most_ms      at most this [60000]
- *   max_deliveries     after which a message is given up [0: never]
- *   ack_within_ms      how long a message may be with its handler before it has failed [0: as it likes]
- *   reassign_after_ms  how long one that went to one of many waits for that one [30000; 0: for ever]
- *   skip_failing       1: others go on while a message that failed waits [0]
- *   skip_damage        1: opens a damaged store without what is damaged [0]
- *   memory_limit       bytes that PINNACE_MEMORY may keep [64 MiB]
- *   linger_ms          how long closing waits for these to be acknowledged [1000; 0: not at all]
- *   disk_limit         bytes of the store's files, 4 MiB at least; of them a body takes a sixteenth at most, or
- *                      half of what is beyond 16 MiB [0: none]
- *   max_body           bytes of the largest body that is sent and taken [1 GiB]
- *   compress_from      bytes from which on bodies are compressed, where that pays [1 MiB] */
+ *   listen             endpoint to listen on [a local socket, for processes of this host]
+ *   advertise          endpoint announced to others, if it differs
+ *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
+ *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
+ *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
+ *   retry_most_ms      up to this [60000]
+ *   max_deliveries     deliveries after which a message is given up [0: never]
+ *   ack_within_ms      how long a handler may take before its message has failed [0: no limit]
+ *   reassign_after_ms  how long a message sent to one of many waits for its receiver [30000; 0: no limit]
+ *   skip_failing       1: other messages go on while a failed one waits [0]
+ *   skip_damage        1: opens a damaged store without the damaged parts [0]
+ *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
+ *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
+ *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
+ *                      half of the part beyond 16 MiB [0: none]
+ *   max_body           bytes of the largest body that is sent or accepted [1 GiB]
+ *   compress_from      bodies of at least this many bytes are compressed, if that saves space [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);
 int pinnace_client_options_set(pinnace_client_options_t *options, const char *key, const char *value);
 int pinnace_client_options_peer(pinnace_client_options_t *options, const char *name, const char *endpoint,
-                                const char *const *topics, size_t count); /* one that is known beforehand */
+                                const char *const *topics, size_t count); /* a client known in advance */
 int pinnace_client_options_destroy(pinnace_client_options_t *options);
 
-/* All that it says and hears is encrypted, with the keys of a certificate (ENOKEY: it has no secret one); it speaks to
- * those alone whose public keys, 40 characters of Z85, are given. */
+/* Encrypts all traffic with the keys of a certificate (ENOKEY: it has no secret key). The client talks only to clients
+ * with a trusted public key, 40 characters of Z85. */
 int pinnace_client_options_curve(pinnace_client_options_t *options, void *cert);
 int pinnace_client_options_trust(pinnace_client_options_t *options, const char *name, const char *z85_public_key);
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
-/* Whoever waits in the client for messages, room or acknowledgements gets ECANCELED. It returns when all calls and
- * handlers have; called by a handler, at once, and the client ends with the last of them: until then another call waits
- * for that, and no handler is called after it. */
+/* Calls that wait in the client for messages, room or acknowledgements return ECANCELED. Returns when all calls and
+ * handlers have returned. If a handler calls it, it returns at once, and the client ends when the last call or handler
+ * returns; until then, another close waits for that. No handler is called after the end. */
 int pinnace_client_close(pinnace_client_t *client);
 
-const char *pinnace_client_name(pinnace_client_t *client);     /* stays until it is closed */
-const char *pinnace_client_endpoint(pinnace_client_t *client); /* where others reach it; stays as long */
+const char *pinnace_client_name(pinnace_client_t *client);     /* valid until it is closed */
+const char *pinnace_client_endpoint(pinnace_client_t *client); /* where others reach it; valid until it is closed */
 int pinnace_client_subscribe(pinnace_client_t *client, const char *topic);
 int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
 
-/* Where those are that listen on a topic, a line each; returns how many they are. *size is the room at `buffer` before
- * the call and what the text needs, with its NUL, after it. ENOBUFS: it does not fit. */
+/* The endpoints of the clients that listen on a topic, one per line; returns their number. *size is the size of
+ * `buffer` on entry, and the size of the text with its NUL on return. ENOBUFS: the text does not fit. */
 int pinnace_client_addresses(pinnace_client_t *client, const char *topic, char *buffer, size_t *size);
 
-/* 0, or an error for what keeps it from being known in its registry, or from knowing who is there; that is tried again
- * and again. EHOSTUNREACH: a server does not answer; EEXIST: another has taken the name meanwhile. */
+/* Returns 0, or -1 with the current error of the registry: the client is not registered, or cannot read the other
+ * clients. It retries on its own. EHOSTUNREACH: a server does not answer; EEXIST: another client has taken the name. */
 int pinnace_client_registry_error(pinnace_client_t *client);
 
-/* Clears away what dead clients left of themselves in the registry on a topic; returns how many that were. */
+/* Removes the registry entries that dead clients left for a topic; returns their number. */
 int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
 
 #define PINNACE_SYNC 0     /* on the disk before the call returns */
-#define PINNACE_INTERVAL 1 /* on the disk some time after: interval_ms */
-#define PINNACE_MEMORY 2   /* never on the disk, and lost with the process */
+#define PINNACE_INTERVAL 1 /* on the disk later, within interval_ms */
+#define PINNACE_MEMORY 2   /* never on the disk; lost with the process */
 
 typedef struct pinnace_send_options_t {
-    size_t size;        /* bytes of this struct; later versions have more members, whose default is 0 */
-    int64_t timeout_ms; /* how long to wait for room and the disk; below 0 is for ever */
-    int64_t ttl_ms;     /* how long the message may live, at most UINT32_MAX; 0: as long as it takes */
-    int all;            /* 0: to one of those that listen on the topic, in turn; 1: to each, as send_all does */
+    size_t size;        /* bytes of this struct; later versions append members, with 0 as their default */
+    int64_t timeout_ms; /* how long to wait for room and the disk; negative: no limit */
+    int64_t ttl_ms;     /* the message's time to live, at most UINT32_MAX; 0: no limit */
+    int all;            /* 0: to one of the clients that listen on the topic, in turn; 1: to each, as send_all does */
     int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
 } pinnace_send_options_t;
 
-/* How pinnace_client_send_to sends. */
+/* The options of pinnace_client_send_to. */
 #define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC}
 
-/* 0: the message is on this machine's disk and will be delivered, to whom listens or, where nobody does yet, to the
- * first that will; with send_all to each that listens, and to each that did until it was killed. After EAGAIN and EIO
- * it may be there, or come to be. Where `options` is NULL it is sent as pinnace_client_send_to does. E2BIG: options are
- * set that this version does not know. */
+/* Returns 0 once the message is on this machine's disk and will be delivered: to a client that listens or, if there is
+ * none yet, to the first that will. send_all delivers to each client that listens, and to each that did until it was
+ * killed. After EAGAIN and EIO the message may be stored, or may be stored later. `options` NULL: as
+ * pinnace_client_send_to. E2BIG: options are set that this version does not know. */
 int pinnace_client_send_to(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send_all(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send(pinnace_client_t *client, const char *topic, const void *data, size_t size,
                         const pinnace_send_options_t *options);
 
-/* Does not wait for the disk: pinnace_client_wait does, with the ticket. Messages are on the disk in the order of their
- * tickets, so that to wait for the last is to wait for all. */
+/* Does not wait for the disk; pinnace_client_wait does, with the ticket. Messages reach the disk in the order of their
+ * tickets, so a wait for the last ticket is a wait for all. */
 int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const void *data, size_t size,
                               const pinnace_send_options_t *options, uint64_t *ticket);
 int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
 
-/* How many messages, and parts of such, nobody has yet said to have; and waiting until they are so few. */
+/* How many messages and message parts are not acknowledged yet; and a wait until at most `most` are left. */
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
 int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
 
-/* Calls a function with each receiver and topic that messages were sent to, and how many of them, and parts of such,
- * wait for it; the receiver is NULL where that is whoever comes first. Returns how many those are. */
+/* Calls `each` with every receiver and topic, and the number of messages and message parts pending for it. The receiver
+ * is NULL for messages that go to the first client that listens. Returns the number of calls. */
 typedef void(pinnace_pending_fn)(const char *receiver, const char *topic, uint64_t messages, void *arg);
 int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn *each, void *arg);
 
-/* Forgets what waits on a topic; writes how many messages, and parts of such, that were, unless `cleared` is NULL. */
+/* Discards the pending messages of a topic; writes the number of messages and parts to `cleared`, unless it is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
-/* The next message. It is the caller's until it is settled, by one of pinnace_delivery_ack, _nack, _terminate and
- * _fail, also after the client was closed; then it is gone, with all that its functions pointed to. */
+/* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate and
+ * _fail, even after the client was closed. Settling frees it, and everything that its functions returned. */
 pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
 
-const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even where it is empty */
+const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even if the body is empty */
 size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_from(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
-uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* since 1970, by the sender's clock */
-uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* of its deliveries, this one included */
+uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* ms since 1970, by the sender's clock */
+uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* number of deliveries, this one included */
 
-/* Exactly once: what a receiver stores with a message's effect, in one transaction of its own database, in the table of
- * pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's name, sender,
- * stream and number; where that row is there already, this is the same message once more: roll back, and acknowledge
- * it. Else bring about the effect, delete the rows of the same receiver, sender and stream with numbers up to
- * `settled`, commit, and acknowledge. */
+/* Exactly-once processing: what a receiver stores with a message's effect, in one transaction of its own database, in
+ * the table of pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's
+ * name, sender, stream and number. If that row exists already, the message is a redelivery: roll back and acknowledge
+ * it. Otherwise apply the effect, delete the rows of the same receiver, sender and stream with numbers up to `settled`,
+ * commit, and acknowledge. */
 typedef struct pinnace_cursor_t {
-    char sender[33];  /* the store it comes from: 32 hexadecimal digits */
-    uint64_t stream;  /* which of that store's streams it belongs to */
-    uint64_t number;  /* its number there; later messages have larger ones */
+    char sender[33];  /* the store that it comes from: 32 hexadecimal digits */
+    uint64_t stream;  /* the stream of that store that it belongs to */
+    uint64_t number;  /* its number in the stream; later messages have larger ones */
     uint64_t settled; /* no message of the stream up to this number is delivered again */
 } pinnace_cursor_t;
 int pinnace_delivery_cursor(pinnace_delivery_t *delivery, pinnace_cursor_t *cursor);
 const char *pinnace_cursor_schema(void);
 
-/* A dead letter goes to whoever listens on the topic of the same name with ".dead" behind it. Of it: where it was sent
- * at first, who gave it up, how often it was delivered there, and why it was given up. ENOENT: it is none. */
-#define PINNACE_TERMINATED 0 /* its handler said so */
-#define PINNACE_DELIVERIES 1 /* it was delivered as often as it may be */
-#define PINNACE_TOO_LARGE 2  /* it is larger than its receiver takes */
-#define PINNACE_UNREADABLE 3 /* it is compressed, and cannot be read */
+/* A dead letter goes to a client that listens on the topic of the same name with ".dead" appended. These return its
+ * original topic, the receiver that gave it up, how often it was delivered there, and the reason. ENOENT: not a dead
+ * letter. */
+#define PINNACE_TERMINATED 0 /* its receiver terminated it */
+#define PINNACE_DELIVERIES 1 /* it reached max_deliveries */
+#define PINNACE_TOO_LARGE 2  /* it is larger than its receiver accepts */
+#define PINNACE_UNREADABLE 3 /* it is compressed and cannot be decompressed */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
 int pinnace_delivery_dead_reason(pinnace_delivery_t *delivery);
 
-/* ECANCELED: the client was closed; the message comes again when it is started anew. */
-int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* it is handled */
+/* ECANCELED: the client was closed; the message is redelivered when the client is started again. */
+int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* handled successfully */
 int pinnace_delivery_nack(pinnace_delivery_t *delivery,
-                          long delay_ms);                     /* again, then; below 0: after a while that grows */
-int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* it never will be: its sender has a dead letter */
-int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* again, before what follows it, after a while */
+                          long delay_ms);                     /* redeliver after it; negative: growing delay */
+int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* given up: its sender keeps a dead letter */
+int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* failed: redelivered later, before the next */
 
-int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* it is not settled yet: ack_within_ms begins anew */
+int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* still being handled: restarts ack_within_ms */
 
-/* What a handler returns: one of these, and with it, or not, PINNACE_STOP. Anything else is PINNACE_FAIL. A handler may
- * settle its delivery itself; then only PINNACE_STOP counts. It must return: no exception, no longjmp. */
+/* Return values of a handler: one of these, with or without PINNACE_STOP. Anything else is PINNACE_FAIL. A handler may
+ * settle its delivery itself; then only PINNACE_STOP counts. It must return normally: no exception, no longjmp. */
 #define PINNACE_ACK 0
 #define PINNACE_FAIL 1
 #define PINNACE_NACK 2
 #define PINNACE_TERMINATE 3
-#define PINNACE_KEEP 4 /* it is the handler's from now on, to be settled at any time */
+#define PINNACE_KEEP 4 /* the handler keeps the delivery, and may settle it at any time */
 #define PINNACE_STOP 16
 typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
 
-/* Calls the handler with one message after the other: in this thread, until PINNACE_STOP; or in one of its own, until
- * then or until the client is closed. That one blocks signals while it waits; the handler, and a process that it
- * starts, has the signal mask of the thread that started the client. */
+/* Calls the handler with one message after the other: _run on this thread until PINNACE_STOP, _listen on a thread of
+ * its own until then or until the client is closed. That thread blocks signals while it waits. The handler, and
+ * processes that it starts, have the signal mask of the thread that started the client. */
 int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 
-/* Has a function called, on any thread, with what goes wrong where no call tells of it; NULL: none. EACCES: a peer
- * refuses what the client sends; EHOSTUNREACH: one cannot be connected to; ESTALE: one knows a copy of the client's
- * store, and what waits for it is sent anew; EIO, EBADMSG: of the store. The library waits for it: it must not call
- * what waits for the disk or for others. */
+/* Sets a function that is called, on any thread, with errors that no call can return; NULL removes it. EACCES: a peer
+ * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to; ESTALE: a peer knows a copy of the
+ * client's store, and pending messages are sent to it again; EIO, EBADMSG: errors of the store. The library waits for
+ * the function, so it must not make calls that wait for the disk or for other clients. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

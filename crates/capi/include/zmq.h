@@ -35,7 +35,7 @@ extern "C" {
 
 /* ---- Errors: zmq_errno(3), zmq_strerror(3) ---- */
 
-/* Where error numbers begin that the operating system does not know. */
+/* First of the error numbers that the operating system does not define. */
 #define ZMQ_HAUSNUMERO 156384712
 #ifndef ENOTSUP
 #define ENOTSUP (ZMQ_HAUSNUMERO + 1)
@@ -94,9 +94,9 @@ extern "C" {
 #define EFSM (ZMQ_HAUSNUMERO + 51)           /* not this socket's turn: REQ and REP alternate */
 #define ENOCOMPATPROTO (ZMQ_HAUSNUMERO + 52) /* the socket's type cannot use this transport */
 #define ETERM (ZMQ_HAUSNUMERO + 53)          /* the context is being terminated */
-#define EMTHREAD (ZMQ_HAUSNUMERO + 54)       /* no I/O thread is there to serve the call */
+#define EMTHREAD (ZMQ_HAUSNUMERO + 54)       /* there is no I/O thread to serve the call */
 
-/* The calling thread's error number, its text (static, never NULL), and the version this library stands for. */
+/* The calling thread's error number; the text of an error (static, never NULL); the libzmq version implemented. */
 ZMQ_EXPORT int zmq_errno(void);
 ZMQ_EXPORT const char *zmq_strerror(int errnum);
 ZMQ_EXPORT void zmq_version(int *major, int *minor, int *patch);
@@ -118,8 +118,8 @@ ZMQ_EXPORT void zmq_version(int *major, int *minor, int *patch);
 #define ZMQ_THREAD_PRIORITY_DFLT -1
 #define ZMQ_THREAD_SCHED_POLICY_DFLT -1
 
-/* A new context, or NULL. zmq_ctx_term waits until every socket is closed and has sent what its linger allows;
- * EFAULT: not a context. zmq_ctx_shutdown only makes blocked and later calls fail with ETERM. */
+/* A new context, or NULL. zmq_ctx_term waits until every socket is closed and has sent what its linger allows; EFAULT:
+ * not a context. zmq_ctx_shutdown only makes blocked and later calls fail with ETERM. */
 ZMQ_EXPORT void *zmq_ctx_new(void);
 ZMQ_EXPORT int zmq_ctx_term(void *context);
 ZMQ_EXPORT int zmq_ctx_shutdown(void *context);
@@ -142,7 +142,7 @@ typedef struct zmq_msg_t {
 #endif
 } zmq_msg_t;
 
-/* Gives a buffer back that zmq_msg_init_data took; called once, from any thread. */
+/* Frees a buffer passed to zmq_msg_init_data; called once, on any thread. */
 typedef void(zmq_free_fn)(void *data, void *hint);
 
 #define ZMQ_MORE 1   /* another frame of the same message follows */
@@ -166,8 +166,8 @@ ZMQ_EXPORT int zmq_msg_more(const zmq_msg_t *msg);
 /* One of ZMQ_MORE, ZMQ_SRCFD, ZMQ_SHARED; nothing can be set. EINVAL. */
 ZMQ_EXPORT int zmq_msg_get(const zmq_msg_t *msg, int property);
 ZMQ_EXPORT int zmq_msg_set(zmq_msg_t *msg, int property, int optval);
-/* What the peer told of itself: "Socket-Type", "Routing-Id", "User-Id", "Peer-Address" or an own "X-" name; it lives
- * as long as the message. NULL with EINVAL when it told nothing. */
+/* A property that the peer announced: "Socket-Type", "Routing-Id", "User-Id", "Peer-Address" or an "X-" name; valid as
+ * long as the message. NULL with EINVAL if there is no such property. */
 ZMQ_EXPORT const char *zmq_msg_gets(const zmq_msg_t *msg, const char *property);
 
 /* ---- Sockets: zmq_socket(3), zmq_setsockopt(3), zmq_getsockopt(3), zmq_bind(3), zmq_send(3), zmq_recv(3) ---- */
@@ -187,8 +187,8 @@ ZMQ_EXPORT const char *zmq_msg_gets(const zmq_msg_t *msg, const char *property);
 #define ZMQ_XREQ ZMQ_DEALER /* older names */
 #define ZMQ_XREP ZMQ_ROUTER
 
-/* Socket options; an int where the comment does not name another type. [default] */
-#define ZMQ_AFFINITY 4             /* uint64_t, one bit an I/O thread [0: all] */
+/* Socket options; an int unless the comment names another type. [default] */
+#define ZMQ_AFFINITY 4             /* uint64_t, one bit per I/O thread [0: all] */
 #define ZMQ_ROUTING_ID 5           /* 1..255 bytes, the first not zero */
 #define ZMQ_SUBSCRIBE 6            /* bytes, a prefix; write only */
 #define ZMQ_UNSUBSCRIBE 7          /* bytes; write only */
@@ -240,21 +240,21 @@ ZMQ_EXPORT const char *zmq_msg_gets(const zmq_msg_t *msg, const char *property);
 #define ZMQ_IPC_FILTER_PID 58      /* pid_t; deprecated, like the next two */
 #define ZMQ_IPC_FILTER_UID 59      /* uid_t */
 #define ZMQ_IPC_FILTER_GID 60      /* gid_t */
-#define ZMQ_CONNECT_ROUTING_ID 61  /* bytes: what this socket calls the next peer; write only */
+#define ZMQ_CONNECT_ROUTING_ID 61  /* bytes: the routing id for the next peer; write only */
 #define ZMQ_GSSAPI_SERVER 62       /* 0 or 1 [0] */
 #define ZMQ_GSSAPI_PRINCIPAL 63    /* text */
 #define ZMQ_GSSAPI_SERVICE_PRINCIPAL 64 /* text */
 #define ZMQ_GSSAPI_PLAINTEXT 65    /* 0 or 1 [0] */
 #define ZMQ_HANDSHAKE_IVL 66       /* ms, 0: no limit [30000] */
 #define ZMQ_SOCKS_PROXY 68         /* text, host:port */
-#define ZMQ_XPUB_NODROP 69         /* 1: EAGAIN at the mark, else dropped [0] */
+#define ZMQ_XPUB_NODROP 69         /* 1: EAGAIN at the high-water mark, else dropped [0] */
 #define ZMQ_BLOCKY 70              /* context option: 0: sockets start with linger 0 [1] */
 #define ZMQ_XPUB_MANUAL 71         /* 1: the caller decides on subscriptions [0] */
 #define ZMQ_XPUB_WELCOME_MSG 72    /* bytes: the first message to a new subscriber */
 #define ZMQ_STREAM_NOTIFY 73       /* 1: empty messages on connect and disconnect [1] */
 #define ZMQ_INVERT_MATCHING 74     /* 1: what matches is not delivered [0] */
 #define ZMQ_HEARTBEAT_IVL 75       /* ms between PINGs, 0: none [0] */
-#define ZMQ_HEARTBEAT_TTL 76       /* ms, 0..6553599: what the peer is told [0] */
+#define ZMQ_HEARTBEAT_TTL 76       /* ms, 0..6553599: sent to the peer [0] */
 #define ZMQ_HEARTBEAT_TIMEOUT 77   /* ms to wait for an answer [-1: ZMQ_HEARTBEAT_IVL] */
 #define ZMQ_XPUB_VERBOSER 78       /* 1: pass on every unsubscription too [0] */
 #define ZMQ_CONNECT_TIMEOUT 79     /* ms, 0: the system's own [0] */
@@ -301,9 +301,9 @@ ZMQ_EXPORT int zmq_connect(void *socket, const char *addr);
 /* ENOENT: not bound or connected there. */
 ZMQ_EXPORT int zmq_unbind(void *socket, const char *addr);
 ZMQ_EXPORT int zmq_disconnect(void *socket, const char *addr);
-/* Return the number of bytes in the frame; zmq_recv cuts a longer one to len and still returns its full size.
+/* Return the number of bytes in the frame; zmq_recv truncates a longer one to len and still returns its full size.
  * EAGAIN: not now; ENOTSUP: not this type; EFSM: not its turn; EHOSTUNREACH: no such peer. zmq_send_const does not
- * copy: the buffer must stay as it is for ever. */
+ * copy: the buffer must stay unchanged until the process ends. */
 ZMQ_EXPORT int zmq_send(void *socket, const void *buf, size_t len, int flags);
 ZMQ_EXPORT int zmq_send_const(void *socket, const void *buf, size_t len, int flags);
 ZMQ_EXPORT int zmq_recv(void *socket, void *buf, size_t len, int flags);
@@ -349,7 +349,7 @@ ZMQ_EXPORT int zmq_recv(void *socket, void *buf, size_t len, int flags);
 #define ZMQ_PROTOCOL_ERROR_ZAP_INVALID_METADATA 0x20000005
 #define ZMQ_PROTOCOL_ERROR_WS_UNSPECIFIED 0x30000000
 
-/* Sends the socket's chosen events to a PAIR at addr (inproc only); a NULL addr ends it. EINVAL, EPROTONOSUPPORT. */
+/* Sends the socket's chosen events to a PAIR at addr (inproc only); a NULL addr stops it. EINVAL, EPROTONOSUPPORT. */
 ZMQ_EXPORT int zmq_socket_monitor(void *socket, const char *addr, int events);
 
 /* ---- Polling: zmq_poll(3) ---- */
@@ -362,7 +362,7 @@ typedef int zmq_fd_t;
 #define ZMQ_POLLPRI 8
 #define ZMQ_POLLITEMS_DFLT 16
 
-/* A socket, or where it is NULL a descriptor. */
+/* A socket, or a descriptor if the socket is NULL. */
 typedef struct zmq_pollitem_t {
     void *socket;
     zmq_fd_t fd;
@@ -370,7 +370,7 @@ typedef struct zmq_pollitem_t {
     short revents;
 } zmq_pollitem_t;
 
-/* Returns how many items have events: 0 once timeout ms are over. EINVAL, EFAULT. */
+/* Returns how many items have events; 0 after timeout ms. EINVAL, EFAULT. */
 ZMQ_EXPORT int zmq_poll(zmq_pollitem_t *items, int nitems, long timeout);
 
 /* ---- Proxies: zmq_proxy(3), zmq_proxy_steerable(3); zmq_has(3) ---- */
@@ -380,12 +380,13 @@ ZMQ_EXPORT int zmq_poll(zmq_pollitem_t *items, int nitems, long timeout);
 #define ZMQ_FORWARDER 2
 #define ZMQ_QUEUE 3
 
-/* Pass messages both ways, and a copy to capture unless it is NULL, until the context ends (-1, ETERM) or control
- * says TERMINATE (0); control is told PAUSE, RESUME, TERMINATE, STATISTICS. */
+/* Forward messages both ways, with a copy to capture unless it is NULL, until the context is terminated (-1, ETERM) or
+ * control receives TERMINATE (0); control also takes PAUSE, RESUME and STATISTICS. */
 ZMQ_EXPORT int zmq_proxy(void *frontend, void *backend, void *capture);
 ZMQ_EXPORT int zmq_proxy_steerable(void *frontend, void *backend, void *capture, void *control);
 ZMQ_EXPORT int zmq_device(int type, void *frontend, void *backend); /* deprecated: zmq_proxy */
-/* 1 when built in, else 0: "ipc", "pgm", "tipc", "norm", "curve", "gssapi", "vmci", "draft", "WS", "WSS". */
+/* 1 if supported, else 0: "ipc", "pgm", "tipc", "vsock", "norm", "curve", "gssapi", "vmci", "draft", "WS", "WSS",
+ * "tls+tcp". */
 ZMQ_EXPORT int zmq_has(const char *capability);
 
 /* ---- Older ways to send and receive ---- */
@@ -393,13 +394,14 @@ ZMQ_EXPORT int zmq_has(const char *capability);
 struct iovec;
 ZMQ_EXPORT int zmq_sendmsg(void *socket, zmq_msg_t *msg, int flags);
 ZMQ_EXPORT int zmq_recvmsg(void *socket, zmq_msg_t *msg, int flags);
-/* A frame an element. zmq_recviov allocates each with malloc and sets *count; both return the last frame's size. */
+/* One frame per element. zmq_sendiov returns the last frame's size. zmq_recviov allocates each frame with malloc, and
+ * returns the number of frames, also in *count. */
 ZMQ_EXPORT int zmq_sendiov(void *socket, struct iovec *iov, size_t count, int flags);
 ZMQ_EXPORT int zmq_recviov(void *socket, struct iovec *iov, size_t *count, int flags);
 
 /* ---- Keys: zmq_z85_encode(3), zmq_z85_decode(3), zmq_curve_keypair(3), zmq_curve_public(3) ---- */
 
-/* Return dest, or NULL with EINVAL: size must be a multiple of 4, the text's length a multiple of 5. dest takes
+/* Return dest, or NULL with EINVAL: size must be a multiple of 4, the text's length a multiple of 5. dest needs
  * size * 5 / 4 + 1, or length * 4 / 5 bytes. */
 ZMQ_EXPORT char *zmq_z85_encode(char *dest, const uint8_t *data, size_t size);
 ZMQ_EXPORT uint8_t *zmq_z85_decode(uint8_t *dest, const char *string);
@@ -407,9 +409,9 @@ ZMQ_EXPORT uint8_t *zmq_z85_decode(uint8_t *dest, const char *string);
 ZMQ_EXPORT int zmq_curve_keypair(char *z85_public_key, char *z85_secret_key);
 ZMQ_EXPORT int zmq_curve_public(char *z85_public_key, const char *z85_secret_key);
 
-/* ---- Counters: zmq_atomic_counter_new(3) and its neighbours ---- */
+/* ---- Counters: zmq_atomic_counter_new(3) and related ---- */
 
-/* inc returns the value before; dec returns 0 once the value is 0, else 1; destroy sets the pointer to NULL. */
+/* inc returns the old value; dec returns 0 once the value is 0, else 1; destroy sets the pointer to NULL. */
 ZMQ_EXPORT void *zmq_atomic_counter_new(void);
 ZMQ_EXPORT void zmq_atomic_counter_set(void *counter, int value);
 ZMQ_EXPORT int zmq_atomic_counter_inc(void *counter);
@@ -422,8 +424,8 @@ ZMQ_EXPORT void zmq_atomic_counter_destroy(void **counter);
 #define ZMQ_HAVE_TIMERS
 typedef void(zmq_timer_fn)(int timer_id, void *arg);
 
-/* Intervals in ms. add returns the timer's id; timeout the ms until the next one, -1 without any; execute calls what
- * is due, in this thread. EFAULT: not timers; EINVAL: no such timer. */
+/* Intervals in ms. add returns the timer's id; timeout returns the ms until the next one, -1 without any; execute calls
+ * the handlers of due timers on this thread. EFAULT: not timers; EINVAL: no such timer. */
 ZMQ_EXPORT void *zmq_timers_new(void);
 ZMQ_EXPORT int zmq_timers_destroy(void **timers);
 ZMQ_EXPORT int zmq_timers_add(void *timers, size_t interval, zmq_timer_fn handler, void *arg);
@@ -435,7 +437,7 @@ ZMQ_EXPORT int zmq_timers_execute(void *timers);
 
 /* ---- Helpers without a manual page ---- */
 
-/* A stopwatch counts microseconds; stop frees it. zmq_threadclose waits for the thread's end. */
+/* A stopwatch counts microseconds; stop frees it. zmq_threadclose waits until the thread ends. */
 typedef void(zmq_thread_fn)(void *arg);
 ZMQ_EXPORT void *zmq_stopwatch_start(void);
 ZMQ_EXPORT unsigned long zmq_stopwatch_intermediate(void *watch);

@@ -1,8 +1,8 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* A program as any user of libzmq writes it, in the common part of C and C++: requests over each transport by way of
- * zmq_msg_*, zmq_poll and errors. Says which library it ran on, from /proc/self/maps. */
+/* A typical program of a libzmq user, in the common subset of C and C++: requests over three transports, with
+ * zmq_msg_*, zmq_poll and error checks. Prints the library that it ran on, from /proc/self/maps. */
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int failed(const char *what) {
     return 1;
 }
 
-/* One question and its answer of two frames each. */
+/* One request and its reply, of two frames each. */
 static int exchange(void *context, const char *address) {
     char at[256];
     size_t length = sizeof at;

@@ -1,11 +1,11 @@
-//! What C hands over, checked before it is used.
+//! Arguments that C passes in, checked before use.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{ptr, slice};
 
-use pinnace_engine::nap::Turn;
+use pinnace_engine::pending_sleep::Turn;
 use pinnace_engine::{Error, Wait};
 
 const DONTWAIT: c_int = 1;
@@ -27,23 +27,23 @@ impl Flags {
         Ok(Flags { wait: flags & DONTWAIT == 0, more: flags & SNDMORE != 0 })
     }
 
-    /// How a call waits that is run by `guard_waiting`.
+    /// The wait mode of a call that `guard_waiting` runs.
     #[inline(always)]
     pub(crate) fn deferred(self, turn: Turn) -> Wait {
         if self.wait { turn.wait() } else { Wait::Never }
     }
 }
 
-/// A size as the functions that return ints can say it.
+/// A size as an int return value, saturating.
 #[inline(always)]
 pub(crate) fn int_size(size: usize) -> c_int {
     c_int::try_from(size).unwrap_or(c_int::MAX)
 }
 
-/// The `len` bytes at `data`; null is fine where there are none.
+/// The `len` bytes at `data`, which may be null if `len` is 0.
 ///
 /// # Safety
-/// Unless it is null, `data` must be good for reading `len` bytes for as long as the result is used.
+/// Unless it is null, `data` must be valid for reads of `len` bytes for as long as the result is used.
 #[inline(always)]
 pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Error> {
     if len == 0 {
@@ -59,10 +59,10 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
 
-/// As `bytes`, to be written.
+/// As `bytes`, for writing.
 ///
 /// # Safety
-/// Unless it is null, `data` must be good for writing `len` bytes, by nobody else, for as long as the result
+/// Unless it is null, `data` must be valid for writes of `len` bytes, with no other access, for as long as the result
 /// is used.
 #[inline(always)]
 pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a mut [u8], Error> {
@@ -72,25 +72,25 @@ pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a 
     if data.is_null() {
         return Err(Error::Fault);
     }
-    // A length like SIZE_MAX means "enough"; no more than this is ever written.
+    // Callers pass lengths such as SIZE_MAX for "enough"; a slice may not exceed isize::MAX.
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's promise, and checked above.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
 }
 
-/// A struct of the caller's whose first member, a size_t, says how many bytes it has: that of an older version is
-/// shorter than ours.
+/// A struct of the caller with a size_t as the first member that holds its size in bytes. A caller built against an
+/// older version has a shorter struct than ours.
 pub(crate) struct SizedStruct<T> {
     at: *mut T,
     size: usize,
 }
 
 impl<T> SizedStruct<T> {
-    /// Errors: Fault for null, Invalid where it has no room for its own size.
+    /// Errors: Fault for null, Invalid if the size is less than that of the size member.
     ///
     /// # Safety
-    /// `at` must be null, or point to a size and be good for writing so many bytes until `write`. `T` must be
-    /// `repr(C)`, have its size as the first member, and be of plain numbers.
+    /// `at` must be null, or point to a size and be valid for writes of that many bytes until `write`. `T` must be
+    /// `repr(C)`, have its size as the first member, and consist of plain numbers.
     pub(crate) unsafe fn at(at: *mut T) -> Result<SizedStruct<T>, Error> {
         if at.is_null() {
             return Err(Error::Fault);
@@ -103,7 +103,7 @@ impl<T> SizedStruct<T> {
         Ok(SizedStruct { at, size: size.min(size_of::<T>()) })
     }
 
-    /// Writes as much of `from` as there is room for.
+    /// Writes the part of `from` that fits.
     pub(crate) fn write(self, from: &T) {
         let (from, to) = (ptr::from_ref(from).cast::<u8>(), self.at.cast::<u8>());
         // SAFETY: the promise to `at`; plain numbers may be copied in part.
@@ -111,10 +111,10 @@ impl<T> SizedStruct<T> {
     }
 }
 
-/// A path, in whatever bytes it is.
+/// A path, of arbitrary bytes.
 ///
 /// # Safety
-/// `text` must be null or a C string that stays for as long as the result is used.
+/// `text` must be null or a C string that lives as long as the result is used.
 pub(crate) unsafe fn path<'a>(text: *const c_char) -> Result<&'a Path, Error> {
     if text.is_null() {
         return Err(Error::Fault);
@@ -123,10 +123,10 @@ pub(crate) unsafe fn path<'a>(text: *const c_char) -> Result<&'a Path, Error> {
     Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())))
 }
 
-/// A C string that has to be UTF-8.
+/// A C string that must be UTF-8.
 ///
 /// # Safety
-/// `text` must be null or a C string that stays for as long as the result is used.
+/// `text` must be null or a C string that lives as long as the result is used.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Error> {
     if text.is_null() {
         return Err(Error::Fault);

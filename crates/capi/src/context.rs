@@ -8,7 +8,7 @@ use crate::arguments::{bytes, bytes_mut};
 use crate::guard::{guard, guard_uncancelled, guard_waiting};
 use crate::handle;
 
-/// A context made before a fork is the parent's: the child can end it, and do nothing else with it.
+/// The context, unless it was made before a fork: a forked child can only terminate its parent's context.
 pub(crate) fn own(context: *mut c_void) -> Result<Context, Error> {
     handle::context(context)?.ok_or(Error::Fault)
 }
@@ -19,7 +19,7 @@ pub extern "C" fn zmq_ctx_new() -> *mut c_void {
     guard(|| handle::publish_context(Context::new()?))
 }
 
-/// Ends the context: waits until its sockets are closed and what they had is sent, as far as their linger
+/// Terminates the context: waits until its sockets are closed and have sent their messages, as far as their linger
 /// times allow.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn zmq_ctx_term(context: *mut c_void) -> c_int {
@@ -32,7 +32,7 @@ pub extern "C-unwind" fn zmq_ctx_term(context: *mut c_void) -> c_int {
     })
 }
 
-/// Makes all calls on the context's sockets return ETERM, all but zmq_close.
+/// Makes every call on the context's sockets except zmq_close return ETERM.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_ctx_shutdown(context: *mut c_void) -> c_int {
     guard(|| {
@@ -56,7 +56,7 @@ pub extern "C" fn zmq_ctx_get(context: *mut c_void, option: c_int) -> c_int {
 /// As `zmq_ctx_set`, for a value of any length.
 ///
 /// # Safety
-/// `value` must be null or good for reading `len` bytes.
+/// `value` must be null or valid for reads of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_ctx_set_ext(
     context: *mut c_void,

@@ -6,10 +6,10 @@ use pinnace_engine::{Error, KeyPair, Secret, SecretKey, z85};
 
 use crate::guard::guard;
 
-/// Writes a new pair of keys, each as 40 characters of Z85 and a NUL.
+/// Writes a new key pair, each key as 40 characters of Z85 and a NUL.
 ///
 /// # Safety
-/// Both must be null or good for writing 41 bytes.
+/// Both must be null or valid for writes of 41 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_curve_keypair(public: *mut c_char, secret: *mut c_char) -> c_int {
     guard(|| {
@@ -26,10 +26,10 @@ pub unsafe extern "C" fn zmq_curve_keypair(public: *mut c_char, secret: *mut c_c
     })
 }
 
-/// Writes the public key that belongs to a secret one; both are texts of 40 characters.
+/// Writes the public key that belongs to a secret key; both are 40 characters of Z85 and a NUL.
 ///
 /// # Safety
-/// `public` must be null or good for writing 41 bytes, `secret` be null or a C string.
+/// `public` must be null or valid for writes of 41 bytes, `secret` be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_char) -> c_int {
     guard(|| {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_
 /// Writes a key as 40 characters of Z85 and a NUL.
 ///
 /// # Safety
-/// `to` must be good for writing 41 bytes.
+/// `to` must be valid for writes of 41 bytes.
 pub(crate) unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) {
     let mut text = Secret::zeroed();
     z85::encode_key_into(key, &mut text);

@@ -1,10 +1,10 @@
-//! errno: zmq_errno(3), zmq_strerror(3), zmq_version(3), and what a build can do: zmq_has(3).
+//! errno: zmq_errno(3), zmq_strerror(3), zmq_version(3), and the capabilities of the build: zmq_has(3).
 
 use std::ffi::{CStr, c_char, c_int};
 
 use pinnace_engine::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM};
 
-/// libzmq's version whose interface this is.
+/// The libzmq version that this ABI matches.
 const VERSION: [c_int; 3] = [4, 3, 5];
 
 pub(crate) fn set_errno(number: c_int) {
@@ -23,7 +23,7 @@ pub extern "C" fn zmq_errno() -> c_int {
     errno()
 }
 
-/// What an error number means, in words that stay readable.
+/// The text for an error number. It stays readable as strerror(3)'s does.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
     let text = match number {
@@ -31,7 +31,7 @@ pub extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
         ENOCOMPATPROTO => c"The transport does not go with the socket type",
         ETERM => c"The context was terminated",
         EMTHREAD => c"There is no I/O thread",
-        // SAFETY: any number will do; the text is static, or the thread's own until its next call.
+        // SAFETY: every number is allowed; the text is static, or valid until this thread's next call.
         system => return unsafe { libc::strerror(system) },
     };
     text.as_ptr()
@@ -40,7 +40,7 @@ pub extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
 /// Writes libzmq's version; null pointers are skipped.
 ///
 /// # Safety
-/// Each pointer must be null or good for writing an int.
+/// Each pointer must be null or valid for writes of an int.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int) {
     for (to, number) in [major, minor, patch].into_iter().zip(VERSION) {
@@ -57,11 +57,11 @@ pub extern "C" fn pinnace_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// What `zmq_has` knows of, by libzmq's spelling; all else is 0. The kernel is asked for tipc and vsock, and
-/// pgm is a feature of the build.
+/// Capabilities that `zmq_has` reports as 1, in libzmq's spelling. tipc and vsock depend on the kernel, pgm on the
+/// build; anything else is 0.
 const CAPABILITIES: &[&CStr] = &[c"ipc", c"curve", c"draft", c"WS", c"WSS", c"tls+tcp"];
 
-/// 1 where the named capability is there.
+/// Returns 1 if the named capability is supported, else 0.
 ///
 /// # Safety
 /// `capability` must be null or a C string.

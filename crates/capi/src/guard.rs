@@ -1,22 +1,22 @@
-//! The boundary: what the engine says becomes what C expects, and a panic stops here.
+//! The boundary to C: converts the engine's results to return values and errno, and catches panics.
 //!
 //! ```ignore
 //! guard(|| Ok(0)) // 0
 //! guard(|| Err::<c_int, _>(Error::Invalid)) // -1, errno is EINVAL
 //! ```
-//! Nothing is paid for it where nothing goes wrong: unwinding is by tables.
+//! The success path pays nothing for it: unwinding is table-driven.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pinnace_engine::nap::{self, Turn};
+use pinnace_engine::pending_sleep::{self, Turn};
 use pinnace_engine::{Error, Socket, Uncancelled, sleep_cancellably};
 
 use crate::arguments::Flags;
 use crate::error::set_errno;
 
-/// What a C function can return; which of its values says that it failed.
+/// A return type of C functions, with the value that signals failure.
 pub(crate) trait Returned {
     const FAILED: Self;
 }
@@ -29,7 +29,7 @@ impl Returned for c_long {
     const FAILED: c_long = -1;
 }
 
-/// Elapsed times, and uint64_t.
+/// Elapsed times and uint64_t.
 impl Returned for c_ulong {
     const FAILED: c_ulong = 0;
 }
@@ -67,11 +67,11 @@ impl Returned for *mut u8 {
     const FAILED: *mut u8 = std::ptr::null_mut();
 }
 
-/// Runs `body`. An error or a panic is told by errno and the type's value for failure.
+/// Runs `body`. An error or a panic becomes errno and `R::FAILED`.
 #[inline(always)]
 pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    // What a panic leaves half done lies behind locks of its own; the caller learns that the object may be
-    // unusable.
+    // State that a panic leaves inconsistent is behind locks of its own. The caller learns from the error that the
+    // object may be unusable.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => failed(error),
@@ -79,8 +79,8 @@ pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     }
 }
 
-/// As `guard`, for a call that may be asked to close descriptors, start threads or the like: what the C library does
-/// there is a cancellation point, and must not be one here (pthreads(7)).
+/// As `guard`, for a call that may close descriptors, start threads or the like. The C library's calls for these are
+/// cancellation points, and this call must not be one (pthreads(7)).
 pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     guard(|| {
         let _uncancelled = Uncancelled::begin();
@@ -88,8 +88,8 @@ pub(crate) fn guard_uncancelled<R: Returned>(body: impl FnOnce() -> Result<R, Er
     })
 }
 
-/// As `guard`, for a call that may wait, which is a cancellation point while it does: `body` asks the engine to defer
-/// that (`Error::Deferred`), and is run again afterwards. Its caller's frame, too, has nothing to drop.
+/// As `guard`, for a call that may wait, and is a cancellation point while it waits. `body` asks the engine to defer
+/// the sleep (`Error::Deferred`), and runs again after it. The calling frame must have nothing to drop either.
 pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error> + Copy) -> R {
     match catch_unwind(AssertUnwindSafe(move || body(Turn::FIRST))) {
         Ok(Ok(value)) => value,
@@ -99,9 +99,9 @@ pub(crate) fn guard_waiting<R: Returned>(body: impl Fn(Turn) -> Result<R, Error>
     }
 }
 
-/// As `guard_waiting`, for a call that sends or receives one frame and seldom waits. `body` is its first turn; if the
-/// engine defers that, `body` stores the later turns by `FrameCall::deferred`. A call that does not wait keeps no copy
-/// of its arguments for them.
+/// As `guard_waiting`, for a call that sends or receives one frame and seldom waits. `body` is its first turn. If the
+/// engine defers the sleep, `body` stores the later turns with `FrameCall::deferred`. A call that does not wait keeps
+/// no copy of its arguments.
 #[inline(always)]
 pub(crate) fn guard_frame(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -114,7 +114,7 @@ pub(crate) fn guard_frame(body: impl FnOnce() -> Result<c_int, Error>) -> c_int 
 /// The later turns of a call that sends or receives a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameCall {
-    /// Safe to call as long as the C function has not returned, with what its caller promises.
+    /// Safe to call until the C function returns, given the promises of its caller.
     pub(crate) turn: unsafe fn(FrameCall, Turn) -> Result<c_int, Error>,
     pub(crate) socket: Socket,
     /// A `zmq_msg_t`, or `len` bytes.
@@ -128,7 +128,8 @@ thread_local! {
 }
 
 impl FrameCall {
-    /// `outcome` is that of the first turn. If it is deferred, `guard_frame` sleeps and takes this call's next turn.
+    /// `outcome` is the result of the first turn. If it is Deferred, `guard_frame` sleeps and runs this call's next
+    /// turn.
     pub(crate) fn deferred(self, outcome: Result<c_int, Error>) -> Result<c_int, Error> {
         if outcome == Err(Error::Deferred) {
             DEFERRED.set(Some(self));
@@ -151,12 +152,12 @@ fn frame_failed(error: Error) -> c_int {
 #[inline(never)]
 fn sleep_and_retry<R: Returned>(body: &dyn Fn(Turn) -> Result<R, Error>) -> R {
     loop {
-        // SAFETY: what this thread has left stays in place until `resume`. This frame and those of its callers that are
-        // Rust's have nothing to drop.
-        let slept = unsafe { sleep_cancellably(nap::deferred()) };
+        // SAFETY: this thread's deferred state stays in place until `resume`. This frame and its Rust callers' frames
+        // have nothing to drop.
+        let slept = unsafe { sleep_cancellably(pending_sleep::deferred()) };
         let again = catch_unwind(AssertUnwindSafe(|| {
             let _uncancelled = Uncancelled::begin();
-            nap::resume(slept).and_then(body)
+            pending_sleep::resume(slept).and_then(body)
         }));
         return match again {
             Ok(Err(Error::Deferred)) => continue,

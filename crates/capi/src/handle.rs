@@ -1,13 +1,14 @@
-//! The pointers that C knows sockets and contexts by.
+//! The pointers that represent sockets and contexts in C.
 //!
-//! Bindings look at the memory behind a pointer. CZMQ compares its first four bytes with the tags of its own
-//! objects; then some of its versions ask getsockopt(2) whether they are the number of a descriptor. Others keep it
-//! where their language expects an address: Go's runtime ends the process over one that lies in its own heap and
-//! leads nowhere. So each pointer leads to a cell of a static table whose first bytes are -1: no tag, no descriptor.
+//! Bindings read the memory behind a pointer. CZMQ compares its first four bytes with the tags of its own objects; some
+//! versions then ask getsockopt(2) whether these bytes are a descriptor. Other bindings keep the pointer where their
+//! language expects an address: Go's runtime aborts the process if a pointer into its own heap does not point to an
+//! object. So each pointer refers to a cell of a static table, and the cell's first bytes are -1: neither a tag nor a
+//! descriptor.
 //!
-//! A cell is never freed, and holds the engine's handle while the object is open. A pointer that C passes in is
-//! compared with the table's bounds before anything is read. Cells are used in turn, so that the pointer of a closed
-//! object stays dead until all the others were used.
+//! A cell is never freed, and holds the engine's handle while the object is open. A pointer passed in by C is checked
+//! against the table's bounds before anything is read. Cells are allocated round-robin, so the pointer of a closed
+//! object stays invalid until all other cells were used.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -15,28 +16,29 @@ use std::{mem, ptr};
 
 use pinnace_engine::{Context, Error, Socket, SocketSlot};
 
-/// Sockets, and contexts, that can be open at once in the process. As zeros, they take no memory until they are used.
+/// Tables of open sockets and of contexts; their sizes are process-wide limits. They are zeros, and untouched pages
+/// take no memory.
 static SOCKETS: Cells<{ 1 << 18 }> = Cells::new();
 static CONTEXTS: Cells<{ 1 << 16 }> = Cells::new();
 
 struct Cells<const N: usize> {
     cells: [Cell; N],
-    /// Where the next search for a free cell begins.
+    /// Index at which the next search for a free cell starts.
     next: AtomicUsize,
 }
 
 #[repr(C, align(32))]
 struct Cell {
-    /// For bindings to read: `NO_DESCRIPTOR` once the cell was used.
+    /// Read by bindings: `NO_DESCRIPTOR` from the cell's first use on.
     shown: AtomicUsize,
-    /// The parts of the engine's handle: null where nothing is open, ...
+    /// First part of the engine's handle; null if nothing is open.
     content: AtomicPtr<()>,
-    /// ... and the number; `FREE` where nothing is open.
+    /// Second part: the number; `FREE` if nothing is open.
     number: AtomicU32,
 }
 
 const NO_DESCRIPTOR: usize = usize::MAX;
-/// Numbers that no object has: of a free cell, and of one that is just being claimed or released.
+/// Numbers that no object has: of a free cell, and of one being claimed or released.
 const FREE: u32 = 0;
 const TAKEN: u32 = u32::MAX;
 
@@ -55,7 +57,7 @@ impl<const N: usize> Cells<N> {
         Cells { cells: [const { Cell::new() }; N], next: AtomicUsize::new(0) }
     }
 
-    /// The pointer to a cell that now holds the two parts; None where all are in use.
+    /// Claims a cell for the two parts, and returns its address; None if all are in use.
     fn claim(&self, content: *mut (), number: u32) -> Option<*mut c_void> {
         for _ in 0..N {
             let cell = &self.cells[self.next.fetch_add(1, Ordering::Relaxed) % N];
@@ -69,7 +71,7 @@ impl<const N: usize> Cells<N> {
         None
     }
 
-    /// The cell that a pointer leads to, if it is one of ours.
+    /// The cell at a pointer, if the pointer is one of ours.
     #[inline(always)]
     fn cell(&self, pointer: *mut c_void) -> Option<&Cell> {
         let offset = pointer.addr().wrapping_sub((&raw const self.cells).addr());
@@ -79,7 +81,7 @@ impl<const N: usize> Cells<N> {
         self.cells.get(offset / size_of::<Cell>())
     }
 
-    /// Both parts of an open object.
+    /// Both parts of an open object's handle.
     #[inline(always)]
     fn parts(&self, pointer: *mut c_void) -> Option<(*mut (), u32)> {
         let cell = self.cell(pointer)?;
@@ -88,13 +90,13 @@ impl<const N: usize> Cells<N> {
         (!content.is_null()).then_some((content, number))
     }
 
-    /// The pointer is dead from now on. False where it does not lead to this object (any more).
+    /// Invalidates the pointer. False if it does not belong to this object (any more).
     fn release(&self, pointer: *mut c_void, content: *mut (), number: u32) -> bool {
         let Some(cell) = self.cell(pointer) else { return false };
         if cell.number.compare_exchange(number, TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
         }
-        // Sockets in other slots have the same numbers.
+        // Sockets in different slots may have equal numbers, so compare the slot too.
         let is_its = cell.content.load(Ordering::Relaxed) == content;
         if is_its {
             cell.content.store(ptr::null_mut(), Ordering::Relaxed);
@@ -104,20 +106,20 @@ impl<const N: usize> Cells<N> {
     }
 }
 
-/// The pointer for a socket. The socket is closed where there is no room for it.
+/// Returns the pointer for a socket. If the table is full, closes the socket and returns TooManySockets.
 pub(crate) fn publish(socket: Socket) -> Result<*mut c_void, Error> {
     let (slot, number) = socket.into_parts();
     if let Some(pointer) = SOCKETS.claim(address(slot), number) {
         return Ok(pointer);
     }
-    // It has never been used; there is nothing to lose.
+    // The socket is unused, so closing it loses nothing.
     let _ = socket.close();
     Err(Error::TooManySockets)
 }
 
 /// A slot as its address.
 fn address(slot: SocketSlot) -> *mut () {
-    // SAFETY: it is a reference, and nothing else (`repr(transparent)`).
+    // SAFETY: a slot is only a reference (`repr(transparent)`).
     unsafe { mem::transmute::<SocketSlot, *mut ()>(slot) }
 }
 
@@ -125,20 +127,20 @@ fn address(slot: SocketSlot) -> *mut () {
 #[inline(always)]
 pub(crate) fn socket(pointer: *mut c_void) -> Result<Socket, Error> {
     let (slot, number) = SOCKETS.parts(pointer).ok_or(Error::NotSocket)?;
-    // SAFETY: what is not null in this table came from `address`, and slots stay for good.
+    // SAFETY: a non-null entry of this table came from `address`, and slots are never freed.
     Ok(Socket::from_parts(unsafe { mem::transmute::<*mut (), SocketSlot>(slot) }, number))
 }
 
-/// The pointer is dead from now on. False: it was, for this socket.
+/// Invalidates the pointer. False if it was invalid for this socket already.
 pub(crate) fn retire(pointer: *mut c_void, socket: Socket) -> bool {
     let (slot, number) = socket.into_parts();
     SOCKETS.release(pointer, address(slot), number)
 }
 
-/// The number of every context's cell: its engine handle is one word.
+/// The number in every context's cell: a context's engine handle is a single word.
 const CONTEXT: u32 = 1;
 
-/// The pointer for a context.
+/// Returns the pointer for a context.
 pub(crate) fn publish_context(context: Context) -> Result<*mut c_void, Error> {
     let raw = context.into_raw();
     if raw == 0 {
@@ -150,13 +152,13 @@ pub(crate) fn publish_context(context: Context) -> Result<*mut c_void, Error> {
     })
 }
 
-/// The context behind a pointer; None where it is that of a forked parent.
+/// The context behind a pointer; None if it belongs to the parent of this forked process.
 pub(crate) fn context(pointer: *mut c_void) -> Result<Option<Context>, Error> {
     let (raw, _) = CONTEXTS.parts(pointer).ok_or(Error::Fault)?;
     Context::from_raw(raw.addr())
 }
 
-/// The pointer to a context is dead from now on.
+/// Invalidates the pointer to a context.
 pub(crate) fn retire_context(pointer: *mut c_void) {
     if let Some((raw, number)) = CONTEXTS.parts(pointer)
         && CONTEXTS.release(pointer, raw, number)

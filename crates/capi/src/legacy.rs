@@ -1,4 +1,4 @@
-//! Functions that libzmq keeps for old programs: other names, and frames in iovecs.
+//! Functions that libzmq keeps for old programs: former names, and frames in iovecs.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,7 +15,7 @@ use crate::proxy::zmq_proxy;
 
 const IO_THREADS: c_int = 1;
 
-/// A new context with so many I/O threads, or NULL.
+/// A new context with `io_threads` I/O threads, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
     if io_threads < 0 {
@@ -39,7 +39,7 @@ pub extern "C-unwind" fn zmq_ctx_destroy(context: *mut c_void) -> c_int {
     zmq_ctx_term(context)
 }
 
-/// A proxy, whatever the type.
+/// Runs a proxy; the type is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_device(_type: c_int, frontend: *mut c_void, backend: *mut c_void) -> c_int {
     zmq_proxy(frontend, backend, std::ptr::null_mut())
@@ -69,11 +69,11 @@ pub unsafe extern "C-unwind" fn zmq_recvmsg(
     unsafe { zmq_msg_recv(message, handle, flags) }
 }
 
-/// Sends each vector as a frame. With SNDMORE all but the last have more after them. Returns the last one's
-/// size.
+/// Sends each vector as a frame. With SNDMORE, every frame but the last is followed by more. Returns the size of the
+/// last frame.
 ///
 /// # Safety
-/// `vectors` must be null or point to `count` vectors of memory that can be read.
+/// `vectors` must be null or point to `count` vectors of readable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_sendiov(
     handle: *mut c_void,
@@ -101,12 +101,11 @@ pub unsafe extern "C" fn zmq_sendiov(
     })
 }
 
-/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3).
-/// Writes to `*count`, and returns, how many there were; where a receive fails, `*count` says how many came before.
+/// Receives the frames of a message, at most `*count`, each into memory that the caller frees with free(3). Writes
+/// their number to `*count` and returns it. If a receive fails, `*count` is the number of frames received before.
 ///
 /// # Safety
-/// `count` must be null or good for reading and writing; `vectors` null or good for writing as many vectors
-/// as it says.
+/// `count` must be null or valid for reads and writes; `vectors` null or valid for writes of `*count` vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_recviov(
     handle: *mut c_void,
@@ -136,16 +135,16 @@ pub unsafe extern "C" fn zmq_recviov(
     })
 }
 
-/// A frame in memory of malloc(3), and whether more of the message follow.
+/// Receives a frame into memory of malloc(3), and returns whether more frames of the message follow.
 fn receive(socket: Socket, wait: bool) -> Result<(iovec, bool), Error> {
     let frame = Message::receive(socket, wait)?;
     let data = frame.data();
-    // SAFETY: no conditions; never of no bytes, whose address could be null.
+    // SAFETY: no conditions. At least one byte, because malloc(0) may return null.
     let to = unsafe { libc::malloc(data.len().max(1)) };
     if to.is_null() {
         return Err(Error::NoMemory);
     }
-    // SAFETY: so much memory was allocated just now.
+    // SAFETY: this much memory was allocated above.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), data.len()) };
     Ok((iovec { iov_base: to, iov_len: data.len() }, frame.more()))
 }
@@ -177,7 +176,7 @@ mod tests {
         let mut sent = [vector(b"one"), vector(b""), vector(b"three")];
         let mut received = [vector(b""), vector(b""), vector(b""), vector(b"")];
         let mut count = 4;
-        // SAFETY: C strings, and arrays of the lengths told.
+        // SAFETY: C strings, and arrays of the given lengths.
         unsafe {
             assert_eq!(zmq_bind(one, c"inproc://iov".as_ptr()), 0);
             assert_eq!(zmq_connect(other, c"inproc://iov".as_ptr()), 0);

@@ -1,12 +1,12 @@
-//! libzmq's C interface, and what Pinnace adds to it.
+//! libzmq's C API, and Pinnace's extensions to it.
 //!
-//! One file an object of zmq.h. A function here checks its arguments ([`arguments`]), calls the engine, and
-//! turns what comes back into a value and errno ([`guard`]). What every function guarantees:
+//! There is one file per object of zmq.h. A function checks its arguments ([`arguments`]), calls the engine, and
+//! converts the result to a return value and errno ([`guard`]). Guarantees of every function:
 //! - no panic crosses into C: it becomes -1 (or NULL) and ENOTRECOVERABLE;
 //! - a null pointer, a closed socket, a closed message and a terminated context are errors, not crashes;
-//! - the caller's functions (free functions, timers) run with no lock held.
+//! - callbacks of the caller (free functions, timers) run with no lock held.
 //!
-//! What it cannot check is that a pointer that is not null leads to the memory that the manual page asks for.
+//! Not checked: that a non-null pointer refers to the memory that the manual page requires.
 
 mod arguments;
 mod context;

@@ -1,7 +1,6 @@
 //! Messages: zmq_msg_init(3) and its family.
 //!
-//! A `zmq_msg_t` is a [`Message`]. Every function looks at its kind first: one that was never initialised, or
-//! is closed, is EFAULT.
+//! A `zmq_msg_t` is a [`Message`]. Every function checks its kind first: an uninitialised or closed message is EFAULT.
 
 mod block;
 mod properties;
@@ -12,7 +11,7 @@ mod tests;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr};
 
-use pinnace_engine::nap::Turn;
+use pinnace_engine::pending_sleep::Turn;
 use pinnace_engine::{Body, Error, Socket, Uncancelled};
 
 pub(crate) use repr::{Message, SHARE_MIN};
@@ -31,10 +30,10 @@ const GROUP_MAX: usize = 255;
 /// The caller's function that frees the bytes of a message.
 type FreeFn = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);
 
-/// Puts a message where there is none; what lies there is not looked at.
+/// Writes a message to uninitialised memory; old contents are not dropped.
 ///
 /// # Safety
-/// `at` must be null or good for writing a message.
+/// `at` must be null or valid for writes of a message.
 unsafe fn init(at: *mut Message, message: Message) -> Result<c_int, Error> {
     if at.is_null() {
         return Err(Error::Fault);
@@ -45,49 +44,49 @@ unsafe fn init(at: *mut Message, message: Message) -> Result<c_int, Error> {
 }
 
 /// # Safety
-/// `message` must be null or good for writing a message.
+/// `message` must be null or valid for writes of a message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_init(message: *mut Message) -> c_int {
     // SAFETY: the caller's promise.
     guard(|| unsafe { init(message, Message::empty()) })
 }
 
-/// A message of `size` bytes of any content.
+/// A message of `size` bytes of unspecified content.
 ///
 /// # Safety
-/// `message` must be null or good for writing a message.
+/// `message` must be null or valid for writes of a message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_init_size(message: *mut Message, size: usize) -> c_int {
     // SAFETY: the caller's promise.
     guard(|| unsafe { init(message, Message::with_len(size)?) })
 }
 
-/// Frees the caller's bytes when it is dropped.
+/// Frees the caller's bytes on drop.
 struct Release {
     free: FreeFn,
     data: *mut c_void,
     hint: *mut c_void,
 }
 
-// SAFETY: zmq_msg_init_data(3) asks for a function that may be called on any thread.
+// SAFETY: zmq_msg_init_data(3) requires a function that may be called on any thread.
 unsafe impl Send for Release {}
-// SAFETY: nothing can be done with a shared reference to it.
+// SAFETY: a shared reference gives no access to anything.
 unsafe impl Sync for Release {}
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // It runs where frames have something to drop: a cancellation waits until it is over.
+        // Runs above frames with destructors, so cancellation has to wait until it is done.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: the caller of zmq_msg_init_data promised that it can be called once with these.
         unsafe { (self.free)(self.data, self.hint) }
     }
 }
 
-/// A message of the caller's own bytes, which `free` frees when the last copy is gone; without it they must
-/// stay for good.
+/// A message that refers to the caller's bytes. `free` is called when the last copy is closed; without it, the bytes
+/// must stay valid for the rest of the process.
 ///
 /// # Safety
-/// `message` must be null or good for writing a message; `data` good for reading `size` bytes until `free` is
+/// `message` must be null or valid for writes of a message; `data` valid for reads of `size` bytes until `free` is
 /// called for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_init_data(
@@ -104,7 +103,7 @@ pub unsafe extern "C" fn zmq_msg_init_data(
         if size > isize::MAX as usize {
             return Err(Error::NoMemory);
         }
-        // Even no bytes have an address that is not null.
+        // Empty data needs a non-null address too.
         let bytes = if data.is_null() { ptr::dangling_mut() } else { data.cast::<u8>() };
         let of_callers = match free {
             None => Message::constant(bytes, size),
@@ -119,7 +118,7 @@ pub unsafe extern "C" fn zmq_msg_init_data(
     })
 }
 
-/// Sends the message; it is empty afterwards. Where that fails it is what it was.
+/// Sends the message and empties it. On an error the message is unchanged.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -149,8 +148,8 @@ unsafe fn send_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     message.send_and_empty(call.socket, call.flags.more, call.flags.deferred(turn)).map(int_size)
 }
 
-/// Receives a frame; what the message held before is closed, also where there is no frame to receive (EAGAIN, EINTR).
-/// After other errors it is what it was.
+/// Receives a frame. The old content of the message is closed, even if there was no frame to receive (EAGAIN, EINTR).
+/// After other errors the message is unchanged.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -203,7 +202,7 @@ fn later(
 }
 
 impl Message {
-    /// A receive that found no frame has closed the old content, as in libzmq.
+    /// Closes the old content after a receive that found no frame, as libzmq does.
     ///
     /// # Safety
     /// As for `zmq_msg_recv`.
@@ -221,7 +220,7 @@ impl Message {
     }
 }
 
-/// Frees what the message holds. A second time is EFAULT.
+/// Frees the content of the message. A second close is EFAULT.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -234,7 +233,7 @@ pub unsafe extern "C" fn zmq_msg_close(message: *mut Message) -> c_int {
     })
 }
 
-/// Closes what `to` holds and moves `from` there, which is empty afterwards.
+/// Closes the content of `to` and moves `from` there; `from` is empty afterwards.
 ///
 /// # Safety
 /// Both must be null or point to a `zmq_msg_t`.
@@ -243,11 +242,11 @@ pub unsafe extern "C" fn zmq_msg_move(to: *mut Message, from: *mut Message) -> c
     guard(|| {
         // SAFETY: the caller's promise.
         let moved = mem::replace(unsafe { Message::at(from) }?, Message::empty());
-        // SAFETY: as above; the first reference is used no more, so both may be the same.
+        // SAFETY: as above; the first reference is no longer used, so both may be the same.
         match unsafe { Message::at(to) } {
             Ok(to) => *to = moved,
             Err(error) => {
-                // SAFETY: it was a message a moment ago.
+                // SAFETY: checked to be a message above.
                 *unsafe { Message::at(from) }? = moved;
                 return Err(error);
             }
@@ -256,7 +255,7 @@ pub unsafe extern "C" fn zmq_msg_move(to: *mut Message, from: *mut Message) -> c
     })
 }
 
-/// Closes what `to` holds and makes it another holder of what `from` holds.
+/// Closes the content of `to` and makes it share the content of `from`.
 ///
 /// # Safety
 /// Both must be null or point to a `zmq_msg_t`.
@@ -265,13 +264,13 @@ pub unsafe extern "C" fn zmq_msg_copy(to: *mut Message, from: *mut Message) -> c
     guard(|| {
         // SAFETY: the caller's promise.
         let copy = unsafe { Message::at(from) }?.share();
-        // SAFETY: as above; the first reference is used no more, so both may be the same.
+        // SAFETY: as above; the first reference is no longer used, so both may be the same.
         *unsafe { Message::at(to) }? = copy;
         Ok(0)
     })
 }
 
-/// Where the bytes are, or NULL.
+/// The address of the bytes, or NULL.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -281,7 +280,7 @@ pub unsafe extern "C" fn zmq_msg_data(message: *mut Message) -> *mut c_void {
     guard(|| Ok(unsafe { Message::at(message) }?.as_ptr().cast()))
 }
 
-/// How many bytes there are.
+/// The number of bytes.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -291,7 +290,7 @@ pub unsafe extern "C" fn zmq_msg_size(message: *const Message) -> usize {
     guard(|| Ok(unsafe { Message::at_const(message) }?.len()))
 }
 
-/// 1 where more frames of the same message follow; 0 otherwise.
+/// Returns 1 if more frames of the same message follow, else 0.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -301,7 +300,7 @@ pub unsafe extern "C" fn zmq_msg_more(message: *const Message) -> c_int {
     unsafe { zmq_msg_get(message, MORE) }.max(0)
 }
 
-/// A property that is a number.
+/// An integer property.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -323,7 +322,7 @@ pub unsafe extern "C" fn zmq_msg_get(message: *const Message, property: c_int) -
     })
 }
 
-/// No property can be set.
+/// Always fails: no property can be set.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -333,9 +332,8 @@ pub unsafe extern "C" fn zmq_msg_set(message: *mut Message, _property: c_int, _v
     guard(|| unsafe { Message::at_const(message) }.and(Err(Error::Invalid)))
 }
 
-/// A property that is a text, of the peer that the message came from: "Socket-Type", "Routing-Id" (also
-/// "Identity"), "Peer-Address", "User-Id", and whatever else the peer or a ZAP handler has told. It lives as
-/// long as the message is not closed, sent or received into.
+/// A string property of the sending peer: "Socket-Type", "Routing-Id" (also "Identity"), "Peer-Address", "User-Id", and
+/// any others that the peer or a ZAP handler has set. It is valid until the message is closed, sent or received into.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`, `property` be null or a C string.
@@ -349,7 +347,7 @@ pub unsafe extern "C" fn zmq_msg_gets(message: *const Message, property: *const 
     })
 }
 
-/// The number of the peer that the message came from (SERVER, PEER); 0: none.
+/// The routing id of the peer that sent the message (SERVER, PEER); 0 if none.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -359,7 +357,7 @@ pub unsafe extern "C" fn zmq_msg_routing_id(message: *mut Message) -> u32 {
     guard(|| Ok(unsafe { Message::at_const(message) }?.routing_id()))
 }
 
-/// Which peer the message is for (SERVER, PEER). 0 is none: EINVAL.
+/// Sets the peer that the message is sent to (SERVER, PEER). 0 is EINVAL.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -375,8 +373,8 @@ pub unsafe extern "C" fn zmq_msg_set_routing_id(message: *mut Message, routing_i
     })
 }
 
-/// The group that the message came for (DISH) or is for (RADIO); "" where there is none. It lives as long as
-/// the message keeps it.
+/// The group that the message was received for (DISH) or is sent to (RADIO); "" if none. It is valid as long as the
+/// message keeps it.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`.
@@ -386,7 +384,7 @@ pub unsafe extern "C" fn zmq_msg_group(message: *mut Message) -> *const c_char {
     guard(|| Ok(unsafe { Message::at_const(message) }?.group().as_ptr()))
 }
 
-/// Which group the message is for (RADIO). A name of more than 255 bytes is EINVAL.
+/// Sets the group that the message is sent to (RADIO). A name of more than 255 bytes is EINVAL.
 ///
 /// # Safety
 /// `message` must be null or point to a `zmq_msg_t`, `group` be null or a C string.
@@ -411,7 +409,7 @@ pub unsafe extern "C" fn zmq_msg_set_group(message: *mut Message, group: *const 
 /// A message with a copy of the `size` bytes at `data`.
 ///
 /// # Safety
-/// `message` must be null or good for writing a message, `data` be null or good for reading `size` bytes.
+/// `message` must be null or valid for writes of a message, `data` be null or valid for reads of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_init_buffer(
     message: *mut Message,
@@ -422,7 +420,7 @@ pub unsafe extern "C" fn zmq_msg_init_buffer(
         // SAFETY: the caller's promise.
         let data = unsafe { bytes(data, size) }?;
         let mut copy = Message::with_len(size)?;
-        // SAFETY: a message of our own, of so many bytes.
+        // SAFETY: a message of our own with this many bytes.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), copy.as_ptr(), size) };
         // SAFETY: the caller's promise.
         unsafe { init(message, copy) }

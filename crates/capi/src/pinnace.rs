@@ -1,4 +1,4 @@
-//! What Pinnace adds to libzmq's interface: pinnace.h.
+//! Pinnace's extensions to libzmq's API: pinnace.h.
 
 mod certificate_stores;
 pub(crate) mod certificates;
@@ -16,12 +16,12 @@ use crate::arguments::{Flags, bytes, bytes_mut, int_size};
 use crate::guard::guard;
 use crate::handle::socket;
 
-/// A time in milliseconds; below 0 is for ever.
+/// Converts milliseconds; a negative value means no limit.
 pub(crate) fn timeout(ms: c_long) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-/// Writes a text and a NUL where it fits; `*size` says how much there is, with the NUL. ENOBUFS where it does not fit.
+/// Writes a text and a NUL if they fit, else fails with ENOBUFS. `*size` receives the size of both in either case.
 ///
 /// # Safety
 /// `size` must be null or point to the number of bytes at `buffer`.
@@ -39,28 +39,28 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, size: *mut usize)
     Ok(0)
 }
 
-/// A descriptor that is readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN, ZMQ_POLLOUT);
-/// it is closed with the socket.
+/// A level-triggered descriptor: readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN,
+/// ZMQ_POLLOUT). It is closed with the socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_fd(handle: *mut c_void, events: c_short) -> c_int {
     guard(|| socket(handle)?.level_descriptor(events))
 }
 
-/// A frame of a message: as iovec(3type).
+/// A frame of a message, laid out like iovec(3type).
 #[repr(C)]
 pub struct Part {
     data: *const c_void,
     size: usize,
 }
 
-/// Frames that are sent without an allocation.
+/// Messages of up to this many frames are sent without an allocation.
 const FEW: usize = 16;
 
-/// Sends a whole message, all its frames or none; returns its bytes, at most INT_MAX. Another thread's message never
-/// comes in between.
+/// Sends a whole message, all its frames or none; returns its size in bytes, at most INT_MAX. Messages of other threads
+/// never interleave with it.
 ///
 /// # Safety
-/// `parts` must be null or point to `count` parts, and each be good for reading.
+/// `parts` must be null or point to `count` parts, each valid for reads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_send_parts(
     handle: *mut c_void,

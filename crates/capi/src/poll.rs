@@ -1,11 +1,11 @@
-//! Waiting for several things: zmq_poll(3), zmq_ppoll(3).
+//! Waits for several sockets and descriptors: zmq_poll(3), zmq_ppoll(3).
 
 use std::ffi::{c_int, c_long, c_short, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use pinnace_engine::nap::Turn;
-use pinnace_engine::{Error, PollItem, SignalMask, Source, poll};
+use pinnace_engine::pending_sleep::Turn;
+use pinnace_engine::{Error, PollItem, PollSource, SignalMask, poll};
 use smallvec::SmallVec;
 
 use crate::guard::guard_waiting;
@@ -20,11 +20,10 @@ pub struct Item {
     revents: c_short,
 }
 
-/// Items that are waited for without an allocation.
+/// Up to this many items are polled without an allocation.
 const FEW: usize = 16;
 
-/// Waits until something asked for is there, or `timeout` milliseconds; -1 is for ever. Returns how many
-/// items have something.
+/// Waits up to `timeout` milliseconds (-1: no limit) until an item is ready. Returns the number of ready items.
 ///
 /// # Safety
 /// `items` must be null or point to `count` items.
@@ -34,7 +33,7 @@ pub unsafe extern "C-unwind" fn zmq_poll(items: *mut Item, count: c_int, timeout
     guard_waiting(move |turn| unsafe { wait_for(items, count, timeout, None, turn) })
 }
 
-/// As `zmq_poll`; while it waits, the signals of `mask` are blocked and no others. NULL: as they are.
+/// As `zmq_poll`, with `mask` as the signal mask during the wait; NULL leaves the mask unchanged.
 ///
 /// # Safety
 /// `items` must be null or point to `count` items, `mask` be null or point to a signal set.
@@ -75,7 +74,7 @@ unsafe fn wait_for(
         if let Some(source) = item.source()? {
             asked.push(PollItem { source, events: item.events, revents: 0 });
         }
-        // Programs look at them after EINTR too.
+        // Reset now, because programs read revents even after EINTR.
         item.revents = 0;
     }
     let ready = match asked.is_empty() {
@@ -91,30 +90,29 @@ unsafe fn wait_for(
 }
 
 impl Item {
-    /// Neither a socket nor a descriptor: poll(2) skips such, and so do we.
+    /// Neither a socket nor a descriptor: skipped, as poll(2) does.
     fn is_nothing(&self) -> bool {
         self.socket.is_null() && self.fd < 0
     }
 
-    fn source(&self) -> Result<Option<Source<'static>>, Error> {
+    fn source(&self) -> Result<Option<PollSource<'static>>, Error> {
         if self.is_nothing() {
             return Ok(None);
         }
         if !self.socket.is_null() {
-            return socket(self.socket).map(|socket| Some(Source::Socket(socket)));
+            return socket(self.socket).map(|socket| Some(PollSource::Socket(socket)));
         }
-        // SAFETY: not negative; whether it is open is for the kernel to say, which is all that it is used
-        // for.
-        Ok(Some(Source::Fd(unsafe { BorrowedFd::borrow_raw(self.fd) })))
+        // SAFETY: not negative. Whether it is open is checked by the kernel, and it is used only to poll it.
+        Ok(Some(PollSource::Fd(unsafe { BorrowedFd::borrow_raw(self.fd) })))
     }
 }
 
-/// Milliseconds as the engine takes them; negative ones are for ever.
+/// Converts milliseconds; a negative value means no limit.
 pub(crate) fn limit(timeout: c_long) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-/// Waits for nothing but the time, or a signal.
+/// Waits for the timeout or a signal only.
 fn sleep(timeout: c_long, mask: Option<SignalMask>, turn: Turn) -> Result<c_int, Error> {
     poll(&mut [], limit(timeout), mask.as_ref(), Some(turn)).map(|_| 0)
 }

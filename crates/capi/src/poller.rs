@@ -1,12 +1,12 @@
-//! Sets of things to be waited for again and again: zmq_poller(3).
+//! Poll sets for repeated waits: zmq_poller(3).
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_short, c_void};
 use std::ptr;
 
 use parking_lot::Mutex;
-use pinnace_engine::nap::Turn;
-use pinnace_engine::{Error, Poller, PollerEvent, Socket, What};
+use pinnace_engine::pending_sleep::Turn;
+use pinnace_engine::{Error, PollTarget, Poller, PollerEvent, Socket};
 
 use crate::arguments::int_size;
 use crate::guard::{guard, guard_waiting};
@@ -28,35 +28,35 @@ const _: () = assert!(size_of::<Event>() == 32);
 /// No descriptor.
 const NONE: c_int = -1;
 
-/// What the caller gave, to be handed back with an event.
+/// The pointers that the caller registered, returned with each event.
 #[derive(Clone, Copy)]
 struct Given {
     socket: *mut c_void,
     user_data: *mut c_void,
 }
 
-// SAFETY: the pointers are only handed back.
+// SAFETY: the pointers are only handed back, never dereferenced.
 unsafe impl Send for Given {}
 // SAFETY: as above.
 unsafe impl Sync for Given {}
 
-struct Held {
+struct PollerHandle {
     poller: Poller<Given>,
-    /// The sockets by their pointers: a closed one has to be found too, to be removed.
+    /// The sockets by pointer: a closed socket must still be found, to be removed.
     sockets: Mutex<HashMap<usize, Socket>>,
 }
 
-static POLLERS: Registry<Held> = Registry::new();
+static POLLERS: Registry<PollerHandle> = Registry::new();
 
-impl Held {
-    fn registered(&self, socket: *mut c_void) -> Result<What, Error> {
+impl PollerHandle {
+    fn registered(&self, socket: *mut c_void) -> Result<PollTarget, Error> {
         match self.sockets.lock().get(&socket.addr()) {
-            Some(&registered) => Ok(What::Socket(registered)),
+            Some(&registered) => Ok(PollTarget::Socket(registered)),
             None => handle::socket(socket)?.is_open().and(Err(Error::Invalid)),
         }
     }
 
-    /// Waits, and writes what is ready to the first of `events`; returns how many.
+    /// Waits, and writes ready items to the start of `events`; returns their number.
     fn wait(&self, events: &mut [Event], timeout: c_long, turn: Turn) -> Result<usize, Error> {
         let ready = self.poller.wait(events.len(), limit(timeout), Some(turn))?;
         for (event, ready) in events.iter_mut().zip(&ready) {
@@ -70,8 +70,8 @@ impl Event {
     fn write(&mut self, ready: &PollerEvent<Given>) {
         let Given { socket, user_data } = ready.data;
         self.fd = match ready.what {
-            What::Fd(fd) => fd,
-            What::Socket(_) => NONE,
+            PollTarget::Fd(fd) => fd,
+            PollTarget::Socket(_) => NONE,
         };
         (self.socket, self.user_data, self.events) = (socket, user_data, ready.events);
     }
@@ -79,13 +79,13 @@ impl Event {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_new() -> *mut c_void {
-    guard(|| Ok(POLLERS.insert(Held { poller: Poller::new()?, sockets: Mutex::default() })))
+    guard(|| Ok(POLLERS.insert(PollerHandle { poller: Poller::new()?, sockets: Mutex::default() })))
 }
 
-/// Ends the poller and sets the caller's pointer to NULL. Who waits in it is told EFAULT.
+/// Destroys the poller and sets the caller's pointer to NULL. Calls that wait in it return EFAULT.
 ///
 /// # Safety
-/// `poller` must be null or good for reading and writing a pointer.
+/// `poller` must be null or valid for reads and writes of a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_poller_destroy(poller: *mut *mut c_void) -> c_int {
     guard(|| {
@@ -97,13 +97,13 @@ pub unsafe extern "C" fn zmq_poller_destroy(poller: *mut *mut c_void) -> c_int {
     })
 }
 
-/// How many sockets and descriptors are registered.
+/// The number of registered sockets and descriptors.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_size(poller: *mut c_void) -> c_int {
     guard(|| Ok(int_size(POLLERS.get(poller)?.poller.len())))
 }
 
-/// Registers a socket; one that is registered already is EINVAL.
+/// Registers a socket. EINVAL if it is registered already.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_add(
     poller: *mut c_void,
@@ -114,13 +114,13 @@ pub extern "C" fn zmq_poller_add(
     guard(|| {
         let held = POLLERS.get(poller)?;
         let own = handle::socket(socket)?;
-        held.poller.add(What::Socket(own), events, Given { socket, user_data })?;
+        held.poller.add(PollTarget::Socket(own), events, Given { socket, user_data })?;
         held.sockets.lock().insert(socket.addr(), own);
         Ok(0)
     })
 }
 
-/// Changes the events that a socket is waited for with; one that is not registered is EINVAL.
+/// Changes the events that the poller waits for on a socket. EINVAL if it is not registered.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_modify(poller: *mut c_void, socket: *mut c_void, events: c_short) -> c_int {
     guard(|| {
@@ -129,7 +129,7 @@ pub extern "C" fn zmq_poller_modify(poller: *mut c_void, socket: *mut c_void, ev
     })
 }
 
-/// Forgets a socket, even one that was closed; one that is not registered is EINVAL.
+/// Removes a socket, even a closed one. EINVAL if it is not registered.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_remove(poller: *mut c_void, socket: *mut c_void) -> c_int {
     guard(|| {
@@ -140,7 +140,7 @@ pub extern "C" fn zmq_poller_remove(poller: *mut c_void, socket: *mut c_void) ->
     })
 }
 
-/// Registers a descriptor; one that is registered already is EINVAL.
+/// Registers a descriptor. EINVAL if it is registered already.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_poller_add_fd(
     poller: *mut c_void,
@@ -164,14 +164,14 @@ pub extern "C" fn zmq_poller_remove_fd(poller: *mut c_void, fd: c_int) -> c_int 
     guard(|| POLLERS.get(poller)?.poller.remove(descriptor(fd)?).map(|()| 0))
 }
 
-fn descriptor(fd: c_int) -> Result<What, Error> {
-    if fd < 0 { Err(Error::System(libc::EBADF)) } else { Ok(What::Fd(fd)) }
+fn descriptor(fd: c_int) -> Result<PollTarget, Error> {
+    if fd < 0 { Err(Error::System(libc::EBADF)) } else { Ok(PollTarget::Fd(fd)) }
 }
 
-/// Waits for an event, at most `timeout` milliseconds (-1: for ever; then EAGAIN); returns 0.
+/// Waits up to `timeout` milliseconds (-1: no limit) for an event, else fails with EAGAIN. Returns 0.
 ///
 /// # Safety
-/// `event` must be null or good for writing an event.
+/// `event` must be null or valid for writes of an event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_poller_wait(
     poller: *mut c_void,
@@ -191,10 +191,10 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait(
     outcome
 }
 
-/// As `zmq_poller_wait`, for at most `count` events at once; returns how many there were.
+/// As `zmq_poller_wait`, for at most `count` events at once; returns the number of events.
 ///
 /// # Safety
-/// `events` must be null or good for writing `count` events.
+/// `events` must be null or valid for writes of `count` events.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
     poller: *mut c_void,
@@ -214,10 +214,10 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
     })
 }
 
-/// A descriptor that is readable while there may be an event; EINVAL where no thread-safe socket is registered.
+/// A descriptor that is readable while there may be an event. EINVAL if no thread-safe socket is registered.
 ///
 /// # Safety
-/// `fd` must be null or good for writing a descriptor.
+/// `fd` must be null or valid for writes of a descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_poller_fd(poller: *mut c_void, fd: *mut c_int) -> c_int {
     guard(|| {

@@ -1,13 +1,13 @@
-//! Passing messages on between two sockets: zmq_proxy(3), zmq_proxy_steerable(3).
+//! Forwards messages between two sockets: zmq_proxy(3), zmq_proxy_steerable(3).
 //!
-//! Messages are passed on whole. A direction whose receiver or capture has no room keeps the first frame of one
-//! message, waits for room, and takes nothing more; the other direction goes on. A third socket may steer: each message
-//! that it receives is a command, which is obeyed whatever a direction waits for.
+//! Messages are forwarded whole. If the receiver or the capture socket of a direction has no room, the direction holds
+//! the first frame of one message, waits for room, and receives nothing more; the other direction continues. A third
+//! socket may control the proxy: each message it receives is a command, executed even while the directions wait.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use pinnace_engine::{Error, Outgoing, PollItem, Socket, Source, poll};
+use pinnace_engine::{Error, Outgoing, PollItem, PollSource, Socket, poll};
 use smallvec::SmallVec;
 
 use crate::guard::guard;
@@ -17,25 +17,25 @@ use crate::message::Message;
 const POLLIN: i16 = 1;
 const POLLOUT: i16 = 2;
 
-/// How long a direction waits that was refused although its receiver had room, as a ROUTER does for another peer than
-/// the one that is addressed (ZMQ_ROUTER_MANDATORY): nothing tells when that one has.
+/// Retry interval of a direction that was refused although its receiver had room. A mandatory ROUTER does that if the
+/// addressed peer is full and another is not (ZMQ_ROUTER_MANDATORY). No event reports room for the addressed peer.
 const REFUSED_WAIT: Duration = Duration::from_millis(5);
 
-/// How long a copy waits for room before the capture is looked at again: it may have lost the peer that was full.
+/// How long a held copy waits for room before it is tried again: the capture may have lost its full peer.
 const CAPTURE_WAIT: Duration = Duration::from_millis(100);
 
-/// Messages that one direction passes on before the other has its turn.
+/// Messages that one direction forwards before the other has its turn.
 const BURST: usize = 1000;
 
-/// Passes messages on in both directions, and a copy of each to `capture` unless that is NULL, until the
-/// context ends (ETERM).
+/// Forwards messages in both directions, with a copy of each to `capture` unless it is NULL, until the context is
+/// terminated (ETERM).
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_proxy(frontend: *mut c_void, backend: *mut c_void, capture: *mut c_void) -> c_int {
     zmq_proxy_steerable(frontend, backend, capture, std::ptr::null_mut())
 }
 
-/// As `zmq_proxy`, steered by what `control` receives unless that is NULL: PAUSE, RESUME, STATISTICS, and
-/// TERMINATE, with which it returns 0.
+/// As `zmq_proxy`, controlled by the messages that `control` receives unless it is NULL: PAUSE, RESUME, STATISTICS, and
+/// TERMINATE, after which the proxy returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_proxy_steerable(
     frontend: *mut c_void,
@@ -76,14 +76,14 @@ enum Mode {
 }
 
 struct Proxy {
-    /// From the front to the back, and back unless that is the same socket.
+    /// Front to back, and back to front unless both are the same socket.
     directions: SmallVec<[Direction; 2]>,
     control: Option<Socket>,
     mode: Mode,
 }
 
 impl Proxy {
-    /// Waits for what each direction needs, or a command. Commands are obeyed before anything is passed on.
+    /// Waits for what each direction needs, or a command. Commands are executed before messages are forwarded.
     fn turn(&mut self) -> Result<(), Error> {
         let mut items: SmallVec<[PollItem<'_>; 3]> = SmallVec::new();
         items.extend(self.control.map(|control| item(control, POLLIN)));
@@ -110,7 +110,8 @@ impl Proxy {
         Ok(())
     }
 
-    /// Takes a command. What is none is nothing. A REP gets an empty answer where there is no other.
+    /// Receives and executes a command; unknown commands are ignored. A REP gets an empty reply if the command has
+    /// none.
     fn obey(&mut self, control: Socket) -> Result<(), Error> {
         let command = match Message::receive(control, false) {
             Err(Error::WouldBlock) => return Ok(()),
@@ -130,7 +131,7 @@ impl Proxy {
         if is_rep(control)? { answer(control, b"", false).map(|_| ()) } else { Ok(()) }
     }
 
-    /// Eight numbers as frames: received and sent by the front, then by the back; of each messages, then bytes.
+    /// Sends eight numbers as frames: received and sent by the front, then by the back; for each, messages then bytes.
     fn report(&self, control: Socket) -> Result<(), Error> {
         let there = &self.directions[0];
         let nothing = Count::default();
@@ -156,7 +157,7 @@ fn is_rep(socket: Socket) -> Result<bool, Error> {
     Ok(c_int::from_ne_bytes(value) == REP)
 }
 
-/// Sends a frame of an answer. False: it cannot be sent; who steers and does not listen holds nobody up.
+/// Sends a frame of a reply. False if it cannot be sent: a controller that does not read must not block the proxy.
 fn answer(control: Socket, data: &[u8], more: bool) -> Result<bool, Error> {
     match control.send(Outgoing::Bytes(data), more, false) {
         Ok(()) => Ok(true),
@@ -166,7 +167,7 @@ fn answer(control: Socket, data: &[u8], more: bool) -> Result<bool, Error> {
 }
 
 fn item(socket: Socket, events: i16) -> PollItem<'static> {
-    PollItem { source: Source::Socket(socket), events, revents: 0 }
+    PollItem { source: PollSource::Socket(socket), events, revents: 0 }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -183,7 +184,7 @@ impl Count {
 }
 
 /// The first frame of a message that waits for room.
-struct Held {
+struct HeldFrame {
     frame: Message,
     at: Stop,
 }
@@ -191,7 +192,7 @@ struct Held {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Receiver,
-    /// The receiver has the frame already.
+    /// The receiver has the frame already; its copy waits.
     Capture,
 }
 
@@ -199,8 +200,8 @@ struct Direction {
     from: Socket,
     to: Socket,
     capture: Option<Socket>,
-    held: Option<Held>,
-    /// The socket that it waits for said that it had room, and did not take it.
+    held: Option<HeldFrame>,
+    /// The socket that this direction waits for reported room, but did not take the frame.
     refused: bool,
     taken: Count,
     given: Count,
@@ -212,7 +213,7 @@ impl Direction {
         Direction { from, to, capture, held: None, refused: false, taken: nothing, given: nothing }
     }
 
-    /// What to wait for. None: there is nothing that tells.
+    /// The event to wait for. None if no event would report the change.
     fn needs(&self) -> Option<PollItem<'static>> {
         match self.held.as_ref().map(|held| held.at) {
             None => Some(item(self.from, POLLIN)),
@@ -222,7 +223,7 @@ impl Direction {
         }
     }
 
-    /// When to try again what nothing may tell of.
+    /// When to retry if no event may report the change.
     fn retries_after(&self) -> Option<Duration> {
         let copy_waits = self.held.as_ref().is_some_and(|held| held.at == Stop::Capture);
         if self.refused { Some(REFUSED_WAIT) } else { copy_waits.then_some(CAPTURE_WAIT) }
@@ -234,7 +235,7 @@ impl Direction {
         Ok(frame)
     }
 
-    /// Passes on until one side would have to wait, or it is the other direction's turn.
+    /// Forwards messages until one side would have to wait, or it is the other direction's turn.
     fn pass(&mut self) -> Result<(), Error> {
         for _ in 0..BURST {
             if !self.pass_one()? {
@@ -244,12 +245,12 @@ impl Direction {
         Ok(())
     }
 
-    /// Passes one message on. False: one side would have to wait.
+    /// Forwards one message. False if one side would have to wait.
     fn pass_one(&mut self) -> Result<bool, Error> {
-        // A second time it may be that there is no room at all, which is something to wait for.
+        // At a retry after a refusal, the socket may have no room at all; then POLLOUT can be waited for again.
         let is_promised = self.held.is_some() && !std::mem::take(&mut self.refused);
         let (frame, has_copy) = match self.held.take() {
-            Some(Held { frame, at }) => (frame, at == Stop::Capture),
+            Some(HeldFrame { frame, at }) => (frame, at == Stop::Capture),
             None => match self.take(false) {
                 Err(Error::WouldBlock) => return Ok(false),
                 frame => (frame?, false),
@@ -275,20 +276,20 @@ impl Direction {
         self.rest(frame.more(), capture).map(|()| true)
     }
 
-    /// Keeps a frame until there is room for it.
+    /// Holds a frame until there is room for it.
     fn hold(&mut self, frame: Message, at: Stop, is_promised: bool) -> bool {
-        self.held = Some(Held { frame, at });
+        self.held = Some(HeldFrame { frame, at });
         self.refused = is_promised;
         false
     }
 
-    /// The end: what is held is passed on if there is room by now. Else it is lost, with the frames behind it; of what
-    /// the receiver has begun only the copy is.
+    /// Shutdown: the held message is forwarded if there is room now. Otherwise it is lost with its remaining frames; if
+    /// the receiver has its first frame, only the copy is lost.
     fn let_go(&mut self) -> Result<(), Error> {
         if self.held.is_none() || self.pass_one()? {
             return Ok(());
         }
-        let Some(Held { frame, at }) = self.held.take() else { return Ok(()) };
+        let Some(HeldFrame { frame, at }) = self.held.take() else { return Ok(()) };
         if at == Stop::Capture {
             return self.rest(frame.more(), None);
         }
@@ -299,7 +300,7 @@ impl Direction {
         Ok(())
     }
 
-    /// The first frame was sent: the others are there, and have room.
+    /// Forwards the remaining frames. They are available, and the first frame's acceptance guarantees them room.
     fn rest(&mut self, mut more: bool, capture: Option<Socket>) -> Result<(), Error> {
         while more {
             let frame = self.take(true)?;
@@ -314,7 +315,7 @@ impl Direction {
     }
 }
 
-/// Whether a copy that finds no room is to wait: a capture that nobody reads must not stop the proxy.
+/// True if a copy without room should wait. A capture without a peer must not stop the proxy.
 fn has_peer(capture: Socket) -> Result<bool, Error> {
     match capture.wait_peers(1, Some(Duration::ZERO)) {
         Ok(()) => Ok(true),
@@ -323,7 +324,7 @@ fn has_peer(capture: Socket) -> Result<bool, Error> {
     }
 }
 
-/// Sends a frame as it was received: with the group it came for, say.
+/// Sends a frame with its properties as received, such as its group.
 fn put(frame: &Message, to: Socket, wait: bool) -> Result<(), Error> {
     frame.send(to, frame.more(), wait)
 }

@@ -1,5 +1,5 @@
-//! Things that C knows by a handle and calls seldom: the handle is a number, never an address, and no two things have
-//! had the same, of whatever kind they are.
+//! Registry of rarely used C objects. A handle is a number, not an address, and is unique in the process across all
+//! registries; it is never reused.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pinnace_engine::Error;
 
-/// The next handle. Odd numbers: no object lies there. None is below 4096: Go's runtime ends the process over such a
-/// pointer on a stack.
+/// The next handle. Odd, so that it is never the address of an aligned object. Not below 4096: Go's runtime aborts the
+/// process if it finds such a pointer on a stack.
 static NEXT: AtomicUsize = AtomicUsize::new(4097);
 
 pub(crate) struct Registry<T> {

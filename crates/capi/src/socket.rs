@@ -4,7 +4,7 @@ mod draft;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use pinnace_engine::nap::Turn;
+use pinnace_engine::pending_sleep::Turn;
 use pinnace_engine::{Body, Error, Frame, Outgoing, Socket};
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
@@ -12,23 +12,23 @@ use crate::guard::{FrameCall, guard, guard_frame, guard_uncancelled};
 use crate::handle::{retire, socket};
 use crate::message::SHARE_MIN;
 
-/// Closes the socket. What it has is still sent, as long as its linger time allows.
+/// Closes the socket. Queued messages are still sent, as long as its linger time allows.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
     guard_uncancelled(|| {
         let socket = socket(handle)?;
         match socket.close() {
-            // Its context has closed it when the time was over (`pinnace_ctx_term`), or another thread just has.
+            // The context closed it at its deadline (`pinnace_ctx_term`), or another thread has closed it meanwhile.
             Ok(()) | Err(Error::NotSocket) => {}
             Err(error) => return Err(error),
         }
-        // Of several calls one has closed it.
+        // Only one of several concurrent calls succeeds.
         if retire(handle, socket) { Ok(0) } else { Err(Error::NotSocket) }
     })
 }
 
 /// # Safety
-/// `value` must be null, or good for reading `len` bytes.
+/// `value` must be null, or valid for reads of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_setsockopt(
     handle: *mut c_void,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn zmq_setsockopt(
     })
 }
 
-/// Writes the value to the beginning of the `*len` bytes at `value`, zeros to the rest, and to `*len` how long it is.
+/// Writes the value to the start of the `*len` bytes at `value`, zeros to the rest, and the value's length to `*len`.
 ///
 /// # Safety
 /// `len` must be null or point to the length of the memory at `value`.
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn zmq_getsockopt(
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(value, size)? };
         let written = socket.get_option(option, room)?;
-        // Programs for 2.x read an int as 64 bits. A length that no memory has is taken to mean "enough".
+        // Programs for 2.x read an int as 64 bits. A length beyond isize::MAX means "enough"; nothing is filled then.
         if size == room.len() {
             room[written..].fill(0);
         }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn zmq_disconnect(handle: *mut c_void, endpoint: *const c_
     guard_uncancelled(|| socket(handle)?.disconnect(unsafe { text(endpoint) }?).map(|()| 0))
 }
 
-/// Publishes the socket's events as PAIR at an inproc endpoint; NULL ends that.
+/// Publishes the socket's events through a PAIR at an inproc endpoint; NULL stops that.
 ///
 /// # Safety
 /// `endpoint` must be null or a C string.
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn zmq_socket_monitor(
     unsafe { zmq_socket_monitor_versioned(handle, endpoint, u64::from(events as u32), 1, PAIR) }
 }
 
-/// As `zmq_socket_monitor`, with messages of the first or the second form, from a PAIR, a PUB or a PUSH.
+/// As `zmq_socket_monitor`, with messages of version 1 or 2, through a PAIR, a PUB or a PUSH.
 ///
 /// # Safety
 /// `endpoint` must be null or a C string.
@@ -143,17 +143,17 @@ pub unsafe extern "C" fn zmq_socket_monitor_versioned(
     })
 }
 
-/// Tells the monitor how many messages each pipe of the socket holds. EINVAL where it does not ask for
-/// ZMQ_EVENT_PIPES_STATS, EAGAIN where there is no pipe.
+/// Reports to the monitor how many messages each pipe of the socket holds. EINVAL if the monitor does not request
+/// ZMQ_EVENT_PIPES_STATS, EAGAIN if there is no pipe.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_socket_monitor_pipes_stats(handle: *mut c_void) -> c_int {
     guard(|| socket(handle)?.tell_pipes().map(|()| 0))
 }
 
-/// ZMQ_POLLIN and ZMQ_POLLOUT of one peer of a ROUTER.
+/// ZMQ_POLLIN and ZMQ_POLLOUT for one peer of a ROUTER.
 ///
 /// # Safety
-/// `id` must be null or good for reading `len` bytes.
+/// `id` must be null or valid for reads of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_socket_get_peer_state(
     handle: *mut c_void,
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn zmq_socket_get_peer_state(
 /// Sends a copy of the `len` bytes at `data`; returns `len`, at most INT_MAX.
 ///
 /// # Safety
-/// `data` must be null or good for reading `len` bytes.
+/// `data` must be null or valid for reads of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_send(
     handle: *mut c_void,
@@ -192,7 +192,7 @@ pub unsafe extern "C-unwind" fn zmq_send(
     })
 }
 
-/// Sends a frame that `send_now` did not: the first turn of zmq_send.
+/// Sends a frame that `send_now` could not send: the first turn of zmq_send.
 #[cold]
 #[inline(never)]
 fn send_later(socket: Socket, frame: &mut Outgoing<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
@@ -212,10 +212,10 @@ unsafe fn send_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     Ok(int_size(call.len))
 }
 
-/// As `zmq_send`, without a copy where that pays.
+/// As `zmq_send`, but large data are sent by reference, not copied.
 ///
 /// # Safety
-/// `data` must be null or good for reading `len` bytes until the process ends.
+/// `data` must be null or valid for reads of `len` bytes until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_send_const(
     handle: *mut c_void,
@@ -238,17 +238,17 @@ unsafe fn send_const_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     let bytes = unsafe { bytes(call.data, call.len) }?;
     let frame = match call.len < SHARE_MIN {
         true => Outgoing::Bytes(bytes),
-        // SAFETY: the caller's promise: the bytes stay, and nobody has to free them.
+        // SAFETY: the caller's promise: the bytes stay valid and need no freeing.
         false => Outgoing::Body(unsafe { Body::foreign(call.data.cast(), call.len, Box::new(())) }),
     };
     call.socket.send(frame, call.flags.more, call.flags.deferred(turn))?;
     Ok(int_size(call.len))
 }
 
-/// Receives a frame into the `len` bytes at `data`; returns its full size, even where that is more than fits.
+/// Receives a frame into the `len` bytes at `data`; returns its full size, even if it was truncated.
 ///
 /// # Safety
-/// `data` must be null or good for writing `len` bytes.
+/// `data` must be null or valid for writes of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn zmq_recv(
     handle: *mut c_void,
@@ -289,7 +289,7 @@ unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     Ok(int_size(place.size))
 }
 
-/// The caller's buffer, and what zmq_recv has put there.
+/// The caller's buffer, and the state of the received frame.
 struct Place<'a> {
     room: &'a mut [u8],
     /// The size of the frame in bytes, which may be more than the buffer holds.

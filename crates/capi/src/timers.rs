@@ -1,7 +1,7 @@
 //! Timers: zmq_timers(3).
 //!
-//! They fire in `zmq_timers_execute`, on the thread that calls it and with no lock held: a handler may change
-//! or cancel timers, its own among them, and even destroy them all.
+//! Timers fire in `zmq_timers_execute`, on the calling thread, with no lock held. A handler may change or cancel
+//! timers, including its own, and may destroy them all.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use pinnace_engine::Error;
 use crate::guard::guard;
 use crate::registry::Registry;
 
-/// It may unwind: its thread is cancelled, or it throws an exception of C++.
-type Handler = unsafe extern "C-unwind" fn(timer: c_int, argument: *mut c_void);
+/// It may unwind, by thread cancellation or a C++ exception.
+type TimerHandler = unsafe extern "C-unwind" fn(timer: c_int, argument: *mut c_void);
 
 static TIMERS: Registry<Timers> = Registry::new();
 
@@ -33,16 +33,15 @@ struct List {
 struct Timer {
     id: c_int,
     interval: Duration,
-    /// Since the start.
+    /// Relative to `Timers::start`.
     due: Duration,
-    /// The last round that it fired in.
+    /// The last round in which it fired.
     fired: u64,
-    handler: Handler,
+    handler: TimerHandler,
     argument: *mut c_void,
 }
 
-// SAFETY: the argument is only handed back to the handler, by a thread that C makes call
-// `zmq_timers_execute`.
+// SAFETY: the argument is only passed back to the handler, by a thread on which C calls `zmq_timers_execute`.
 unsafe impl Send for Timer {}
 
 impl Timers {
@@ -50,7 +49,7 @@ impl Timers {
         self.start.elapsed()
     }
 
-    /// Changes a timer, which begins anew.
+    /// Changes a timer and restarts its interval.
     fn restart(&self, id: c_int, change: impl FnOnce(&mut Timer)) -> Result<(), Error> {
         let mut list = self.list.lock();
         let timer = list.timers.iter_mut().find(|timer| timer.id == id).ok_or(Error::Invalid)?;
@@ -65,7 +64,7 @@ impl Timers {
         Round { number: list.last_round, at: self.now() }
     }
 
-    /// The timer that is to be fired next in this round, which of those that were due waits longest; it begins anew.
+    /// The next timer to fire in this round: the one that is due for the longest. Restarts its interval.
     fn take_due(&self, round: Round) -> Option<Timer> {
         let mut list = self.list.lock();
         let due = list.timers.iter_mut().filter(|timer| timer.due <= round.at && timer.fired != round.number);
@@ -80,7 +79,7 @@ impl Timers {
 #[derive(Clone, Copy)]
 struct Round {
     number: u64,
-    /// Timers that were due then fire in it.
+    /// Timers due at this time fire in the round.
     at: Duration,
 }
 
@@ -89,10 +88,10 @@ pub extern "C" fn zmq_timers_new() -> *mut c_void {
     guard(|| Ok(TIMERS.insert(Timers { start: Instant::now(), list: Mutex::default() })))
 }
 
-/// Ends them and sets the caller's pointer to NULL.
+/// Destroys the timers and sets the caller's pointer to NULL.
 ///
 /// # Safety
-/// `handle` must be null or good for reading and writing a pointer.
+/// `handle` must be null or valid for reads and writes of a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_timers_destroy(handle: *mut *mut c_void) -> c_int {
     guard(|| {
@@ -107,12 +106,12 @@ pub unsafe extern "C" fn zmq_timers_destroy(handle: *mut *mut c_void) -> c_int {
 /// Adds a timer that fires every `interval` milliseconds; returns its id.
 ///
 /// # Safety
-/// `handler` must be null or a function that can be called with `argument` for as long as the timer is there.
+/// `handler` must be null or a function that can be called with `argument` as long as the timer exists.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_timers_add(
     handle: *mut c_void,
     interval: usize,
-    handler: Option<Handler>,
+    handler: Option<TimerHandler>,
     argument: *mut c_void,
 ) -> c_int {
     guard(|| {
@@ -140,7 +139,7 @@ pub extern "C" fn zmq_timers_cancel(handle: *mut c_void, timer: c_int) -> c_int 
     })
 }
 
-/// Changes the interval in milliseconds; the timer begins anew.
+/// Changes the interval in milliseconds, and restarts it.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_timers_set_interval(handle: *mut c_void, timer: c_int, interval: usize) -> c_int {
     guard(|| {
@@ -150,13 +149,13 @@ pub extern "C" fn zmq_timers_set_interval(handle: *mut c_void, timer: c_int, int
     })
 }
 
-/// The timer begins anew.
+/// Restarts the timer's interval.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_timers_reset(handle: *mut c_void, timer: c_int) -> c_int {
     guard(|| TIMERS.get(handle)?.restart(timer, |_| ()).map(|()| 0))
 }
 
-/// Milliseconds until the next timer is due, rounded up; -1 where there is none.
+/// Milliseconds until the next timer is due, rounded up; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_long {
     guard(|| {
@@ -168,8 +167,8 @@ pub extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_long {
     })
 }
 
-/// Calls the handlers of all timers that are due, once each. They are called from this frame, which has nothing to
-/// drop, and outside of `guard`: a handler may unwind.
+/// Calls the handlers of all due timers once each. It calls them from this frame, which has nothing to drop, and
+/// outside `guard`, because a handler may unwind.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn zmq_timers_execute(handle: *mut c_void) -> c_int {
     let mut round = None;
@@ -177,7 +176,7 @@ pub extern "C-unwind" fn zmq_timers_execute(handle: *mut c_void) -> c_int {
         let mut next = None;
         let outcome = guard(|| {
             let timers = match TIMERS.get(handle) {
-                Err(_) if round.is_some() => return Ok(0), // A handler has destroyed them.
+                Err(_) if round.is_some() => return Ok(0), // A handler has destroyed the timers.
                 timers => timers?,
             };
             next = timers.take_due(*round.get_or_insert_with(|| timers.begin_round()));
@@ -196,7 +195,7 @@ mod tests {
     use std::cell::RefCell;
     use std::ptr::null_mut;
 
-    /// What handlers saw, and which timers they work on.
+    /// The timers of a test, and the ids that its handlers recorded.
     struct Seen {
         timers: *mut c_void,
         fired: RefCell<Vec<c_int>>,
@@ -207,7 +206,7 @@ mod tests {
             Seen { timers: zmq_timers_new(), fired: RefCell::default() }
         }
 
-        fn add(&self, interval: usize, handler: Handler) -> c_int {
+        fn add(&self, interval: usize, handler: TimerHandler) -> c_int {
             let argument = (&raw const *self).cast_mut().cast();
             // SAFETY: the handlers below read a `Seen`, which outlives its timers.
             unsafe { zmq_timers_add(self.timers, interval, Some(handler), argument) }
@@ -220,7 +219,7 @@ mod tests {
 
     impl Drop for Seen {
         fn drop(&mut self) {
-            // SAFETY: a pointer of ours; it may have been destroyed already.
+            // SAFETY: a pointer of ours; the timers may have been destroyed already.
             unsafe { zmq_timers_destroy(&mut self.timers) };
         }
     }

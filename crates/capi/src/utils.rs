@@ -1,4 +1,4 @@
-//! Small things: zmq_atomic_counter_new(3) and its family, stopwatches, sleeping, threads.
+//! Utilities: zmq_atomic_counter_new(3) and its family, stopwatches, sleep, threads.
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,7 +13,7 @@ use crate::registry::Registry;
 
 static COUNTERS: Registry<AtomicI32> = Registry::new();
 
-/// A counter of 0.
+/// Creates a counter with value 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_atomic_counter_new() -> *mut c_void {
     guard(|| Ok(COUNTERS.insert(AtomicI32::new(0))))
@@ -24,13 +24,13 @@ pub extern "C" fn zmq_atomic_counter_set(counter: *mut c_void, value: c_int) {
     guard(|| COUNTERS.get(counter).map(|counter| counter.store(value, Ordering::SeqCst)))
 }
 
-/// Adds one; returns what it was.
+/// Adds one; returns the old value.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_atomic_counter_inc(counter: *mut c_void) -> c_int {
     guard(|| COUNTERS.get(counter).map(|counter| counter.fetch_add(1, Ordering::SeqCst)))
 }
 
-/// Takes one away; returns 0 where that leaves none, 1 otherwise.
+/// Subtracts one; returns 0 if the result is 0, else 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_atomic_counter_dec(counter: *mut c_void) -> c_int {
     guard(|| COUNTERS.get(counter).map(|counter| c_int::from(counter.fetch_sub(1, Ordering::SeqCst) != 1)))
@@ -41,7 +41,7 @@ pub extern "C" fn zmq_atomic_counter_value(counter: *mut c_void) -> c_int {
     guard(|| COUNTERS.get(counter).map(|counter| counter.load(Ordering::SeqCst)))
 }
 
-/// Ends the counter and sets the caller's pointer to NULL. One that is NULL already stays so.
+/// Destroys the counter and sets the caller's pointer to NULL. A pointer that is NULL already is ignored.
 ///
 /// # Safety
 /// `handle` must be null or point to a pointer.
@@ -68,16 +68,16 @@ pub extern "C" fn zmq_stopwatch_intermediate(watch: *mut c_void) -> c_ulong {
     guard(|| STOPWATCHES.get(watch).map(|start| start.elapsed().as_micros() as c_ulong))
 }
 
-/// Microseconds since the start. The watch is gone afterwards.
+/// Microseconds since the start; destroys the stopwatch.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
     guard(|| STOPWATCHES.remove(watch).map(|start| start.elapsed().as_micros() as c_ulong))
 }
 
-/// A cancellation point, and over at a signal that is handled, as with libzmq.
+/// A cancellation point; interrupted by a handled signal, as in libzmq.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn zmq_sleep(seconds: c_int) {
-    // SAFETY: any number of seconds will do. It may unwind, and this frame has nothing to drop.
+    // SAFETY: any number of seconds is allowed. It may unwind, and this frame has nothing to drop.
     unsafe { sleep(seconds.max(0).cast_unsigned()) };
 }
 
@@ -87,8 +87,8 @@ unsafe extern "C-unwind" {
 
 static THREADS: Registry<Mutex<Option<RoutineThread>>> = Registry::new();
 
-/// Starts a thread that runs `run`; NULL where that fails. As in libzmq it blocks signals as the library's own threads
-/// do, but for those of its own faults, which libzmq blocks too.
+/// Starts a thread that runs `run`; NULL on an error. As in libzmq, the thread blocks signals like the library's own
+/// threads. Unlike in libzmq, it does not block the signals for its own faults.
 ///
 /// # Safety
 /// `run` must be null or a function that can be called with `argument` on another thread.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn zmq_threadstart(run: Option<Routine>, argument: *mut c_
     })
 }
 
-/// Waits until the thread ends: its function returns, or it is cancelled, or calls pthread_exit(3).
+/// Waits until the thread ends, by return of its function, cancellation or pthread_exit(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_threadclose(handle: *mut c_void) {
     guard_uncancelled(|| {

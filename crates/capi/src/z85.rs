@@ -1,4 +1,4 @@
-//! Z85: bytes as text, four to five (RFC 32): zmq_z85_encode(3), zmq_z85_decode(3).
+//! Z85: encodes four bytes as five characters (RFC 32): zmq_z85_encode(3), zmq_z85_decode(3).
 
 use std::ffi::{CStr, c_char};
 
@@ -10,7 +10,7 @@ use crate::guard::guard;
 /// Writes `size` bytes (a multiple of 4) as text and a NUL to `to`; returns `to`, or NULL.
 ///
 /// # Safety
-/// `data` must be null or good for reading `size` bytes, `to` null or good for writing `size * 5 / 4 + 1`.
+/// `data` must be null or valid for reads of `size` bytes, `to` null or valid for writes of `size * 5 / 4 + 1` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: usize) -> *mut c_char {
     guard(|| {
@@ -32,11 +32,10 @@ pub unsafe extern "C" fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: 
     })
 }
 
-/// Writes the bytes that `text` (a multiple of 5 characters, 5 at least) stands for to `to`; returns `to`, or
-/// NULL.
+/// Decodes `text` (a multiple of 5 characters, at least 5) to `to`; returns `to`, or NULL.
 ///
 /// # Safety
-/// `text` must be null or a C string, `to` null or good for writing four bytes for five characters.
+/// `text` must be null or a C string, `to` null or valid for writes of four bytes per five characters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_z85_decode(to: *mut u8, text: *const c_char) -> *mut u8 {
     guard(|| {

@@ -1,4 +1,4 @@
-//! Files as wholes: who reads one finds all of it or none. What goes through here may be secret, so it is wiped.
+//! Atomic reads and writes of whole files. The content may be secret, so buffers are wiped.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,12 +13,12 @@ use crate::Error;
 
 /// The largest file that is read, in bytes.
 const MAX: usize = 64 * 1024;
-/// How much of a file is read at a time.
+/// Bytes per read.
 const CHUNK: usize = 4096;
-/// The bytes behind the random part of a name that is not there to stay.
+/// The suffix of temporary names, after their random part.
 const TEMPORARY: &str = ".new";
 
-/// All of a file. Errors: Io, and NotText where it is larger than files are read.
+/// Reads a whole file. Errors: Io; NotText if it is larger than [`MAX`].
 pub(crate) fn read(path: &Path) -> Result<SecretBytes, Error> {
     let mut file = File::open(path)?;
     let (mut text, mut chunk) = (SecretBytes::new(), SecretBytes::zeroed(CHUNK));
@@ -35,13 +35,13 @@ pub(crate) fn read(path: &Path) -> Result<SecretBytes, Error> {
     }
 }
 
-/// Writes a file that is not there.
+/// Writes a file that must not exist yet.
 pub(crate) fn write_new(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> {
     create(path, text, mode)?;
     Ok(sync_directory_of(path)?)
 }
 
-/// Writes a file in place of what was there.
+/// Writes a file atomically, replacing an existing one.
 pub(crate) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> {
     let beside = beside(path)?;
     create(&beside, text, mode)?;
@@ -49,7 +49,7 @@ pub(crate) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> 
     Ok(sync_directory_of(path)?)
 }
 
-/// Whether a file has the name of one that `replace` has not put into its place, and may never.
+/// Whether the name is that of a temporary file of [`replace`], perhaps left by a crash.
 pub(crate) fn is_temporary(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(TEMPORARY)?.rsplit_once('.'));
     name.is_some_and(|(_, number)| {
@@ -57,7 +57,7 @@ pub(crate) fn is_temporary(path: &Path) -> bool {
     })
 }
 
-/// A name that nobody else has: not another thread, nor what has died here.
+/// A unique name: neither another thread nor a crashed process uses it.
 fn beside(path: &Path) -> Result<PathBuf, Error> {
     let mut number = [0; 8];
     random(&mut number).map_err(|_| Error::NoRandomness)?;
@@ -66,19 +66,20 @@ fn beside(path: &Path) -> Result<PathBuf, Error> {
     Ok(name.into())
 }
 
-/// Makes a file and writes it; what was made is removed where it cannot be written to its end.
+/// Creates and writes a file; removes it if writing fails.
 fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     as_errors(|| file.write_all(text)).and_then(|()| file.sync_all()).inspect_err(|_| remove(path))
 }
 
-/// Has the disk know the name too. A directory that may be written to but not read cannot be asked to.
+/// Syncs the directory, so that the name is durable. Skipped if the directory cannot be opened, for example because
+/// it is not readable.
 fn sync_directory_of(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new("."))).map_or(Ok(()), |directory| directory.sync_all())
 }
 
 fn remove(path: &Path) {
-    // The error that is told is the one before.
+    // The caller reports the earlier error.
     let _ = fs::remove_file(path);
 }

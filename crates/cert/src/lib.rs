@@ -1,6 +1,6 @@
-//! CURVE certificates as files, in the form that CZMQ's `zcert` writes and reads: a public one, `NAME`, to be given
-//! to others, and a secret one, `NAME_secret`, that its owner alone can read. And a directory of them, as its
-//! `zcertstore`.
+//! CURVE certificates as files, in the format of CZMQ's `zcert`: a public certificate, `NAME`, to be given to
+//! others, and a secret one, `NAME_secret`, that only its owner can read. And directories of certificates, as in
+//! CZMQ's `zcertstore`.
 //!
 //! ```
 //! use pinnace_cert::Certificate;
@@ -34,29 +34,29 @@ use pinnace_crypto::{Secret, SecretBytes};
 use pinnace_zmtp::z85;
 pub use store::Store;
 
-/// What the name of a secret certificate ends in.
+/// The suffix of a secret certificate's name.
 const SECRET: &str = "_secret";
 
-/// Why a certificate was not read or written.
+/// Why a certificate could not be read or written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system's: no such file, no permission, no space.
+    /// A system error: no such file, no permission, no space.
     Io(io::Error),
-    /// The file's: this line is not of the form that certificates have.
+    /// The file is invalid: this line does not have the form of a certificate's line.
     Line(usize),
-    /// The file's: it is larger than 64 KiB, or no file of text.
+    /// The file is invalid: it is larger than 64 KiB, or not text.
     NotText,
-    /// The file's: it has no public key, or none that is one.
+    /// The file is invalid: it has no public key, or an invalid one.
     NoPublicKey,
-    /// The file's: it has no secret key, or none that is one, or not the one that belongs to the public key.
+    /// The file is invalid: it has no secret key, an invalid one, or one that does not match the public key.
     WrongSecretKey,
-    /// The caller's: such a name, or such a value, cannot be written. A value that was read from a file may be one: a
-    /// bare one that holds both kinds of quotes.
+    /// The caller's error: this name or value cannot be written. A value that was read from a file may be affected:
+    /// an unquoted one that contains both kinds of quotes.
     Metadata,
-    /// The caller's: the certificate has no secret key that could be saved.
+    /// The caller's error: the certificate has no secret key to save.
     NoSecretKey,
-    /// The system's: it has no random bytes.
+    /// The system has no random bytes.
     NoRandomness,
 }
 
@@ -64,15 +64,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Io(error) => write!(f, "{error}"),
-            Error::Line(number) => write!(f, "line {number} is not one of a certificate"),
-            Error::NotText => f.write_str("not a certificate: too large, or no text"),
-            Error::NoPublicKey => f.write_str("there is no public key in it"),
+            Error::Line(number) => write!(f, "line {number} is not a valid line of a certificate"),
+            Error::NotText => f.write_str("not a certificate: too large, or not text"),
+            Error::NoPublicKey => f.write_str("the certificate has no valid public key"),
             Error::WrongSecretKey => {
-                f.write_str("there is no secret key in it that belongs to the public key")
+                f.write_str("the certificate has no secret key that matches its public key")
             }
-            Error::Metadata => f.write_str("such a name or value cannot be written to a certificate"),
+            Error::Metadata => f.write_str("this metadata name or value cannot be written to a certificate"),
             Error::NoSecretKey => f.write_str("the certificate has no secret key"),
-            Error::NoRandomness => f.write_str("the system has no random bytes"),
+            Error::NoRandomness => f.write_str("the system provides no random bytes"),
         }
     }
 }
@@ -92,7 +92,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// A public key, perhaps the secret one, and what is said of their owner.
+/// A public key, optionally the secret key, and metadata about their owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     public: PublicKey,
@@ -101,38 +101,38 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A new one, with new keys.
+    /// A new certificate with new keys.
     pub fn generate() -> Result<Certificate, Error> {
         KeyPair::generate().map(Certificate::from).map_err(|_| Error::NoRandomness)
     }
 
-    /// One of somebody else.
+    /// A certificate of another party.
     pub fn public(key: PublicKey) -> Certificate {
         Certificate { public: key, keys: None, metadata: Vec::new() }
     }
 
-    /// The key that everybody may know.
+    /// The public key.
     pub fn public_key(&self) -> &PublicKey {
         &self.public
     }
 
-    /// Both keys; None where it is somebody else's.
+    /// Both keys; `None` if the certificate has no secret key.
     pub fn keys(&self) -> Option<&KeyPair> {
         self.keys.as_ref()
     }
 
-    /// What is said of the owner under this name.
+    /// The metadata value of this name.
     pub fn metadata(&self, name: &str) -> Option<&str> {
         self.metadata.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// All of it, in its order.
+    /// All metadata, in order.
     pub fn all_metadata(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Says something of the owner. Errors: Metadata for a name of other than letters, digits and `$-_@.&+/`, or a
-    /// value with line ends or with both kinds of quotes.
+    /// Sets a metadata value. Errors: Metadata for a name with characters other than letters, digits and
+    /// `$-_@.&+/`, or for a value with line ends or with both kinds of quotes.
     pub fn set_metadata(&mut self, name: &str, value: &str) -> Result<(), Error> {
         if !zpl::is_name(name) || zpl::quoted(value).is_none() {
             return Err(Error::Metadata);
@@ -142,7 +142,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Reads `PATH_secret` where it is there, else `PATH`.
+    /// Reads `PATH_secret` if it exists, else `PATH`.
     pub fn load(path: impl AsRef<Path>) -> Result<Certificate, Error> {
         let secret = secret_path(path.as_ref());
         match Certificate::read(&secret, true) {
@@ -153,25 +153,25 @@ impl Certificate {
         }
     }
 
-    /// Reads one file for its public key.
+    /// Reads the public key from one file.
     pub fn load_public(path: impl AsRef<Path>) -> Result<Certificate, Error> {
         Certificate::read(path.as_ref(), false)
     }
 
-    /// Reads one file for both keys. Errors: WrongSecretKey where it has no secret one.
+    /// Reads both keys from one file. Errors: WrongSecretKey if it has no secret key.
     pub fn load_secret(path: impl AsRef<Path>) -> Result<Certificate, Error> {
         Certificate::read(path.as_ref(), true)
     }
 
-    /// Writes `PATH` and `PATH_secret`, which only its owner can read. What was there is replaced as a whole. Errors:
-    /// NoSecretKey, Metadata.
+    /// Writes `PATH` and `PATH_secret`, which only its owner can read. Existing files are replaced atomically.
+    /// Errors: NoSecretKey, Metadata.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.save_secret(secret_path(path.as_ref()))?;
         self.save_public(path)
     }
 
-    /// As `save`, where neither file is there: else nothing is changed, and the error is Io with AlreadyExists. Errors:
-    /// NoSecretKey, Metadata.
+    /// As `save`, but neither file may exist: otherwise nothing is changed and the error is Io with AlreadyExists.
+    /// Errors: NoSecretKey, Metadata.
     pub fn save_new(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let secret = secret_path(path.as_ref());
         files::write_new(&secret, &self.secret_text()?, 0o600)?;
@@ -181,12 +181,12 @@ impl Certificate {
         })
     }
 
-    /// Writes the public certificate to one file. Errors: Metadata.
+    /// Writes the public certificate to a file. Errors: Metadata.
     pub fn save_public(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         files::replace(path.as_ref(), &self.public_text()?, 0o644)
     }
 
-    /// Writes the secret certificate to one file, which only its owner can read. Errors: NoSecretKey, Metadata.
+    /// Writes the secret certificate to a file that only its owner can read. Errors: NoSecretKey, Metadata.
     pub fn save_secret(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         files::replace(path.as_ref(), &self.secret_text()?, 0o600)
     }
@@ -211,17 +211,17 @@ impl Certificate {
     }
 
     fn public_text(&self) -> Result<SecretBytes, Error> {
-        self.text("public: give it to those who are to know you, in a way you trust.")
+        self.text("public: give it to your peers over a channel that you trust.")
     }
 
     fn secret_text(&self) -> Result<SecretBytes, Error> {
         let keys = self.keys.as_ref().ok_or(Error::NoSecretKey)?;
-        let mut text = self.text("SECRET: whoever reads this file can be you.")?;
+        let mut text = self.text("SECRET: anyone who can read this file can impersonate you.")?;
         add_key(&mut text, "secret-key", &keys.secret);
         Ok(text)
     }
 
-    /// What both files hold: a comment, what is said of the owner, and the public key.
+    /// The common content of both files: a comment, the metadata, and the public key.
     fn text(&self, comment: &str) -> Result<SecretBytes, Error> {
         let mut text = SecretBytes::from(format!("# CURVE certificate, {comment}\n\nmetadata\n").as_bytes());
         for (name, value) in &self.metadata {
@@ -234,7 +234,7 @@ impl Certificate {
     }
 }
 
-/// Adds a line with a key, which may be a secret one.
+/// Appends a line with a key, which may be secret.
 fn add_key(text: &mut SecretBytes, name: &str, key: &[u8; 32]) {
     let mut value = Secret::zeroed();
     z85::encode_key_into(key, &mut value);
@@ -249,7 +249,7 @@ impl From<KeyPair> for Certificate {
     }
 }
 
-/// Where the secret certificate is that belongs to a public one.
+/// The path of the secret certificate for a public one.
 pub fn secret_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(SECRET);

@@ -1,4 +1,4 @@
-//! A directory of certificates: who is known.
+//! A directory of certificates: the keys that are known.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::{Certificate, Error, PublicKey, files, is_secret_file};
 
-/// The public certificates in a directory and those below it, by their keys. Files that end in `_secret` are left out,
-/// and those that were being saved when a process died. Links are followed, and each directory is read once.
+/// The public certificates in a directory tree, by their keys. Files with the suffix `_secret` and temporary files
+/// of an interrupted save are skipped. Symbolic links are followed, and each directory is read once.
 ///
 /// ```no_run
 /// use pinnace_cert::{Certificate, Store};
@@ -25,12 +25,12 @@ use crate::{Certificate, Error, PublicKey, files, is_secret_file};
 #[derive(Debug, Default)]
 pub struct Store {
     by_key: HashMap<PublicKey, Certificate>,
-    /// Files that hold no certificate, and why.
+    /// Files that are not valid certificates, and the error of each.
     pub refused: Vec<(std::path::PathBuf, Error)>,
 }
 
 impl Store {
-    /// Reads a directory. One file that is wrong keeps nothing from the others: see `refused`. Errors: Io where the
+    /// Reads a directory. An invalid file does not prevent reading the others: see `refused`. Errors: Io if the
     /// directory cannot be read.
     pub fn load(directory: impl AsRef<Path>) -> Result<Store, Error> {
         let mut store = Store::default();
@@ -38,27 +38,27 @@ impl Store {
         Ok(store)
     }
 
-    /// Whose key this is. None: nobody's that is known.
+    /// The certificate with this key; `None` if the key is not known.
     pub fn find(&self, key: &PublicKey) -> Option<&Certificate> {
         self.by_key.get(key)
     }
 
-    /// How many are known.
+    /// Number of certificates.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Nobody is.
+    /// True if there are no certificates.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// All of them, in no order.
+    /// All certificates, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Certificate> {
         self.by_key.values()
     }
 
-    /// Adds what is in a directory that is none of those `seen`, by their devices and inodes.
+    /// Adds the certificates of a directory, unless its device and inode are in `seen`.
     fn add_directory(&mut self, directory: &Path, seen: &mut HashSet<(u64, u64)>) -> Result<(), Error> {
         let itself = fs::metadata(directory)?;
         if !seen.insert((itself.dev(), itself.ino())) {
@@ -85,7 +85,7 @@ impl Store {
         if is_secret_file(path) || files::is_temporary(path) {
             return Ok(());
         }
-        // To open a pipe is to wait for who writes to it.
+        // Opening a FIFO would block until a writer opens it.
         if !found.is_file() {
             return Err(Error::NotText);
         }

@@ -1,9 +1,10 @@
-//! ZPL (RFC 4), as CZMQ writes its configuration files: lines of `name = value` and `name`, nested by four spaces.
+//! ZPL (RFC 4), the format of CZMQ's configuration files: lines of `name = value` and `name`, nested by four
+//! spaces.
 //!
-//! A value is bare up to a `#`, or stands between two quotes of either kind. What a line may hold is checked; a line
-//! that is wrong is named by its number. Nothing is copied out of the text, which may hold a secret.
+//! A value is unquoted up to a `#`, or enclosed in either kind of quotes. Every line is checked; an error is the
+//! number of the invalid line. Nothing is copied out of the text, which may contain a secret.
 
-/// One line's worth: a name, its value, and what is nested below it.
+/// One line: a name, its value, and the nested lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node<'a> {
     pub(crate) name: &'a str,
@@ -11,7 +12,7 @@ pub(crate) struct Node<'a> {
     pub(crate) children: Vec<Node<'a>>,
 }
 
-/// How deep lines may be nested.
+/// Maximum nesting depth of lines.
 const DEPTH_MAX: usize = 16;
 const INDENT: usize = 4;
 
@@ -22,7 +23,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Reads a whole file; what it returns has no name. The error is the number of the line that is wrong.
+/// Parses a whole file into a root node without a name. The error is the number of the invalid line.
 pub(crate) fn read(text: &str) -> Result<Node<'_>, usize> {
     let mut root = Node::default();
     for (index, line) in text.lines().enumerate() {
@@ -36,7 +37,7 @@ pub(crate) fn read(text: &str) -> Result<Node<'_>, usize> {
     Ok(root)
 }
 
-/// What a line says and how deep it is; nothing where it is blank or a comment. None: it is wrong.
+/// A line's node and depth; `Some(None)` if it is blank or a comment, `None` if it is invalid.
 fn read_line(line: &str) -> Option<Option<(usize, Node<'_>)>> {
     let line = line.trim_end();
     let content = line.trim_start_matches(' ');
@@ -72,14 +73,13 @@ fn read_value(text: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with('#')).then_some(value)
 }
 
-/// A value as it is written: between quotes that it does not hold itself. None where it holds both, or does not fit on
-/// a line.
+/// A value in quotes that it does not contain. `None` if it contains both kinds, or a control character.
 pub(crate) fn quoted(value: &str) -> Option<String> {
     let quote = ['"', '\''].into_iter().find(|&quote| !value.contains(quote))?;
     (!value.contains(char::is_control)).then(|| format!("{quote}{value}{quote}"))
 }
 
-/// Whether a line may begin with this name.
+/// Whether this is a valid name.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_of_name)
 }

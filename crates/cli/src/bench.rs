@@ -1,7 +1,8 @@
 //! `pinnace bench`: throughput and latency between two processes, or two threads of this one.
 //!
-//! Throughput is timed by the receiver, from the first message to the last, as libzmq's local_thr does. Latency is half
-//! a round trip, and each one is timed. Processor time is that of this process: with --self of both ends.
+//! The receiver measures throughput, from the first message to the last, as libzmq's local_thr does. Latency is
+//! half a round trip, and each round trip is timed. Processor time is that of this process; with --self it covers
+//! both ends.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -22,13 +23,13 @@ pub fn run(given: &Bench) -> Outcome {
         (Some(endpoint), ..) => answering(given, &context, endpoint, &|_| ()),
         (_, Some(endpoint), _) => asking(given, &context, endpoint),
         (.., Some(endpoint)) => both(given, &context, endpoint),
-        (None, None, None) => Err(Failure::usage("--bind, --connect or --self")),
+        (None, None, None) => Err(Failure::usage("one of --bind, --connect and --self is required")),
     };
     context.inner().terminate().map_err(|error| Failure::Failed(error.to_string()))?;
     print(given, outcome?)
 }
 
-/// What was measured, in the order in which it is printed.
+/// The results, in printing order.
 type Found = Option<Vec<(&'static str, Value)>>;
 
 fn both(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
@@ -36,14 +37,14 @@ fn both(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     std::thread::scope(|scope| {
         let answer = move || answering(given, context, endpoint, &|at| drop(told.send(at)));
         let first = pinnace_sys::thread::start_scoped(scope, "", answer)
-            .map_err(|error| Failure::of("a thread", error))?;
+            .map_err(|error| Failure::of("starting a thread", error))?;
         let asked = match bound.recv() {
             Ok(endpoint) => asking(given, context, &endpoint),
-            // The other end has failed, and says why.
+            // The binding end has failed, and reports why.
             Err(_) => Ok(None),
         };
         let answered =
-            first.join().unwrap_or_else(|_| Err(Failure::Failed("the other thread has died".to_owned())));
+            first.join().unwrap_or_else(|_| Err(Failure::Failed("the other thread panicked".to_owned())));
         Ok(answered?.or(asked?))
     })
 }
@@ -57,7 +58,7 @@ fn prepared(given: &Bench, context: &Context, socket_type: SocketType) -> Outcom
     Ok(socket)
 }
 
-/// The end that binds: receives all, or sends each back. `told` is called with the endpoint once it is bound.
+/// The end that binds: receives all messages, or echoes each. Calls `told` with the endpoint once it is bound.
 fn answering(given: &Bench, context: &Context, endpoint: &str, told: &dyn Fn(String)) -> Outcome<Found> {
     let socket_type = if given.measure == Measure::Thr { SocketType::Pull } else { SocketType::Rep };
     let socket = prepared(given, context, socket_type)?;
@@ -76,7 +77,7 @@ fn answering(given: &Bench, context: &Context, endpoint: &str, told: &dyn Fn(Str
     outcome
 }
 
-/// The end that connects: sends all, or asks and times each answer.
+/// The end that connects: sends all messages, or sends requests and times each reply.
 fn asking(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     let socket_type = if given.measure == Measure::Thr { SocketType::Push } else { SocketType::Req };
     let socket = prepared(given, context, socket_type)?;
@@ -91,11 +92,11 @@ fn asking(given: &Bench, context: &Context, endpoint: &str) -> Outcome<Found> {
     outcome
 }
 
-/// A message of the size agreed on.
+/// A message of the configured size.
 fn body(given: &Bench) -> Outcome<Vec<u8>> {
     let mut body = Vec::new();
     body.try_reserve_exact(given.size)
-        .map_err(|_| Failure::of("--size", format!("there is no memory for {} bytes", given.size)))?;
+        .map_err(|_| Failure::of("--size", format!("cannot allocate {} bytes", given.size)))?;
     body.resize(given.size, 0);
     Ok(body)
 }
@@ -104,7 +105,7 @@ fn send(socket: &Socket, body: &[u8]) -> Outcome {
     socket.0.send_bytes(body).map_err(|error| failure(socket, error))
 }
 
-/// Receives one message of the size agreed on.
+/// Receives one message of the configured size.
 fn recv(given: &Bench, socket: &Socket) -> Outcome {
     let (mut frames, mut len) = (0, 0);
     let received = socket.0.recv_with(|frame| {
@@ -113,14 +114,14 @@ fn recv(given: &Bench, socket: &Socket) -> Outcome {
     });
     received.map_err(|error| failure(socket, error))?;
     if frames != 1 || len != given.size {
-        return Err(Failure::Failed(format!("a message of {len} bytes came, not of {}", given.size)));
+        return Err(Failure::Failed(format!("received a message of {len} bytes, not of {}", given.size)));
     }
     Ok(())
 }
 
 fn failure(socket: &Socket, error: Error) -> Failure {
     match error {
-        Error::WouldBlock => socket.timed_out("nothing moved"),
+        Error::WouldBlock => socket.timed_out("no message was sent or received"),
         error => Failure::Failed(error.to_string()),
     }
 }
@@ -183,7 +184,7 @@ fn rounded(number: f64, digits: i32) -> f64 {
     (number * unit).round() / unit
 }
 
-/// What this process has used of the processors.
+/// The processor time of this process.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))

@@ -1,4 +1,5 @@
-//! The crate `pinnace` as the commands see it: contexts that end, waits that a signal ends, failures in words.
+//! The crate `pinnace` as the commands use it: contexts that terminate, waits that a signal ends, failures in
+//! words.
 
 use std::fmt::Display;
 use std::os::fd::BorrowedFd;
@@ -11,36 +12,36 @@ use pinnace::{
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
 
-/// Longest and shortest pause between two looks at what is still to be sent.
+/// Shortest and longest pause between two checks for unsent messages.
 const DRAIN_MIN: Duration = Duration::from_millis(1);
 const DRAIN_MAX: Duration = Duration::from_millis(20);
 
-/// Sockets that a context has beside those that the command counts: who decides on guests, one to try the options.
+/// Sockets besides those that the command counts: the ZAP handler's, and one for checking the options.
 const OWN_SOCKETS: usize = 8;
 
-/// A context. Dropped before its orderly end (`end`) it gives up what is not sent.
+/// A context. If it is dropped before `end`, unsent messages are discarded.
 pub struct Context {
     inner: pinnace::Context,
-    /// Who comes in is asked about: the answers to that are among what the context loses.
+    /// True if a ZAP handler runs: the context's counts then include the handler's messages.
     guarded: bool,
 }
 
 /// A socket.
 pub struct Socket(pub AnySocket);
 
-/// A deadline from now; None: none.
+/// The deadline after `timeout`; `None` means no deadline.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// The socket type of this name, in any case.
+/// The socket type of this name, ignoring case.
 pub fn type_of(name: &str) -> Outcome<SocketType> {
     SocketType::from_name(name.to_uppercase().as_bytes())
-        .ok_or_else(|| Failure::usage(format!("there is no socket type {name}")))
+        .ok_or_else(|| Failure::usage(format!("unknown socket type {name}")))
 }
 
-/// Waits until one of `items` is ready, at most until `deadline`; the items, or None when the time is over. It may
-/// return early, with nothing ready. A signal that ends the process is an error.
+/// Waits until one of `items` is ready, at most until `deadline`. Returns the items, or `None` at the deadline. It
+/// may return early, with nothing ready. A signal that ends the process is an error.
 pub fn wait<'a>(
     mut items: Vec<PollItem<'a>>,
     signals: &'a Signals,
@@ -56,7 +57,8 @@ pub fn wait<'a>(
     }))
 }
 
-/// The same, whatever signals came before: for what is left to be done after one. The next ends the process.
+/// As [`wait`], but ignores earlier signals: for the remaining work after a signal. The next signal ends the
+/// process.
 pub fn wait_on<'a>(
     mut items: Vec<PollItem<'a>>,
     deadline: Option<Instant>,
@@ -69,20 +71,20 @@ pub fn wait_on<'a>(
     }
 }
 
-/// A pause that a signal ends.
+/// Pauses; a signal ends the pause.
 pub fn pause(signals: &Signals, time: Duration) -> Outcome {
     let until = deadline(Some(time));
     while wait(Vec::new(), signals, until)?.is_some() {}
     Ok(())
 }
 
-/// A descriptor to wait for: until it can be read.
+/// A poll item that is ready when the descriptor is readable.
 pub fn readable(fd: BorrowedFd<'_>) -> PollItem<'_> {
     PollItem::fd(fd, Interest::READABLE)
 }
 
 impl Context {
-    /// For so many sockets of the command, where that is said; None: for as many as a context has unless told.
+    /// For this many sockets of the command; `None` uses the context's default limit.
     pub fn new(sockets: Option<usize>, guarded: bool) -> Outcome<Context> {
         let builder = pinnace::Context::builder();
         let builder = match sockets {
@@ -96,23 +98,24 @@ impl Context {
         Ok(Context { inner, guarded })
     }
 
-    /// The crate's.
+    /// The wrapped context.
     pub fn inner(&self) -> &pinnace::Context {
         &self.inner
     }
 
-    /// What its one socket has lost, after the end; `counted` is what that had lost when it was closed. A loss of the
-    /// last moment is counted by the context alone.
+    /// The losses of the context's only socket, after `end`. `counted` are the losses at the time the socket was
+    /// closed; only the context counts later ones.
     pub fn lost(&self, counted: Drops) -> Drops {
         if self.guarded { counted } else { self.inner.lost() }
     }
 
-    /// How many messages came in for its one socket and were not received; `stats` are those of its last moment.
+    /// Messages received for the only socket but not read by the command; `stats` are the socket's last statistics.
     pub fn unread(&self, stats: &Stats) -> u64 {
         if self.guarded { stats.received.queued } else { self.inner.lost().of(Reason::Unread) }
     }
 
-    /// Ends it, its sockets being closed: returns when they have sent what they had, or a signal came.
+    /// Terminates the context after its sockets were closed: returns when they have sent everything, or a signal
+    /// came.
     pub fn end(&self, signals: &Signals) -> Outcome {
         while let Err(error) = self.inner.terminate() {
             signals.check()?;
@@ -137,18 +140,18 @@ impl Socket {
             .map_err(|error| Failure::of(socket_type.name(), error))
     }
 
-    /// Binds, and returns where: wildcards are filled in.
+    /// Binds, and returns the actual endpoint, with wildcards resolved.
     pub fn bind(&self, endpoint: &str) -> Outcome<String> {
         let is_tls = ["wss://", "tls+tcp://"].iter().any(|start| endpoint.starts_with(start));
         self.0.bind(endpoint).map_err(|error| match error {
             Error::Invalid if is_tls => Failure::usage(format!(
-                "{endpoint}: not an endpoint, or without a certificate: -o wss_cert_pem=... and -o wss_key_pem=..."
+                "{endpoint}: invalid endpoint, or no certificate: set -o wss_cert_pem=... and -o wss_key_pem=..."
             )),
             error => endpoint_failure(endpoint, error),
         })
     }
 
-    /// Connects; a PEER learns the routing id of whom it connects to.
+    /// Connects; for a PEER returns the routing id of the peer.
     pub fn connect(&self, endpoint: &str) -> Outcome<Option<u32>> {
         let connected = match self.0.socket_type() {
             SocketType::Peer => self.0.connect_peer(endpoint).map(Some),
@@ -161,7 +164,7 @@ impl Socket {
         self.0.poll_item(Interest::READABLE)
     }
 
-    /// Sends a message if there is room; else it comes back.
+    /// Sends a message if there is room; otherwise returns it.
     pub fn try_send(&self, message: Message) -> Outcome<Option<Message>> {
         match self.0.try_send(message) {
             Ok(()) => Ok(None),
@@ -170,7 +173,7 @@ impl Socket {
         }
     }
 
-    /// Receives a message if there is one.
+    /// Receives a message if one is available.
     pub fn try_recv(&self) -> Outcome<Option<Message>> {
         match self.0.try_recv() {
             Ok(message) => Ok(Some(message)),
@@ -179,8 +182,8 @@ impl Socket {
         }
     }
 
-    /// Sends a message as soon as there is room; from a ROUTER, as soon as the peer is there that it names. `what` it
-    /// is, is said where nobody takes it in time.
+    /// Sends a message as soon as there is room; for a ROUTER, as soon as the named peer exists. `what` describes
+    /// the message in the failure at the timeout.
     pub fn send(
         &self,
         mut message: Message,
@@ -197,15 +200,15 @@ impl Socket {
                 Err(unsent) => unsent,
             };
             match unsent.error {
-                // It is writable while any of its peers is.
+                // A ROUTER is writable while any of its peers is, so poll instead of waiting for writability.
                 Error::Unreachable | Error::WouldBlock if routes => {
                     if !self.rest(&mut pause, signals, deadline)? {
-                        return Err(self.timed_out(&format!("nobody of that name took {what}")));
+                        return Err(self.timed_out(&format!("no peer with this routing id accepted {what}")));
                     }
                 }
                 Error::WouldBlock => {
                     if wait(vec![self.0.poll_item(Interest::WRITABLE)], signals, deadline)?.is_none() {
-                        return Err(self.timed_out(&format!("nobody took {what}")));
+                        return Err(self.timed_out(&format!("no peer accepted {what}")));
                     }
                 }
                 _ => return Err(self.unsendable(unsent)),
@@ -214,7 +217,7 @@ impl Socket {
         }
     }
 
-    /// Why a message cannot be sent, now or later.
+    /// Describes why a message cannot be sent.
     fn unsendable(&self, unsent: Unsent) -> Failure {
         let socket_type = self.0.socket_type();
         let frames = unsent.message.len();
@@ -222,18 +225,18 @@ impl Socket {
             (Error::Invalid, SocketType::Dgram) if frames != 2 => Failure::of(
                 "sending",
                 format!(
-                    "a message of DGRAM has two frames, and the first is the address; this one has {frames}"
+                    "a message of DGRAM must have two frames, the first being the address; this one has {frames}"
                 ),
             ),
             (Error::Invalid, _) if frames > 1 => Failure::of(
                 "sending",
-                format!("a message of {} has one frame; this one has {frames}", socket_type.name()),
+                format!("a message of {} must have one frame; this one has {frames}", socket_type.name()),
             ),
             (error, _) => Failure::of("sending", error),
         }
     }
 
-    /// Sends an answer. Who asked may be gone by now: then it is dropped.
+    /// Sends an answer. If the requester is gone, the answer is dropped.
     pub fn answer(&self, message: Message, signals: &Signals, timeout: Option<Duration>) -> Outcome {
         match self.0.try_send(message) {
             Ok(()) | Err(Unsent { error: Error::Unreachable, .. }) => Ok(()),
@@ -241,7 +244,7 @@ impl Socket {
         }
     }
 
-    /// Receives a message as soon as there is one.
+    /// Receives a message as soon as one is available.
     pub fn recv(&self, signals: &Signals, timeout: Option<Duration>, what: &str) -> Outcome<Message> {
         let deadline = deadline(timeout);
         loop {
@@ -254,7 +257,8 @@ impl Socket {
         }
     }
 
-    /// Waits until `count` peers are there; for publishers, until as many have subscribed to `topic`, or joined it.
+    /// Waits until `count` peers are connected; for publishers, until as many have subscribed to `topic`, or joined
+    /// it.
     pub fn wait_peers(
         &self,
         count: usize,
@@ -277,13 +281,13 @@ impl Socket {
                 Err(error) => return Err(Failure::of("waiting for peers", error)),
             }
             if !self.rest(&mut pause, signals, deadline)? {
-                return Err(self.timed_out(&format!("fewer than {count} peers came")));
+                return Err(self.timed_out(&format!("fewer than {count} peers connected or subscribed")));
             }
         }
     }
 
-    /// Waits until the kernel, or the peer, has all messages. The number of those that are left is counted once the
-    /// time is over, which is why this looks again and again instead of leaving it to the linger.
+    /// Waits until the kernel, or the peer, has all messages. Polls instead of relying on the linger, because the
+    /// failure reports the number of messages left at the deadline.
     pub fn drain(&self, signals: &Signals, linger: Option<Duration>) -> Outcome {
         let deadline = deadline(linger);
         let mut pause = DRAIN_MIN;
@@ -298,7 +302,7 @@ impl Socket {
         }
     }
 
-    /// A pause between two looks, which grows. False: the time is over.
+    /// Pauses between two checks; the pause grows. False at the deadline.
     fn rest(&self, pause: &mut Duration, signals: &Signals, deadline: Option<Instant>) -> Outcome<bool> {
         let end = Instant::now() + *pause;
         let until = deadline.map_or(end, |deadline| deadline.min(end));
@@ -311,7 +315,7 @@ impl Socket {
         self.0.stats().map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// That the time is over, and what the socket knows of the reason.
+    /// A timeout failure, with the reason as far as the socket knows it.
     pub fn timed_out(&self, what: &str) -> Failure {
         let reason = self.0.stats().ok().and_then(|stats| reason(&stats));
         Failure::TimedOut(match reason {
@@ -320,7 +324,7 @@ impl Socket {
         })
     }
 
-    /// Closes the socket; what it has not sent is given up where `keep` is false.
+    /// Closes the socket; discards unsent messages unless `keep` is set.
     pub fn close(self, keep: bool) {
         if !keep {
             let _ = self.0.set_option("LINGER", 0);
@@ -328,7 +332,7 @@ impl Socket {
     }
 }
 
-/// What stands in the way, as far as the events of the socket tell.
+/// The likely reason for missing peers, from the socket's events.
 fn reason(stats: &Stats) -> Option<String> {
     if stats.peers.iter().any(|peer| peer.connected) {
         return None;
@@ -338,9 +342,9 @@ fn reason(stats: &Stats) -> Option<String> {
         (
             "handshake_failed_protocol",
             [
-                "a peer's handshake failed: it has another socket type, key, mechanism or protocol",
-                "the handshake failed: another socket type, key, mechanism or protocol",
-                "a handshake failed: another socket type, key, mechanism or protocol",
+                "a peer's handshake failed: its socket type, key, mechanism or protocol does not match",
+                "the handshake failed: the peer's socket type, key, mechanism or protocol does not match",
+                "a handshake failed: the socket type, key, mechanism or protocol does not match",
             ],
         ),
         (
@@ -349,7 +353,7 @@ fn reason(stats: &Stats) -> Option<String> {
         ),
         ("connect_retried", ["no connection"; 3]),
     ];
-    // Who has come to us, whom we have come to, or either.
+    // Index of the text: only accepted connections, only outgoing ones, or both.
     let role = match (stats.events.of("accepted"), stats.events.of("connected")) {
         (1.., 0) => 0,
         (0, _) => 1,
@@ -361,7 +365,7 @@ fn reason(stats: &Stats) -> Option<String> {
 
 pub fn endpoint_failure(endpoint: &str, error: Error) -> Failure {
     match error {
-        Error::Invalid => Failure::usage(format!("{endpoint}: not an endpoint")),
+        Error::Invalid => Failure::usage(format!("{endpoint}: invalid endpoint")),
         Error::Transport | Error::TransportForType => Failure::usage(format!("{endpoint}: {error}")),
         error => Failure::of(endpoint, error),
     }

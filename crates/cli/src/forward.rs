@@ -1,9 +1,9 @@
 //! `pinnace forward`: each TCP connection gets a socket; its lines become messages, and messages become its lines.
 //!
-//! A thread a connection, which waits for both at once and holds little: one line that has no room yet, one answer that
-//! the client does not take. Lines of a connection stay in order. A signal ends it: nothing more is read then, and the
-//! lines that were are delivered, as long as `--linger` allows. What is not, then or before, is counted, and the exit
-//! code tells; but not what a publisher drops by its pattern.
+//! One thread per connection waits for both sides and buffers little: one line that the socket has no room for, one
+//! answer that the client has not read. Lines of a connection stay in order. After a signal nothing more is read,
+//! and the lines already read are delivered within `--linger`. Lines that are not delivered, then or earlier, are
+//! counted and change the exit code, except those that a publisher drops by its pattern.
 
 mod connection;
 
@@ -27,36 +27,38 @@ use crate::signals::Signals;
 use crate::table::Forward;
 use connection::Connection;
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared<'a> {
     given: &'a Forward,
     context: Context,
     socket_type: SocketType,
-    /// The one socket of all, where it is bound.
+    /// The socket shared by all connections, if it is bound.
     bound: Option<Socket>,
     signals: Signals,
     live: AtomicUsize,
     lines_in: AtomicU64,
     lines_out: AtomicU64,
-    /// Lines that were read, and that no socket has taken.
+    /// Lines that were read but not accepted by a socket.
     lines_left: AtomicU64,
-    /// Until when lines are delivered once all is to end.
+    /// The deadline for delivering lines at the end.
     last_moment: OnceLock<Option<Instant>>,
-    /// A connection that ends writes a byte here. Where it is full, whoever reads it is told enough.
+    /// A connection that ends writes a byte here. If the buffer is full, the reader has enough bytes to wake up.
     ended: UnixStream,
 }
 
 pub fn run(given: &Forward) -> Outcome {
     let socket_type = face::type_of(&given.socket_type)?;
     if given.bind && !matches!(socket_type, SocketType::Push | SocketType::Pub) {
-        return Err(Failure::usage("--bind is for push and pub: answers would not find their connection"));
+        return Err(Failure::usage(
+            "--bind applies only to push and pub: answers could not be matched to a connection",
+        ));
     }
     if !given.subscribe.is_empty() && socket_type != SocketType::Sub {
-        return Err(Failure::usage("--subscribe is for sub"));
+        return Err(Failure::usage("--subscribe applies only to sub"));
     }
     let signals = Signals::new(false)?;
     let failed = |error| Failure::of(&given.listen, error);
-    // A host name that is none is the caller's error, a port that is taken is not.
+    // An unresolvable host name is a usage error; a port in use is not.
     let addresses = given.listen.to_socket_addrs();
     let addresses: Vec<_> =
         addresses.map_err(|error| Failure::usage(format!("{}: {error}", given.listen)))?.collect();
@@ -81,7 +83,7 @@ pub fn run(given: &Forward) -> Outcome {
         last_moment: OnceLock::new(),
         ended,
     };
-    // Wrong options and endpoints are told now, and not to the first who connects.
+    // Report wrong options and endpoints now, not at the first connection.
     match given.bind {
         true => shared.bound = Some(shared.socket()?),
         false => shared.check()?,
@@ -94,7 +96,7 @@ pub fn run(given: &Forward) -> Outcome {
     }
     let left = shared.end()?;
     let (lines_in, lines_out) = (shared.lines_in.into_inner(), shared.lines_out.into_inner());
-    say(format!("{lines_in} lines forwarded, {lines_out} brought back"));
+    say(format!("{lines_in} lines forwarded, {lines_out} returned"));
     let outcome = match outcome {
         Err(Failure::Signal(_)) => Ok(()),
         outcome => outcome,
@@ -106,16 +108,16 @@ pub fn run(given: &Forward) -> Outcome {
     both(outcome, delivered)
 }
 
-/// As many descriptors as the system lets us have: a connection takes several, and beyond the limit clients would be
-/// cut off before `--connections` are there.
+/// Raises the descriptor limit to the hard limit: a connection takes several descriptors, and clients must not be
+/// cut off before `--connections` is reached.
 fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised the limit stays as it was.
+    // On failure the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 impl Shared<'_> {
-    /// A socket with its options.
+    /// A socket with its options, neither bound nor connected.
     fn unattached(&self) -> Outcome<Socket> {
         let socket = settings::socket(&self.context, self.socket_type, &self.given.socket)?;
         settings::set(&socket, "linger", self.given.linger.as_millis().to_string().as_bytes())?;
@@ -125,14 +127,14 @@ impl Shared<'_> {
         Ok(socket)
     }
 
-    /// Whether `socket` will do, as far as can be said with nobody to connect for: a peer would send to a connection
-    /// that is only tried, and lose it.
+    /// Validates the socket's options and endpoints without connecting: a peer would send to a trial connection,
+    /// and those messages would be lost.
     fn check(&self) -> Outcome {
         let socket = self.unattached()?;
         self.given.endpoints.iter().try_for_each(|endpoint| settings::check(&socket, endpoint))
     }
 
-    /// A socket, bound or connected.
+    /// A socket with its options, bound or connected.
     fn socket(&self) -> Outcome<Socket> {
         let socket = self.unattached()?;
         let told = self.given.socket.verbose || self.given.bind;
@@ -142,12 +144,12 @@ impl Shared<'_> {
         Ok(socket)
     }
 
-    /// All is to end: until when lines are delivered.
+    /// The deadline for delivering lines; the first call fixes it.
     fn last_moment(&self) -> Option<Instant> {
         *self.last_moment.get_or_init(|| face::deadline(Some(self.given.linger)))
     }
 
-    /// Waits until what the sockets have taken is sent, or the last moment. Returns how many lines were lost.
+    /// Waits until the sockets have sent everything, or until the deadline. Returns the number of lost lines.
     fn end(&self) -> Outcome<u64> {
         let left = loop {
             let time = self.last_moment().map(|until| until.saturating_duration_since(Instant::now()));
@@ -157,14 +159,14 @@ impl Shared<'_> {
             }
         };
         let unsent = match losses::publishes(self.socket_type) {
-            // What a subscriber leaves behind that goes is not meant for anybody.
+            // Messages left for a subscriber that disconnects are not lost for anyone.
             true => left.lost.of(Reason::Expired),
             false => left.messages,
         };
         Ok(unsent + self.lines_left.load(Ordering::Relaxed))
     }
 
-    /// Takes connections until a signal comes, and then waits for those that are open.
+    /// Accepts connections until a signal comes, then waits for the open ones.
     fn accept_all(&self, listener: &TcpListener, told: &UnixStream) -> Outcome {
         thread::scope(|scope| {
             loop {
@@ -181,8 +183,8 @@ impl Shared<'_> {
                     Ok((stream, _)) => stream,
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                     Err(error) => {
-                        // Out of descriptors, or the client is gone already; the next may fare better.
-                        say(format!("a connection was not taken: {error}"));
+                        // Out of descriptors, or the client is already gone; retry after a pause.
+                        say(format!("cannot accept a connection: {error}"));
                         face::pause(&self.signals, std::time::Duration::from_millis(50))?;
                         continue;
                     }
@@ -190,14 +192,14 @@ impl Shared<'_> {
                 self.live.fetch_add(1, Ordering::AcqRel);
                 let served = pinnace_sys::thread::start_scoped(scope, "", || self.serve(stream));
                 if let Err(error) = served {
-                    say(format!("a connection was not taken: {error}"));
+                    say(format!("cannot accept a connection: {error}"));
                     self.live.fetch_sub(1, Ordering::AcqRel);
                 }
             }
         })
     }
 
-    /// One connection from its beginning to its end.
+    /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) {
         let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
         match self.converse(stream, &peer) {

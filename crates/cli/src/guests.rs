@@ -1,7 +1,6 @@
-//! Who is let in: the handler of ZAP (RFC 27), on a thread of its own, for a list of CURVE keys or of names with
-//! passwords.
+//! The ZAP handler (RFC 27) on its own thread, for a list of CURVE keys or of names with passwords.
 //!
-//! It ends with its context.
+//! The thread ends with its context.
 
 use std::path::Path;
 
@@ -20,14 +19,14 @@ const VERSION: &[u8] = b"1.0";
 /// The largest file of names, in bytes.
 const USERS_MAX: usize = 1 << 20;
 
-/// The list.
+/// The list of accepted peers.
 pub enum Guests {
     Keys(Vec<[u8; 32]>),
     Names(Vec<(Vec<u8>, SecretBytes)>),
 }
 
 impl Guests {
-    /// None where everybody may come in, or nobody is asked who they are.
+    /// `None` if the flags give no list; then no handler runs.
     pub fn load(given: &SocketArgs) -> Outcome<Option<Guests>> {
         if let Some(file) = &given.plain_users {
             return Guests::names(file).map(Some);
@@ -42,13 +41,13 @@ impl Guests {
                 keys.push(*Certificate::load_public(place).map_err(failed)?.public_key());
                 continue;
             }
-            // What else lies in the folder lets nobody in, which may not be what was meant.
+            // Report files in the directory that are not certificates: the user may have meant them to be.
             let store = Store::load(place).map_err(failed)?;
             for (file, error) in &store.refused {
-                say(format!("{}: lets nobody in: {error}", file.display()));
+                say(format!("{}: accepts no client: {error}", file.display()));
             }
             if store.is_empty() {
-                say(format!("{}: lets nobody in: there is no certificate in it", place.display()));
+                say(format!("{}: accepts no client: the folder contains no certificate", place.display()));
             }
             keys.extend(store.iter().map(|certificate| *certificate.public_key()));
         }
@@ -64,23 +63,22 @@ impl Guests {
                 continue;
             }
             let at = line.iter().position(|&byte| byte == b':');
-            let wrong =
-                || Failure::of(file.display(), format!("line {}: NAME:PASSWORD is wanted", index + 1));
+            let wrong = || Failure::of(file.display(), format!("line {}: must be NAME:PASSWORD", index + 1));
             let at = at.ok_or_else(wrong)?;
             names.push((line[..at].to_vec(), SecretBytes::from(&line[at + 1..])));
         }
         Ok(Guests::Names(names))
     }
 
-    /// Answers every question of this context from now on.
+    /// Answers all ZAP requests of this context from now on.
     pub fn watch(self, context: &Context) -> Outcome {
         let handler =
             Rep::builder(context.inner()).bind(HANDLER).map_err(|error| Failure::of(HANDLER, error))?;
         let answering = thread::start("", move || self.answer_all(&handler));
-        answering.map(drop).map_err(|error| Failure::of("a thread", error))
+        answering.map(drop).map_err(|error| Failure::of("starting a thread", error))
     }
 
-    /// Until the context ends, or the socket is of no use any more; who asks is refused then.
+    /// Runs until the context ends or the socket fails. Without a handler, peers are refused.
     fn answer_all(&self, handler: &Rep) {
         loop {
             let asked = handler.recv();
@@ -91,7 +89,7 @@ impl Guests {
         }
     }
 
-    /// Frames: version, request, domain, address, routing id, mechanism, credentials.
+    /// Request frames: version, request, domain, address, routing id, mechanism, credentials.
     fn decide(&self, asked: &Message) -> Message {
         let frame = |at: usize| asked.get(at).map(|frame| &frame[..]).unwrap_or_default();
         let user = match (self, frame(5)) {

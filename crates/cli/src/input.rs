@@ -1,8 +1,8 @@
-//! Bytes to messages: lines, NUL-terminated texts, whole inputs, frames, JSON.
+//! Parses bytes into messages: lines, NUL-terminated texts, whole inputs, frames, JSON.
 //!
-//! An input is read as it comes, at most [`CHUNK`] bytes at a time, and a message may not be larger than the limit
-//! given: standard input may be endless, and so may a line. Memory that cannot be had for it is an error, and never the
-//! end of the process.
+//! An input is read as it arrives, at most [`CHUNK`] bytes at a time, and a message must not exceed the given
+//! limit: standard input may be endless, and so may a line. A failed allocation is an error; it does not end the
+//! process.
 
 use std::collections::{TryReserveError, VecDeque};
 use std::ffi::OsString;
@@ -24,33 +24,33 @@ use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::table::Separator;
 
-/// Bytes of one read.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// The longest name of a group, in bytes; a radio drops what is sent to a longer one.
+/// The longest group name, in bytes; a RADIO drops messages for longer names.
 pub const GROUP_MAX: usize = 255;
 
-/// Where one message ends and the next begins.
+/// How the input is cut into messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     At(u8),
     Whole,
 }
 
-/// Cuts a stream of bytes at a byte, with a limit on what lies between two.
+/// Splits a stream of bytes at a delimiter, with a limit on the piece length.
 pub struct Cutter {
     held: Vec<u8>,
-    /// Of `held`: handed out; looked at, and no end found.
+    /// Offsets in `held`: the end of the returned pieces, and the end of the part without a delimiter.
     start: usize,
     looked: usize,
     max: usize,
 }
 
-/// Why there is no piece.
+/// Why a piece was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is larger than it may be.
+    /// It exceeds the limit.
     TooLong { max: usize },
-    /// There is no memory for it.
+    /// Out of memory.
     NoMemory,
 }
 
@@ -58,7 +58,7 @@ impl Display for Unfit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Unfit::TooLong { max } => write!(f, "longer than {max} bytes (--max)"),
-            Unfit::NoMemory => f.write_str("larger than the memory that can be had"),
+            Unfit::NoMemory => f.write_str("too large for the available memory"),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Cutter {
         Cutter { held: Vec::new(), start: 0, looked: 0, max }
     }
 
-    /// More bytes have come.
+    /// Appends input.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         self.held.drain(..self.start);
         self.looked -= self.start;
@@ -84,7 +84,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// The next piece up to `end`, with it.
+    /// The next piece up to and including `end`.
     pub fn next(&mut self, end: u8) -> Result<Option<Vec<u8>>, Unfit> {
         let found = self.held[self.looked..].iter().position(|&byte| byte == end);
         let Some(found) = found else {
@@ -97,12 +97,12 @@ impl Cutter {
         copy_of(&self.held[from..to]).map(Some)
     }
 
-    /// That a piece may be so long.
+    /// Checks a piece length against the limit.
     pub fn fits(&self, len: usize) -> Result<(), Unfit> {
         if len > self.max { Err(Unfit::TooLong { max: self.max }) } else { Ok(()) }
     }
 
-    /// What is left without an end. It is not copied: it may be large.
+    /// The remaining bytes without a delimiter. Not copied, because they may be large.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = mem::take(&mut self.held);
         rest.drain(..self.start);
@@ -110,18 +110,18 @@ impl Cutter {
         rest
     }
 
-    /// Pieces that wait, up to `end` each.
+    /// Number of complete pieces, each ending in `end`, that are buffered.
     pub fn count(&self, end: u8) -> u64 {
         self.held[self.start..].iter().filter(|&&byte| byte == end).count() as u64
     }
 
-    /// Bytes that wait.
+    /// Number of buffered bytes.
     pub fn len(&self) -> usize {
         self.held.len() - self.start
     }
 }
 
-/// Files and standard input, one behind the other.
+/// Files and standard input, concatenated.
 pub struct Input {
     names: VecDeque<OsString>,
     open: Option<(String, File)>,
@@ -131,13 +131,13 @@ pub struct Input {
 }
 
 impl Input {
-    /// `-` is standard input, and so is no name at all.
+    /// `-` is standard input; no names at all also mean standard input.
     pub fn new(names: Vec<OsString>, cut: Cut, max: usize) -> Input {
         let names = if names.is_empty() { vec!["-".into()] } else { names };
         Input { names: names.into(), open: None, cutter: Cutter::new(max), cut, chunk: vec![0; CHUNK] }
     }
 
-    /// The next message's bytes, without its end; None at the end of all input.
+    /// The next message's bytes, without its delimiter; `None` at the end of all input.
     pub fn next(&mut self, signals: &Signals) -> Outcome<Option<Vec<u8>>> {
         loop {
             let Some((name, file)) = &mut self.open else {
@@ -184,7 +184,7 @@ fn open(name: &OsString) -> Outcome<(String, File)> {
     Ok((what, file))
 }
 
-/// A message of one frame, or of several where they are separated.
+/// A message of one frame, or of several frames if there is a separator.
 pub fn split(bytes: Vec<u8>, separator: Option<Separator>) -> Outcome<Message> {
     let Some(separator) = separator else { return Ok(Message::from(bytes)) };
     let frames: Result<Vec<Frame>, Unfit> =
@@ -199,19 +199,19 @@ fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, Unfit> {
     Ok(copy)
 }
 
-/// What stands in a line of JSON; nothing else may, and nothing twice.
+/// The fields of a JSON line; unknown and duplicate fields are errors.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     #[serde(default)]
     frames: Vec<Value>,
     group: Option<Value>,
-    /// That of another socket's peer: it says nothing here.
+    /// Printed by `recv` for another socket's peer; ignored here.
     #[serde(rename = "routing_id")]
     _routing_id: Option<IgnoredAny>,
 }
 
-/// A message as `recv --json` prints it.
+/// Parses a message as `recv --json` prints it.
 pub fn from_json(line: &[u8]) -> Outcome<Message> {
     let wrong = |why: &str| {
         let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
@@ -219,7 +219,7 @@ pub fn from_json(line: &[u8]) -> Outcome<Message> {
     };
     let line: Line = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
     if line.frames.is_empty() {
-        return Err(wrong("an object with \"frames\" is wanted"));
+        return Err(wrong("must be an object with \"frames\""));
     }
     let encoded = |frame: &Value| match frame.as_object() {
         Some(object) if object.len() == 1 => object.get("base64")?.as_str().map(str::to_owned),
@@ -230,7 +230,7 @@ pub fn from_json(line: &[u8]) -> Outcome<Message> {
         (None, Some(text)) => {
             BASE64_STANDARD.decode(text).map(Frame::from).map_err(|error| wrong(&error.to_string()))
         }
-        (None, None) => Err(wrong("a frame or group is a text, or an object with \"base64\"")),
+        (None, None) => Err(wrong("a frame or group must be a string, or an object with \"base64\"")),
     };
     let message = line.frames.iter().map(frame).collect::<Outcome<Vec<Frame>>>().map(Message::from)?;
     let Some(group) = line.group else { return Ok(message) };

@@ -9,14 +9,13 @@ use crate::outcome::{Failure, Outcome};
 use crate::table::Keygen;
 
 pub fn run(given: &Keygen) -> Outcome {
-    let mut certificate = Certificate::generate().map_err(|error| Failure::of("keys", error))?;
+    let mut certificate = Certificate::generate().map_err(|error| Failure::of("generating keys", error))?;
     for text in &given.meta {
-        let pair = text
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--meta {text}: NAME=VALUE is wanted")));
+        let pair =
+            text.split_once('=').ok_or_else(|| Failure::usage(format!("--meta {text}: must be NAME=VALUE")));
         let (name, value) = pair?;
         if certificate.metadata(name).is_some() {
-            return Err(Failure::usage(format!("--meta {text}: {name} was given before")));
+            return Err(Failure::usage(format!("--meta {text}: {name} is given twice")));
         }
         let set = certificate.set_metadata(name, value);
         set.map_err(|error| Failure::usage(format!("--meta {text}: {error}")))?;

@@ -1,15 +1,15 @@
-//! What a sender has lost of the messages that its socket accepted, by the socket's own counts.
+//! Reports the messages that a sending socket accepted and then lost, by the socket's own counts.
 //!
-//! A message is to arrive, or the exit code tells. Publishers are different: a subscriber that is too slow misses
-//! messages by their pattern, so what PUB, XPUB and RADIO have dropped is told and is no failure; what a subscriber
-//! leaves behind that goes is nobody's loss.
+//! Every message must arrive, or the exit code reports the loss. Publishers are different: by their pattern, a slow
+//! subscriber misses messages, so drops of PUB, XPUB and RADIO are reported but are no failure. Messages left for a
+//! subscriber that disconnects do not count as lost.
 
 use pinnace::{Drops, Reason, SocketType};
 
 use crate::outcome::{Failure, Outcome, say};
 
-/// What may be lost on the way out. `Malformed` is so for those types alone that want an address in front: of others
-/// it is what came in.
+/// Reasons that count as losses on the sending side. `Malformed` counts only for types that need a leading address
+/// frame; for the others it concerns incoming messages.
 const LOST: [Reason; 7] = [
     Reason::Full,
     Reason::Unroutable,
@@ -22,17 +22,18 @@ const LOST: [Reason; 7] = [
 const DROPPED_BY_PUBLISHERS: [Reason; 4] =
     [Reason::Full, Reason::Unroutable, Reason::Limit, Reason::NoMemory];
 
-/// Whether messages are dropped by the pattern of this type.
+/// Whether this type drops messages by its pattern.
 pub fn publishes(socket_type: SocketType) -> bool {
     matches!(socket_type, SocketType::Pub | SocketType::XPub | SocketType::Radio)
 }
 
-/// That nothing is lost; else how much, and why. What publishers have dropped is said here.
+/// Fails if messages were lost, with their number and reasons. Drops of publishers are reported here, and are no
+/// failure.
 pub fn check(socket_type: SocketType, drops: &Drops) -> Outcome {
     let publishes = publishes(socket_type);
     let counts = |reason: &Reason| match (socket_type, reason) {
         (SocketType::Router | SocketType::Dgram, Reason::Malformed) => true,
-        // Of datagrams: what came in, and was not received.
+        // For DGRAM this counts incoming datagrams that were not received.
         (SocketType::Dgram, Reason::Full) => false,
         _ if publishes => DROPPED_BY_PUBLISHERS.contains(reason),
         _ => LOST.contains(reason),
@@ -44,7 +45,7 @@ pub fn check(socket_type: SocketType, drops: &Drops) -> Outcome {
     match count {
         0 => Ok(()),
         _ if publishes => {
-            say(format!("messages dropped, one for each subscriber that missed it: {count} ({reasons})"));
+            say(format!("messages dropped, counted once per subscriber: {count} ({reasons})"));
             Ok(())
         }
         _ => Err(Failure::Failed(format!("messages lost: {count} ({reasons})"))),

@@ -2,21 +2,21 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `table` | every command and flag, once: the parser, the help, the man pages, the completions, `docs/cli.md` |
-//! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | a command each |
+//! | `table` | single source of every command and flag: the parser, help, man pages, completions, `docs/cli.md` |
+//! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | one command each |
 //! | `deliver` | the commands of guaranteed delivery |
-//! | `face` | the crate `pinnace` as the commands see it: waits that a signal ends, failures in words |
-//! | `settings` | flags that every socket takes, put into options |
-//! | `guests` | who is let in |
-//! | `secrets` | files with passwords, and what is not to be printed |
+//! | `face` | the crate `pinnace` as the commands use it: waits that a signal ends, failures in words |
+//! | `settings` | the flags of every socket, turned into options |
+//! | `guests` | the ZAP handler |
+//! | `secrets` | files with passwords, and options that must not be printed |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
-//! | `losses` | what a sender has lost, in words |
+//! | `losses` | reports the messages that a sender has lost |
 //!
-//! One thread waits for everything at once (sockets, standard input, standard output's end, signals), so that
-//! nothing is ever stuck. What it guarantees: a bad argument, file or line gives one line on standard error; no
-//! message is held that is larger than `--max`; what was sent is delivered before the command ends, or the exit
-//! code tells.
+//! One thread waits for everything at once (sockets, standard input, the closing of standard output, signals), so
+//! that nothing blocks another. Guarantees: a bad argument, file or line gives one line on standard error; no
+//! message larger than `--max` is held; the command ends only after its messages are delivered, or the exit code
+//! reports the failure.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ use outcome::Outcome;
 use table::{Command, Pinnace};
 
 fn main() -> ExitCode {
-    // clap ends the process itself: 2 where the arguments are wrong, 0 after the help.
+    // clap ends the process itself: with 2 for wrong arguments, with 0 after the help.
     let command = Pinnace::parse().command;
     let outcome = signals::handle_file_limit().and_then(|()| run(command));
     ExitCode::from(outcome::report(outcome))

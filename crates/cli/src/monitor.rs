@@ -1,4 +1,4 @@
-//! `pinnace monitor`: connects or binds, and prints what happens to the connections (zmq_socket_monitor(3)).
+//! `pinnace monitor`: connects or binds, and prints the connections' events (zmq_socket_monitor(3)).
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::settings;
 use crate::signals::Signals;
 use crate::table::Monitor;
 
-/// Messages that are taken before events have their turn.
+/// Messages that are discarded before events are checked again.
 const BURST: usize = 1000;
 
-/// What is printed.
+/// The event kinds that are printed.
 const KINDS: [EventKind; 14] = [
     EventKind::Connected,
     EventKind::ConnectDelayed,
@@ -34,7 +34,7 @@ const KINDS: [EventKind; 14] = [
     EventKind::HandshakeFailedAuth,
 ];
 
-/// What an event's value is.
+/// The meaning of an event's value.
 fn meaning(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Connected
@@ -97,9 +97,9 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
                 let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                 match found {
                     Some(items) if items[1].is_over() => return Err(Failure::Unread),
-                    // Messages may come without an end.
+                    // Messages may keep arriving, so the deadline is checked here too.
                     Some(items) if !is_late || items[0].ready().readable => continue,
-                    Some(_) | None => return Err(socket.timed_out("the event did not come")),
+                    Some(_) | None => return Err(socket.timed_out("the event did not occur")),
                 }
             }
             Err(error) => return Err(Failure::of("monitor", error)),
@@ -115,8 +115,9 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
     }
 }
 
-/// What is sent to a monitored socket is nobody's: taken, so that it holds nobody up, and the end of a connection,
-/// which lies behind it, is seen. A request is answered with nothing, as `recv` does: else no other would be taken.
+/// Discards received messages, so that they do not block senders and the end of a connection, which is queued
+/// behind them, is seen. A request gets an empty answer, as from `recv`: otherwise a REP could not receive the next
+/// one.
 fn discard(socket: &Socket) {
     for _ in 0..BURST {
         if !matches!(socket.try_recv(), Ok(Some(_))) {
@@ -132,7 +133,7 @@ fn text(event: &Event) -> String {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let (local, remote) = (or_dash(&event.local), or_dash(&event.remote));
     let value = match event.kind {
-        // As zmq.h writes them.
+        // In hexadecimal, as in zmq.h.
         EventKind::HandshakeFailedProtocol => format!("{:#x}", event.value()),
         _ => event.value().to_string(),
     };

@@ -1,11 +1,11 @@
-//! Why a command ended, and the exit code that tells a script.
+//! Why a command ended, and its exit code.
 //!
 //! | code | meaning |
 //! | --- | --- |
 //! | 0 | done |
 //! | 1 | the network, the peer, a file or a line of input was at fault, or messages were lost |
-//! | 2 | the arguments were |
-//! | 3 | a time given by `--timeout` or `--linger` was over |
+//! | 2 | the arguments were wrong |
+//! | 3 | a time limit of `--timeout` or `--linger` expired |
 //! | 130, 143 | ended by SIGINT, SIGTERM |
 
 use std::fmt::Display;
@@ -14,18 +14,18 @@ use std::io::{self, ErrorKind};
 /// How a command ends.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// Why a command did not do all that it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The caller's: the arguments.
+    /// Wrong arguments.
     Usage(String),
-    /// The network's, the peer's, or a file's.
+    /// The network, the peer or a file failed.
     Failed(String),
-    /// The time is over.
+    /// A time limit expired.
     TimedOut(String),
-    /// A signal came.
+    /// A signal ended the command.
     Signal(i32),
-    /// Nobody reads our output any more: that is an end, and no error, where no other was asked for (`reached`).
+    /// The reader of standard output is gone. No error, unless the command had a goal (`reached`).
     Unread,
 }
 
@@ -34,7 +34,7 @@ impl Failure {
         Failure::Usage(what.to_string())
     }
 
-    /// `what` is the file, endpoint or thing that it happened to.
+    /// `what` is the affected file, endpoint or object.
     pub fn of(what: impl Display, why: impl Display) -> Failure {
         Failure::Failed(format!("{what}: {why}"))
     }
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// Says what went wrong, in one line on standard error; returns the exit code.
+/// Prints the failure as one line on standard error; returns the exit code.
 pub fn report(outcome: Outcome) -> u8 {
     match outcome {
         Ok(()) | Err(Failure::Unread) => 0,
@@ -59,15 +59,17 @@ pub fn report(outcome: Outcome) -> u8 {
     }
 }
 
-/// An end by an output that nobody reads is a failure where there is a `goal`, which was not reached.
+/// Turns a closed standard output into a failure if the command had a `goal` that it did not reach.
 pub fn reached(outcome: Outcome, goal: bool) -> Outcome {
     match outcome {
-        Err(Failure::Unread) if goal => Err(Failure::of("standard output", "closed before all was done")),
+        Err(Failure::Unread) if goal => {
+            Err(Failure::of("standard output", "closed before the command was done"))
+        }
         outcome => outcome,
     }
 }
 
-/// Both outcomes as one: of two failures the first stands, and the second is said now.
+/// Combines both outcomes. If both failed, the first is returned, and the second is printed now.
 pub fn both(first: Outcome, second: Outcome) -> Outcome {
     match (first, second) {
         (Err(first), Err(second)) => {
@@ -78,7 +80,7 @@ pub fn both(first: Outcome, second: Outcome) -> Outcome {
     }
 }
 
-/// Says a failure that has words; returns the code.
+/// Prints a failure that has a text; returns the code.
 fn tell(failure: Failure, code: u8) -> u8 {
     if let Failure::Failed(text) | Failure::Usage(text) | Failure::TimedOut(text) = failure {
         say(text);
@@ -86,8 +88,8 @@ fn tell(failure: Failure, code: u8) -> u8 {
     code
 }
 
-/// A line on standard error, written as one: those of several processes do not mix. That it cannot be
-/// written stops nothing.
+/// Prints a line on standard error in one write, so that lines of several processes do not mix. Write errors are
+/// ignored.
 pub fn say(text: impl Display) {
     use std::io::Write;
     let _ = io::stderr().write_all(format!("pinnace: {text}\n").as_bytes());

@@ -1,4 +1,4 @@
-//! Messages to standard output: lines, JSON, raw bytes, hexadecimal digits.
+//! Writes messages to standard output: lines, JSON, raw bytes, hexadecimal digits.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -21,7 +21,7 @@ enum Format {
     Hex,
 }
 
-/// Standard output. What was written is out after `flush`.
+/// Buffered standard output; `flush` writes the buffer.
 pub struct Output {
     out: BufWriter<io::Stdout>,
     format: Format,
@@ -71,13 +71,13 @@ impl Output {
     }
 }
 
-/// Bytes as they are, at once.
+/// Writes bytes unchanged, and flushes.
 pub fn print(bytes: &[u8]) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
 }
 
-/// Frames, with `separator` between them.
+/// Writes frames, with `separator` between them.
 fn write_joined<'a>(
     out: &mut impl Write,
     frames: impl Iterator<Item = &'a [u8]>,
@@ -92,15 +92,15 @@ fn write_joined<'a>(
     Ok(())
 }
 
-/// The frames of a message as one text.
+/// The frames of a message, joined by `separator`.
 pub fn joined(message: &Message, separator: u8) -> Vec<u8> {
     let mut text = Vec::new();
-    // Memory takes all that is written to it.
+    // Writing to a `Vec` cannot fail.
     let _ = write_joined(&mut text, message.iter().map(|frame| &frame[..]), separator);
     text
 }
 
-/// For a wait: it is over when nobody reads our output any more.
+/// A poll item that is over when the reader of standard output is gone.
 pub fn end_item() -> PollItem<'static> {
     PollItem::fd(rustix::stdio::stdout(), Interest::default())
 }
@@ -112,7 +112,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bytes as a text, or as {"base64":"..."} where they are none.
+/// Bytes as text, or as {"base64":"..."} if they are not UTF-8.
 pub fn json_of(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
@@ -120,7 +120,7 @@ pub fn json_of(bytes: &[u8]) -> Value {
     }
 }
 
-/// The frames, a routing id (SERVER, PEER) and a group (DISH) where there are some.
+/// The frames, and the routing id (SERVER, PEER) and group (DISH) if present.
 fn to_json(message: &Message) -> Value {
     let mut object =
         json!({ "frames": message.iter().map(|frame: &Frame| json_of(frame)).collect::<Vec<_>>() });

@@ -1,4 +1,4 @@
-//! What is made from the table of flags: the version, completions, man pages, and the reference in Markdown.
+//! Generated from the table of flags: the version, completions, man pages, and the reference in Markdown.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::outcome::{Failure, Outcome};
 use crate::output::print;
 use crate::table::{EXIT_CODES, Pinnace};
 
-/// Whose C interface the library has.
+/// The libzmq version with the C interface that the library implements.
 const LIBZMQ: &str = "4.3.5";
 
 pub fn version() -> Outcome {
     print(format!("pinnace {} (libzmq {LIBZMQ})\n", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
-/// The command without what it hides.
+/// The command without hidden parts.
 fn shown() -> Command {
     let mut command = Pinnace::command().disable_help_subcommand(true);
     command.build();
@@ -41,10 +41,10 @@ pub fn man(folder: Option<&Path>) -> Outcome {
     print(&page)
 }
 
-/// `docs/cli.md`.
+/// Prints `docs/cli.md`.
 pub fn reference() -> Outcome {
     let mut page =
-        "# The command pinnace\n\nMade from the command's own table of flags by `pinnace reference`.\n\n"
+        "# The command pinnace\n\nGenerated from the command's table of flags by `pinnace reference`.\n\n"
             .to_owned();
     let command = shown();
     let _ = writeln!(page, "{}\n\n{EXIT_CODES}", text(command.get_long_about()));
@@ -54,7 +54,7 @@ pub fn reference() -> Outcome {
     print(page.as_bytes())
 }
 
-/// A command, or one below the command `above`.
+/// A command, or a subcommand of `above`.
 fn section(page: &mut String, command: &Command, above: &str) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
@@ -77,7 +77,7 @@ fn text(styled: Option<&clap::builder::StyledStr>) -> String {
     styled.map(ToString::to_string).unwrap_or_default()
 }
 
-/// As it is written on the command line.
+/// The argument as on the command line.
 fn flag(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default().join(" ");
     let names = match (argument.get_short(), argument.get_long()) {
@@ -110,7 +110,7 @@ fn explained(argument: &Arg) -> String {
     line
 }
 
-/// In a table a bar would end the cell.
+/// A bar would end the table cell, so it is escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

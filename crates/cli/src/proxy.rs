@@ -1,7 +1,7 @@
-//! `pinnace proxy`: passes messages on between two sockets, both ways, until a signal ends it; statistics at SIGUSR1
-//! and at the end.
+//! `pinnace proxy`: passes messages between two sockets in both directions until a signal ends it; prints
+//! statistics at SIGUSR1 and at the end.
 //!
-//! A direction whose receiver has no room keeps one message, and takes nothing more; the other direction goes on.
+//! A direction with a blocked receiver holds one message and stops reading; the other direction continues.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::settings::{self, attach, eprintln_quietly};
 use crate::signals::Signals;
 use crate::table::Proxy;
 
-/// What was passed on may take so long to leave.
+/// Linger at the end, for messages that were passed on.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Messages that one direction passes on before the other has its turn.
+/// Messages that one direction passes before the other has its turn.
 const BURST: usize = 1000;
 
 pub fn run(given: &Proxy) -> Outcome {
@@ -30,7 +30,7 @@ pub fn run(given: &Proxy) -> Outcome {
     let context = settings::context(&given.socket, &endpoints)?;
     let front = settings::socket(&context, front_type, &given.socket)?;
     let back = settings::socket(&context, back_type, &given.socket)?;
-    // As the others are: what is kept from strangers there is not shown to them here.
+    // The capture socket gets the same security options, so that strangers cannot read the messages there.
     let publisher = |_| settings::socket(&context, SocketType::Pub, &given.socket);
     let capture = given.capture.as_ref().map(publisher).transpose()?;
     attach(&front, &given.front, true, true)?;
@@ -56,13 +56,13 @@ pub fn run(given: &Proxy) -> Outcome {
     }
 }
 
-/// Closes all and gives what was passed on a moment to leave, as a second signal allows.
+/// Closes all sockets and waits at most [`MOMENT`] for their messages. A second signal ends the process.
 fn end(context: &Context, sockets: [Option<Socket>; 3]) {
     drop(sockets);
     while context.inner().terminate_within(MOMENT) == Err(Error::Interrupted) {}
 }
 
-/// The type that usually stands on the other side.
+/// The usual type of the other side.
 fn partner(front: SocketType) -> SocketType {
     match front {
         SocketType::Router => SocketType::Dealer,
@@ -93,10 +93,10 @@ struct Direction<'a> {
     from: &'a Socket,
     to: &'a Socket,
     capture: Option<&'a Socket>,
-    /// Taken, and not given yet.
+    /// Received, but not sent yet.
     held: Option<Message>,
     passed: Count,
-    /// The types allow it.
+    /// True if the socket types allow this direction.
     exists: bool,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Passes on until one side would have to wait, or it is the other direction's turn.
+    /// Passes messages until a side would block, or until the burst limit.
     fn pass(&mut self) -> Outcome {
         for _ in 0..if self.exists { BURST } else { 0 } {
             let message = match self.held.take() {

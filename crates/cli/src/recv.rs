@@ -1,5 +1,5 @@
-//! `pinnace recv`: prints messages as they come, and answers them where the pattern wants it. What had come in by its
-//! end and was not received is lost, which is said.
+//! `pinnace recv`: prints messages as they arrive, and answers them if the pattern requires it. Messages that were
+//! received by the socket but not printed at the end are lost, and their number is reported.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -35,28 +35,28 @@ pub fn run(given: &Recv) -> Outcome {
     socket.close(outcome.is_ok());
     context.end(&signals)?;
     match context.unread(&stats) {
-        // Who reads no more misses nothing.
+        // If the output has no reader, nothing counts as lost.
         _ if matches!(outcome, Err(Failure::Unread)) => {}
         0 => {}
-        unread => say(format!("messages lost: {unread} had come in and were not asked for")),
+        unread => say(format!("messages lost: {unread} received but not printed")),
     }
     outcome
 }
 
-/// Flags that do not go with the socket type.
+/// Rejects flags that do not fit the socket type.
 fn check(given: &Recv, socket_type: SocketType, subscribes: bool) -> Outcome {
     if !given.subscribe.is_empty() && !subscribes {
-        return Err(Failure::usage("--subscribe is for sub and xsub"));
+        return Err(Failure::usage("--subscribe applies only to sub and xsub"));
     }
     if given.group.is_empty() == (socket_type == SocketType::Dish) {
-        return Err(Failure::usage("--group is for dish, which wants one at least"));
+        return Err(Failure::usage("--group applies only to dish, and dish requires it"));
     }
     let answers = matches!(
         socket_type,
         SocketType::Rep | SocketType::Server | SocketType::Peer | SocketType::Channel | SocketType::Dgram
     );
     if (given.reply.is_some() || given.echo) && !answers {
-        return Err(Failure::usage("--reply and --echo are for rep, server, peer, channel and dgram"));
+        return Err(Failure::usage("--reply and --echo apply only to rep, server, peer, channel and dgram"));
     }
     Ok(())
 }
@@ -83,12 +83,12 @@ fn receive_all(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome {
     output.flush()
 }
 
-/// Waits for a message, for the end of whoever reads our output, and for signals.
+/// Waits for a message. A closed standard output, or a signal, is an error.
 fn next(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome<Message> {
     let deadline = face::deadline(given.timeout);
     loop {
         match face::wait(vec![socket.readable(), output::end_item()], signals, deadline)? {
-            None => return Err(socket.timed_out("no message came")),
+            None => return Err(socket.timed_out("no message received")),
             Some(items) if items[1].is_over() => return Err(Failure::Unread),
             Some(_) => {}
         }
@@ -98,7 +98,7 @@ fn next(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome<Message> {
     }
 }
 
-/// To whoever sent the message: a DGRAM says so in the first frame, a SERVER and a PEER beside the frame.
+/// Addressed to the message's sender: for DGRAM by the first frame, for SERVER and PEER by the routing id.
 fn answer(given: &Recv, socket_type: SocketType, mut message: Message) -> Message {
     if given.echo {
         return message;

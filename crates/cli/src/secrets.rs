@@ -1,6 +1,6 @@
-//! Files with secrets in them, read so that no copy stays behind, and the names of options that hold some.
+//! Reads files with secrets so that no copy stays in memory, and knows the options that hold secrets.
 //!
-//! A file is read whole or not at all: one that is too large is an error, and never a password that lost its end.
+//! A file is read completely or not at all: one that is too large is an error, not a truncated password.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,10 +11,10 @@ use pinnace_crypto::SecretBytes;
 
 use crate::outcome::{Failure, Outcome};
 
-/// How much of a file is read at a time.
+/// Bytes per read.
 const CHUNK: usize = 4096;
 
-/// All of a file of at most `max` bytes.
+/// Reads a whole file of at most `max` bytes.
 pub fn read(file: &Path, max: usize) -> Outcome<SecretBytes> {
     let failed = |error| Failure::of(file.display(), error);
     let mut opened = File::open(file).map_err(failed)?;
@@ -32,13 +32,13 @@ pub fn read(file: &Path, max: usize) -> Outcome<SecretBytes> {
     }
 }
 
-/// A line without its end, LF or CR LF.
+/// The first line without its end, LF or CR LF.
 pub fn first_line(text: &[u8]) -> &[u8] {
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Whether the value of an option is not for the eyes of whoever reads our errors.
+/// Whether the option's value must not appear in error messages.
 pub fn is_secret(option: &OptionSpec) -> bool {
     ["PASSWORD", "SECRET", "KEY_PEM"].iter().any(|part| option.name.contains(part))
 }

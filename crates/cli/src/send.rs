@@ -1,6 +1,6 @@
-//! `pinnace send`: messages from the command line, files or standard input. Done means delivered: the peer's kernel has
-//! them, or, for req, the peer has replied. What was lost on the way is a failure, but with publishers, which drop by
-//! their pattern (`losses`).
+//! `pinnace send`: sends messages from the command line, files or standard input. Success means delivered: the
+//! peer's kernel has the messages, or, for req, the peer has replied. Losses are a failure, except for publishers,
+//! which drop by their pattern (`losses`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub fn run(given: &Send) -> Outcome {
     let context = settings::context(&given.socket, &endpoints)?;
     let socket = Socket::new(&context, socket_type)?;
     if socket_type == SocketType::Router {
-        // A message to who is not there yet waits, and is not dropped.
+        // A message to a peer that is not connected yet waits instead of being dropped.
         settings::set(&socket, "router_mandatory", b"1")?;
     }
     settings::prepare(&socket, &given.socket)?;
@@ -34,21 +34,21 @@ pub fn run(given: &Send) -> Outcome {
         peers.extend(settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?);
     }
     if socket_type == SocketType::Peer && peers.is_empty() {
-        return Err(Failure::usage("a peer that binds knows nobody to send to: let it connect"));
+        return Err(Failure::usage("a peer socket that binds has no peer to send to: connect it"));
     }
     let mut source = Source::new(given, files);
     let linger = given.linger.or(given.timeout);
     let outcome = outcome::reached(send_all(given, &socket, &peers, &mut source, &signals), true);
     let drained = match outcome {
         Err(Failure::Signal(_)) => Ok(()),
-        // That the one message was not answered says it all.
+        // The missing reply is already the failure.
         Err(Failure::TimedOut(_)) if awaits(given, socket_type) => Ok(()),
-        // What was accepted before is given up, and said.
+        // Accepted messages are discarded, and their number is reported.
         Err(Failure::TimedOut(_)) => socket.drain(&signals, Some(Duration::ZERO)),
-        // A bad line of input does not take back the good ones before it.
+        // A bad line of input does not affect the good ones before it.
         _ => socket.drain(&signals, linger),
     };
-    // What has not left by now is given up where the time is over, whatever else has failed.
+    // After a timeout or a signal, unsent messages are discarded.
     let keeps =
         ![&outcome, &drained].iter().any(|one| matches!(one, Err(Failure::Signal(_) | Failure::TimedOut(_))));
     let outcome = outcome::both(outcome, drained);
@@ -56,19 +56,19 @@ pub fn run(given: &Send) -> Outcome {
     let lost = socket.stats()?.drops;
     socket.close(keeps);
     context.end(&signals)?;
-    // After a failure what was given up is no news.
+    // After a failure, messages discarded at the end need not be reported again.
     let lost = if outcome.is_ok() { context.lost(lost) } else { lost };
     outcome::both(outcome, losses::check(socket_type, &lost))
 }
 
-/// Flags that do not go with the socket type.
+/// Rejects flags that do not fit the socket type.
 fn check(given: &Send, socket_type: SocketType) -> Outcome {
     let is_radio = socket_type == SocketType::Radio;
     if given.group.is_some() && !is_radio {
-        return Err(Failure::usage("--group is for radio"));
+        return Err(Failure::usage("--group applies only to radio"));
     }
     if is_radio && given.group.is_none() && !given.json {
-        return Err(Failure::usage("radio wants a --group"));
+        return Err(Failure::usage("radio requires --group"));
     }
     if given.group.as_ref().is_some_and(|group| group.len() > GROUP_MAX) {
         return Err(Failure::usage(format!("--group: a group has at most {GROUP_MAX} bytes")));
@@ -78,12 +78,12 @@ fn check(given: &Send, socket_type: SocketType) -> Outcome {
         SocketType::Push | SocketType::Pub | SocketType::XPub | SocketType::Radio | SocketType::Scatter
     );
     if given.await_reply && !receives {
-        return Err(Failure::usage("--await-reply is for types that are answered"));
+        return Err(Failure::usage("--await-reply applies only to socket types that receive replies"));
     }
     Ok(())
 }
 
-/// What is an endpoint, and what a file.
+/// Separates endpoints from files.
 fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
     let (mut endpoints, mut files) = (Vec::new(), Vec::new());
     for target in &given.targets {
@@ -93,10 +93,10 @@ fn targets(given: &Send) -> Outcome<(Vec<String>, Vec<OsString>)> {
         }
     }
     if endpoints.is_empty() {
-        return Err(Failure::usage("an endpoint is wanted, such as tcp://127.0.0.1:5555"));
+        return Err(Failure::usage("an endpoint is required, such as tcp://127.0.0.1:5555"));
     }
     if !given.message.is_empty() && !files.is_empty() {
-        return Err(Failure::usage("either --message or a file"));
+        return Err(Failure::usage("--message cannot be used with a file"));
     }
     Ok((endpoints, files))
 }
@@ -132,19 +132,19 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         socket.send(message, signals, given.timeout, format_args!("message {}", sent + 1))?;
         sent += 1;
         if awaits {
-            output.write(&socket.recv(signals, given.timeout, "no reply came")?)?;
+            output.write(&socket.recv(signals, given.timeout, "no reply received")?)?;
             output.flush()?;
         }
     }
     Ok(())
 }
 
-/// Each message is answered before the next is sent.
+/// Whether each message is answered before the next is sent.
 fn awaits(given: &Send, socket_type: SocketType) -> bool {
     given.await_reply || socket_type == SocketType::Req
 }
 
-/// Where messages come from.
+/// The source of the messages.
 struct Source<'a> {
     given: &'a Send,
     input: Option<Input>,
@@ -170,7 +170,7 @@ impl Source<'_> {
             },
             None => {
                 let messages = &self.given.message;
-                // Without --count each is sent once.
+                // Without --count each message is sent once.
                 if self.next >= messages.len() && self.given.count.is_none() {
                     return Ok(None);
                 }

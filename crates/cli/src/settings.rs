@@ -1,4 +1,4 @@
-//! Flags that every socket takes, put into options; and endpoints, bound or connected.
+//! Turns the flags of every socket into options; binds and connects endpoints.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,15 +17,16 @@ use crate::table::{SocketArgs, StatsFormat};
 /// The largest file with a password, in bytes.
 const PASSWORD_FILE_MAX: usize = 64 << 10;
 
-/// Transports on which no peer is asked for a key or a password, and nothing is encrypted.
+/// Transports without CURVE and PLAIN: peers are not authenticated and nothing is encrypted.
 const UNGUARDED: [&str; 4] = ["inproc", "udp", "pgm", "epgm"];
 
-/// A context in which it is known who is let in. That holds at each of `endpoints`, or there is none.
+/// A context with the ZAP handler that the flags require. Error: the flags ask for security that one of `endpoints`
+/// cannot provide.
 pub fn context(given: &SocketArgs, endpoints: &[impl AsRef<str>]) -> Outcome<Context> {
     context_for(given, endpoints, None)
 }
 
-/// The same, for so many sockets; None: as many as a context has room for unless told.
+/// As [`context`], for this many sockets; `None` uses the context's default limit.
 pub fn context_for(
     given: &SocketArgs,
     endpoints: &[impl AsRef<str>],
@@ -62,14 +63,13 @@ pub fn prepare(socket: &Socket, given: &SocketArgs) -> Outcome {
     for option in &given.option {
         let bytes = option.as_bytes();
         let at = bytes.iter().position(|&byte| byte == b'=');
-        let at =
-            at.ok_or_else(|| Failure::usage(format!("-o {}: NAME=VALUE is wanted", option.display())))?;
+        let at = at.ok_or_else(|| Failure::usage(format!("-o {}: must be NAME=VALUE", option.display())))?;
         set(socket, &String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..])?;
     }
     Ok(())
 }
 
-/// Whether a flag or an option is about CURVE or PLAIN.
+/// Whether a flag or an option concerns CURVE or PLAIN.
 fn asks_for_security(given: &SocketArgs) -> bool {
     let is_about = |option: &OsString| {
         let name = option.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -83,16 +83,16 @@ fn asks_for_security(given: &SocketArgs) -> bool {
         || given.option.iter().any(is_about)
 }
 
-/// That keys and passwords have an effect at this endpoint.
+/// Checks that keys and passwords have an effect at this endpoint.
 fn guardable(endpoint: &str) -> Outcome {
     let transport = sign(endpoint).1.split("://").next().unwrap_or_default();
     match UNGUARDED.contains(&transport) {
-        true => Err(Failure::usage(format!("{endpoint}: {transport} has neither CURVE nor PLAIN"))),
+        true => Err(Failure::usage(format!("{endpoint}: {transport} supports neither CURVE nor PLAIN"))),
         false => Ok(()),
     }
 }
 
-/// Subscribes to `topics`, or to everything where there are none.
+/// Subscribes to `topics`, or to everything if there are none.
 pub fn subscribe(socket: &Socket, topics: &[impl AsRef<OsStr>]) -> Outcome {
     let topics: Vec<&[u8]> = topics.iter().map(|topic| topic.as_ref().as_bytes()).collect();
     let topics = if topics.is_empty() { vec![&b""[..]] } else { topics };
@@ -107,12 +107,12 @@ fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
     let keys = match &given.cert {
         Some(file) => Some(own_keys(file)?),
         None if given.curve_server_key.is_some() => {
-            Some(KeyPair::generate().map_err(|error| Failure::of("keys", error))?)
+            Some(KeyPair::generate().map_err(|error| Failure::of("generating keys", error))?)
         }
         None => None,
     };
     if let Some(keys) = keys {
-        socket.0.set_curve_keys(&keys).map_err(|error| Failure::of("keys", error))?;
+        socket.0.set_curve_keys(&keys).map_err(|error| Failure::of("setting the CURVE keys", error))?;
     }
     if given.curve_server {
         set(socket, "curve_server", b"1")?;
@@ -137,11 +137,14 @@ fn secure(socket: &Socket, given: &SocketArgs) -> Outcome {
 /// The keys of our own certificate.
 pub fn own_keys(file: &Path) -> Outcome<KeyPair> {
     let certificate = Certificate::load_secret(file).map_err(|error| Failure::of(file.display(), error))?;
-    // One that was loaded as secret has its secret key.
-    certificate.keys().cloned().ok_or_else(|| Failure::of(file.display(), "it has no secret key"))
+    // A certificate that was loaded as secret has its secret key.
+    certificate
+        .keys()
+        .cloned()
+        .ok_or_else(|| Failure::of(file.display(), "the certificate has no secret key"))
 }
 
-/// A key: given as Z85, or in a certificate file.
+/// A public key, given as Z85 or as a certificate file.
 pub fn public_key(text: &str) -> Outcome<PublicKey> {
     match z85::decode_key(text) {
         Some(key) => Ok(key),
@@ -152,9 +155,9 @@ pub fn public_key(text: &str) -> Outcome<PublicKey> {
 }
 
 fn find(name: &str) -> Outcome<&'static OptionSpec> {
-    let found = find_option(name).map_err(|_| Failure::usage(format!("there is no socket option {name}")))?;
+    let found = find_option(name).map_err(|_| Failure::usage(format!("unknown socket option {name}")))?;
     match found.access {
-        Access::Get => Err(Failure::usage(format!("the socket option {name} can only be read"))),
+        Access::Get => Err(Failure::usage(format!("the socket option {name} is read-only"))),
         Access::Both | Access::Set => Ok(found),
     }
 }
@@ -170,22 +173,22 @@ pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     let wrong = |why: &str| Failure::usage(format!("{name}={shown}: {why}"));
     let number = || -> Outcome<i128> {
         let digits = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-        digits.ok_or_else(|| wrong("a number is wanted"))
+        digits.ok_or_else(|| wrong("must be a number"))
     };
     let beyond = |_| wrong("out of range");
     let set = |value: i64| socket.0.set_option(name, value);
     let outcome = match spec.kind {
         OptionKind::Int { .. } => set(i32::try_from(number()?).map_err(beyond)?.into()),
         OptionKind::Int64 { .. } => set(i64::try_from(number()?).map_err(beyond)?),
-        // A set of bits: the same bits.
+        // The set of bits is reinterpreted, not converted.
         OptionKind::Bits { .. } => set(u64::try_from(number()?).map_err(beyond)?.cast_signed()),
-        // Without a copy that would not be wiped: it may be a secret.
+        // The value may be secret, so no copy is made that would not be wiped.
         OptionKind::Text { .. } | OptionKind::Bytes { .. } | OptionKind::Key => {
             match text.strip_prefix(b"hex:") {
                 Some(digits) => {
                     let bytes = from_hex(digits);
-                    let bytes =
-                        bytes.ok_or_else(|| wrong("an even number of hexadecimal digits is wanted"))?;
+                    let bytes = bytes
+                        .ok_or_else(|| wrong("must be an even number of hexadecimal digits after hex:"))?;
                     socket.0.engine().set_option(spec.number, &bytes)
                 }
                 None => socket.0.engine().set_option(spec.number, text),
@@ -193,12 +196,12 @@ pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
         }
     };
     outcome.map_err(|error| match error {
-        Error::Invalid => wrong(&format!("not a value of this option{}", range(spec.kind))),
+        Error::Invalid => wrong(&format!("not a valid value{}", range(spec.kind))),
         error => wrong(&error.to_string()),
     })
 }
 
-/// What an option may be, in words.
+/// The valid range of an option, in words.
 fn range(kind: OptionKind) -> String {
     match kind {
         OptionKind::Int { min, max: i32::MAX, .. } => format!(" ({min} or more)"),
@@ -223,8 +226,8 @@ fn from_hex(digits: &[u8]) -> Option<SecretBytes> {
     Some(bytes)
 }
 
-/// Binds or connects: as the sign in front of the endpoint says, else as `bind` does. The routing id of whom a PEER
-/// connects to.
+/// Binds or connects: according to the endpoint's sign (`@` or `>`), else to `bind`. For a PEER that connects,
+/// returns the peer's routing id.
 pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcome<Option<u32>> {
     let (signed, endpoint) = sign(endpoint);
     if signed.unwrap_or(bind) {
@@ -241,10 +244,10 @@ pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcom
     Ok(peer)
 }
 
-/// Whether `attach` would take an endpoint. It is tried and not attached to: from here on no I/O thread may serve the
-/// socket (ZMQ_AFFINITY), and of what can be wrong that is found last.
+/// Checks whether `attach` would accept an endpoint, without attaching. Sets ZMQ_AFFINITY so that no I/O thread may
+/// serve the socket; the engine checks that last, after all other errors. The socket cannot be attached afterwards.
 pub fn check(socket: &Socket, endpoint: &str) -> Outcome {
-    const NO_THREAD: u64 = 1 << 63; // A context of ours has one.
+    const NO_THREAD: u64 = 1 << 63; // Our contexts have one I/O thread, so bit 63 selects none.
     set(socket, "affinity", NO_THREAD.to_string().as_bytes())?;
     let (signed, endpoint) = sign(endpoint);
     match signed {
@@ -254,7 +257,7 @@ pub fn check(socket: &Socket, endpoint: &str) -> Outcome {
     .or_else(|error| if error == Error::NoThread { Ok(()) } else { Err(endpoint_failure(endpoint, error)) })
 }
 
-/// Whether the sign in front of an endpoint binds, where there is one; and the endpoint without it.
+/// Whether the endpoint's sign, if any, binds; and the endpoint without the sign.
 fn sign(endpoint: &str) -> (Option<bool>, &str) {
     match endpoint.as_bytes().first() {
         Some(b'@') => (Some(true), &endpoint[1..]),
@@ -263,7 +266,7 @@ fn sign(endpoint: &str) -> (Option<bool>, &str) {
     }
 }
 
-/// The statistics of sockets, each with its name, on standard error, where they were asked for.
+/// Prints the sockets' statistics, each with its name, on standard error, if requested.
 pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
     let Some(format) = given.stats else { return };
     let all: Vec<_> =
@@ -276,7 +279,7 @@ pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
     }
 }
 
-/// A line on standard error, as it is, written as one.
+/// Prints a line on standard error unchanged, in one write.
 pub fn eprintln_quietly(line: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());

@@ -1,6 +1,7 @@
-//! Signals as something to wait for: SIGINT, SIGTERM and SIGHUP end a command in order, a second one ends it at once.
+//! Signals as poll items: SIGINT, SIGTERM and SIGHUP end a command in order, a second one ends it at once.
 //!
-//! One that was ignored when the process began stays so: who started it wants that (nohup, a shell's background jobs).
+//! A signal that was ignored at the start of the process stays ignored, as the parent intends (nohup, background
+//! jobs of a shell).
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -14,17 +15,17 @@ use signal_hook::{flag, low_level::pipe};
 
 use crate::outcome::{Failure, Outcome};
 
-/// Signals of this process, from its making on.
+/// The signals of this process, from the creation of this value on.
 pub struct Signals {
-    /// Readable once a signal came.
+    /// Readable once a signal has come.
     news: UnixStream,
-    /// The number of the last that ends us; 0: none.
+    /// The number of the last signal that ends the process; 0 if none.
     ending: Arc<AtomicUsize>,
     asked: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// `reports`: SIGUSR1 is a question too, and does not end the process.
+    /// With `reports`, SIGUSR1 requests a report, and does not end the process.
     pub fn new(reports: bool) -> Outcome<Signals> {
         Signals::watch(reports).map_err(|error| Failure::of("signals", error))
     }
@@ -37,7 +38,8 @@ impl Signals {
         let ignored = ignored();
         let is_wanted = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_wanted) {
-            // In this order: a second one finds the mark of the first, and who is woken finds the number.
+            // Order matters: a second signal must find the flag of the first, and the woken thread must find the
+            // number.
             flag::register_conditional_default(signal, again.clone())?;
             flag::register(signal, again.clone())?;
             flag::register_usize(signal, ending.clone(), signal as usize)?;
@@ -50,12 +52,12 @@ impl Signals {
         Ok(Signals { news, ending, asked })
     }
 
-    /// For a poll: readable when a signal came.
+    /// A poll item that is readable once a signal has come.
     pub fn item(&self) -> PollItem<'_> {
         crate::face::readable(self.news.as_fd())
     }
 
-    /// The signal that wants the process to end.
+    /// The signal that ends the process, if one has come.
     pub fn ending(&self) -> Option<i32> {
         match self.ending.load(Ordering::Acquire) {
             0 => None,
@@ -63,12 +65,12 @@ impl Signals {
         }
     }
 
-    /// As an error where there is one.
+    /// Returns [`ending`](Signals::ending) as an error.
     pub fn check(&self) -> Outcome {
         self.ending().map_or(Ok(()), |number| Err(Failure::Signal(number)))
     }
 
-    /// Whether SIGUSR1 came since the last look.
+    /// Whether SIGUSR1 has come since the last call.
     pub fn was_asked(&self) -> bool {
         let asked = self.asked.swap(false, Ordering::AcqRel);
         if asked {
@@ -79,13 +81,13 @@ impl Signals {
     }
 }
 
-/// A write beyond the limit of file sizes (SIGXFSZ, getrlimit(2)) fails, and does not end the process. By a handler: if
-/// it were ignored, commands that this process starts would ignore it too.
+/// Handles SIGXFSZ (getrlimit(2)), so that a write beyond the file size limit fails and does not end the process.
+/// Ignoring the signal would be inherited by the commands that this process starts; a handler is not.
 pub fn handle_file_limit() -> Outcome {
     flag::register(SIGXFSZ, Arc::default()).map(drop).map_err(|error| Failure::of("signals", error))
 }
 
-/// The signals that are ignored, the first as the lowest bit; none where the system does not say.
+/// The ignored signals, the first one in the lowest bit; 0 if the system does not tell.
 fn ignored() -> u64 {
     let status = std::fs::read("/proc/self/status").unwrap_or_default();
     let status = String::from_utf8_lossy(&status);

@@ -1,5 +1,5 @@
-//! Every command and every flag, once. From here come the parser, the help, the man pages, the completions and
-//! `docs/cli.md`.
+//! Single source of every command and flag: the parser, the help, the man pages, the completions and `docs/cli.md`
+//! are generated from it.
 
 pub mod deliver;
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-/// Sockets that carry whole messages, for shells and scripts.
+/// Send and receive whole messages from shells and scripts.
 ///
-/// It speaks ZeroMQ's protocol (ZMTP), so the other end may be any program on libzmq, or this command again.
+/// It speaks ZeroMQ's protocol (ZMTP), so the peer can be any program that uses libzmq, or this command.
 #[derive(Parser)]
 #[command(name = "pinnace", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Pinnace {
@@ -21,35 +21,35 @@ pub struct Pinnace {
 }
 
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
-    lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward and a monitor \
-    without --count and --until have no other end than a signal: theirs is 0, and 1 where forward has lines that were \
-    not delivered. A standard output that is closed ends recv and monitor with 0, but with 1 where --count or --until \
-    was not reached, and so send, whose replies go there. Delivered means taken by the peer's kernel, or, by req, \
-    answered; not that somebody has handled it. What pub, xpub and radio drop for slow subscribers \
-    is said on standard error, and no failure.";
+    lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward, and monitor without \
+    --count and --until run until a signal: they then exit with 0, but forward with 1 if lines were not delivered. If \
+    standard output is closed, recv and monitor exit with 0, but with 1 if --count or --until was not reached; send, \
+    which prints replies there, exits with 1. Delivered means accepted by the peer's kernel or, for req, answered; it \
+    does not mean that the receiver has handled the message. Messages that pub, xpub and radio drop for slow \
+    subscribers are reported on standard error, and are no failure.";
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Send messages: from the command line, a file or standard input
+    /// Send messages from the command line, files or standard input
     Send(Send),
     /// Receive messages and print them
     Recv(Recv),
-    /// Pass messages on between two sockets, both ways
+    /// Forward messages between two sockets, in both directions
     Proxy(Proxy),
-    /// Make messages of lines that come over TCP, and lines of the answers
+    /// Forward lines from TCP connections as messages, and answers as lines
     Forward(Forward),
-    /// Print what happens to an endpoint's connections
+    /// Print the events of a socket's connections
     Monitor(Monitor),
     /// Measure throughput or latency
     Bench(Bench),
-    /// Make a pair of CURVE keys
+    /// Generate a CURVE key pair
     Keygen(Keygen),
-    /// Guaranteed delivery between named clients: at least once, with no service to run
+    /// Deliver messages between named clients at least once, without a broker
     Deliver {
         #[command(subcommand)]
         command: deliver::Deliver,
     },
-    /// Print the version, and libzmq's whose interface it is
+    /// Print the version, and the libzmq version with the same C interface
     Version,
     /// Print a completion script for a shell
     #[command(hide = true)]
@@ -62,49 +62,50 @@ pub enum Command {
     Reference,
 }
 
-/// What every command with a socket takes.
+/// The flags of every command with a socket.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Socket")]
 pub struct SocketArgs {
-    /// Any socket option: libzmq's name without ZMQ_, in lower case. A value that is no text: hex:00ff
+    /// Set any socket option, by libzmq's name in lower case without ZMQ_. A binary value is written as hex:00ff
     #[arg(short, long = "option", value_name = "NAME=VALUE")]
     pub option: Vec<OsString>,
-    /// High-water mark of both directions, in messages; 0 is none [default: 1000]
+    /// High-water mark for each direction, in messages; 0 means no limit [default: 1000]
     #[arg(long, value_name = "MESSAGES")]
     pub hwm: Option<u32>,
-    /// Use IPv6 too
+    /// Use IPv6 as well as IPv4
     #[arg(long)]
     pub ipv6: bool,
-    /// Our own CURVE certificate, with the secret key; needs --curve-server or --curve-server-key
+    /// CURVE certificate of this side, with the secret key; requires --curve-server or --curve-server-key
     #[arg(long, value_name = "FILE", requires = "curve")]
     pub cert: Option<PathBuf>,
-    /// Be the server in CURVE; needs --cert. Without --allow, whoever has the public key is let in
+    /// Act as the CURVE server; requires --cert. Without --allow, every client that knows the public key is accepted
     #[arg(long, requires = "cert", group = "curve")]
     pub curve_server: bool,
-    /// The CURVE server's public key, as Z85 or as its certificate file; without --cert ours is made up
+    /// Public key of the CURVE server, as Z85 or as a certificate file; without --cert, this side generates its own
+    /// keys
     #[arg(long, value_name = "KEY|FILE", group = "curve")]
     pub curve_server_key: Option<String>,
-    /// A client's public certificate, or a folder of them: nobody else is let in. May be given again
+    /// Accept only clients with this public certificate, or with one from this folder. Can be repeated
     #[arg(long, value_name = "FILE", requires = "curve_server")]
     pub allow: Vec<PathBuf>,
-    /// Our name for PLAIN, which encrypts nothing: it does not go with CURVE
+    /// User name for PLAIN, which does not encrypt and cannot be combined with CURVE
     #[arg(long, value_name = "NAME", requires = "password", conflicts_with_all = ["cert", "curve"])]
     pub plain_username: Option<String>,
-    /// Our password for PLAIN; other users of the machine can see it
+    /// Password for PLAIN; other users of this machine can see it
     #[arg(long, value_name = "PASSWORD", group = "password", requires = "plain_username",
         conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password: Option<String>,
-    /// A file with our password for PLAIN in its first line
+    /// File with the password for PLAIN in its first line
     #[arg(long, value_name = "FILE", group = "password", requires = "plain_username",
         conflicts_with_all = ["cert", "curve", "plain_users"])]
     pub plain_password_file: Option<PathBuf>,
-    /// Be the server in PLAIN; a file with NAME:PASSWORD in each line says who is let in
+    /// Act as the PLAIN server; each line of the file is NAME:PASSWORD of an accepted client
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plain_username", "cert", "curve"])]
     pub plain_users: Option<PathBuf>,
-    /// Say on standard error which endpoints are used; bound ones with their ports
+    /// Print the endpoints in use on standard error, bound ones with their actual ports
     #[arg(short, long)]
     pub verbose: bool,
-    /// At the end, print the socket's statistics on standard error: a line of JSON, or Prometheus' text format
+    /// At the end, print the socket's statistics on standard error, as a line of JSON or in Prometheus' text format
     #[arg(long, value_name = "FORMAT", value_enum, num_args = 0..=1, require_equals = true,
         default_missing_value = "json")]
     pub stats: Option<StatsFormat>,
@@ -117,7 +118,7 @@ pub enum StatsFormat {
     Prometheus,
 }
 
-/// How frames of a message are told apart in a line.
+/// The separator between the frames of a message in a line.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub enum Separator {
     Tab,
@@ -137,72 +138,73 @@ impl Separator {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// A line of JSON a message: {"frames":[...]}, a frame that is no UTF-8 as {"base64":"..."}
+    /// Print each message as a line of JSON: {"frames":[...]}. A frame that is not UTF-8 is {"base64":"..."}
     #[arg(long, group = "format")]
     pub json: bool,
-    /// The bytes alone, nothing between frames and messages
+    /// Print only the bytes, with nothing between frames or messages
     #[arg(long, group = "format")]
     pub raw: bool,
-    /// Frames as hexadecimal digits
+    /// Print frames as hexadecimal digits
     #[arg(long, group = "format")]
     pub hex: bool,
-    /// What stands between frames [default: tab]
+    /// Separator between frames [default: tab]
     #[arg(long, value_name = "SEPARATOR", value_enum)]
     pub frames: Option<Separator>,
 }
 
 #[derive(Args)]
 pub struct Send {
-    /// Where to send to (anything with "://"; @ in front binds, > connects), and files to read; - is standard input
+    /// Endpoints to send to (anything with "://"; the prefix @ binds, > connects), and files to read; - is standard
+    /// input
     #[arg(value_name = "ENDPOINT|FILE", required = true)]
     pub targets: Vec<OsString>,
-    /// Socket type. req prints the reply to each message; of dgram the first frame is the address, of router the name
-    /// of a peer, which is waited for
+    /// Socket type. req prints the reply to each message. The first frame is the address for dgram, and for router the
+    /// routing id of a peer; router waits for that peer
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "push",
         value_parser = ["push", "pub", "xpub", "dealer", "req", "pair", "router", "client", "radio", "scatter",
             "peer", "channel", "dgram"])]
     pub socket_type: String,
-    /// The group that radio sends to; of a message of --json that names one itself, that one
+    /// Group that radio sends to, unless a message of --json names its own
     #[arg(short, long, value_name = "GROUP")]
     pub group: Option<OsString>,
-    /// Print a reply to each message, as req does
+    /// Wait for a reply to each message and print it, as req does
     #[arg(long)]
     pub await_reply: bool,
     /// Bind instead of connecting
     #[arg(short, long)]
     pub bind: bool,
-    /// A message; may be given again. Without one the input is read, a message a line
+    /// Message to send; can be repeated. Without it, the input is read, one message per line
     #[arg(short, long, value_name = "TEXT")]
     pub message: Vec<OsString>,
-    /// Cut each message into frames, at tabs or at NULs
+    /// Split each message into frames at tabs or NULs
     #[arg(long, value_name = "SEPARATOR", value_enum, num_args = 0..=1, require_equals = true,
         default_missing_value = "tab")]
     pub frames: Option<Separator>,
-    /// The whole of each input is one message
+    /// Send each whole input as one message
     #[arg(long, conflicts_with_all = ["json", "null"])]
     pub raw: bool,
-    /// Each line of the input is a message as `recv --json` prints it
+    /// Read each line of the input as a message in the format of `recv --json`
     #[arg(long, conflicts_with_all = ["frames", "null"])]
     pub json: bool,
-    /// Messages of the input end with NUL, not with a line's end
+    /// Messages in the input end with NUL instead of a newline
     #[arg(short = '0', long)]
     pub null: bool,
-    /// Stop after so many messages; those given by --message are sent again until then
+    /// Stop after this many messages; those from --message are repeated until then
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Pause between two messages
+    /// Pause between messages
     #[arg(short, long, value_name = "MS", value_parser = milliseconds)]
     pub interval: Option<Duration>,
-    /// First wait for so many peers; for pub and radio, for as many who have subscribed to the first message
+    /// First wait for this many peers; for pub and radio, for this many subscribers of the first message
     #[arg(short, long, value_name = "PEERS")]
     pub wait: Option<usize>,
-    /// The longest wait for a peer, for room, and for a reply [default: for ever]
+    /// Maximum wait for a peer, for room in the queue, and for a reply [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// The longest wait for the delivery at the end [default: that of --timeout]
+    /// Maximum wait for delivery at the end [default: the value of --timeout]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub linger: Option<Duration>,
-    /// The largest message that is read from the input
+    /// Maximum size of a message that is read from the input
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub max: usize,
     #[command(flatten)]
@@ -218,21 +220,21 @@ pub struct ReplyArgs {
     /// Print replies as lines of JSON
     #[arg(long, group = "reply_format")]
     pub reply_json: bool,
-    /// Print the replies' bytes alone
+    /// Print only the bytes of replies
     #[arg(long, group = "reply_format")]
     pub reply_raw: bool,
-    /// Print the replies' frames as hexadecimal digits
+    /// Print the frames of replies as hexadecimal digits
     #[arg(long, group = "reply_format")]
     pub reply_hex: bool,
 }
 
 #[derive(Args)]
 pub struct Recv {
-    /// Where to receive from; @ in front binds, > connects. What lies at the path of an ipc endpoint is replaced by who
-    /// binds
+    /// Endpoints to receive from; the prefix @ binds, > connects. Binding an ipc endpoint replaces what exists at its
+    /// path
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type. rep answers each message, server, peer, channel and dgram where --reply or --echo says what
+    /// Socket type. rep answers each message; server, peer, channel and dgram answer only with --reply or --echo
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "pull",
         value_parser = ["pull", "sub", "xsub", "rep", "router", "dealer", "pair", "xpub", "server", "dish", "gather",
             "peer", "channel", "dgram"])]
@@ -240,22 +242,22 @@ pub struct Recv {
     /// Bind instead of connecting
     #[arg(short, long)]
     pub bind: bool,
-    /// Messages that begin so; for sub and xsub. May be given again [default: all]
+    /// Receive messages with this prefix; for sub and xsub. Can be repeated [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     pub subscribe: Vec<OsString>,
-    /// The group that dish joins. May be given again; --json tells of which group each message is
+    /// Group that dish joins. Can be repeated; --json prints the group of each message
     #[arg(short, long, value_name = "GROUP")]
     pub group: Vec<OsString>,
-    /// Stop after so many messages; what had come in beside them is lost, and counted on standard error
+    /// Stop after this many messages. Further messages that have arrived are lost, and counted on standard error
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// The longest wait for a message [default: for ever]
+    /// Maximum wait for a message [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// What is answered [default for rep: nothing, as an empty message]
+    /// Text of the answer [default for rep: an empty message]
     #[arg(long, value_name = "TEXT", conflicts_with = "echo")]
     pub reply: Option<OsString>,
-    /// Answer with what was sent
+    /// Answer with the received message
     #[arg(long)]
     pub echo: bool,
     #[command(flatten)]
@@ -266,22 +268,23 @@ pub struct Recv {
 
 #[derive(Args)]
 pub struct Proxy {
-    /// Where clients are; bound, unless > stands in front
+    /// Endpoint for clients; bound, or connected with the prefix >
     #[arg(value_name = "FRONT")]
     pub front: String,
-    /// Where servers are; bound, unless > stands in front
+    /// Endpoint for servers; bound, or connected with the prefix >
     #[arg(value_name = "BACK")]
     pub back: String,
     /// Socket type of the front
     #[arg(long, value_name = "TYPE", default_value = "router", value_parser = PROXIED)]
     pub front_type: String,
-    /// Socket type of the back [default: what goes with the front's]
+    /// Socket type of the back [default: the counterpart of the front's]
     #[arg(long, value_name = "TYPE", value_parser = PROXIED)]
     pub back_type: Option<String>,
-    /// Publish a copy of every message there (PUB, with the same options; bound, unless > stands in front)
+    /// Publish a copy of every message at this endpoint (PUB, with the same options; bound, or connected with the
+    /// prefix >)
     #[arg(long, value_name = "ENDPOINT")]
     pub capture: Option<String>,
-    /// Statistics as JSON
+    /// Print statistics as JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -292,32 +295,33 @@ const PROXIED: [&str; 7] = ["router", "dealer", "xsub", "xpub", "pull", "push", 
 
 #[derive(Args)]
 pub struct Forward {
-    /// Where to listen for lines; port 0 takes a free one, which is printed on standard error
+    /// TCP address to accept clients on; port 0 selects a free port, which is printed on standard error
     #[arg(value_name = "HOST:PORT")]
     pub listen: String,
-    /// Where messages go
+    /// Endpoints to exchange messages with
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type of each connection. dealer, req and pair bring answers back as lines, sub and pull bring lines alone
+    /// Socket type of each connection. dealer, req and pair also return answers as lines; sub and pull only send lines
+    /// to the client
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "push",
         value_parser = ["push", "pub", "dealer", "req", "pair", "sub", "pull"])]
     pub socket_type: String,
-    /// Bind instead of connecting; then all connections share one socket, and only push and pub will do
+    /// Bind instead of connecting; all connections then share one socket, which must be push or pub
     #[arg(short, long)]
     pub bind: bool,
-    /// Messages keep their line's end
+    /// Keep the newline at the end of each message
     #[arg(long)]
     pub keep_newline: bool,
-    /// Messages that begin so, for sub. May be given again [default: all]
+    /// Receive messages with this prefix; for sub. Can be repeated [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     pub subscribe: Vec<OsString>,
-    /// The longest line; who sends a longer one is cut off
+    /// Maximum length of a line; a client that sends a longer one is disconnected
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub max: usize,
-    /// Connections at once; more have to wait
+    /// Maximum number of connections at a time; further clients wait
     #[arg(long, value_name = "CONNECTIONS", default_value_t = 1000)]
     pub connections: usize,
-    /// How long answers are waited for when a connection sends no more, and messages delivered at the end
+    /// Maximum wait for answers after a client has stopped sending, and for delivery at the end
     #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "5000")]
     pub linger: Duration,
     #[command(flatten)]
@@ -326,11 +330,11 @@ pub struct Forward {
 
 #[derive(Args)]
 pub struct Monitor {
-    /// What to connect to; @ in front binds
+    /// Endpoints to connect to; the prefix @ binds
     #[arg(value_name = "ENDPOINT", required = true)]
     pub endpoints: Vec<String>,
-    /// Socket type; one that goes with the other end's, else the handshake fails. What is sent to it is thrown away;
-    /// rep answers with nothing
+    /// Socket type. The handshake fails unless it is compatible with the peer's. Received messages are discarded; rep
+    /// answers with an empty message
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "dealer",
         value_parser = ["push", "pull", "pub", "sub", "xpub", "xsub", "dealer", "router", "req", "rep", "pair",
             "client", "server", "radio", "dish", "scatter", "gather", "peer", "channel"])]
@@ -338,16 +342,16 @@ pub struct Monitor {
     /// Bind instead of connecting
     #[arg(short, long)]
     pub bind: bool,
-    /// Stop after so many events
+    /// Stop after this many events
     #[arg(short = 'n', long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Stop after this event
     #[arg(long, value_name = "EVENT", value_parser = crate::monitor::names())]
     pub until: Option<String>,
-    /// The longest wait for the end that --count or --until says [default: for ever]
+    /// Maximum wait until --count or --until is reached [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// A line of JSON an event
+    /// Print each event as a line of JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -370,26 +374,26 @@ pub enum Measure {
 pub struct Bench {
     #[arg(value_name = "WHAT", value_enum)]
     pub measure: Measure,
-    /// Be the end that binds; the other is another process, with --connect and the same numbers
+    /// Run the binding end; the other end is another process, with --connect and the same --size and --count
     #[arg(long, value_name = "ENDPOINT", group = "end", required = true)]
     pub bind: Option<String>,
-    /// Be the end that connects
+    /// Run the connecting end
     #[arg(long, value_name = "ENDPOINT", group = "end", required = true)]
     pub connect: Option<String>,
-    /// Be both ends, as two threads [default endpoint: inproc://bench]
+    /// Run both ends, as two threads [default endpoint: inproc://bench]
     #[arg(long = "self", value_name = "ENDPOINT", group = "end", required = true, num_args = 0..=1,
         default_missing_value = "inproc://bench")]
     pub both: Option<String>,
     /// Size of a message, at most 1073741824
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub size: usize,
-    /// How many messages, or round trips
+    /// Number of messages, or of round trips
     #[arg(long, value_name = "MESSAGES", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
-    /// The longest wait for a message
+    /// Maximum wait for a message
     #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "60000")]
     pub timeout: Duration,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -398,34 +402,35 @@ pub struct Bench {
 
 #[derive(Args)]
 pub struct Keygen {
-    /// Write certificates as CZMQ does: FILE for everybody, FILE_secret for us alone. Without it both keys are printed
+    /// Write certificates in CZMQ's format: FILE is public, FILE_secret must stay private. Without it, both keys are
+    /// printed
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Put this into the certificates
+    /// Add this metadata to the certificates; can be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "file")]
     pub meta: Vec<String>,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long, requires = "file")]
     pub force: bool,
 }
 
-/// The size of a message that is measured.
+/// Parses a message size for `bench`.
 fn size(text: &str) -> Result<usize, String> {
     const MAX: usize = 1 << 30;
     let size = text.parse().ok().filter(|&size| size <= MAX);
-    size.ok_or_else(|| format!("not a number of bytes up to {MAX}"))
+    size.ok_or_else(|| format!("must be a number of bytes, at most {MAX}"))
 }
 
-/// How long a message may live, in milliseconds.
+/// Parses the lifetime of a message, in milliseconds.
 fn lifetime(text: &str) -> Result<Duration, String> {
     milliseconds(text).and_then(|time| match time.is_zero() {
-        true => Err("a message lives for 1 ms at least".to_owned()),
+        true => Err("must be at least 1 ms".to_owned()),
         false => Ok(time),
     })
 }
 
-/// A time in milliseconds.
+/// Parses a time in milliseconds.
 fn milliseconds(text: &str) -> Result<Duration, String> {
-    let number: u32 = text.parse().map_err(|_| "not a number of milliseconds".to_owned())?;
+    let number: u32 = text.parse().map_err(|_| "must be a number of milliseconds".to_owned())?;
     Ok(Duration::from_millis(number.into()))
 }

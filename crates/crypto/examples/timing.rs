@@ -1,7 +1,7 @@
-//! What a message of CURVE costs to seal and to open, ours and libsodium's crypto_box_easy_afternm:
+//! Measures sealing and opening of a CURVE message, with our code and with libsodium's crypto_box_easy_afternm:
 //! `cargo run --release -p pinnace-crypto --example timing`.
 //!
-//! Each figure is the best of several runs, in nanoseconds a message.
+//! Each figure is the best of several runs, in nanoseconds per message.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -44,7 +44,7 @@ fn measure(len: usize) {
         black_box(&out);
     });
 
-    // The copy puts the sealed bytes back; it is measured by itself and taken off.
+    // The copy restores the sealed bytes; its time is measured separately and subtracted.
     let mut work = out[32..].to_vec();
     let (sealed, tag) = (work.clone(), *out[16..].first_chunk().expect("a tag"));
     let last = (messages as u64 * u64::from(RUNS)).to_be_bytes();

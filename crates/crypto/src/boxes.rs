@@ -1,4 +1,4 @@
-//! NaCl's boxes: XSalsa20 and Poly1305, with a key that two parties share.
+//! NaCl boxes: XSalsa20 and Poly1305 with a shared key.
 
 use libsodium_sys as ffi;
 
@@ -6,39 +6,40 @@ use crate::keys::{KEY_LEN, PublicKey, SecretKey};
 use crate::secret::{Secret, SecretBytes};
 use crate::{Forged, TAG_LEN, sodium};
 
-/// The length of a box's nonce, in bytes. Two boxes of one key never have the same.
+/// Length of a box's nonce in bytes. A nonce must not be used twice with one key.
 pub const NONCE_LEN: usize = 24;
 
-/// A key that seals and opens boxes. It is wiped when it is dropped.
+/// A key that seals and opens boxes. Wiped on drop.
 #[derive(Debug, Clone)]
 pub struct BoxKey(pub(crate) Secret<KEY_LEN>);
 
 impl BoxKey {
-    /// The key that two key pairs share (crypto_box): from either side's secret key and the other's public one.
-    /// Takes some tens of microseconds.
+    /// The key that two key pairs share (crypto_box), computed from one side's secret key and the other side's
+    /// public key. Takes some tens of microseconds.
     ///
     /// # Errors
-    /// `theirs` is one of the few points that give the same key whatever `ours` is: no honest key is.
+    /// `theirs` is one of the few weak points that give the same key for every `ours`; no honest key is among them.
     pub fn shared(theirs: &PublicKey, ours: &SecretKey) -> Result<BoxKey, Forged> {
         sodium::start();
         let mut key = Secret::zeroed();
-        // SAFETY: all three have 32 bytes.
+        // SAFETY: all three point to 32 bytes.
         match unsafe { ffi::crypto_box_beforenm(key.as_mut_ptr(), theirs.as_ptr(), ours.as_ptr()) } {
             0 => Ok(BoxKey(key)),
             _ => Err(Forged),
         }
     }
 
-    /// A key that one party keeps for itself (crypto_secretbox).
+    /// The key of a single party (crypto_secretbox).
     pub fn symmetric(key: Secret<KEY_LEN>) -> BoxKey {
         sodium::start();
         BoxKey(key)
     }
 
-    /// Puts `message` into a box: a tag of 16 bytes, then as many bytes as the message has.
+    /// Seals `message`: a tag of 16 bytes, then the ciphertext with the length of the message.
     pub fn seal(&self, nonce: &[u8; NONCE_LEN], message: &[u8]) -> Vec<u8> {
         let mut sealed = vec![0; TAG_LEN + message.len()];
-        // SAFETY: the lengths are those that the function expects. It fails for lengths alone that no slice has.
+        // SAFETY: the lengths are those that the function expects. It fails only for lengths that no slice can
+        // have.
         unsafe {
             ffi::crypto_secretbox_easy(
                 sealed.as_mut_ptr(),
@@ -51,10 +52,10 @@ impl BoxKey {
         sealed
     }
 
-    /// Takes the message out of a box.
+    /// Opens a box.
     ///
     /// # Errors
-    /// The box is too short, of another key or nonce, or was changed.
+    /// The box is too short, was made with another key or nonce, or was changed.
     pub fn open(&self, nonce: &[u8; NONCE_LEN], sealed: &[u8]) -> Result<SecretBytes, Forged> {
         let mut message = SecretBytes::zeroed(sealed.len().checked_sub(TAG_LEN).ok_or(Forged)?);
         // SAFETY: the lengths are those that the function expects.

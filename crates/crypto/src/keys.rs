@@ -1,4 +1,4 @@
-//! Keys of X25519, and where randomness comes from.
+//! X25519 keys, and the source of randomness.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use libsodium_sys as ffi;
 use crate::secret::Secret;
 use crate::sodium;
 
-/// The length of every key here, in bytes.
+/// Length of every key in this crate in bytes.
 pub const KEY_LEN: usize = 32;
 
-/// A key that everybody may know.
+/// A public key.
 pub type PublicKey = [u8; KEY_LEN];
 
-/// A key that its owner alone knows. Any 32 bytes are one.
+/// A secret key. Any 32 bytes are valid.
 pub type SecretKey = Secret<KEY_LEN>;
 
 /// The kernel gave no random bytes.
@@ -28,25 +28,25 @@ impl fmt::Display for NoRandomness {
     }
 }
 
-/// Fills `out` with bytes that nobody can guess. After a fork, parent and child get different ones.
+/// Fills `out` with unpredictable bytes. After a fork, parent and child get different bytes.
 ///
 /// # Errors
-/// The kernel has none; `out` may have been written in part.
+/// The kernel has none; `out` may be partly written.
 pub fn random(out: &mut [u8]) -> Result<(), NoRandomness> {
     getrandom::fill(out).map_err(|_| NoRandomness)
 }
 
-/// A secret key and the public one that belongs to it.
+/// A secret key and its public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// For everybody.
+    /// The public key.
     pub public: PublicKey,
-    /// For its owner.
+    /// The secret key.
     pub secret: SecretKey,
 }
 
 impl KeyPair {
-    /// A new pair.
+    /// Generates a new pair.
     ///
     /// # Errors
     /// The kernel has no randomness.
@@ -54,11 +54,11 @@ impl KeyPair {
         Ok(KeyPair::from_secret(SecretKey::random()?))
     }
 
-    /// The pair that belongs to a secret key. Takes some ten microseconds.
+    /// The pair of a secret key. Takes about ten microseconds.
     pub fn from_secret(secret: SecretKey) -> KeyPair {
         sodium::start();
         let mut public = [0; KEY_LEN];
-        // SAFETY: both have 32 bytes. The result is always 0: the base point is not weak.
+        // SAFETY: both point to 32 bytes. The result is always 0, because the base point is not weak.
         unsafe { ffi::crypto_scalarmult_base(public.as_mut_ptr(), secret.as_ptr()) };
         KeyPair { public, secret }
     }

@@ -1,15 +1,15 @@
-//! What CURVE needs of cryptography: a thin, safe cover over libsodium.
+//! The cryptography that CURVE needs: a thin, safe wrapper around libsodium.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `secret` | [`Secret`] and [`SecretBytes`]: bytes that are wiped when they go, and that nobody prints |
+//! | `secret` | [`Secret`] and [`SecretBytes`]: bytes that are wiped on drop and never printed |
 //! | `keys` | [`KeyPair`] of X25519, [`random`] bytes |
-//! | `boxes` | [`BoxKey`]: NaCl's box and secretbox (XSalsa20 and Poly1305), for the few boxes of a handshake |
-//! | `stream` | [`StreamKey`]: the same boxes for a stream of messages whose nonces share their first 16 bytes |
+//! | `boxes` | [`BoxKey`]: NaCl's box and secretbox (XSalsa20 and Poly1305), for the boxes of a handshake |
+//! | `stream` | [`StreamKey`]: the same boxes for a stream of messages with nonces that share their first 16 bytes |
 //!
-//! All but [`random`] and what says so by its name are pure functions. Nothing panics or ends the process, and
-//! nothing has to be called first. libsodium is built from its source and linked statically; its own source of
-//! randomness is never used, because it would abort where there is none.
+//! All functions are pure, except [`random`] and the constructors that use it (`random`, `generate`). Nothing
+//! panics or ends the process, and no initialization call is needed. libsodium is built from source and linked
+//! statically. Its own random source is never used, because it aborts the process if there is no randomness.
 //!
 //! ```
 //! use pinnace_crypto::{BoxKey, KeyPair};
@@ -35,10 +35,10 @@ pub use keys::{KEY_LEN, KeyPair, NoRandomness, PublicKey, SecretKey, random};
 pub use secret::{Secret, SecretBytes, equal};
 pub use stream::StreamKey;
 
-/// How many bytes a box is longer than what is in it.
+/// Bytes that sealing adds to a message.
 pub const TAG_LEN: usize = 16;
 
-/// A box that was not made with this key and nonce, or was changed since.
+/// The box was made with another key or nonce, or was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forged;
 

@@ -1,6 +1,6 @@
-//! Bytes that are wiped when they are no longer needed, compared in constant time and never printed.
+//! Bytes that are wiped on drop, compared in constant time and never printed.
 //!
-//! Both types keep their bytes on the heap: moving a value moves a pointer, and leaves no copy behind.
+//! Both types keep their bytes on the heap, so moving a value moves a pointer and leaves no copy behind.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,11 +9,11 @@ use libsodium_sys as ffi;
 
 use crate::keys::{NoRandomness, random};
 
-/// A secret of a fixed length: a key, a cookie's key, randomness for both.
+/// A secret of a fixed length: a key, or the randomness for keys.
 pub struct Secret<const N: usize>(Box<[u8; N]>);
 
 impl<const N: usize> Secret<N> {
-    /// A secret that is all zeros, to be written to.
+    /// A secret of zeros, to be filled.
     pub fn zeroed() -> Secret<N> {
         Secret(Box::new([0; N]))
     }
@@ -25,7 +25,7 @@ impl<const N: usize> Secret<N> {
         secret
     }
 
-    /// A secret that nobody can guess.
+    /// A secret of random bytes.
     ///
     /// # Errors
     /// The kernel has no randomness.
@@ -76,22 +76,22 @@ impl<const N: usize> fmt::Debug for Secret<N> {
     }
 }
 
-/// Secret bytes of any length: a password, or a buffer through which one goes.
+/// Secret bytes of any length: a password, or a buffer that may hold one.
 #[derive(Default)]
 pub struct SecretBytes(Vec<u8>);
 
 impl SecretBytes {
-    /// None.
+    /// Empty.
     pub const fn new() -> SecretBytes {
         SecretBytes(Vec::new())
     }
 
-    /// As many zeros, to be written to.
+    /// `len` zeros, to be filled.
     pub fn zeroed(len: usize) -> SecretBytes {
         SecretBytes(vec![0; len])
     }
 
-    /// Adds bytes at the end. Where they do not fit, all move to a larger place and the old one is wiped.
+    /// Appends bytes. If the buffer has to grow, the bytes move to a larger one and the old one is wiped.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         if self.0.capacity() - self.0.len() < bytes.len() {
             let mut larger = Vec::with_capacity((self.0.len() + bytes.len()).max(self.0.capacity() * 2));
@@ -102,14 +102,14 @@ impl SecretBytes {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Adds what was written to a vector by who knows no other place, and wipes it there.
+    /// Appends the bytes of a vector, for writers that need a `Vec`, and wipes the vector.
     pub fn take_from(&mut self, bytes: &mut Vec<u8>) {
         self.extend_from_slice(bytes);
         wipe(bytes);
         bytes.clear();
     }
 
-    /// Wipes all, and keeps the memory.
+    /// Wipes all bytes, and keeps the memory.
     pub fn clear(&mut self) {
         wipe(&mut self.0);
         self.0.clear();
@@ -162,14 +162,14 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
-/// Whether two byte strings are the same, in a time that tells their lengths alone.
+/// Compares two byte strings in a time that depends only on their lengths.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    // SAFETY: both have this length; where it is 0 nothing is read.
+    // SAFETY: both slices have this length; with length 0 nothing is read.
     a.len() == b.len() && unsafe { ffi::sodium_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) == 0 }
 }
 
-/// Overwrites with zeros, also where a compiler sees that nobody will read them.
+/// Overwrites with zeros; the compiler cannot optimize the writes away.
 pub(crate) fn wipe(bytes: &mut [u8]) {
-    // SAFETY: the slice can be written.
+    // SAFETY: the slice is writable.
     unsafe { ffi::sodium_memzero(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

@@ -1,4 +1,4 @@
-//! libsodium's start, and its source of randomness, which is ours.
+//! Initialization of libsodium, with our random source.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Once;
@@ -7,11 +7,11 @@ use libsodium_sys as ffi;
 
 static START: Once = Once::new();
 
-/// Has libsodium choose the fastest code for this processor. Without that its functions give the same results,
-/// only slower: so a start that fails is no error. Called where keys are made, not for every message.
+/// Lets libsodium choose the fastest code for this processor. Its functions give the same results without this,
+/// only more slowly, so a failed initialization is no error. Called when keys are made, not for every message.
 pub(crate) fn start() {
     START.call_once(|| {
-        // SAFETY: nothing else of libsodium runs before this; SOURCE is a static.
+        // SAFETY: no other libsodium function runs before this; SOURCE is a static.
         unsafe {
             ffi::randombytes_set_implementation(&raw const SOURCE);
             ffi::sodium_init();
@@ -20,7 +20,7 @@ pub(crate) fn start() {
 }
 
 /// sodium_init draws a canary for its allocator, which we do not use. libsodium's own source would abort the
-/// process where the kernel has no randomness.
+/// process if the kernel has no randomness.
 static SOURCE: ffi::randombytes_implementation = ffi::randombytes_implementation {
     implementation_name: Some(source_name),
     random: Some(source_random),
@@ -42,7 +42,7 @@ unsafe extern "C" fn source_random() -> u32 {
 
 unsafe extern "C" fn source_fill(at: *mut c_void, len: usize) {
     if len > 0 {
-        // SAFETY: libsodium hands over a buffer of this length that it can write.
+        // SAFETY: libsodium passes a writable buffer of this length.
         let bytes = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), len) };
         let _ = getrandom::fill(bytes);
     }

@@ -1,10 +1,12 @@
-//! Boxes for a stream of messages, without a copy or an allocation of their own.
+//! Boxes for a stream of messages, without extra copies or allocations.
 //!
-//! XSalsa20 makes a key for Salsa20 from its own key and the nonce's first 16 bytes (HSalsa20), and goes on with the
-//! last 8. Where those 16 bytes never change, as in CURVE's traffic, that key is made once: a box here is the
-//! same, byte for byte, as one of [`BoxKey`] with the whole nonce, for about two thirds of the work when small.
+//! XSalsa20 derives a key for Salsa20 from its own key and the nonce's first 16 bytes (HSalsa20), and continues
+//! with the last 8. If those 16 bytes never change, as in CURVE's traffic, the key can be derived once. A box of
+//! this module is byte-identical to one of [`BoxKey`] with the whole nonce, at about two thirds of the cost for
+//! small messages.
 //!
-//! Salsa20's first 32 bytes are the key of Poly1305; the message is encrypted with those that follow.
+//! The first 32 bytes of Salsa20's key stream are the Poly1305 key; the message is encrypted with the following
+//! bytes.
 
 use std::collections::TryReserveError;
 
@@ -14,22 +16,22 @@ use crate::keys::KEY_LEN;
 use crate::secret::{Secret, wipe};
 use crate::{BoxKey, Forged, TAG_LEN};
 
-/// How many bytes of key stream Poly1305 gets.
+/// Bytes of key stream that form the Poly1305 key.
 const ONE_TIME_KEY: usize = 32;
-/// How many bytes Salsa20 makes at a time.
+/// Block size of Salsa20 in bytes.
 const BLOCK: usize = 64;
-/// The key stream in front of the message: what of `head` and tag has to be overwritten.
+/// Length of `head`: together with the tag it overwrites the key stream bytes before the message.
 const HEAD_LEN: usize = ONE_TIME_KEY - TAG_LEN;
 
-/// A key for boxes whose nonces have the same first 16 bytes.
+/// A key for boxes with nonces that share their first 16 bytes.
 #[derive(Debug, Clone)]
 pub struct StreamKey(Secret<KEY_LEN>);
 
 impl StreamKey {
-    /// From the key of the boxes and what all their nonces begin with.
+    /// From the boxes' key and the common first 16 bytes of their nonces.
     pub fn new(key: &BoxKey, nonce_head: &[u8; 16]) -> StreamKey {
         let mut subkey = Secret::zeroed();
-        // SAFETY: the result and the key have 32 bytes, the nonce's head 16; no constant means the usual one.
+        // SAFETY: result and key have 32 bytes, the nonce's head 16; a null constant selects the default.
         unsafe {
             ffi::crypto_core_hsalsa20(
                 subkey.as_mut_ptr(),
@@ -41,11 +43,11 @@ impl StreamKey {
         StreamKey(subkey)
     }
 
-    /// Appends `head` as it is, then the box of `first` and `rest`: a tag and as many bytes as they have. `head`
-    /// is not part of the box.
+    /// Appends `head` in the clear, then the box of `first` and `rest`: a tag, then the ciphertext of the same
+    /// length. `head` is not authenticated.
     ///
     /// # Errors
-    /// There is no memory; `out` is as it was.
+    /// Out of memory; `out` is unchanged.
     pub fn seal(
         &self,
         nonce_tail: &[u8; 8],
@@ -56,7 +58,7 @@ impl StreamKey {
     ) -> Result<(), TryReserveError> {
         let (start, len) = (out.len(), ONE_TIME_KEY + 1 + rest.len());
         out.try_reserve(len)?;
-        // The place of head and tag holds zeros at first: encrypted, they are the key of the tag.
+        // Zeros in the place of head and tag: encrypting them gives the Poly1305 key.
         out.extend_from_slice(&[0; ONE_TIME_KEY]);
         out.push(first);
         out.extend_from_slice(rest);
@@ -69,10 +71,10 @@ impl StreamKey {
         Ok(())
     }
 
-    /// Opens the box that consists of `tag` and `ciphertext`; then the message stands where the latter stood.
+    /// Opens the box of `tag` and `ciphertext`; the message replaces the ciphertext in place.
     ///
     /// # Errors
-    /// The box is of another key or nonce, or was changed; `ciphertext` is as it was.
+    /// The box was made with another key or nonce, or was changed; `ciphertext` is unchanged.
     pub fn open(
         &self,
         nonce_tail: &[u8; 8],
@@ -82,7 +84,7 @@ impl StreamKey {
         let mut block = Block([0; BLOCK]);
         xor(&mut block.0, nonce_tail, 0, &self.0);
         let (key, stream) = block.0.split_at(ONE_TIME_KEY);
-        // SAFETY: the tag has 16 bytes, the key 32, and the message the length that is given.
+        // SAFETY: the tag has 16 bytes, the key 32, and the message the length that is passed.
         let genuine = unsafe {
             ffi::crypto_onetimeauth_poly1305_verify(
                 tag.as_ptr(),
@@ -103,8 +105,8 @@ impl StreamKey {
     }
 }
 
-/// What opens one box: the key of its tag, and what its first bytes are encrypted with. It stays on the stack, where an
-/// allocation for each message would cost more than the rest, and is wiped there.
+/// The first key stream block of one box: the Poly1305 key, and the key stream for the message's first bytes. Kept
+/// on the stack, because an allocation for each message would cost more than all the rest, and wiped on drop.
 struct Block([u8; BLOCK]);
 
 impl Drop for Block {
@@ -113,10 +115,10 @@ impl Drop for Block {
     }
 }
 
-/// Salsa20's key stream from this block on, added to `bytes`.
+/// XORs `bytes` with Salsa20's key stream, starting at `first_block`.
 fn xor(bytes: &mut [u8], nonce: &[u8; 8], first_block: u64, key: &Secret<KEY_LEN>) {
     let at = bytes.as_mut_ptr();
-    // SAFETY: nonce and key have 8 and 32 bytes; source and target may be the same, as the function allows.
+    // SAFETY: nonce and key have 8 and 32 bytes; source and target may be the same for this function.
     unsafe {
         ffi::crypto_stream_salsa20_xor_ic(
             at,

@@ -1,4 +1,4 @@
-//! What can go wrong, by whose doing.
+//! The errors of this crate, and their causes.
 
 use std::fmt;
 use std::io;
@@ -6,50 +6,50 @@ use std::io;
 use crate::log::{Damage, Failure, LogError};
 use crate::registry::RegistryError;
 
-/// How many places of damage an error's words tell of.
+/// The most damaged places that the error's text lists.
 const DAMAGE_SHOWN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A name or a topic of more than 255 bytes, or one that is sent to of more than 250, or an empty name.
+    /// A name or topic of more than 255 bytes, a topic to send to of more than 250 bytes, or an empty name.
     Name,
-    /// A time to live of nothing, or of more than u32::MAX milliseconds, which are 49 days.
+    /// A time to live of zero, or of more than u32::MAX milliseconds (49 days).
     Ttl,
-    /// A setting of the client that is to be makes no sense: which, and why.
+    /// An invalid setting of the builder: which one, and why.
     Setting(&'static str),
-    /// An address that cannot be used, with the engine's word on it.
+    /// An endpoint that cannot be used, with the engine's error.
     Endpoint(pinnace_engine::Error),
-    /// The client of this name is one already, in this process or another.
+    /// Another client uses this name, in this process or another.
     NameTaken,
     /// The registry cannot be used.
     Registry(RegistryError),
-    /// The store's directory belongs to a process that runs.
+    /// A running process has the store's directory open.
     InUse,
-    /// The operating system refuses.
+    /// An error of the operating system.
     Io(io::ErrorKind),
-    /// The store's log is damaged: these are the places. From a start: nothing was changed. From
-    /// [`Builder::on_error`](crate::Builder::on_error): it was found now, and what lay there is not sent.
+    /// The store's log is damaged in these places. From a start: nothing was changed. From
+    /// [`Builder::on_error`](crate::Builder::on_error): the damage was found while reading, and the records there are
+    /// not sent.
     Damaged(Vec<Damage>),
-    /// A write to the disk failed; the store takes nothing more until it is opened anew.
+    /// A write to the disk failed; the store accepts nothing until it is reopened.
     Failed(Failure),
-    /// The disk is full, or a limit is reached, and it was so for as long as there was time.
+    /// The disk is full or a limit is reached, and stayed so until the deadline.
     NoRoom,
     TimedOut,
     TooLarge,
     /// The client was closed.
     Closed,
-    /// Another client does not take what this one sends; it is asked again now and then.
+    /// The peer refuses this client's messages; the client keeps asking it again.
     Refused {
         peer: String,
         text: String,
     },
-    /// Another client has had messages under the numbers of this one's from a copy of its store, or from this store
-    /// before an old copy was put in its place. What waits for it is sent again under new ones, and may be handled
-    /// twice.
+    /// The peer has received messages under this client's numbers from a copy of its store, or from this store before
+    /// an old copy replaced it. Pending messages are sent again under a new identity, and may be handled twice.
     Copied {
         peer: String,
     },
-    /// Another client cannot be connected to: its address cannot be used, or its key is not known.
+    /// The peer cannot be connected to: its endpoint cannot be used, or its key is not known.
     Unreachable {
         peer: String,
         error: pinnace_engine::Error,
@@ -60,15 +60,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Name => f.write_str(
-                "a name of 1 to 255 bytes is wanted, and a topic of at most 255, or 250 to send to",
+                "invalid name or topic: a name has 1 to 255 bytes, a topic at most 255, or 250 to send to",
             ),
-            Error::Ttl => write!(f, "a message may live for 1 to {} ms, or for ever", u32::MAX),
+            Error::Ttl => write!(f, "a time to live must be 1 to {} ms, or absent for no limit", u32::MAX),
             Error::Setting(text) => f.write_str(text),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
-            Error::NameTaken => f.write_str("another client has this name"),
-            Error::Registry(error) => write!(f, "the registry: {error}"),
+            Error::NameTaken => f.write_str("another client uses this name"),
+            Error::Registry(error) => write!(f, "registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),
-            Error::Io(kind) => write!(f, "the system refuses: {kind}"),
+            Error::Io(kind) => write!(f, "system error: {kind}"),
             Error::Damaged(places) => {
                 f.write_str("the store is damaged")?;
                 let shown = places.iter().take(DAMAGE_SHOWN).enumerate();
@@ -78,20 +78,20 @@ impl fmt::Display for Error {
                 })?;
                 match places.len().saturating_sub(DAMAGE_SHOWN) {
                     0 => Ok(()),
-                    more => write!(f, "; and in {more} places more"),
+                    more => write!(f, "; and in {more} more places"),
                 }
             }
-            Error::Failed(failure) => write!(f, "the store failed: {}", failure.text),
-            Error::NoRoom => f.write_str("there is no room for more"),
-            Error::TimedOut => f.write_str("the time is over"),
-            Error::TooLarge => f.write_str("larger than is taken"),
+            Error::Failed(failure) => write!(f, "the store failed and must be reopened: {}", failure.text),
+            Error::NoRoom => f.write_str("the disk is full, or a limit is reached"),
+            Error::TimedOut => f.write_str("timed out"),
+            Error::TooLarge => f.write_str("larger than the limit"),
             Error::Closed => f.write_str("the client is closed"),
-            Error::Refused { peer, text } => write!(f, "{peer} refuses: {text}"),
+            Error::Refused { peer, text } => write!(f, "delivery to {peer} is refused: {text}"),
             Error::Copied { peer } => write!(
                 f,
-                "{peer} knows another copy of this store: what waits for it is sent anew, some perhaps twice"
+                "{peer} knows another copy of this store: pending messages are sent again, and may be handled twice"
             ),
-            Error::Unreachable { peer, error } => write!(f, "{peer} cannot be connected to: {error}"),
+            Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }
     }
 }

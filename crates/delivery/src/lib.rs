@@ -18,26 +18,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What exactly is promised, and how messages lie on the disk and on the wire, is in `docs/delivery.md`. How they go
-//! is in `ARCHITECTURE.md`.
+//! The exact guarantees and the formats on the disk and on the wire are in `docs/delivery.md`. The path of a message
+//! through the modules is in `ARCHITECTURE.md`.
 
 #![forbid(unsafe_code)]
 
-mod carrier;
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../tests/faults/checker.rs"]
 mod checker;
 mod client;
 mod clock;
-mod depot;
+mod dead_letters;
 mod error;
 mod inbox;
-mod letters;
+mod instance;
 mod log;
 mod pack;
+pub mod paths;
 mod peek;
-pub mod places;
+mod peer_loop;
 mod process;
 mod ranges;
 pub mod registry;
@@ -48,8 +48,8 @@ mod wire;
 pub use client::{
     Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
 };
+pub use dead_letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use error::Error;
-pub use letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use log::{Damage, Failure};
 pub use peek::{Sender, peek};
 pub use pinnace_crypto::{KeyPair, PublicKey};

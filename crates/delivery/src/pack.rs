@@ -1,4 +1,4 @@
-//! Compressing large bodies (Zstandard, RFC 8878), where it pays.
+//! Compresses large bodies (Zstandard, RFC 8878) if they shrink enough.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -6,15 +6,15 @@ use std::io::Read;
 use crate::wire::Verdict;
 
 const LEVEL: i32 = 1;
-/// Bytes from the middle that are tried before the rest is.
+/// Bytes from the middle of the body, compressed first as a sample.
 const SAMPLE: usize = 64 << 10;
 
-/// Whether something has shrunk by an eighth at least.
+/// Returns true if the size has shrunk by at least an eighth.
 fn pays(from: usize, to: usize) -> bool {
     to <= from - from / 8
 }
 
-/// The body compressed, or as it is. True: it is compressed.
+/// The body, compressed if that pays. True: it is compressed.
 pub fn pack(body: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let start = (body.len() / 2).saturating_sub(SAMPLE / 2);
     let sample = &body[start..body.len().min(start + SAMPLE)];
@@ -27,7 +27,7 @@ pub fn pack(body: &[u8]) -> (Cow<'_, [u8]>, bool) {
     }
 }
 
-/// What was compressed. Err: it cannot be read, or is more than `most` bytes.
+/// Decompresses. Err: the data is invalid, or expands to more than `most` bytes.
 pub fn unpack(packed: &[u8], most: usize) -> Result<Vec<u8>, Verdict> {
     match zstd::bulk::Decompressor::upper_bound(packed) {
         Some(bytes) if bytes > most => Err(Verdict::TooLarge),
@@ -35,13 +35,13 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Vec<u8>, Verdict> {
     }
 }
 
-/// How what was compressed begins, at most `most` bytes of it, and how many bytes it is in all, as far as it says so.
-/// Of `packed` the beginning will do.
+/// The first bytes of the decompressed data, at most `most`, and its total size, or 0 if the data does not state it. A
+/// prefix of the compressed data is enough.
 pub fn begin(packed: &[u8], most: usize) -> (Vec<u8>, u64) {
     let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten().unwrap_or(0);
     let mut begin = Vec::new();
     if let Ok(reader) = zstd::Decoder::new(packed) {
-        // As much as can be read.
+        // Keep what could be decompressed.
         let _ = reader.take(most as u64).read_to_end(&mut begin);
     }
     (begin, bytes)

@@ -1,6 +1,6 @@
-//! What a store holds, seen from outside: also while another process has it open, and without changing anything.
+//! Reads the content of a store without changing it, even while another process has it open.
 //!
-//! It is what the store's files say, which may be a tenth of a second old; what is in memory alone is not in them.
+//! It reads the store's files, which may be a tenth of a second behind. Messages held in memory only are not in them.
 //!
 //! ```
 //! use pinnace_delivery::{Client, peek};
@@ -17,20 +17,20 @@ use std::path::Path;
 use crate::store::{State, view};
 use crate::{Error, Pending};
 
-/// A client of a store, and what it has sent.
+/// A client of a store, and its pending messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     pub name: String,
-    /// What waits, by receiver and topic; those with nothing are among it.
+    /// By receiver and topic, including those with no pending messages.
     pub pending: Vec<Pending>,
 }
 
-/// The clients of the store in a directory. Errors: Io, there is none or it cannot be read; Damaged.
+/// The clients of the store in a directory. Errors: Io, there is no store or it cannot be read; Damaged.
 pub fn peek(store: &Path) -> Result<Vec<Sender>, Error> {
     Ok(view(store, |state, _| Ok(state.clients.iter().map(|client| sender(state, client)).collect()))?)
 }
 
-fn sender(state: &State, client: &crate::store::records::Client) -> Sender {
+fn sender(state: &State, client: &crate::store::records::ClientRecord) -> Sender {
     let own = state.outbox.iter().filter(|stream| stream.record.client == client.number);
     Sender { name: client.name.clone(), pending: own.map(Pending::of).collect() }
 }

@@ -1,8 +1,8 @@
-//! What a process has one of.
+//! Values that exist once per process.
 
 use std::sync::{Mutex, PoisonError};
 
-/// A child of fork(2) begins with none of its own: the threads behind the parent's are not in it.
+/// A child of fork(2) starts with an empty value: the threads behind the parent's value do not exist in the child.
 pub struct PerProcess<T>(Mutex<Option<(u32, T)>>);
 
 impl<T: Default> PerProcess<T> {
@@ -10,12 +10,12 @@ impl<T: Default> PerProcess<T> {
         PerProcess(Mutex::new(None))
     }
 
-    /// Does something with this process's, alone.
+    /// Runs `work` with this process's value, under the lock.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         if let Some(parents) = own.take_if(|(other, _)| *other != process) {
-            // To end what is the parent's would wait for threads that are not here.
+            // Dropping the parent's value would wait for threads that do not exist here.
             std::mem::forget(parents);
         }
         work(&mut own.get_or_insert_with(|| (process, T::default())).1)

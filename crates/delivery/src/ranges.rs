@@ -1,16 +1,16 @@
-//! Which numbers of a stream are done: all up to one, and some behind it.
+//! A set of message numbers: all up to one, and ranges after it.
 
-/// Numbers from 1 on. Those up to `upto` are in it, and those of `later`: ranges with gaps between them, in order, all
-/// behind `upto`.
+/// Numbers from 1 on: those up to `upto`, and the ranges of `later`. These are sorted, do not touch each other, and
+/// begin after `upto + 1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct RangeSet {
     upto: u64,
     later: Vec<(u64, u64)>,
 }
 
-impl Done {
-    /// All of these; None: `later` is not as it should be.
-    pub fn new(upto: u64, later: Vec<(u64, u64)>) -> Option<Done> {
+impl RangeSet {
+    /// None: `later` is not sorted, or ranges overlap or touch.
+    pub fn new(upto: u64, later: Vec<(u64, u64)>) -> Option<RangeSet> {
         let mut end = upto;
         for &(first, last) in &later {
             if first <= end.checked_add(1)? || last < first {
@@ -18,10 +18,10 @@ impl Done {
             }
             end = last;
         }
-        Some(Done { upto, later })
+        Some(RangeSet { upto, later })
     }
 
-    /// The number up to which all are in it.
+    /// The number up to which all are in the set.
     pub fn all_upto(&self) -> u64 {
         self.upto
     }
@@ -39,13 +39,13 @@ impl Done {
         number <= self.upto || self.later[..self.after(number)].last().is_some_and(|range| number <= range.1)
     }
 
-    /// Whether it has all from `first` to `last`.
+    /// Returns true if it contains all numbers from `first` to `last`.
     pub fn contains_all(&self, first: u64, last: u64) -> bool {
         let range = self.later[..self.after(first)].last();
         last <= self.upto || range.is_some_and(|range| last <= range.1)
     }
 
-    /// Ranges that begin at `number` or before.
+    /// The count of ranges that begin at or before `number`.
     fn after(&self, number: u64) -> usize {
         self.later.partition_point(|range| range.0 <= number)
     }
@@ -58,7 +58,7 @@ impl Done {
         if first <= self.upto.saturating_add(1) {
             return self.add_upto(last);
         }
-        // Those that it meets or touches become one with it.
+        // Merge the ranges that overlap or touch the new one.
         let from = self.later.partition_point(|range| range.1.saturating_add(1) < first);
         let to = self.later.partition_point(|range| range.0 <= last.saturating_add(1));
         let met = &self.later[from..to];
@@ -67,7 +67,7 @@ impl Done {
         self.later.splice(from..to, [(first, last)]);
     }
 
-    /// Adds all numbers up to one.
+    /// Adds all numbers up to `number`.
     pub fn add_upto(&mut self, number: u64) {
         if number > self.upto {
             self.upto = number;
@@ -80,8 +80,8 @@ impl Done {
         }
     }
 
-    /// Adds all that another has, up to the number `most`.
-    pub fn add_all(&mut self, other: &Done, most: u64) {
+    /// Adds all numbers of `other` up to `most`.
+    pub fn add_all(&mut self, other: &RangeSet, most: u64) {
         self.add_upto(other.upto.min(most));
         for (first, last) in &other.later {
             self.add(*first, (*last).min(most));
@@ -106,7 +106,7 @@ mod tests {
     proptest! {
         #[test]
         fn as_a_set_of_numbers(steps in prop::collection::vec((1_u64..60, any::<bool>()), 0..80)) {
-            let (mut done, mut set) = (Done::default(), BTreeSet::new());
+            let (mut done, mut set) = (RangeSet::default(), BTreeSet::new());
             for (number, upto) in steps {
                 match upto && number % 5 == 0 {
                     true => {
@@ -119,7 +119,7 @@ mod tests {
                     }
                 }
                 assert!((1..70).all(|number| done.contains(number) == set.contains(&number)));
-                assert_eq!(Done::new(done.all_upto(), done.later().to_vec()).as_ref(), Some(&done));
+                assert_eq!(RangeSet::new(done.all_upto(), done.later().to_vec()).as_ref(), Some(&done));
                 assert_eq!(done.last(), set.last().copied().unwrap_or(0));
             }
         }
@@ -127,21 +127,21 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_do_no_harm() {
-        let mut done = Done::new(0, vec![(10, u64::MAX)]).unwrap();
+        let mut done = RangeSet::new(0, vec![(10, u64::MAX)]).unwrap();
         done.add(3, 4);
         done.add(6, 9);
         assert_eq!(done.later(), [(3, 4), (6, u64::MAX)]);
-        done.add_all(&Done::new(5, Vec::new()).unwrap(), u64::MAX);
-        assert_eq!(done, Done::new(u64::MAX, Vec::new()).unwrap());
+        done.add_all(&RangeSet::new(5, Vec::new()).unwrap(), u64::MAX);
+        assert_eq!(done, RangeSet::new(u64::MAX, Vec::new()).unwrap());
         done.add(1, u64::MAX);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert_eq!(Done::new(5, vec![(6, 7)]), None);
-        assert_eq!(Done::new(5, vec![(8, 7)]), None);
-        assert_eq!(Done::new(5, vec![(8, 9), (10, 11)]), None);
-        assert_eq!(Done::new(u64::MAX, vec![(8, 9)]), None);
-        assert!(Done::new(5, vec![(8, 9), (11, 11)]).is_some());
+        assert_eq!(RangeSet::new(5, vec![(6, 7)]), None);
+        assert_eq!(RangeSet::new(5, vec![(8, 7)]), None);
+        assert_eq!(RangeSet::new(5, vec![(8, 9), (10, 11)]), None);
+        assert_eq!(RangeSet::new(u64::MAX, vec![(8, 9)]), None);
+        assert!(RangeSet::new(5, vec![(8, 9), (11, 11)]).is_some());
     }
 }

@@ -1,20 +1,20 @@
-//! Waiting for a change behind a lock, which costs nothing where nobody waits.
+//! A condition variable for changes behind a lock, which costs nothing while no thread waits.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How long somebody waits.
+/// How long a call may wait.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
-    /// None: for ever.
+    /// None: without limit.
     pub until: Option<Instant>,
-    /// Or until this is set. Who sets it tells the signal, with the lock held in between.
+    /// Ends the wait when set. The thread that sets it must then acquire and release the lock, and call `Signal::tell`.
     pub called_off: Option<&'a AtomicBool>,
 }
 
 impl Patience<'_> {
-    /// It ends no later than at a time, where there is one.
+    /// The same, ending at `other` at the latest, if there is one.
     pub fn until(self, other: Option<Instant>) -> Self {
         Patience { until: self.until.into_iter().chain(other).min(), ..self }
     }
@@ -31,16 +31,18 @@ impl From<Option<Instant>> for Patience<'_> {
     }
 }
 
-/// A condition variable that knows whether anybody waits. All who wait hold the same lock.
+/// A condition variable that counts its waiting threads. All of them must hold the same lock.
 #[derive(Default)]
 pub struct Signal {
     changed: Condvar,
-    /// Changed under the lock. Who made a change under it, and looks here after, sees all who have not seen that.
+    /// Changed only under the lock. A thread that makes a change under the lock and loads this afterwards sees every
+    /// thread that has not seen the change.
     waiting: AtomicUsize,
 }
 
 impl Signal {
-    /// Lets go of the lock until there was a change, or patience is at its end, or for no reason. None: it was.
+    /// Releases the lock until a change, the end of `patience`, or a spurious wake-up. None: `patience` has ended, and
+    /// the lock is released.
     pub fn wait<'a, 'p, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -60,7 +62,7 @@ impl Signal {
         Some(guard)
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn tell(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();

@@ -1,10 +1,10 @@
-//! ZMQ_CONFLATE: of the messages on a way, only the newest is kept.
+//! ZMQ_CONFLATE: one direction of a pipe that keeps only the newest message.
 //!
-//! An ordinary way is one queue from the sender's thread to the receiver's. A conflated one is two queues, each
-//! used by one side alone, and a slot between them that holds one message: [`Outlet`] moves what the sending
-//! side has put into its queue to the slot, where it replaces what is there; [`Inlet`] fetches from the slot when
-//! the receiving side's queue is empty. So memory is bounded however long the receiver stalls, and no mark is
-//! needed. A message of several frames is kept, or replaced, whole.
+//! An ordinary direction is one queue from the sender's thread to the receiver's. A conflated one is two queues, each
+//! used by one side alone, and between them a slot for one message. [`Outlet`] moves messages from the sending side's
+//! queue to the slot, and replaces the message there. [`Inlet`] moves the message from the slot to the receiving
+//! side's queue when that is empty. So memory is bounded however long the receiver stalls, without a high-water mark.
+//! A message of several frames is kept or replaced as a whole.
 //!
 //! ```text
 //!   Producer -> Consumer of the Outlet -> slot -> Producer of the Inlet -> Consumer
@@ -16,54 +16,54 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pinnace_ring::{Amount, Body, Books, Consumer, Frame, Limits, MORE, NoMemory, Producer, queue};
 
-/// Bodies from here on are handed over, not copied, into the receiving side's queue.
+/// Bodies at least this large are passed by reference into the receiving side's queue, not copied.
 const SHARE_MIN: usize = 1024;
 
-/// Frames: their flags, and what they carry.
+/// The frames of a message: flags and body.
 type Message = Vec<(u8, Body)>;
 
 #[derive(Default)]
-struct State {
+struct NewestState {
     newest: Option<Message>,
-    /// The receiving side has found nothing and is to be told.
+    /// The receiving side found no message, and is to be notified.
     parked: bool,
-    /// What the receiving side has taken and given up.
+    /// What the receiving side has taken out and given up.
     given_up: Amount,
 }
 
-type Slot = Arc<Mutex<State>>;
+type NewestSlot = Arc<Mutex<NewestState>>;
 
-/// The sending side's half, behind its queue.
+/// The sending side's part, behind its queue.
 pub(crate) struct Outlet {
     queue: Consumer,
-    slot: Slot,
+    slot: NewestSlot,
     dropped: Amount,
 }
 
-/// The receiving side's half, in front of its queue.
+/// The receiving side's part, in front of its queue.
 pub(crate) struct Inlet {
     queue: Producer,
-    slot: Slot,
-    /// Frames of a message are still to be received.
+    slot: NewestSlot,
+    /// The rest of a message's frames is still to be received.
     inside: bool,
     dropped: Amount,
 }
 
-/// What a move to the slot has come to.
+/// The result of a move to the slot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Messages that a newer one has replaced, there or on the way.
+    /// Messages replaced by a newer one, in the slot or in the queue.
     pub(crate) replaced: u64,
-    /// Messages that memory could not be had for.
+    /// Messages lost for want of memory.
     pub(crate) no_memory: u64,
-    /// The receiving side is parked, and has to be told.
+    /// The receiving side was parked, and has to be notified.
     pub(crate) told: bool,
 }
 
-/// A way: where messages go in, and where they come out.
+/// One direction: the ends where messages go in, and where they come out.
 pub(crate) fn conflated() -> ((Producer, Outlet), (Consumer, Inlet)) {
     let unlimited = Limits { messages: 0, ahead_bytes: 0 };
-    let slot = Slot::default();
+    let slot = NewestSlot::default();
     let (tx, inner_rx) = queue(unlimited);
     let (inner_tx, rx) = queue(unlimited);
     let dropped = Amount::default();
@@ -72,7 +72,7 @@ pub(crate) fn conflated() -> ((Producer, Outlet), (Consumer, Inlet)) {
 }
 
 impl Outlet {
-    /// Moves the newest of the queue's messages to the slot. Bodies of those that are replaced go to `left`.
+    /// Moves the newest message of the queue to the slot. Bodies of replaced messages go to `left`.
     pub(crate) fn pass_on(&mut self, left: &mut Vec<Body>) -> Passed {
         let mut passed = Passed::default();
         let mut newest: Option<Message> = None;
@@ -105,7 +105,7 @@ impl Outlet {
         1
     }
 
-    /// What has become of all that was put into the queue. What was lost on the way to the slot is in none of it.
+    /// Accounts for what was put into the queue: taken, or waiting. Messages lost on the way are in neither.
     pub(crate) fn books(&self, queue: &Producer) -> Books {
         let state = self.slot.lock();
         let (waiting, lost) = (state.waiting(), [self.dropped, state.given_up]);
@@ -117,25 +117,25 @@ impl Outlet {
         Books { taken, waiting }
     }
 
-    /// Whether nobody has the receiving side any more.
+    /// Whether the receiving side was dropped.
     pub(crate) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.slot) == 1
     }
 
-    /// Gives up what waits in the slot, where nobody has the receiving side any more; returns how much that is. Bodies
-    /// go to `left`.
+    /// Gives up the message in the slot if the receiving side was dropped. Returns how much that is. Bodies go to
+    /// `left`.
     pub(crate) fn give_up_abandoned(&mut self, left: &mut Vec<Body>) -> Amount {
         if self.is_abandoned() { self.slot.lock().give_up(left) } else { Amount::default() }
     }
 }
 
-impl State {
+impl NewestState {
     fn waiting(&self) -> Amount {
         let of = |message: &Message| Amount { messages: 1, bytes: wire_bytes(message) };
         self.newest.as_ref().map(of).unwrap_or_default()
     }
 
-    /// Nobody gets what waits.
+    /// Gives up the waiting message.
     fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
         let amount = self.waiting();
         self.given_up += amount;
@@ -144,13 +144,13 @@ impl State {
     }
 }
 
-/// As frames of ZMTP 3.
+/// The size of a message as ZMTP 3 frames, in bytes.
 fn wire_bytes(message: &Message) -> u64 {
     let frame = |(_, body): &(u8, Body)| if body.len() > 255 { 9 } else { 2 } + body.len() as u64;
     message.iter().map(frame).sum()
 }
 
-/// Takes a whole message out of a queue.
+/// Takes a whole message out of a queue. Errors: NoMemory; the message is lost.
 fn take_message(queue: &mut Consumer, left: &mut Vec<Body>) -> Result<Message, NoMemory> {
     let mut message = Message::new();
     let mut outcome = Ok(());
@@ -185,7 +185,7 @@ fn body_of(frame: Frame<'_>) -> Result<Body, NoMemory> {
 }
 
 impl Inlet {
-    /// Fetches the message of the slot into the queue. False: there is none, or no memory for it now.
+    /// Moves the slot's message into the queue. False: there is none, or no memory for it now.
     pub(crate) fn refill(&mut self) -> bool {
         let Some(message) = self.slot.lock().newest.take() else { return false };
         for (flags, body) in &message {
@@ -204,8 +204,8 @@ impl Inlet {
         true
     }
 
-    /// Before a frame is received: a message that has become old in the queue makes place for the slot's. Returns
-    /// how many were dropped; their bodies go to `left`.
+    /// Called before a frame is received: drops older messages in the queue if the slot holds a newer one. Returns
+    /// the number of messages dropped; their bodies go to `left`.
     pub(crate) fn freshen(&mut self, queue: &mut Consumer, left: &mut Vec<Body>) -> u64 {
         if self.inside || !self.is_full() {
             return 0;
@@ -216,27 +216,27 @@ impl Inlet {
         dropped.messages
     }
 
-    /// Those that were dropped.
+    /// What was dropped from the queue.
     pub(crate) fn dropped(&self) -> Amount {
         self.dropped
     }
 
-    /// What was taken out of the queue nobody gets.
+    /// Records that messages taken out of the queue were given up.
     pub(crate) fn gave_up(&self, amount: Amount) {
         self.slot.lock().given_up += amount;
     }
 
-    /// Nor what waits in the slot; returns how much that is. Bodies go to `left`.
+    /// Gives up the message in the slot, and returns how much that is. Bodies go to `left`.
     pub(crate) fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
         self.slot.lock().give_up(left)
     }
 
-    /// A frame was received.
+    /// Records that a frame was received.
     pub(crate) fn received(&mut self, more: bool) {
         self.inside = more;
     }
 
-    /// What waits in the slot.
+    /// The size of the message in the slot.
     pub(crate) fn waiting(&self) -> Amount {
         self.slot.lock().waiting()
     }
@@ -246,7 +246,7 @@ impl Inlet {
         self.slot.lock().newest.is_some()
     }
 
-    /// Asks to be told of the next message. False: there is one already.
+    /// Asks to be notified of the next message. False: there is one already.
     pub(crate) fn park(&mut self) -> bool {
         let mut state = self.slot.lock();
         state.parked = state.newest.is_none();

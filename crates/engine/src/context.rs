@@ -1,4 +1,4 @@
-//! A context: its sockets, its I/O threads, its inproc endpoints, and their end (`end`).
+//! A context: its sockets, I/O threads and inproc endpoints, and its termination (`end`).
 
 mod end;
 
@@ -14,16 +14,16 @@ use pinnace_zmtp::SocketType;
 use crate::context_options::ContextOptions;
 use crate::drops::{Drops, Tally};
 use crate::error::Error;
-use crate::hub::{Hub, Mail};
+use crate::mailbox::{Mailbox, Notice};
 use crate::patterns;
 use crate::reactor::{Command, Io};
 use crate::socket::Socket;
-use crate::socket_kind::Kind;
+use crate::socket_kind::SocketKind;
 use crate::table::{Dead, Table};
 use crate::transports::Resolver;
 use crate::transports::inproc::Registry;
 pub use end::Leftover;
-pub(crate) use end::TermNap;
+pub(crate) use end::TermSleep;
 
 type Contexts = Table<Context, 0xc>;
 
@@ -36,32 +36,32 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     options: Mutex<ContextOptions>,
     ios: Mutex<Vec<(Arc<Io>, JoinHandle<()>)>>,
-    /// The I/O threads, for who holds other locks.
+    /// The same I/O threads, for callers that hold other locks.
     wakers: Mutex<Vec<Arc<Io>>>,
     live: Mutex<Live>,
-    /// A socket has ended.
+    /// Notified when a socket has ended.
     ended: EventCount,
     terminating: AtomicBool,
     pub(crate) inproc: Registry,
     resolver: Resolver,
-    /// What all queues may hold together, once that was limited.
+    /// The byte budget of all queues together, once it was limited.
     budget: OnceLock<Arc<Budget>>,
-    /// What closed sockets have lost.
+    /// Messages that closed sockets have lost.
     lost: Tally,
-    /// Sockets that their owners had not closed when the context's time was over.
+    /// Sockets that the application had not closed by the deadline of `terminate_within`.
     closed_late: AtomicU64,
     fork: u32,
 }
 
-/// Sockets that are open, or closed and not yet sent.
+/// Sockets that are open, or closed with messages still to send.
 #[derive(Default)]
 struct Live {
-    hubs: Vec<Arc<Hub>>,
+    mailboxes: Vec<Arc<Mailbox>>,
     /// Sockets of the application that are not closed.
     open: usize,
 }
 
-/// Has an I/O thread tell the sockets: whoever made the room holds locks.
+/// Has an I/O thread tell the sockets, because the thread that made the room holds locks.
 fn room_made(context: &Weak<Inner>) {
     let Some(inner) = context.upgrade() else { return };
     let first = inner.wakers.lock().first().cloned();
@@ -71,7 +71,7 @@ fn room_made(context: &Weak<Inner>) {
 }
 
 impl Context {
-    /// A context with no threads yet: they start with the first socket.
+    /// A context without threads: they start with the first socket.
     pub fn new() -> Result<Context, Error> {
         fork::watch();
         barrier::prepare();
@@ -96,7 +96,8 @@ impl Context {
         CONTEXTS.insert(self).map_or(0, Contexts::to_raw)
     }
 
-    /// The context behind a handle; Fault where there is none, and `None` where it is a forked parent's.
+    /// The context behind a handle. Errors: Fault, there is none. `None`: it belongs to the parent of a forked
+    /// process.
     pub fn from_raw(raw: usize) -> Result<Option<Context>, Error> {
         let handle = CONTEXTS.handle(raw).ok_or(Error::Fault)?;
         match Contexts::lock(handle) {
@@ -106,7 +107,7 @@ impl Context {
         }
     }
 
-    /// Takes the handle out of use: of several that terminate, one goes on.
+    /// Invalidates the handle: `from_raw` fails from then on.
     pub fn forget_raw(raw: usize) {
         if let Some(handle) = CONTEXTS.handle(raw) {
             let _ = CONTEXTS.remove(handle);
@@ -121,9 +122,9 @@ impl Context {
         self.0.options.lock().get(option)
     }
 
-    /// Limits the bytes that all queues of the context hold together, as they are on the wire: while they hold so many,
-    /// nothing more is accepted from applications and read from peers. 0 is no limit. It counts for pipes that come
-    /// after the first call.
+    /// Limits the bytes that all queues of the context hold together, counted as on the wire. At the limit, nothing
+    /// more is accepted from applications or read from peers. 0: no limit. It applies to pipes created after the
+    /// first call.
     pub fn set_max_bytes(&self, max_bytes: u64) {
         let weak = Arc::downgrade(&self.0);
         self.0.budget.get_or_init(|| Arc::new(Budget::new(0, Box::new(move || room_made(&weak)))));
@@ -132,12 +133,12 @@ impl Context {
         }
     }
 
-    /// How many bytes the queues hold that count for that limit.
+    /// Bytes in the queues to which that limit applies.
     pub fn held_bytes(&self) -> u64 {
         self.0.budget.get().map_or(0, |budget| budget.used())
     }
 
-    /// A queue of the context's.
+    /// Creates a queue, within the context's budget if there is one.
     pub(crate) fn queue(&self, limits: Limits) -> (Producer, Consumer) {
         match self.0.budget.get() {
             Some(budget) => budgeted_queue(limits, budget),
@@ -145,34 +146,34 @@ impl Context {
         }
     }
 
-    /// Tells all sockets that the budget has room again.
+    /// Tells all sockets that the budget has room again, and continues reading on their links.
     pub(crate) fn tell_of_room(&self) {
-        let hubs = self.0.live.lock().hubs.clone();
-        for hub in hubs {
-            hub.post(Mail::Room);
-            hub.for_each_link(|link| link.read_on());
+        let mailboxes = self.0.live.lock().mailboxes.clone();
+        for mailbox in mailboxes {
+            mailbox.post(Notice::Room);
+            mailbox.for_each_link(|link| link.read_on());
         }
     }
 
-    /// As `set`, for a value of any length.
+    /// Like `set`, for a value of any length.
     pub fn set_bytes(&self, option: i32, value: &[u8]) -> Result<(), Error> {
         self.0.options.lock().set_bytes(option, value)
     }
 
-    /// As `get`, for a value of any length; returns how many bytes were written.
+    /// Like `get`, for a value of any length; returns the number of bytes written.
     pub fn get_bytes(&self, option: i32, room: &mut [u8]) -> Result<usize, Error> {
         self.0.options.lock().get_bytes(option, room)
     }
 
-    /// A socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, or what the system
-    /// says.
+    /// Creates a socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, Fault in a forked
+    /// process, or errors of the system.
     pub fn socket(&self, socket_type: i32) -> Result<Socket, Error> {
         let max = self.0.options.lock().max_sockets;
         self.new_socket(socket_type, Some(max as usize))
     }
 
-    /// A socket for our own use, which ZMQ_MAX_SOCKETS does not count: strangers whose handshakes want a socket must
-    /// not leave the application without.
+    /// A socket for our own use, which ZMQ_MAX_SOCKETS does not count: the handshakes of unknown peers need one, and
+    /// must not use up the application's sockets.
     pub(crate) fn internal_socket(&self, socket_type: i32) -> Result<Socket, Error> {
         self.new_socket(socket_type, None)
     }
@@ -188,31 +189,30 @@ impl Context {
             return Err(Error::Terminated);
         }
         let io = self.least_busy(0)?;
-        let hub = Arc::new(Hub::new(max.is_none(), Kind::of(socket_type).incoming()));
+        let mailbox = Arc::new(Mailbox::new(max.is_none(), SocketKind::of(socket_type).incoming()));
         {
             let mut live = self.0.live.lock();
             if max.is_some_and(|max| live.open >= max) {
                 return Err(Error::TooManySockets);
             }
-            live.open += usize::from(!hub.internal);
-            live.hubs.push(hub.clone());
+            live.open += usize::from(!mailbox.internal);
+            live.mailboxes.push(mailbox.clone());
         }
         if self.0.terminating.load(Ordering::SeqCst) {
-            hub.post(Mail::Stop);
+            mailbox.post(Notice::Stop);
         }
         let (ipv6, linger_forever) = {
             let options = self.0.options.lock();
             (options.ipv6, options.blocky)
         };
-        Socket::create(self.clone(), hub.clone(), io, socket_type, pattern, ipv6, linger_forever).inspect_err(
-            |_| {
-                self.socket_closed(&hub);
-                self.socket_ended(&hub);
-            },
-        )
+        Socket::create(self.clone(), mailbox.clone(), io, socket_type, pattern, ipv6, linger_forever)
+            .inspect_err(|_| {
+                self.socket_closed(&mailbox);
+                self.socket_ended(&mailbox);
+            })
     }
 
-    /// The least busy of the I/O threads in a mask; 0: of all. Errors: NoThread where the mask has none.
+    /// The least busy I/O thread in the affinity mask; 0: of all. Errors: NoThread if the mask selects none.
     pub(crate) fn least_busy(&self, affinity: u64) -> Result<Arc<Io>, Error> {
         let mut ios = self.0.ios.lock();
         if ios.is_empty() {
@@ -238,26 +238,29 @@ impl Context {
         &self.0.inproc
     }
 
-    /// A socket was closed; it may still have something to send.
-    pub(crate) fn socket_closed(&self, hub: &Hub) {
-        self.0.live.lock().open -= usize::from(!hub.internal);
+    /// A socket was closed; it may still have messages to send.
+    pub(crate) fn socket_closed(&self, mailbox: &Mailbox) {
+        self.0.live.lock().open -= usize::from(!mailbox.internal);
     }
 
-    /// A socket has sent what it had, or has given up.
-    pub(crate) fn socket_ended(&self, hub: &Arc<Hub>) {
+    /// A socket has sent its messages, or has given up.
+    pub(crate) fn socket_ended(&self, mailbox: &Arc<Mailbox>) {
         let mut live = self.0.live.lock();
-        self.0.lost.absorb_all(&hub.lost);
-        live.hubs.retain(|other| !Arc::ptr_eq(other, hub));
+        self.0.lost.absorb_all(&mailbox.lost);
+        live.mailboxes.retain(|other| !Arc::ptr_eq(other, mailbox));
         drop(live);
         self.0.ended.notify();
     }
 
-    /// The messages that sockets have lost which are closed, by reason. Of one that still sends what its linger
-    /// allows there may be more to come.
+    /// The messages that closed sockets have lost, by reason. A closed socket that still sends within its linger
+    /// time may add to them.
     pub fn drops_of_closed(&self) -> Drops {
         let live = self.0.live.lock();
         let mut drops = self.0.lost.read();
-        live.hubs.iter().filter(|hub| hub.is_closed()).for_each(|hub| drops.absorb(&hub.lost.read()));
+        live.mailboxes
+            .iter()
+            .filter(|mailbox| mailbox.is_closed())
+            .for_each(|mailbox| drops.absorb(&mailbox.lost.read()));
         drops
     }
 }

@@ -1,7 +1,7 @@
-//! A context's options: zmq_ctx_set(3), zmq_ctx_get(3) and their forms for values of any length, from one table.
+//! A context's options: zmq_ctx_set(3), zmq_ctx_get(3) and their variants for values of any length, from one table.
 //!
-//! Those of threads take effect on the I/O threads, which a context starts with its first socket; the others on
-//! sockets that are made later.
+//! Thread options apply to the I/O threads, which a context starts with its first socket. The others apply to
+//! sockets created later.
 
 use pinnace_sys::thread;
 
@@ -17,24 +17,24 @@ pub struct ContextOptions {
     pub ipv6: bool,
     /// False: new sockets get a linger time of zero.
     pub blocky: bool,
-    /// Taken, as libzmq does: large bodies are always received in place here.
+    /// Accepted as in libzmq, without effect: large bodies are always received in place.
     pub zero_copy_recv: bool,
-    /// None: the system's.
+    /// None: the system's default.
     pub thread_sched_policy: Option<i32>,
     pub thread_priority: Option<i32>,
     /// The processors that I/O threads may run on; empty: all.
     pub thread_affinity: Vec<usize>,
-    /// What the I/O threads' names begin with, a "/" behind it; empty: nothing.
+    /// Prefix of the I/O threads' names, followed by "/"; empty: none.
     pub thread_name_prefix: Vec<u8>,
 }
 
-/// The answer to SOCKET_LIMIT. libzmq gives it, and takes larger numbers nevertheless.
+/// The value of SOCKET_LIMIT. libzmq returns it, but accepts larger numbers.
 pub const SOCKET_LIMIT: i32 = 65_535;
 /// sizeof (zmq_msg_t).
 const MSG_T_SIZE: i32 = 64;
-/// Bytes that a prefix of thread names has at most. The kernel keeps 15 of the whole name.
+/// Maximum length of a thread name prefix in bytes. The kernel keeps 15 bytes of the whole name.
 const PREFIX_MAX: usize = 16;
-/// THREAD_NAME_PREFIX, the one option whose value may be a text.
+/// THREAD_NAME_PREFIX, the only option that takes a string.
 const THREAD_NAME_PREFIX: i32 = 9;
 const LAST_PROCESSOR: i32 = thread::PROCESSORS as i32 - 1;
 
@@ -60,7 +60,7 @@ pub type Get = fn(&ContextOptions) -> i32;
 /// How a value is set.
 pub type Set = fn(&mut ContextOptions, i32) -> Result<(), Error>;
 
-/// One option: what can be set, and how it is read.
+/// One option: its range, and how it is set and read.
 pub struct Row {
     pub number: i32,
     /// libzmq's name, without `ZMQ_`.
@@ -85,7 +85,7 @@ const fn order(number: i32, name: &'static str, max: i32, set: Set) -> Row {
     Row { number, name, min: 0, max, get: None, set: Some(set) }
 }
 
-/// The table. Number 3 is one option where it is read and another where it is set.
+/// The table. Number 3 is SOCKET_LIMIT when it is read, and THREAD_PRIORITY when it is set.
 pub const TABLE: &[Row] = &[
     row(1, "IO_THREADS", 0, i32::MAX, |o| o.io_threads as i32, |o, v| kept(&mut o.io_threads, v as u32)),
     row(2, "MAX_SOCKETS", 1, i32::MAX, |o| o.max_sockets as i32, |o, v| kept(&mut o.max_sockets, v as u32)),
@@ -106,7 +106,7 @@ pub const TABLE: &[Row] = &[
         |o| leading_number(&o.thread_name_prefix),
         |o, v| kept(&mut o.thread_name_prefix, v.to_string().into_bytes()),
     ),
-    // A draft.
+    // A draft option of libzmq.
     row(
         10,
         "ZERO_COPY_RECV",
@@ -140,7 +140,7 @@ fn remove_processor(options: &mut ContextOptions, processor: i32) -> Result<(), 
     Ok(())
 }
 
-/// The number that a text begins with, as atoi(3) reads it; 0 where there is none.
+/// The number at the start of a string, as atoi(3) parses it; 0 if there is none.
 fn leading_number(text: &[u8]) -> i32 {
     let text = text.trim_ascii_start();
     let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
@@ -165,7 +165,7 @@ impl ContextOptions {
         get.map(|get| get(self)).ok_or(Error::Invalid)
     }
 
-    /// As `set`; a value of four bytes is an int.
+    /// Like `set`; a value of four bytes is an int.
     pub fn set_bytes(&mut self, number: i32, value: &[u8]) -> Result<(), Error> {
         if let Ok(int) = value.try_into() {
             return self.set(number, i32::from_ne_bytes(int));
@@ -177,7 +177,8 @@ impl ContextOptions {
         Ok(())
     }
 
-    /// As `get`, for room of four bytes; a text for more room than it needs. Returns the value's length.
+    /// Like `get`, for `room` of four bytes; a string needs at least its length in `room`. Returns the value's
+    /// length.
     pub fn get_bytes(&self, number: i32, room: &mut [u8]) -> Result<usize, Error> {
         if let Ok(int) = <&mut [u8; 4]>::try_from(&mut *room) {
             *int = self.get(number)?.to_ne_bytes();
@@ -189,7 +190,7 @@ impl ContextOptions {
         Ok(text.len())
     }
 
-    /// The name of an I/O thread. A text from C may have its end inside.
+    /// The name of an I/O thread. A prefix set from C may contain its terminating NUL.
     pub fn thread_name(&self, number: u32) -> String {
         let prefix = self.thread_name_prefix.split(|&byte| byte == 0).next().unwrap_or_default();
         match prefix {
@@ -198,7 +199,7 @@ impl ContextOptions {
         }
     }
 
-    /// Has the calling thread run as an I/O thread is to. What the system does not permit is left as it is.
+    /// Applies the options to the calling I/O thread. Settings that the system does not permit are skipped.
     pub fn apply_to_thread(&self) {
         if !self.thread_affinity.is_empty() {
             let _ = thread::run_on(&self.thread_affinity);

@@ -1,4 +1,4 @@
-//! Messages that were lost, by reason: no message goes without one of these being counted.
+//! Lost messages, counted by reason. Every lost message is counted here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,36 +8,36 @@ use pinnace_ring::Amount;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Reason {
-    /// Its peer took no more: a high-water mark was reached (PUB, ROUTER, REP ...).
+    /// The peer took no more: a high-water mark was reached (PUB, ROUTER, REP ...).
     Full,
-    /// No peer has the name, or the number, that it was sent to.
+    /// No peer has the routing id or number that the message was sent to.
     Unroutable,
-    /// The peer was lost while the message was being sent, or before its answer was.
+    /// The peer was lost while the message was being sent, or before its answer was sent.
     PeerLost,
-    /// A lost connection cut it, and its beginning could not be sent again; or a gap in a multicast did, which is
-    /// counted as one.
+    /// A lost connection cut the message, and its beginning could not be sent again. Or a gap in a multicast cut it:
+    /// a gap counts as one message.
     Cut,
-    /// The socket does not take such messages, or from this peer: what a PUSH is sent, a PAIR's second peer, a
-    /// topic nobody subscribed to that a publisher sends nevertheless.
+    /// The socket does not accept such messages, or not from this peer: a message to a PUSH, from a PAIR's second
+    /// peer, or of a topic without a subscription that a publisher sends nevertheless.
     Unwanted,
-    /// It breaks the pattern's rules: a request without envelope, a reply that nobody waits for.
+    /// The message breaks the pattern's rules: a request without envelope, an unexpected reply.
     Malformed,
     /// Another peer has the name.
     Duplicate,
-    /// A newer one took its place (ZMQ_CONFLATE).
+    /// A newer message replaced it (ZMQ_CONFLATE).
     Conflated,
-    /// It is over a limit: too many topics, too large for a datagram.
+    /// The message is over a limit: too many topics, too large for a datagram.
     Limit,
-    /// Memory could not be had.
+    /// There was no memory.
     NoMemory,
-    /// It was not sent within ZMQ_LINGER, or its endpoint was taken back.
+    /// The message was not sent within ZMQ_LINGER, or its endpoint was removed.
     Expired,
-    /// It had come in, and its socket was closed, or its endpoint taken back, before it was received.
+    /// The message was not received before its socket was closed or its endpoint removed.
     Unread,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reason; 12] = [
         Reason::Full,
         Reason::Unroutable,
@@ -53,7 +53,7 @@ impl Reason {
         Reason::Unread,
     ];
 
-    /// As it stands in reports: lower case, words joined by `_`.
+    /// The name in reports: lower case, words joined by `_`.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Full => "full",
@@ -89,13 +89,13 @@ impl Drops {
         self.0[reason as usize] += messages;
     }
 
-    /// Adds what others have counted.
+    /// Adds the counts of `other`.
     pub(crate) fn absorb(&mut self, other: &Drops) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
     }
 }
 
-/// The same, counted by several threads; and what of it had been accepted to be sent.
+/// Lost messages counted by several threads, and how much of them had been accepted for sending.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     drops: [AtomicU64; Reason::ALL.len()],
@@ -110,13 +110,13 @@ impl Tally {
         }
     }
 
-    /// Messages that were accepted are not going to be sent.
+    /// Counts accepted messages that will not be sent.
     pub(crate) fn give_up(&self, reason: Reason, amount: Amount) {
         self.add(reason, amount.messages);
         self.note_unsent(amount);
     }
 
-    /// The same, where the reason is counted elsewhere.
+    /// As `give_up`, if the reason is counted elsewhere.
     pub(crate) fn note_unsent(&self, amount: Amount) {
         self.unsent_messages.fetch_add(amount.messages, Ordering::Relaxed);
         self.unsent_bytes.fetch_add(amount.bytes, Ordering::Relaxed);

@@ -1,8 +1,7 @@
-//! Endpoints: "transport://address", read for binding or for connecting.
+//! Endpoints: "transport://address", parsed for binding or for connecting.
 //!
-//! Pure: nothing is looked up. A name stays a name ([`Host::Name`]); whether an interface or a host is called
-//! so is asked later, off the socket's path. What is accepted is what zmq_tcp(7), zmq_ipc(7) and
-//! zmq_inproc(7) describe.
+//! Parsing looks nothing up. A name stays a name ([`Host::Name`]); whether it is an interface or a host is resolved
+//! later. The accepted forms are those of zmq_tcp(7), zmq_ipc(7) and zmq_inproc(7).
 //!
 //! ```ignore
 //! let endpoint = Endpoint::parse("tcp://*:5555", Role::Bind)?;
@@ -22,14 +21,14 @@ use crate::error::Error;
 pub use families::FamilyEndpoint;
 pub use pgm::PgmEndpoint;
 
-/// What an endpoint is read for.
+/// What an endpoint is parsed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Bind,
     Connect,
 }
 
-/// Where a socket is bound, or connects to.
+/// Where a socket binds, or connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     Tcp(TcpEndpoint),
@@ -50,7 +49,7 @@ pub enum Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpEndpoint {
     pub host: Host,
-    /// 0: any that is free.
+    /// 0: any free port.
     pub port: u16,
     /// The address and port to connect from.
     pub source: Option<(Host, u16)>,
@@ -60,7 +59,7 @@ pub struct TcpEndpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebEndpoint {
     pub at: TcpEndpoint,
-    /// With its leading slash; "/" where none is given. Who listens does not look at it.
+    /// With its leading slash; "/" if none is given. A server ignores it.
     pub path: String,
     /// Over TLS.
     pub secure: bool,
@@ -69,11 +68,11 @@ pub struct WebEndpoint {
 /// "udp://host:port", "udp://interface;group:port".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpEndpoint {
-    /// Where multicast comes in, or goes out.
+    /// The interface on which multicast is received or sent.
     pub interface: Option<Host>,
     /// An address, an interface to bind to, a host to send to, or a multicast group.
     pub host: Host,
-    /// 0, to bind: any that is free.
+    /// 0, to bind: any free port.
     pub port: u16,
 }
 
@@ -81,9 +80,9 @@ pub struct UdpEndpoint {
 pub enum Host {
     /// `*`: all interfaces.
     Any,
-    /// An address; IPv6 ones may name their zone, an interface's name or number.
+    /// An address. An IPv6 address may name its zone: an interface's name or number.
     Ip(IpAddr, Option<String>),
-    /// An interface (to bind, or as a source), or a host.
+    /// The name of an interface (to bind, or as a source), or of a host.
     Name(String),
 }
 
@@ -92,32 +91,32 @@ pub enum Host {
 pub enum IpcEndpoint {
     /// A path of the file system, at most 107 bytes.
     Path(String),
-    /// A name in Linux' abstract namespace, without the `@`.
+    /// A name in Linux's abstract namespace, without the `@`.
     Abstract(String),
-    /// `*`: a path that the transport makes up; only to bind.
+    /// `*`: a path that the transport chooses; only to bind.
     Any,
 }
 
 /// sun_path has 108 bytes, and a NUL at its end (unix(7)).
 const IPC_MAX: usize = 107;
 const INPROC_MAX: usize = 255;
-/// A path and a query, in bytes; servers take no longer ones either.
+/// Path and query, in bytes; servers do not accept longer ones either.
 const PATH_MAX: usize = 4096;
 /// The longest host name (RFC 1035, section 2.3.4).
 const NAME_MAX: usize = 255;
-/// Transports that libzmq knows and that are not built yet are as unknown as any other.
+/// The order is that of `Endpoint::transport`. libzmq's transports that are not built in fail like unknown ones.
 const SCHEMES: [&str; 7] = ["tcp", "ipc", "inproc", "ws", "wss", "tls+tcp", "udp"];
 
-/// Whether a socket may connect to an endpoint, as far as its words tell. Errors: as of `Socket::connect`.
+/// Whether a socket may connect to an endpoint, judged by its text alone. Errors: those of `Socket::connect`.
 pub fn check_endpoint(text: &str) -> Result<(), Error> {
     Endpoint::parse(text, Role::Connect).map(drop)
 }
 
 impl Endpoint {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
-    /// Errors: `Transport` for a transport that is not there, `System(ENAMETOOLONG)` for a path that is too
-    /// long, `Invalid` for all that cannot be read.
+    /// Errors: `Transport` for an unknown transport, `System(ENAMETOOLONG)` for a path that is too long, `Invalid`
+    /// for everything else that cannot be parsed.
     pub fn parse(text: &str, role: Role) -> Result<Endpoint, Error> {
         let (scheme, address) = text.split_once("://").ok_or(Error::Invalid)?;
         if scheme.is_empty() || address.is_empty() || text.contains('\0') {
@@ -155,7 +154,7 @@ impl Endpoint {
 }
 
 impl TcpEndpoint {
-    /// Reads "host:port" to connect to.
+    /// Parses "host:port" for connecting.
     pub(crate) fn parse_target(address: &str) -> Result<TcpEndpoint, Error> {
         let (host, port) = host_and_port(address, Role::Connect)?;
         Ok(TcpEndpoint { host, port, source: None })
@@ -198,17 +197,17 @@ impl WebEndpoint {
         Ok(WebEndpoint { at: TcpEndpoint::parse(address, role)?, path: path.to_owned(), secure })
     }
 
-    /// The host and the port, as they stand in a URL.
+    /// Host and port, as in a URL.
     pub(crate) fn authority(&self) -> String {
         let host = match &self.at.host {
-            Host::Ip(ip, _) => Host::Ip(*ip, None), // A zone means nothing to the other side.
+            Host::Ip(ip, _) => Host::Ip(*ip, None), // The zone has no meaning for the peer.
             host => host.clone(),
         };
         format!("{host}:{}", self.at.port)
     }
 }
 
-/// "host:port"; the last colon is the one, since IPv6 addresses have more.
+/// "host:port", split at the last colon, since IPv6 addresses contain colons.
 fn host_and_port(text: &str, role: Role) -> Result<(Host, u16), Error> {
     let (host, port) = text.rsplit_once(':').ok_or(Error::Invalid)?;
     Ok((Host::parse(host, role)?, port_number(port, role)?))
@@ -247,7 +246,7 @@ impl Host {
     }
 }
 
-/// A name that a host, an interface or a zone could have.
+/// The name, if a host, an interface or a zone could have it.
 fn name(text: &str) -> Option<String> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || ":/;[]*%@".contains(c);
     (!text.is_empty() && text.len() <= NAME_MAX && !text.contains(bad)).then(|| text.to_owned())

@@ -1,4 +1,4 @@
-//! Endpoints that are one and endpoints that are none.
+//! Valid and invalid endpoints.
 
 use super::Role::*;
 use super::*;
@@ -101,7 +101,7 @@ fn what_is_no_endpoint() {
     assert_eq!(Endpoint::parse("tcp://lo:0;a:1", Bind), Err(Error::Invalid));
 }
 
-/// What is written as an endpoint is read as the same one.
+/// A formatted endpoint parses to the same endpoint.
 #[test]
 fn endpoints_are_written_as_they_are_read() {
     for (text, written) in [
@@ -212,8 +212,8 @@ fn what_is_shown_reads_back() {
     assert_eq!(Endpoint::parse(text, Connect).unwrap().to_string(), text);
 }
 
-/// Strings made of the pieces that endpoints are made of: none panics, and what is read shows and reads back
-/// as the same.
+/// Random strings from the pieces of endpoints: parsing never panics, and a parsed endpoint formats and parses back
+/// to itself.
 #[test]
 fn no_string_is_too_strange() {
     const PIECES: &[&str] = &[

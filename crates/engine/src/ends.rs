@@ -1,34 +1,34 @@
-//! The two ways of a pipe, and who holds which end: the socket the near ends, a link, a connecter or another
-//! socket the far ones.
+//! The two directions of a pipe, and the holders of their ends. The socket holds the near ends; a link, a connecter
+//! or another socket holds the far ends.
 
 use pinnace_ring::{Amount, Body, COMMAND, Consumer, Limits, NoMemory, Producer};
 
 use crate::conflate::{Inlet, Outlet, Passed, conflated};
 use crate::context::Context;
 
-/// A message that so many connections in a row have cut is given up: its peer may refuse it (ZMQ_MAXMSGSIZE) each time,
-/// and nothing behind it would ever be sent.
+/// A message that this many connections in a row have cut is given up: its peer may refuse it each time
+/// (ZMQ_MAXMSGSIZE), and would block everything behind it.
 const CUTS_MAX: u32 = 3;
 
-/// Where messages go in.
+/// The end where messages go in.
 pub(crate) struct Source {
     pub(crate) queue: Producer,
     pub(crate) outlet: Option<Box<Outlet>>,
 }
 
-/// Where they come out.
+/// The end where messages come out.
 pub(crate) struct Sink {
     pub(crate) queue: Consumer,
     pub(crate) inlet: Option<Box<Inlet>>,
 }
 
-/// The ends of a pipe that its socket has not.
+/// The ends of a pipe that its socket does not hold.
 pub(crate) struct FarEnds {
     pub(crate) outgoing: Sink,
     pub(crate) incoming: Source,
 }
 
-/// A way; `conflates`: of its messages only the newest is kept, and there is no mark.
+/// Creates one direction. `conflates`: only the newest message is kept, and there is no high-water mark.
 pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
     if conflates {
         let ((tx, outlet), (rx, inlet)) = conflated();
@@ -42,7 +42,7 @@ pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source
 }
 
 impl Source {
-    /// Puts in a message of one frame, whatever the mark says.
+    /// Puts in a message of one frame, beyond the high-water mark if necessary.
     pub(crate) fn put(&mut self, message: &[u8]) -> Result<Passed, NoMemory> {
         self.queue.push_body(0, Body::copy_of(message)?)?;
         let told = self.queue.commit();
@@ -50,7 +50,7 @@ impl Source {
         Ok(passed.unwrap_or(Passed { told, ..Passed::default() }))
     }
 
-    /// Messages that were put in and not yet taken out.
+    /// The number of messages put in and not yet taken out.
     pub(crate) fn backlog(&self) -> u64 {
         self.outlet
             .as_ref()
@@ -63,8 +63,8 @@ impl Sink {
         self.queue.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
 
-    /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`, `CUTS_MAX`): returns
-    /// how much, and the other end knows.
+    /// Goes back to the beginning of a message that was cut, or gives it up (`Consumer::rewind`, `CUTS_MAX`). Returns
+    /// what was given up; the other end learns of it.
     pub(crate) fn rewind(&mut self, left: &mut Vec<Body>) -> Amount {
         let mut amount = self.queue.rewind(left);
         if self.queue.cuts() >= CUTS_MAX && self.queue.peek().is_some_and(|flags| flags & COMMAND == 0) {
@@ -76,8 +76,8 @@ impl Sink {
         amount
     }
 
-    /// Takes out all that is left, from the beginning of a message on, and nobody gets it: returns how much that was,
-    /// commands not among it, and the other end knows. Bodies go to `left`: when they end their owners' code may run.
+    /// Discards everything left, from the beginning of a message on. Returns how much that was, without commands; the
+    /// other end learns of it. Bodies go to `left`, since their owners' code may run when they are dropped.
     pub(crate) fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
         let mut amount = self.queue.give_up(left);
         if let Some(inlet) = &mut self.inlet {

@@ -1,65 +1,66 @@
-//! What can go wrong, shaped by whose fault it is, and the error number each has in libzmq's API.
+//! The engine's errors, by responsibility, and their numbers in libzmq's API.
 
 use std::fmt;
 
 use pinnace_ring::NoMemory;
 use pinnace_sys::Errno;
 
-/// libzmq's own numbers begin here (zmq.h, ZMQ_HAUSNUMERO).
+/// The first of libzmq's own numbers (zmq.h, ZMQ_HAUSNUMERO).
 const HAUSNUMERO: i32 = 156_384_712;
-/// The socket's state machine does not allow it now.
+/// The socket's state machine does not allow the call now.
 pub const EFSM: i32 = HAUSNUMERO + 51;
-/// The protocol does not go with the socket type.
+/// The transport does not support the socket type.
 pub const ENOCOMPATPROTO: i32 = HAUSNUMERO + 52;
 /// The context was terminated.
 pub const ETERM: i32 = HAUSNUMERO + 53;
-/// No I/O thread is there.
+/// No I/O thread is available.
 pub const EMTHREAD: i32 = HAUSNUMERO + 54;
 
-/// Why a call did not do what it was asked to.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's: an argument, an option's value or its length is wrong (EINVAL).
+    /// Caller: an argument, an option's value or its length is wrong (EINVAL).
     Invalid,
-    /// The caller's: not a socket, or no longer one (ENOTSOCK).
+    /// Caller: not a socket, or a closed one (ENOTSOCK).
     NotSocket,
-    /// The caller's: a context or a message that is none (EFAULT).
+    /// Caller: not a valid context or message (EFAULT).
     Fault,
-    /// The caller's: a call on a socket out of another call on it, by the same thread (EDEADLK).
+    /// Caller: re-entrant call on the same socket by the same thread (EDEADLK).
     Reentered,
-    /// The caller's: this socket type does not do that, or not yet (ENOTSUP).
+    /// Caller: this socket type does not support the call (ENOTSUP).
     NotSupported,
-    /// The caller's: not now, by the pattern's rules (EFSM).
+    /// Caller: the pattern does not allow the call now (EFSM).
     State,
-    /// The caller's: this transport is not known (EPROTONOSUPPORT).
+    /// Caller: unknown transport (EPROTONOSUPPORT).
     Transport,
-    /// The caller's: this transport does not go with this socket type (ENOCOMPATPROTO).
+    /// Caller: the transport does not support this socket type (ENOCOMPATPROTO).
     TransportForType,
-    /// The caller's: no such endpoint (ENOENT).
+    /// Caller: no such endpoint (ENOENT).
     NoEndpoint,
-    /// Nothing to receive, or no room to send, now (EAGAIN).
+    /// Nothing to receive, or no room to send, at this moment (EAGAIN).
     WouldBlock,
-    /// The call has to wait and its caller sleeps for it, then calls again (`nap`). Of calls that ask for it alone.
+    /// The call has to wait: its caller sleeps for it and calls again (`pending_sleep`). Only from calls that request
+    /// it.
     Deferred,
-    /// The peer's: a ROUTER that must route knows no such peer (EHOSTUNREACH).
+    /// Peer: no peer has this name, routing id or number (EHOSTUNREACH).
     Unreachable,
     /// A signal was handled (EINTR).
     Interrupted,
     /// The context was terminated (ETERM).
     Terminated,
-    /// The caller's: ZMQ_AFFINITY allows no I/O thread that there is (EMTHREAD).
+    /// Caller: ZMQ_AFFINITY excludes all I/O threads (EMTHREAD).
     NoThread,
-    /// The context has as many sockets as it may (EMFILE).
+    /// The context's limit of sockets is reached (EMFILE).
     TooManySockets,
-    /// Memory could not be had (ENOMEM).
+    /// Out of memory (ENOMEM).
     NoMemory,
-    /// The system's, by its own number.
+    /// A system error, as its errno.
     System(i32),
 }
 
 impl Error {
-    /// The number that libzmq's API gives for it.
+    /// The error's number in libzmq's API.
     pub fn errno(self) -> i32 {
         let errno = match self {
             Error::Invalid => Errno::INVAL,
@@ -103,20 +104,20 @@ impl From<NoMemory> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Error::Invalid => "an argument is not valid",
-            Error::NotSocket => "not a socket, or closed",
-            Error::Fault => "not a context or message that can be used",
-            Error::Reentered => "called out of another call on the same socket",
+            Error::Invalid => "invalid argument",
+            Error::NotSocket => "not a socket, or it was closed",
+            Error::Fault => "not a valid context or message",
+            Error::Reentered => "called from within another call on the same socket",
             Error::NotSupported => "not supported by this socket",
-            Error::State => "the socket's state does not allow this now",
+            Error::State => "not allowed in the socket's current state",
             Error::Transport => "unknown transport",
-            Error::TransportForType => "this socket type does not go with this transport",
+            Error::TransportForType => "this transport does not support this socket type",
             Error::NoEndpoint => "no such endpoint",
-            Error::WouldBlock | Error::Deferred => "it would have to wait",
+            Error::WouldBlock | Error::Deferred => "the call would block",
             Error::Unreachable => "no route to this peer",
             Error::Interrupted => "interrupted by a signal",
             Error::Terminated => "the context was terminated",
-            Error::NoThread => "no I/O thread that may serve this socket",
+            Error::NoThread => "no I/O thread is allowed to serve this socket",
             Error::TooManySockets => "too many sockets",
             Error::NoMemory => "out of memory",
             Error::System(number) => return write!(f, "{}", std::io::Error::from_raw_os_error(*number)),

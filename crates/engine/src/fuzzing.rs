@@ -1,8 +1,8 @@
-//! What fuzz targets reach beyond the public face: readers of text and messages that others write.
+//! What fuzz targets reach beyond the public API: parsers of untrusted text and messages.
 
 pub use crate::endpoint::{Endpoint, Role};
 
-/// Reads the frames of a ZAP reply. Returns whether it admits.
+/// Parses the frames of a ZAP reply. Returns true if it admits the peer.
 pub fn zap_reply_admits(frames: &[Vec<u8>]) -> bool {
     matches!(crate::zap::read(frames), crate::zap::Answer::Admitted(_))
 }

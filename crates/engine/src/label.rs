@@ -1,37 +1,36 @@
-//! What goes with a message beside its frame: a peer's number, a group.
+//! Metadata of a message outside its frame: a peer's routing id, a group.
 
-/// What goes with a message beside its frame, where the socket's type has one frame a message and says so
-/// elsewhere.
+/// Metadata of a message outside its frame, for the socket types with single-frame messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Label {
-    /// Which peer (SERVER, PEER); 0: none.
+    /// The peer (SERVER, PEER); 0: none.
     pub routing_id: u32,
-    /// Which group (RADIO, DISH), at most 255 bytes; empty: none.
+    /// The group (RADIO, DISH), at most 255 bytes; empty: none.
     pub group: Vec<u8>,
 }
 
 impl Label {
-    /// It says nothing.
+    /// Returns true if nothing is set.
     #[inline(always)]
     pub fn is_blank(&self) -> bool {
         self.routing_id == 0 && self.group.is_empty()
     }
 
-    /// Makes it what another is, in the memory it has.
+    /// Copies another label, reusing this one's memory.
     pub(crate) fn assign(&mut self, other: &Label) {
         self.clear();
         self.routing_id = other.routing_id;
         self.group.extend_from_slice(&other.group);
     }
 
-    /// Makes it blank; its memory is kept.
+    /// Clears the label and keeps its memory.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.routing_id = 0;
         self.group.clear();
     }
 
-    /// Makes it blank; returns what it was.
+    /// Clears the label; returns its old value.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Label {
         if self.is_blank() { Label::default() } else { std::mem::take(self) }

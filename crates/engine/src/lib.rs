@@ -2,16 +2,16 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `context` | a context: its sockets, I/O threads and inproc names; its end |
+//! | `context` | a context: its sockets, I/O threads and inproc names; its termination |
 //! | `socket` | a socket behind one lock, with a handle that any thread may use |
-//! | `patterns` | PUSH, ROUTER and the others: each decides which pipe |
-//! | `pipe`, `hub`, `lease` | the socket's ends of its pipes; how others reach it; who watches its connections |
+//! | `patterns` | PUSH, ROUTER and the other socket types: each selects the pipe of a message |
+//! | `pipe`, `mailbox`, `ownership` | a socket's pipe ends; how threads reach it; which one polls its connections |
 //! | `link` | a connection after its handshake, moving bytes between kernel and queues |
-//! | `reactor` | the I/O thread: listening, connecting, handshakes, and what callers leave behind |
-//! | `transports` | tcp, ipc, inproc |
+//! | `reactor` | the I/O thread: listening, connecting, handshakes, and what callers leave unwritten |
+//! | `transports` | tcp, ipc, inproc, ws, wss, tls+tcp, udp, vsock, tipc, pgm, epgm |
 //!
-//! It guarantees that no call aborts the process, that no lock is held while anybody waits, and that what a
-//! socket accepted before an orderly close is sent. It has no `unsafe` code: that lives in `pinnace-ring` and
+//! It guarantees that no call aborts the process, that no lock is held while a thread waits, and that the messages
+//! that a socket accepted before an orderly close are sent. It has no `unsafe` code: that is in `pinnace-ring` and
 //! `pinnace-sys`.
 //!
 //! ```
@@ -41,15 +41,15 @@ mod ends;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod hub;
 mod label;
-mod lease;
 mod link;
+mod mailbox;
 mod monitor;
-pub mod nap;
 mod options;
+mod ownership;
 mod patterns;
 mod peer;
+pub mod pending_sleep;
 mod pipe;
 mod poll;
 mod poller;
@@ -68,8 +68,8 @@ pub use drops::{Drops, Reason};
 pub use endpoint::check_endpoint;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use label::Label;
-pub use link::{Because, Carrier};
-pub use options::{Access, Kind, OptionSpec, TABLE as OPTIONS, When};
+pub use link::{FallbackReason, Medium};
+pub use options::{Access, OptionKind, OptionSpec, TABLE as OPTIONS, When};
 pub use peer::About;
 pub use pinnace_crypto::{KeyPair, Secret, SecretKey};
 pub use pinnace_ring::{Body, Frame, MORE};
@@ -77,8 +77,8 @@ pub use pinnace_sys::poll::SignalMask;
 pub use pinnace_sys::sleep::{Uncancelled, sleep_cancellably};
 pub use pinnace_zmtp::{SocketType, z85};
 pub use pipe::Outgoing;
-pub use poll::{POLLERR, POLLPRI, PollItem, Source, poll};
-pub use poller::{Event as PollerEvent, Poller, What};
-pub use socket::{LevelFd, POLLIN, POLLOUT, Place, Received, Socket, SocketSlot, Wait};
+pub use poll::{POLLERR, POLLPRI, PollItem, PollSource, poll};
+pub use poller::{PollTarget, Poller, PollerEvent};
+pub use socket::{LevelFd, POLLIN, POLLOUT, Received, Socket, SocketSlot, Wait, WakerPlace};
 pub use stats::{Events, PeerStats, Stats, Traffic, prometheus};
 pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};

@@ -1,19 +1,19 @@
-//! Events of a socket's connections, told to a PAIR socket that somebody reads (zmq_socket_monitor(3)).
+//! Events of a socket's connections, sent to a PAIR socket that the application reads (zmq_socket_monitor(3)).
 //!
-//! An event that does not fit is dropped and counted: nobody is ever held up by a monitor that is not read. The last
-//! one, MONITOR_STOPPED, is told to every reader that is there, whatever it has not read yet: who waits for it does so
-//! in vain at no time.
+//! An event that does not fit is dropped and counted: a monitor that is not read never blocks a thread. The last
+//! event, MONITOR_STOPPED, is sent to every connected reader, however much it has not read yet: no reader waits for
+//! it in vain.
 
 use std::sync::atomic::Ordering;
 
 use pinnace_sys::{AsFd, AsRawFd};
 
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::mailbox::Mailbox;
 use crate::pipe::{Outgoing, PipeId};
 use crate::socket::Socket;
 
-/// libzmq's numbers of the events.
+/// libzmq's event numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Event {
@@ -34,27 +34,27 @@ pub(crate) enum Event {
     PipesStats = 0x1_0000,
 }
 
-/// What an event is about. The first form of the messages names one end; the second both.
+/// What an event is about. Version 1 of the messages names one end, version 2 names both.
 #[derive(Clone, Copy)]
 pub(crate) enum At<'a> {
-    /// An endpoint that was bound, or was to be.
+    /// An endpoint that was bound, or could not be bound.
     Bound(&'a str),
-    /// One that is connected to.
+    /// An endpoint that is connected to.
     Dialed(&'a str),
     /// A connection.
-    Between(&'a Ends),
+    Between(&'a EndpointPair),
     Nothing,
 }
 
-/// Both ends of a connection as endpoints; the first form names the one that was asked for.
+/// Both ends of a connection, as endpoints. Version 1 names the one that was bound or connected to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ends {
+pub(crate) struct EndpointPair {
     pub(crate) local: String,
     pub(crate) remote: String,
     pub(crate) accepted: bool,
 }
 
-impl Ends {
+impl EndpointPair {
     /// The endpoint that was bound or connected to.
     pub(crate) fn ours(&self) -> &str {
         if self.accepted { &self.local } else { &self.remote }
@@ -62,7 +62,7 @@ impl Ends {
 }
 
 impl At<'_> {
-    /// The local end, the remote end, and which of them the first form names.
+    /// The local end, the remote end, and the one that version 1 names.
     fn ends(&self) -> (&str, &str, &str) {
         match self {
             At::Bound(endpoint) => (endpoint, "", endpoint),
@@ -74,44 +74,43 @@ impl At<'_> {
     }
 }
 
-/// Who is told, and of what.
+/// The socket that receives events, and the mask of the events that it receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Monitor {
     pub(crate) socket: Socket,
     pub(crate) events: u64,
-    /// 1 or 2: the form of the messages.
+    /// The version of the messages: 1 or 2.
     pub(crate) version: i32,
 }
 
-/// Tells of an event; `value` is what libzmq gives with it: an error number, an interval or a protocol's
-/// code.
-pub(crate) fn emit(hub: &Hub, event: Event, value: u32, at: At<'_>) {
-    emit_all(hub, event, &[value.into()], at);
+/// Sends an event. `value` is what libzmq sends with it: an error number, an interval or a protocol error code.
+pub(crate) fn emit(mailbox: &Mailbox, event: Event, value: u32, at: At<'_>) {
+    emit_all(mailbox, event, &[value.into()], at);
 }
 
-/// Tells of an event with several values; the first form has the first of them alone.
-pub(crate) fn emit_all(hub: &Hub, event: Event, values: &[u64], at: At<'_>) {
-    hub.events.count(event);
-    if !hub.is_monitored() {
+/// Sends an event with several values; version 1 carries only the first.
+pub(crate) fn emit_all(mailbox: &Mailbox, event: Event, values: &[u64], at: At<'_>) {
+    mailbox.events.count(event);
+    if !mailbox.is_monitored() {
         return;
     }
-    let Some(monitor) = hub.monitor() else { return };
-    let _turn = hub.telling.lock();
+    let Some(monitor) = mailbox.monitor() else { return };
+    let _turn = mailbox.telling.lock();
     if monitor.events & event as u64 != 0 && !tell(&monitor, event, values, at) {
-        hub.events_dropped.fetch_add(1, Ordering::Relaxed);
+        mailbox.events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Tells of an event whose value is a descriptor.
-pub(crate) fn emit_fd(hub: &Hub, event: Event, fd: &impl AsFd, at: At<'_>) {
-    emit(hub, event, fd.as_fd().as_raw_fd() as u32, at);
+/// Sends an event with a descriptor as its value.
+pub(crate) fn emit_fd(mailbox: &Mailbox, event: Event, fd: &impl AsFd, at: At<'_>) {
+    emit(mailbox, event, fd.as_fd().as_raw_fd() as u32, at);
 }
 
-/// Tells of a handshake that failed by the peer's fault.
-pub(crate) fn emit_refusal(hub: &Hub, error: &pinnace_zmtp::Error, at: At<'_>) {
+/// Reports a handshake that failed because of the peer.
+pub(crate) fn emit_refusal(mailbox: &Mailbox, error: &pinnace_zmtp::Error, at: At<'_>) {
     match error.zap_status() {
-        Some(status) => emit(hub, Event::HandshakeFailedAuth, status.into(), at),
-        None => emit(hub, Event::HandshakeFailedProtocol, error.protocol_code(), at),
+        Some(status) => emit(mailbox, Event::HandshakeFailedAuth, status.into(), at),
+        None => emit(mailbox, Event::HandshakeFailedProtocol, error.protocol_code(), at),
     }
 }
 
@@ -120,7 +119,7 @@ fn tell(monitor: &Monitor, event: Event, values: &[u64], at: At<'_>) -> bool {
     write(monitor.version, event, values, at, send)
 }
 
-/// Tells every reader, past the marks.
+/// Sends an event to every reader, past the high-water mark.
 fn tell_last(monitor: &Monitor, event: Event, at: At<'_>) -> Result<(), Error> {
     monitor.socket.call(false, |core| {
         let readers: Vec<PipeId> = core.pipes.ids().collect();
@@ -135,7 +134,7 @@ fn tell_last(monitor: &Monitor, event: Event, at: At<'_>) -> Result<(), Error> {
     })
 }
 
-/// Writes the frames of an event's message, each with whether more follow, until one is not taken.
+/// Writes the frames of an event's message, each with whether more follow. False: `send` refused one.
 fn write(
     version: i32,
     event: Event,
@@ -158,15 +157,15 @@ fn write(
     send(&first, true) && send(named.as_bytes(), false)
 }
 
-/// Ends the monitoring of a socket: its readers are told so.
-pub(crate) fn stop(hub: &Hub) {
-    if let Some(monitor) = hub.set_monitor(None) {
+/// Stops the monitoring of a socket, and tells its readers.
+pub(crate) fn stop(mailbox: &Mailbox) {
+    if let Some(monitor) = mailbox.set_monitor(None) {
         if monitor.events & Event::MonitorStopped as u64 != 0 {
-            let _turn = hub.telling.lock();
-            // Where the context ends its readers hear of that.
+            let _turn = mailbox.telling.lock();
+            // If the context is being terminated, its readers learn that instead.
             let _ = tell_last(&monitor, Event::MonitorStopped, At::Nothing);
         }
-        // It was ours alone; nothing can be wrong with it but that the context ends.
+        // The socket is ours alone: its close can fail only because the context is being terminated.
         let _ = monitor.socket.close();
     }
 }

@@ -1,9 +1,9 @@
-//! A socket's options: one table ([`TABLE`]) says of each its number, type, range, default, and when a new
-//! value counts.
+//! A socket's options. One table ([`TABLE`]) defines each option's number, type, range and default, and when a new
+//! value takes effect.
 //!
 //! [`set`] and [`get`] work by libzmq's numbers, from the table alone. They guarantee that no value out of
-//! range reaches [`Options`]. They do not act: what the socket has to do is told by [`Effect`], what only the
-//! socket knows by [`SocketValue`].
+//! range reaches [`Options`]. They do not act: [`Effect`] names what the socket has to do, and [`SocketValue`] the
+//! values that only the socket knows.
 //!
 //! ```ignore
 //! let mut options = Options::default();
@@ -30,13 +30,13 @@ use pinnace_zmtp::SocketType;
 pub use access::{Effect, Lookup, get, put_int, put_text, set};
 pub use filters::Filters;
 pub use security::{SecretText, Security};
-pub use spec::{Access, Kind, OptionSpec, SocketValue, When};
+pub use spec::{Access, OptionKind, OptionSpec, SocketValue, When};
 pub use table::TABLE;
 
-/// The values of a socket's options. Times of -1 are `None`: no limit, or off.
+/// The values of a socket's options. For times libzmq's -1 is `None`: no limit, or off.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whose options these are; None: any type's.
+    /// None: options for any socket type.
     pub socket_type: Option<SocketType>,
     pub affinity: u64,
     pub routing_id: Vec<u8>,
@@ -44,19 +44,19 @@ pub struct Options {
     pub recovery_ivl_ms: i32,
     pub sndbuf: i32,
     pub rcvbuf: i32,
-    /// None: for ever.
+    /// None: no limit.
     pub linger: Option<Duration>,
     /// None: never reconnect.
     pub reconnect_ivl: Option<Duration>,
     /// Zero: the interval does not grow.
     pub reconnect_ivl_max: Duration,
     pub backlog: i32,
-    /// None: no limit but memory.
+    /// None: limited by memory only.
     pub maxmsgsize: Option<u64>,
-    /// Messages; 0 is no limit.
+    /// In messages; 0: no limit.
     pub sndhwm: u32,
     pub rcvhwm: u32,
-    /// Bytes that one peer's queue may hold, beside the messages; 0 is no limit.
+    /// Byte limit of each peer's queue, in addition to the message limit; 0: no limit.
     pub snd_bytes: u64,
     pub rcv_bytes: u64,
     pub multicast_hops: i32,
@@ -75,50 +75,50 @@ pub struct Options {
     /// Zero: no heartbeats.
     pub heartbeat_ivl: Duration,
     pub heartbeat_ttl: Duration,
-    /// None: as the interval.
+    /// None: same as `heartbeat_ivl`.
     pub heartbeat_timeout: Option<Duration>,
-    /// Zero: the system's.
+    /// Zero: the system's default.
     pub connect_timeout: Duration,
     pub tcp_maxrt_ms: i32,
     pub bind_to_device: String,
     pub connect_routing_id: Vec<u8>,
     pub security: Security,
     pub filters: Filters,
-    /// Properties of our own that peers are told.
+    /// Properties that we send to peers.
     pub metadata: Vec<(String, Vec<u8>)>,
-    /// "host:port" of a SOCKS5 proxy; empty: none.
+    /// SOCKS5 proxy for tcp connections.
     pub socks: Socks,
-    /// A descriptor that listens already, for the next bind that succeeds; -1: none.
+    /// A listening descriptor for the next bind that succeeds; -1: none.
     pub use_fd: i32,
     pub multicast_loop: bool,
     pub loopback_fastpath: bool,
     pub in_batch_size: i32,
     pub out_batch_size: i32,
     pub wss: Wss,
-    /// Bits: 1 connection refused, 2 handshake failed, 4 after a disconnect of ours.
+    /// Bits: 1 connection refused, 2 handshake failed, 4 after we disconnect.
     pub reconnect_stop: i32,
-    /// SO_PRIORITY (socket(7)); 0: the system's.
+    /// SO_PRIORITY (socket(7)); 0: the system's default.
     pub priority: i32,
-    /// How long to look after shared memory before sleeping, in microseconds, and SO_BUSY_POLL (socket(7)); 0: while it
-    /// pays, and the system's; -1: never.
+    /// Time to poll shared memory before sleeping, in microseconds, and SO_BUSY_POLL (socket(7)). 0: poll while it
+    /// pays off, and the system's default; -1: never poll.
     pub busy_poll_us: i32,
-    /// Whether local connections go through shared memory: 0 no, 1 those of the same user, 2 those of any.
+    /// Shared memory for local connections: 0 never, 1 with the same user, 2 with any user.
     pub shared_memory: i32,
-    /// Large bodies that come through shared memory are handed out where they lie.
+    /// Large bodies in shared memory are handed out in place, not copied.
     pub borrow: bool,
     /// Sent to each new peer.
     pub hello_msg: Option<Vec<u8>>,
-    /// Received when a peer is lost.
+    /// Received when a peer's connection is lost.
     pub disconnect_msg: Option<Vec<u8>>,
-    /// Received when a connection of ours is lost and made again.
+    /// Received when a connection that we made is lost and re-established.
     pub hiccup_msg: Option<Vec<u8>>,
-    /// Only the newest message is kept.
+    /// Keeps only the newest message.
     pub conflate: bool,
-    // What patterns look at.
+    // Options that only the patterns use.
     pub router_mandatory: bool,
     pub router_handover: bool,
     pub router_raw: bool,
-    /// Bits: 1 a peer has connected, 2 one is lost.
+    /// Bits: 1 when a peer connects, 2 when one is lost.
     pub router_notify: i32,
     pub stream_notify: bool,
     pub probe_router: bool,
@@ -130,7 +130,7 @@ pub struct Options {
     pub invert_matching: bool,
 }
 
-/// The proxy that tcp connections are made by way of; an empty address is none.
+/// A SOCKS5 proxy, "host:port"; empty: none.
 #[derive(Debug, Clone, Default)]
 pub struct Socks {
     pub proxy: String,
@@ -138,7 +138,7 @@ pub struct Socks {
     pub password: SecretText,
 }
 
-/// What an XPUB and a PUB do with subscriptions.
+/// How an XPUB or PUB treats subscriptions.
 #[derive(Debug, Clone, Default)]
 pub struct Xpub {
     pub verbose: bool,
@@ -149,7 +149,7 @@ pub struct Xpub {
     pub welcome_msg: Vec<u8>,
 }
 
-/// What TLS needs, as texts in PEM (RFC 7468).
+/// TLS parameters, as PEM text (RFC 7468).
 #[derive(Debug, Clone, Default)]
 pub struct Wss {
     pub key_pem: SecretText,
@@ -160,16 +160,16 @@ pub struct Wss {
 }
 
 impl Options {
-    /// The largest frame that is taken, in bytes.
+    /// The largest accepted frame, in bytes.
     pub(crate) fn max_body(&self) -> u64 {
         self.maxmsgsize.unwrap_or(i64::MAX as u64)
     }
 
-    /// The options that a new socket of this type begins with.
+    /// The initial options of a socket of this type.
     pub fn new(socket_type: SocketType) -> Options {
         let mut options = Options { socket_type: Some(socket_type), ..Options::default() };
         if matches!(socket_type, SocketType::Sub | SocketType::XSub | SocketType::Dish) {
-            // What they send are subscriptions and groups, which nobody needs to wait for.
+            // These types send only subscriptions and groups, which are not worth a linger.
             options.linger = Some(Duration::ZERO);
         }
         options
@@ -249,8 +249,8 @@ impl Default for Options {
     }
 }
 
-/// What PINNACE_SHARED_MEMORY in the environment says: 0, 1 or 2; 1 where it is not there, or is empty. Anything else
-/// is taken for 0: without shared memory all works, and statistics say that it is switched off.
+/// PINNACE_SHARED_MEMORY in the environment: 0, 1 or 2; 1 if unset or empty. Any other value counts as 0: everything
+/// works without shared memory, and the statistics show that it is off.
 fn shared_memory_default() -> i32 {
     static DEFAULT: OnceLock<i32> = OnceLock::new();
     *DEFAULT.get_or_init(|| {

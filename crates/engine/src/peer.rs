@@ -1,18 +1,18 @@
-//! Who is at the other end of a pipe.
+//! The peer at the other end of a pipe.
 
 use std::sync::Arc;
 
 use pinnace_zmtp::Version;
 
-/// What a peer said of itself in the handshake.
+/// What a peer announced in the handshake.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its routing id; empty where it gave none.
+    /// Its routing id; empty if it announced none.
     pub routing_id: Vec<u8>,
     pub version: Version,
     /// The security mechanism's name.
     pub mechanism: &'static str,
-    /// What its messages carry as properties (zmq_msg_gets(3)); None over inproc.
+    /// The properties of its messages (zmq_msg_gets(3)); None over inproc.
     pub about: Option<Arc<About>>,
 }
 
@@ -22,19 +22,19 @@ impl Default for Peer {
     }
 }
 
-/// The properties of a peer: those of its handshake, and what we know ourselves of its connection.
+/// The properties of a peer: those of its handshake, and those of its connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// One behind the other, in one piece, since each connection has some: the lengths of name and value (four bytes
-    /// each), the name, the value, and a NUL, as C wants it.
+    /// Records in one allocation, since each connection has some: the lengths of name and value (four bytes each),
+    /// the name, the value, and a NUL for C.
     packed: Vec<u8>,
 }
 
-/// Bytes of both lengths.
+/// Bytes of a record's two lengths.
 const LENGTHS: usize = 8;
 
 impl About {
-    /// A property; the last of its name counts.
+    /// Sets a property; replaces an earlier value of the same name.
     pub(crate) fn set(&mut self, name: &str, value: &[u8]) {
         if let Some((at, end)) = self.find(name) {
             self.packed.drain(at..end);
@@ -48,7 +48,7 @@ impl About {
         self.packed.push(0);
     }
 
-    /// Where the property of this name begins and ends.
+    /// Start and end of the record with this name.
     fn find(&self, name: &str) -> Option<(usize, usize)> {
         let mut at = 0;
         for (known, value) in self.records() {
@@ -61,7 +61,7 @@ impl About {
         None
     }
 
-    /// Names, and values with their NUL.
+    /// The records: name, and value with its NUL.
     fn records(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = self.packed.as_slice();
         std::iter::from_fn(move || {
@@ -76,8 +76,8 @@ impl About {
         })
     }
 
-    /// A property's value, with a NUL behind it; "Identity" is the old name of "Routing-Id", unless
-    /// there is one that a ZAP handler has told.
+    /// A property's value, followed by a NUL. "Identity" is the old name of "Routing-Id", unless a ZAP handler has
+    /// set a property of that name.
     pub fn with_nul(&self, name: &str) -> Option<&[u8]> {
         let find = |name: &str| self.records().find(|(other, _)| *other == name.as_bytes());
         let found = find(name).or_else(|| find("Routing-Id").filter(|_| name == "Identity"));
@@ -89,7 +89,7 @@ impl About {
         self.with_nul(name).map(|value| &value[..value.len() - 1])
     }
 
-    /// All of them.
+    /// All properties.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let all = self.records().map(|(name, value)| (std::str::from_utf8(name), &value[..value.len() - 1]));
         all.filter_map(|(name, value)| Some((name.ok()?, value)))

@@ -1,18 +1,18 @@
-//! The socket's ends of its pipes: one outgoing and one incoming queue to a peer.
+//! The socket's ends of its pipes. A pipe has one outgoing and one incoming queue to a peer.
 //!
-//! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context
-//! (inproc). Patterns see no difference: they push frames and commit, pop frames, and are told when a pipe
-//! becomes readable or writable. What has to be done outside the socket's lock (writing to the kernel,
-//! reading on, letting bodies go) is left in `Pipes::chores`.
+//! A pipe leads to a link (a connection, or the attempt at one), or to another socket of the same context (inproc).
+//! Patterns see no difference: they push frames and commit, pop frames, and are called when a pipe becomes readable
+//! or writable. Work that must be done outside the socket's lock (writing to the kernel, reading on, dropping bodies)
+//! goes to `Pipes::deferred`.
 //!
-//! Rules that patterns keep:
-//! - `push` follows `has_room` at a message's first frame, and ends with `commit` at its last (or
-//!   `rollback`); `begin` is all three for a message of one frame;
-//! - before a pipe is left out of the list of writable pipes, `want_room` must have said that there is none;
-//! - before a pipe is left out of the list of readable ones, `park` must have said that there is nothing;
-//! - a body is taken out of its frame to be handed on or kept, never to be dropped: what is left in the frame
-//!   is let go with the lock open, because a free function of the application may run then, and call the
-//!   socket. One that was kept and is not wanted any more goes to `discard`.
+//! Rules for patterns:
+//! - `has_room` precedes `push` of a message's first frame, and `commit` (or `rollback`) follows the last. `begin`
+//!   does all three for a message of one frame;
+//! - a pipe may leave the list of writable pipes only after `want_room` has returned false;
+//! - a pipe may leave the list of readable pipes only after `park` has returned true;
+//! - a body is taken out of its frame only to be handed on or kept, never to be dropped. A body left in the frame is
+//!   dropped after the lock is released, because a free function of the application may run then, and call the
+//!   socket. A kept body that is no longer needed goes to `discard`.
 
 mod end;
 mod outgoing;
@@ -23,74 +23,74 @@ use pinnace_ring::{Body, COMMAND, Frame, MORE, NoMemory, prefetch};
 use smallvec::SmallVec;
 
 use crate::drops::{Drops, Reason};
-use crate::hub::{Hub, Mail};
 use crate::label::Label;
-use crate::link::{self, Link, Next};
+use crate::link::{self, AfterCommit, Link};
+use crate::mailbox::{Mailbox, Notice};
 use crate::peer::About;
 use crate::stats::{self, Traffic};
 pub(crate) use end::Far;
 pub use end::Pipe;
 pub use outgoing::Outgoing;
 
-/// A pipe of one socket. It is used again after the pipe's end.
+/// A pipe of one socket. The id is reused after the pipe's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeId(pub u32);
 
-/// Something to be done once the socket's lock is open again.
-pub(crate) enum Chore {
-    /// Write what has gathered.
+/// Work to be done after the socket's lock is released.
+pub(crate) enum Deferred {
+    /// Write the unwritten messages.
     Flush(Arc<Link>),
-    /// Wait a little for the kernel to take more.
+    /// Wait briefly for the kernel to take more.
     Pace(Arc<Link>),
-    /// There is room again for what the link reads.
+    /// The link's incoming queue has room again.
     ReadOn(Arc<Link>),
-    /// Let go of a body that nobody wanted: its owner's code may run.
+    /// Drop a body that was not taken: its owner's code may run.
     Drop(Body),
-    /// Let go of a pipe that has ended, and of what nobody received from it.
+    /// Drop a pipe that has ended, and the messages in it that were not received.
     Part(Box<Pipe>),
-    /// End the connection of a pipe once what was sent into it is written, and make no other.
+    /// End a pipe's connection once what was sent into it is written, and do not reconnect.
     HangUp(PipeId),
-    /// Have a socket read its mail, since no thread may be inside it: the one at the other end of a new inproc pipe, to
-    /// send what it sends first, or this one (`Unlinked`).
-    Visit(Arc<Hub>),
-    /// More has come in than one call takes: look again.
+    /// Have a socket handle its notices, as there may be no thread inside it: the other socket of a new inproc pipe,
+    /// so that it sends its first messages, or this socket (`Unlinked`).
+    Visit(Arc<Mailbox>),
+    /// More has come in than one call takes: check again.
     LookAgain(PipeId),
-    /// A message was put into a pipe without a connection. Mail may say that it has one by now: read it, or nobody
-    /// writes the message before the socket's next call.
+    /// A message was put into a pipe without a connection. If a notice says that it has one by now, handle it;
+    /// otherwise the message stays unwritten until the socket's next call.
     Unlinked,
 }
 
-/// Few, mostly, and without memory of their own then.
-pub(crate) type Chores = SmallVec<[Chore; 2]>;
+/// Mostly few, and then without a heap allocation.
+pub(crate) type DeferredList = SmallVec<[Deferred; 2]>;
 
 /// All pipes of one socket.
 #[derive(Default)]
 pub struct Pipes {
     list: Vec<Option<Box<Pipe>>>,
-    pub(crate) chores: Chores,
-    /// Something was received since the last send: then a send is an answer, and leaves at once.
-    pub(crate) turned: bool,
-    /// What goes with the message that is being sent.
+    pub(crate) deferred: DeferredList,
+    /// A message was received since the last send. So the next send is an answer, and is written at once.
+    pub(crate) received_since_send: bool,
+    /// The label of the message that is being sent.
     pub sending: Label,
-    /// What came with the message that was received last, where the pattern says so.
+    /// The label of the message received last, if the pattern sets it.
     pub received: Label,
-    /// Where the frame that was received last came from.
-    origin: Origin,
-    /// Messages of the socket that were lost.
+    /// The origin of the frame received last.
+    origin: FrameOrigin,
+    /// The socket's lost messages.
     pub(crate) drops: Drops,
-    /// What pipes that are gone have moved: in, out.
+    /// Traffic of the pipes that have ended: in, out.
     past: (Traffic, Traffic),
-    /// How many pipes there have been.
+    /// The number of pipes created so far.
     count: u64,
 }
 
-/// Where a frame came from.
+/// The origin of a frame.
 #[derive(Default)]
-enum Origin {
+enum FrameOrigin {
     #[default]
     Nowhere,
     Pipe(PipeId),
-    /// From a pipe that may be gone.
+    /// A pipe that may have ended.
     Peer(Option<Arc<About>>),
 }
 
@@ -115,22 +115,22 @@ impl Pipes {
             let (received, sent) = stats::past(&pipe);
             self.past.0.add_past(received);
             self.past.1.add_past(sent);
-            self.chores.push(Chore::Part(pipe));
+            self.deferred.push(Deferred::Part(pipe));
         }
     }
 
-    /// The pipe, while it is there.
+    /// The pipe, if it exists.
     #[inline(always)]
     pub fn get(&mut self, id: PipeId) -> Option<&mut Pipe> {
         self.list.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// What pipes that are gone have moved: in, out.
+    /// Traffic of the pipes that have ended: in, out.
     pub(crate) fn past(&self) -> (Traffic, Traffic) {
         self.past
     }
 
-    /// A frame that was popped was none of a message: a subscription, say.
+    /// Counts a popped frame that was a command, not part of a message: a subscription, say.
     pub fn was_command(&mut self, id: PipeId) {
         if let Some(pipe) = self.get(id) {
             pipe.commands_in += 1;
@@ -149,30 +149,29 @@ impl Pipes {
         self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.has_room())
     }
 
-    /// Asks for a `writable` call when there is room again. True: there is room now.
+    /// Asks for a `writable` call when there is room. True: there is room already, and no call follows.
     pub fn want_room(&mut self, id: PipeId) -> bool {
         self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.want_room())
     }
 
-    /// Puts a frame in; it is seen after `commit`. Pipes that are not there take it and drop it.
+    /// Puts a frame in, which becomes visible with `commit`. A pipe that does not exist drops the frame.
     #[inline(always)]
     pub fn push(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
         self.get(id).map_or(Ok(()), |pipe| pipe.push(frame, more))
     }
 
-    /// A message is soon going to be begun in the pipe `next`, and after that one in `later`: what that takes is
-    /// brought into the cache.
+    /// Prefetches what the next message into `next` needs, and the pipe of a message after that, `later`.
     #[inline(always)]
-    pub fn foresee(&self, next: PipeId, later: PipeId) {
+    pub fn prefetch_next(&self, next: PipeId, later: PipeId) {
         if let Some(Some(pipe)) = self.list.get(later.0 as usize) {
             prefetch(&raw const **pipe, size_of::<Pipe>());
         }
         if let Some(Some(pipe)) = self.list.get(next.0 as usize) {
-            pipe.foresee();
+            pipe.prefetch_next();
         }
     }
 
-    /// Puts the first frame of a message in, and commits it unless there are more. False: the pipe has no room for it.
+    /// Puts the first frame of a message in, and commits if it is the only one. False: the pipe has no room.
     #[inline(always)]
     pub fn begin(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<bool, NoMemory> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return Ok(false) };
@@ -183,17 +182,16 @@ impl Pipes {
             return pipe.push(frame, true).map(|()| true);
         }
         pipe.push_last(frame)?;
-        let turned = std::mem::take(&mut self.turned);
+        let received_since_send = std::mem::take(&mut self.received_since_send);
         if pipe.outlet.is_some() {
             self.show_newest(id);
         } else {
-            pipe.show(turned, &mut self.chores);
+            pipe.show(received_since_send, &mut self.deferred);
         }
         Ok(true)
     }
 
-    /// Puts a command in (its body, as it goes on the wire to a 3.1 peer) as a message of its own, and sends
-    /// it.
+    /// Sends a command as a message of its own. `body`: the command's body in its wire form for a 3.1 peer.
     pub fn push_command(&mut self, id: PipeId, body: &[u8]) -> Result<(), NoMemory> {
         let Some(pipe) = self.get(id) else { return Ok(()) };
         pipe.tx.push(COMMAND, body)?;
@@ -202,8 +200,8 @@ impl Pipes {
         Ok(())
     }
 
-    /// Commands that were pushed before and are not written are for an earlier connection than the pipe has
-    /// now: they are not sent.
+    /// Commands that were pushed before and are still unwritten belong to an earlier connection of the pipe, and are
+    /// not sent.
     pub fn restart_commands(&mut self, id: PipeId) -> Result<(), NoMemory> {
         match self.get(id).map(|pipe| &pipe.far) {
             Some(Far::Link(Some(link))) if link.config.connection > 0 => {
@@ -214,7 +212,8 @@ impl Pipes {
         }
     }
 
-    /// Reads what the peer has sent, ahead of whoever would do so otherwise. False: nothing can come that way.
+    /// Reads what the peer has sent, before the thread that serves the connection does. False: the pipe has no link
+    /// to read.
     pub fn read_ahead(&mut self, id: PipeId) -> bool {
         match self.get(id).map(|pipe| &pipe.far) {
             Some(Far::Link(Some(link))) => link.try_read(),
@@ -223,19 +222,19 @@ impl Pipes {
         true
     }
 
-    /// What was pushed is a message now.
+    /// Publishes the pushed frames as a message.
     #[inline(always)]
     pub fn commit(&mut self, id: PipeId) {
-        let turned = std::mem::take(&mut self.turned);
+        let received_since_send = std::mem::take(&mut self.received_since_send);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
         pipe.tx.close();
         if pipe.outlet.is_some() {
             return self.show_newest(id);
         }
-        pipe.show(turned, &mut self.chores);
+        pipe.show(received_since_send, &mut self.deferred);
     }
 
-    /// As `Pipe::show`, where a message takes the place of the one before.
+    /// As `Pipe::show`, for a pipe that keeps only the newest message.
     #[cold]
     fn show_newest(&mut self, id: PipeId) {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
@@ -243,48 +242,48 @@ impl Pipes {
         pipe.tx.show_quietly();
         let mut left = Vec::new();
         let passed = outlet.pass_on(&mut left);
-        left.into_iter().for_each(|body| put_off(&mut self.chores, body));
+        left.into_iter().for_each(|body| put_off(&mut self.deferred, body));
         match &pipe.far {
-            Far::Link(None) => self.chores.push(Chore::Unlinked),
+            Far::Link(None) => self.deferred.push(Deferred::Unlinked),
             Far::Link(Some(link)) => match link.after_newest() {
-                Next::Unlinked => self.chores.push(Chore::Unlinked),
-                Next::Flush => self.chores.push(Chore::Flush(link.clone())),
-                Next::Nothing | Next::Pace => {}
+                AfterCommit::Unlinked => self.deferred.push(Deferred::Unlinked),
+                AfterCommit::Flush => self.deferred.push(Deferred::Flush(link.clone())),
+                AfterCommit::Nothing | AfterCommit::Pace => {}
             },
-            Far::Socket { hub, pipe: far } if passed.told => hub.post(Mail::Readable(*far)),
+            Far::Socket { mailbox, pipe: far } if passed.told => mailbox.post(Notice::Readable(*far)),
             Far::Socket { .. } => {}
         }
         self.count_drop(Some(id), Reason::Conflated, passed.replaced);
         self.count_drop(Some(id), Reason::NoMemory, passed.no_memory);
     }
 
-    /// Ends the connection of a pipe once what was sent into it is written. Nothing more is sent into it.
+    /// Ends a pipe's connection once what was sent into it is written. Nothing more can be sent into it.
     pub fn hang_up(&mut self, id: PipeId) {
         let Some(pipe) = self.get(id) else { return };
         if !pipe.ended {
-            pipe.ended = !matches!(pipe.far, Far::Socket { .. }); // Over inproc the socket itself sees to it.
-            self.chores.push(Chore::HangUp(id));
+            pipe.ended = !matches!(pipe.far, Far::Socket { .. }); // Over inproc the socket itself does this.
+            self.deferred.push(Deferred::HangUp(id));
         }
     }
 
-    /// Has the socket look at a pipe again that it has not read to its end.
+    /// Has the socket check a pipe again that it has not read to its end.
     pub fn look_again(&mut self, id: PipeId) {
-        self.chores.push(Chore::LookAgain(id));
+        self.deferred.push(Deferred::LookAgain(id));
     }
 
-    /// Takes back what was pushed and not committed.
+    /// Takes back the uncommitted frames.
     pub fn rollback(&mut self, id: PipeId) {
         if let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) {
-            pipe.rollback(&mut |body| put_off(&mut self.chores, body));
+            pipe.rollback(&mut |body| put_off(&mut self.deferred, body));
         }
     }
 
-    /// Lets go of a body that a pattern has kept.
+    /// Drops a body that a pattern has kept.
     pub fn discard(&mut self, body: Body) {
-        put_off(&mut self.chores, body);
+        put_off(&mut self.deferred, body);
     }
 
-    /// The flags of the next frame that came in.
+    /// The flags of the next incoming frame.
     #[inline(always)]
     pub fn peek(&mut self, id: PipeId) -> Option<u8> {
         let pipe = self.get(id)?;
@@ -294,23 +293,23 @@ impl Pipes {
         }
     }
 
-    /// Hands the next frame that came in to `reader`. A body that it leaves is let go when the lock is open.
+    /// Passes the next incoming frame to `reader`. A body left in the frame is dropped after the lock is released.
     #[inline(always)]
     pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
         if pipe.inlet.is_some() {
             return self.pop_newest(id, reader);
         }
-        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.chores, body), reader)?;
+        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.deferred, body), reader)?;
         if pipe.rx.take_room_wanted() {
             self.tell_of_room(id);
         }
-        self.turned = true;
-        self.origin = Origin::Pipe(id);
+        self.received_since_send = true;
+        self.origin = FrameOrigin::Pipe(id);
         Some(result)
     }
 
-    /// As `pop`, where only the newest message is kept.
+    /// As `pop`, for a pipe that keeps only the newest message.
     #[cold]
     fn pop_newest<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
@@ -326,35 +325,35 @@ impl Pipes {
             },
         );
         inlet.received(more);
-        left.into_iter().for_each(|body| put_off(&mut self.chores, body));
+        left.into_iter().for_each(|body| put_off(&mut self.deferred, body));
         self.count_drop(Some(id), Reason::Conflated, dropped);
         if result.is_some() {
-            self.turned = true;
-            self.origin = Origin::Pipe(id);
+            self.received_since_send = true;
+            self.origin = FrameOrigin::Pipe(id);
         }
         result
     }
 
-    /// The frame that is being handed out is, or belongs to, one of this pipe.
+    /// Records that the frame handed out now is, or belongs to, one of this pipe.
     pub fn came_from(&mut self, id: PipeId) {
-        self.origin = Origin::Pipe(id);
+        self.origin = FrameOrigin::Pipe(id);
     }
 
-    /// The frame that is being handed out was popped before, and its peer was this.
+    /// Records that the frame handed out now was popped before, from this peer.
     pub fn came_from_peer(&mut self, about: Option<Arc<About>>) {
-        self.origin = Origin::Peer(about);
+        self.origin = FrameOrigin::Peer(about);
     }
 
-    /// What is known of the peer that the frame received last came from; None over inproc.
+    /// The properties of the peer that sent the frame received last; None over inproc.
     pub fn about(&mut self) -> Option<Arc<About>> {
         match &self.origin {
-            Origin::Nowhere => None,
-            Origin::Pipe(id) => self.get(*id)?.peer.about.clone(),
-            Origin::Peer(about) => about.clone(),
+            FrameOrigin::Nowhere => None,
+            FrameOrigin::Pipe(id) => self.get(*id)?.peer.about.clone(),
+            FrameOrigin::Peer(about) => about.clone(),
         }
     }
 
-    /// Messages were lost, on the way to or from a pipe's peer where that is known.
+    /// Counts lost messages, also for the pipe to or from the peer if it is known.
     #[cold]
     pub fn count_drop(&mut self, id: Option<PipeId>, reason: Reason, messages: u64) {
         let mut drops = Drops::default();
@@ -362,7 +361,7 @@ impl Pipes {
         self.count_drops(id, &drops);
     }
 
-    /// The same, for several reasons.
+    /// As `count_drop`, for several reasons.
     #[cold]
     pub fn count_drops(&mut self, id: Option<PipeId>, drops: &Drops) {
         if drops.total() == 0 {
@@ -374,34 +373,34 @@ impl Pipes {
         }
     }
 
-    /// Tells who waits at the other end that there is room.
+    /// Tells the other end, which waits for room, that there is room.
     #[cold]
     pub(crate) fn tell_of_room(&mut self, id: PipeId) {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
         match &pipe.far {
-            Far::Link(Some(link)) => self.chores.push(Chore::ReadOn(link.clone())),
+            Far::Link(Some(link)) => self.deferred.push(Deferred::ReadOn(link.clone())),
             Far::Link(None) => {}
-            Far::Socket { hub, pipe: far } => hub.post(Mail::Writable(*far)),
+            Far::Socket { mailbox, pipe: far } => mailbox.post(Notice::Writable(*far)),
         }
     }
 
-    /// Drops the rest of the message whose first frames were popped.
+    /// Drops the rest of a message after its first frames were popped.
     pub fn skip_message(&mut self, id: PipeId) {
         while self.pop(id, |frame| frame.flags() & MORE != 0) == Some(true) {}
     }
 
-    /// Asks for a `readable` call when something comes in. False: there is something now. An ended pipe stays
-    /// readable until it is empty; then `park` is true, and the caller forgets it.
+    /// Asks for a `readable` call when a frame comes in. False: there is one already. An ended pipe stays readable
+    /// until it is empty; then `park` returns true, and the caller forgets the pipe.
     pub fn park(&mut self, id: PipeId) -> bool {
         self.get(id).is_none_or(|pipe| pipe.rx.park() && pipe.inlet.as_mut().is_none_or(|inlet| inlet.park()))
     }
 }
 
-/// Puts off the end of a body until the lock is open, where somebody else's code runs then. Without memory for
-/// that it ends here: a free function that calls the socket is the rarer trouble.
+/// Defers dropping a body with an owner until the lock is released, since the owner's code runs then. Without memory
+/// for that the body is dropped here: a free function that calls the socket is the rarer problem.
 #[cold]
-fn put_off(chores: &mut Chores, body: Body) {
-    if body.has_owner() && chores.try_reserve(1).is_ok() {
-        chores.push(Chore::Drop(body));
+fn put_off(deferred: &mut DeferredList, body: Body) {
+    if body.has_owner() && deferred.try_reserve(1).is_ok() {
+        deferred.push(Deferred::Drop(body));
     }
 }

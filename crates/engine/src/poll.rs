@@ -1,7 +1,7 @@
-//! Waiting for several sockets and descriptors at once (zmq_poll(3)).
+//! Waiting once for several sockets and descriptors (zmq_poll(3)).
 //!
-//! What is ready is found without a system call. Only a caller that has to wait enters the sockets' poll
-//! sets, and waits for all of them and for the plain descriptors in one poll(2).
+//! Ready sockets are found without a system call. Only a caller that has to wait enters the sockets' poll sets, and
+//! waits for all of them and for the plain descriptors in one poll(2).
 
 use std::cell::OnceCell;
 use std::os::fd::BorrowedFd;
@@ -16,30 +16,29 @@ use pinnace_sys::{AsFd, Errno};
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::hub::{Hub, PollSet};
-use crate::nap::{self, Nap, Turn};
+use crate::mailbox::{Mailbox, PollSet};
+use crate::pending_sleep::{self, PendingSleep, Turn};
 use crate::socket::{POLLIN, POLLOUT, Socket};
 
-/// A descriptor is in error (ZMQ_POLLERR), has urgent data (ZMQ_POLLPRI).
+/// A descriptor has an error (ZMQ_POLLERR), or urgent data (ZMQ_POLLPRI).
 pub const POLLERR: i16 = 4;
 pub const POLLPRI: i16 = 8;
 
-/// What is waited for.
-pub enum Source<'a> {
+/// What an item waits for.
+pub enum PollSource<'a> {
     Socket(Socket),
     Fd(BorrowedFd<'a>),
 }
 
-/// One thing to be waited for, and what was found.
+/// One item to wait for, and the events that were found.
 pub struct PollItem<'a> {
-    pub source: Source<'a>,
+    pub source: PollSource<'a>,
     pub events: i16,
     pub revents: i16,
 }
 
-/// Waits until an item is ready, at most `timeout`; returns how many are. While it sleeps the signals of `mask`
-/// are blocked and no others, where there is one (ppoll(2)). `turn`: it does not sleep
-/// itself (Deferred, `nap`).
+/// Waits until an item is ready, at most for `timeout`; returns the number of ready items. `mask`, if given, is the
+/// thread's signal mask while it sleeps (ppoll(2)). `turn`: returns Deferred instead of sleeping (`pending_sleep`).
 pub fn poll(
     items: &mut [PollItem<'_>],
     timeout: Option<Duration>,
@@ -57,25 +56,25 @@ pub fn poll(
         wake.clear();
         let mut visits = Visits::new();
         for item in items.iter() {
-            if let Source::Socket(socket) = item.source {
+            if let PollSource::Socket(socket) = item.source {
                 visits.push(Visit::enter(socket, &wake)?);
             }
         }
-        // Something may have come in before this thread was seen to wait.
+        // Something may have arrived before this thread was registered as waiting.
         let found = look(items)?;
         if found > 0 {
             return Ok(found);
         }
-        Nap::Poll(prepare(items, visits, &wake, deadline, mask)).take(turn.is_some(), deadline)?;
+        PendingSleep::Poll(prepare(items, visits, &wake, deadline, mask)).take(turn.is_some(), deadline)?;
     }
 }
 
-/// Finds out what is ready, and waits for nothing. Descriptors come first: one of them may be a socket's own
-/// (ZMQ_FD), and is no longer readable once that socket was asked.
+/// Finds the ready items without waiting. Descriptors come first: one may be a socket's ZMQ_FD, which examining the
+/// socket makes unreadable.
 fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     let mut fds: Vec<Polled<'_>> = Vec::new();
     for item in items.iter() {
-        if let Source::Fd(fd) = item.source {
+        if let PollSource::Fd(fd) = item.source {
             fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
         }
     }
@@ -88,8 +87,8 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     let mut found = fds.iter();
     for item in items.iter_mut() {
         item.revents = match item.source {
-            Source::Socket(socket) => socket.events()? & item.events,
-            Source::Fd(_) => found.next().map_or(0, |polled| from_system(polled.revents, item.events)),
+            PollSource::Socket(socket) => socket.events()? & item.events,
+            PollSource::Fd(_) => found.next().map_or(0, |polled| from_system(polled.revents, item.events)),
         };
     }
     Ok(items.iter().filter(|item| item.revents != 0).count())
@@ -98,8 +97,8 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
 /// The visits of one call.
 type Visits = SmallVec<[Visit; 4]>;
 
-/// A caller that sleeps for several sockets and descriptors.
-pub(crate) struct PollNap {
+/// The prepared sleep of a caller that waits for several sockets and descriptors.
+pub(crate) struct PollSleep {
     visits: Visits,
     pub(crate) sleep: Sleep,
 }
@@ -110,33 +109,33 @@ fn prepare(
     wake: &WakeFd,
     deadline: Option<Instant>,
     mask: Option<&SignalMask>,
-) -> PollNap {
+) -> PollSleep {
     let mut fds: SmallVec<[Polled<'_>; 8]> = SmallVec::new();
-    visits.iter().for_each(|visit| visit.hub.rouse());
+    visits.iter().for_each(|visit| visit.mailbox.resume_wakeups());
     for (_, set) in visits.iter().filter_map(Visit::entered) {
         fds.push(Polled { fd: set.poller.as_fd(), events: POLLIN_OF_SYSTEM, revents: 0 });
     }
     for item in items {
-        if let Source::Fd(fd) = item.source {
+        if let PollSource::Fd(fd) = item.source {
             fds.push(Polled { fd, events: to_system(item.events), revents: 0 });
         }
     }
     fds.push(Polled { fd: wake.as_fd(), events: POLLIN_OF_SYSTEM, revents: 0 });
     let sleep = Sleep::on_descriptors(&fds, deadline, mask);
     drop(fds);
-    PollNap { visits, sleep }
+    PollSleep { visits, sleep }
 }
 
-impl PollNap {
-    /// Serves the connections that are ready. To drop it leaves the sockets.
+impl PollSleep {
+    /// Serves the ready connections. Dropping this value ends the visits.
     pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
         if slept != Slept::TimedOut {
-            nap::outcome(slept)?;
+            pending_sleep::outcome(slept)?;
         }
         let mut ready = Batch::new();
-        for (index, (hub, set)) in self.visits.iter().filter_map(Visit::entered).enumerate() {
+        for (index, (mailbox, set)) in self.visits.iter().filter_map(Visit::entered).enumerate() {
             if self.sleep.revents(index) != 0 && set.poller.ready(&mut ready).is_ok() {
-                hub.serve(&ready, false);
+                mailbox.serve(&ready, false);
             }
         }
         Ok(())
@@ -147,7 +146,7 @@ thread_local! {
     static WAKE: OnceCell<Arc<WakeFd>> = const { OnceCell::new() };
 }
 
-/// The descriptor by which this thread is told that a socket has news.
+/// The descriptor by which sockets wake this thread.
 fn own_wake() -> Result<Arc<WakeFd>, Error> {
     WAKE.with(|cell| {
         if let Some(wake) = cell.get() {
@@ -158,38 +157,40 @@ fn own_wake() -> Result<Arc<WakeFd>, Error> {
     })
 }
 
-/// A caller's stay in one socket; it ends when this is dropped.
+/// A caller's stay in one socket; ends when this is dropped.
 struct Visit {
-    hub: Arc<Hub>,
+    mailbox: Arc<Mailbox>,
     wake: Arc<WakeFd>,
     ticket: Option<Ticket>,
-    /// It has the lease of the socket's connections. Else the I/O thread serves them, if there are any.
+    /// The caller owns the socket's poll set. Otherwise the I/O thread serves the connections, if any.
     entered: bool,
 }
 
 impl Visit {
     fn enter(socket: Socket, wake: &Arc<WakeFd>) -> Result<Visit, Error> {
-        let hub = socket.lock()?.hub.clone();
-        hub.add_poller(wake);
-        let ticket = Some(hub.event.listen());
-        let entered = hub.open_poll_set().is_some_and(|set| hub.lease.enter(&set.io, &hub));
-        Ok(Visit { hub, wake: wake.clone(), ticket, entered })
+        let mailbox = socket.lock()?.mailbox.clone();
+        mailbox.add_poller(wake);
+        let ticket = Some(mailbox.event.listen());
+        let entered = mailbox
+            .open_poll_set()
+            .is_some_and(|set| mailbox.ownership.enter_and_pause_io(&set.io, &mailbox));
+        Ok(Visit { mailbox, wake: wake.clone(), ticket, entered })
     }
 
     /// The poll set to wait in.
-    fn entered(&self) -> Option<(&Hub, &PollSet)> {
-        self.hub.poll_set().filter(|_| self.entered).map(|set| (&*self.hub, set))
+    fn entered(&self) -> Option<(&Mailbox, &PollSet)> {
+        self.mailbox.poll_set().filter(|_| self.entered).map(|set| (&*self.mailbox, set))
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.hub.event.cancel(ticket);
+            self.mailbox.event.cancel(ticket);
         }
-        self.hub.remove_poller(&self.wake);
+        self.mailbox.remove_poller(&self.wake);
         if let Some((_, set)) = self.entered() {
-            self.hub.lease.leave(&set.io, &self.hub);
+            self.mailbox.ownership.leave(&set.io, &self.mailbox);
         }
     }
 }
@@ -207,7 +208,7 @@ pub(crate) fn to_system(events: i16) -> i16 {
         .fold(0, |all, bit| all | bit)
 }
 
-/// What libzmq makes of poll(2)'s answer: an error is told whether it was asked for or not.
+/// Converts the result of poll(2) as libzmq does: an error is reported whether or not it was asked for.
 pub(crate) fn from_system(revents: i16, events: i16) -> i16 {
     let mut found = 0;
     for (ours, theirs) in SYSTEM {

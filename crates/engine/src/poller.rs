@@ -1,13 +1,13 @@
-//! Waiting for many sockets and descriptors again and again (zmq_poller(3)).
+//! Waiting repeatedly for many sockets and descriptors (zmq_poller(3)).
 //!
-//! A wait costs what is ready, not what is registered. A socket tells its pollers when something may have changed
-//! ([`Watch`]): news for it, or a call on it. Only such sockets are looked at, and those that were ready at the last
-//! look. The connections' poll sets lie in an epoll set of the poller's own; whoever waits there serves those that
-//! are ready, and takes the lease of their sockets, so that a busy socket wakes this thread alone. Idle ones
-//! stay with the I/O thread.
+//! The cost of a wait depends on what is ready, not on what is registered. A socket notifies its pollers when
+//! something may have changed ([`PollerRegistration`]): a notice was posted, or a call was made. Only such sockets
+//! are examined, and those that were ready the last time. The sockets' poll sets are members of the poller's own
+//! epoll set. A caller that waits there serves the ready ones and takes ownership of their poll sets, so that a busy
+//! socket wakes this thread alone. Idle sockets stay with the I/O thread.
 //!
-//! Any thread may add and remove while another waits. Two may wait at once; each event is then told to one of them,
-//! or to both.
+//! Any thread may add and remove while another waits. If two threads wait at once, each event is reported to one of
+//! them or to both.
 
 mod entry;
 
@@ -23,71 +23,72 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::nap::{Nap, Turn};
+use crate::pending_sleep::{PendingSleep, Turn};
 use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
 use crate::socket::{POLLIN, POLLOUT, Socket};
-pub(crate) use entry::PollerNap;
-pub(crate) use entry::Watch;
-use entry::{Entry, OfSocket, Shared, interest};
+pub(crate) use entry::PollerRegistration;
+pub(crate) use entry::PollerSleep;
+use entry::{OfSocket, PollerEntry, PollerShared, interest};
 
-/// Looks that found something without a system call, after which the kernel is asked too.
+/// Out of this many checks that found something without a system call, one asks the kernel too.
 const LOOKS: u32 = 8;
 
 /// The token of a poller's own wake-up.
 const WAKE_TOKEN: u64 = u64::MAX;
 
-/// What is registered.
+/// What an entry waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum PollTarget {
     Socket(Socket),
-    /// A descriptor that the caller keeps open until it is removed.
+    /// The caller keeps the descriptor open until it is removed.
     Fd(RawFd),
 }
 
-/// Something that is ready, with what was given when it was added.
+/// A ready entry, with the data given when it was added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event<T> {
-    pub what: What,
+pub struct PollerEvent<T> {
+    pub what: PollTarget,
     pub events: i16,
-    /// What was asked for.
+    /// The events that were asked for.
     pub asked: i16,
     pub data: T,
 }
 
-/// A set of sockets and descriptors to be waited for.
+/// A set of sockets and descriptors to wait for.
 pub struct Poller<T> {
-    shared: Arc<Shared>,
-    state: Mutex<State<T>>,
+    shared: Arc<PollerShared>,
+    state: Mutex<PollerState<T>>,
     looks: AtomicU32,
 }
 
-struct State<T> {
+struct PollerState<T> {
     last: u64,
-    /// Entries that some event is asked for.
-    asking: usize,
-    /// Descriptors, which only the kernel knows of.
+    /// Number of entries that ask for at least one event.
+    interested: usize,
+    /// Number of descriptors, for which the kernel must be asked.
     fds: usize,
-    tokens: HashMap<What, u64>,
-    entries: HashMap<u64, Arc<Entry<T>>>,
+    tokens: HashMap<PollTarget, u64>,
+    entries: HashMap<u64, Arc<PollerEntry<T>>>,
 }
 
 impl<T: Clone> Poller<T> {
     pub fn new() -> Result<Poller<T>, Error> {
         let (set, wake) = (pinnace_sys::poll::Poller::new()?, WakeFd::new()?);
         set.add(&wake, WAKE_TOKEN, Interest::READ)?;
-        let shared = Shared {
+        let shared = PollerShared {
             set,
             wake,
-            news: Mutex::default(),
+            to_examine: Mutex::default(),
             asleep: AtomicU32::new(0),
-            exposed: AtomicBool::new(false),
+            fd_is_watched: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         };
-        let state = State { last: 0, asking: 0, fds: 0, tokens: HashMap::new(), entries: HashMap::new() };
+        let state =
+            PollerState { last: 0, interested: 0, fds: 0, tokens: HashMap::new(), entries: HashMap::new() };
         Ok(Poller { shared: Arc::new(shared), state: Mutex::new(state), looks: AtomicU32::new(0) })
     }
 
-    /// How many are registered.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.state.lock().entries.len()
     }
@@ -96,15 +97,15 @@ impl<T: Clone> Poller<T> {
         self.len() == 0
     }
 
-    /// Registers something. Errors: Invalid where it is registered already, or for unknown events; NotSocket,
+    /// Adds a socket or descriptor. Errors: Invalid if it is registered already, or for unknown events; NotSocket,
     /// Terminated; EBADF for a descriptor that is not open.
-    pub fn add(&self, what: What, events: i16, data: T) -> Result<(), Error> {
+    pub fn add(&self, what: PollTarget, events: i16, data: T) -> Result<(), Error> {
         check(events)?;
         let of_socket = match what {
-            What::Fd(fd) => Foreign::new(fd).map(|_| None).ok_or(Errno::BADF)?,
-            What::Socket(socket) => {
+            PollTarget::Fd(fd) => Foreign::new(fd).map(|_| None).ok_or(Errno::BADF)?,
+            PollTarget::Socket(socket) => {
                 let core = socket.lock()?;
-                Some(OfSocket { hub: core.hub.clone(), thread_safe: core.kind.is_thread_safe })
+                Some(OfSocket { mailbox: core.mailbox.clone(), thread_safe: core.kind.is_thread_safe })
             }
         };
         let mut state = self.state.lock();
@@ -113,31 +114,41 @@ impl<T: Clone> Poller<T> {
         }
         state.last += 1;
         let token = state.last;
-        let watch = Watch { shared: self.shared.clone(), token, told: AtomicBool::new(false) };
-        let (watch, events) = (Arc::new(watch), AtomicI16::new(events));
-        let entry = Entry { what, token, events, data, watch, of_socket, joined: AtomicBool::new(false) };
+        let registration =
+            PollerRegistration { shared: self.shared.clone(), token, is_listed: AtomicBool::new(false) };
+        let (registration, events) = (Arc::new(registration), AtomicI16::new(events));
+        let entry = PollerEntry {
+            what,
+            token,
+            events,
+            data,
+            registration,
+            of_socket,
+            joined: AtomicBool::new(false),
+        };
         match &entry.of_socket {
             Some(of) => {
-                of.hub.add_watch(&entry.watch);
-                entry.watch.tell();
+                of.mailbox.add_poller_registration(&entry.registration);
+                entry.registration.tell();
             }
             None => self.settle(&entry)?,
         }
-        state.asking += usize::from(entry.events() != 0);
+        state.interested += usize::from(entry.events() != 0);
         state.fds += usize::from(entry.of_socket.is_none());
         state.tokens.insert(what, token);
         state.entries.insert(token, Arc::new(entry));
         drop(state);
-        if let What::Socket(socket) = what
+        if let PollTarget::Socket(socket) = what
             && let Ok(mut core) = socket.lock()
         {
-            core.watched = true; // Behind `add_watch`: a poller that leaves now looks who else is there.
+            // After `add_poller_registration`: a poller that is leaving now checks for others.
+            core.has_pollers = true;
         }
         Ok(())
     }
 
-    /// Has the epoll set watch a descriptor for the events asked for; none: not at all.
-    fn settle(&self, entry: &Entry<T>) -> Result<(), Error> {
+    /// Sets the events for which epoll watches a descriptor; without events, removes it.
+    fn settle(&self, entry: &PollerEntry<T>) -> Result<(), Error> {
         let Some(fd) = entry.fd() else { return Ok(()) };
         let (events, joined) = (entry.events(), entry.joined.load(Ordering::Relaxed));
         let outcome = match (events, joined) {
@@ -148,34 +159,34 @@ impl<T: Clone> Poller<T> {
         };
         entry.joined.store(events != 0 && outcome.is_ok(), Ordering::Relaxed);
         match outcome {
-            Err(Errno::PERM) => entry.watch.tell(),
+            Err(Errno::PERM) => entry.registration.tell(),
             other => other?,
         }
         Ok(())
     }
 
-    /// Changes the events asked for. Errors: Invalid where it is not registered, or for unknown events.
-    pub fn modify(&self, what: What, events: i16) -> Result<(), Error> {
+    /// Changes the events asked for. Errors: Invalid if it is not registered, or for unknown events.
+    pub fn modify(&self, what: PollTarget, events: i16) -> Result<(), Error> {
         check(events)?;
         let mut state = self.state.lock();
         let entry = state.find(what)?;
         let before = entry.events.swap(events, Ordering::Relaxed);
-        state.asking += usize::from(events != 0);
-        state.asking -= usize::from(before != 0);
+        state.interested += usize::from(events != 0);
+        state.interested -= usize::from(before != 0);
         match what {
-            What::Socket(_) => entry.watch.tell(),
-            What::Fd(_) => self.settle(&entry)?,
+            PollTarget::Socket(_) => entry.registration.tell(),
+            PollTarget::Fd(_) => self.settle(&entry)?,
         }
         Ok(())
     }
 
-    /// Forgets something. Errors: Invalid where it is not registered.
-    pub fn remove(&self, what: What) -> Result<(), Error> {
+    /// Removes a socket or descriptor. Errors: Invalid if it is not registered.
+    pub fn remove(&self, what: PollTarget) -> Result<(), Error> {
         let entry = {
             let mut state = self.state.lock();
             let token = state.tokens.remove(&what).ok_or(Error::Invalid)?;
             let entry = state.entries.remove(&token).ok_or(Error::Invalid)?;
-            state.asking -= usize::from(entry.events() != 0);
+            state.interested -= usize::from(entry.events() != 0);
             state.fds -= usize::from(entry.of_socket.is_none());
             entry
         };
@@ -186,38 +197,39 @@ impl<T: Clone> Poller<T> {
     /// A descriptor that is readable while `wait` may find something. Errors: Invalid unless a socket of a
     /// thread-safe type is registered, as with libzmq.
     pub fn descriptor(&self) -> Result<RawFd, Error> {
-        let thread_safe = |entry: &Arc<Entry<T>>| entry.of_socket.as_ref().is_some_and(|of| of.thread_safe);
+        let thread_safe =
+            |entry: &Arc<PollerEntry<T>>| entry.of_socket.as_ref().is_some_and(|of| of.thread_safe);
         if !self.state.lock().entries.values().any(thread_safe) {
             return Err(Error::Invalid);
         }
-        self.shared.exposed.store(true, Ordering::SeqCst);
-        if !self.shared.news.lock().is_empty() {
+        self.shared.fd_is_watched.store(true, Ordering::SeqCst);
+        if !self.shared.to_examine.lock().is_empty() {
             self.shared.wake.signal();
         }
         Ok(self.shared.set.as_fd().as_raw_fd())
     }
 
-    /// Waits until something is ready, at most `timeout`, and returns at most `max` of it, in the order in which
-    /// it was added. Errors: WouldBlock once the time is over; Fault where there is nothing to wait for and no time
-    /// limit; Interrupted; what a registered socket says of itself (NotSocket, Terminated).
-    /// `turn`: it does not sleep itself (Deferred, `nap`).
+    /// Waits until something is ready, at most for `timeout`, and returns at most `max` events in the order in which
+    /// the entries were added. Errors: WouldBlock at the timeout; Fault if there is nothing to wait for and no
+    /// timeout, or after `end`; Interrupted; errors of a registered socket (NotSocket, Terminated). `turn`: returns
+    /// Deferred instead of sleeping (`pending_sleep`).
     pub fn wait(
         &self,
         max: usize,
         timeout: Option<Duration>,
         turn: Option<Turn>,
-    ) -> Result<Vec<Event<T>>, Error> {
+    ) -> Result<Vec<PollerEvent<T>>, Error> {
         let of_call = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let deadline = turn.unwrap_or(Turn::FIRST).deadline(of_call);
         let mut has_slept = turn.is_some_and(Turn::has_slept);
-        let (asking, fds) = {
+        let (interested, fds) = {
             let state = self.state.lock();
-            (state.asking, state.fds)
+            (state.interested, state.fds)
         };
-        if timeout.is_none() && (max == 0 || asking == 0) {
+        if timeout.is_none() && (max == 0 || interested == 0) {
             return Err(Error::Fault);
         }
-        let mut found: Vec<(u64, Event<T>)> = Vec::new();
+        let mut found: Vec<(u64, PollerEvent<T>)> = Vec::new();
         loop {
             if self.shared.ended.load(Ordering::SeqCst) {
                 self.shared.wake_others();
@@ -230,7 +242,7 @@ impl<T: Clone> Poller<T> {
             let left = match deadline {
                 _ if !found.is_empty() || has_slept => Some(Duration::ZERO),
                 Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
-                None => timeout, // For ever, or longer than the clock goes.
+                None => timeout, // No limit, or beyond the range of the clock.
             };
             self.sleep(max, left, turn.is_some(), &mut found)?;
             if found.is_empty() && left == Some(Duration::ZERO) && !std::mem::take(&mut has_slept) {
@@ -244,24 +256,24 @@ impl<T: Clone> Poller<T> {
             }
         }
         found.sort_by_key(|(token, _)| *token);
-        if self.shared.exposed.load(Ordering::SeqCst) && !self.shared.news.lock().is_empty() {
+        if self.shared.fd_is_watched.load(Ordering::SeqCst) && !self.shared.to_examine.lock().is_empty() {
             self.shared.wake.signal();
         }
         Ok(found.into_iter().map(|(_, event)| event).collect())
     }
 
-    /// Whether it is time to see what is ready in the kernel, though something else is at hand.
+    /// Returns true if it is time to ask the kernel although something is ready already.
     fn asks_kernel(&self) -> bool {
         self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS)
     }
 
-    /// Looks at what has news. What is ready is looked at again next time, after all else.
-    fn look(&self, max: usize, found: &mut Vec<(u64, Event<T>)>) -> Result<(), Error> {
-        let mut tokens = std::mem::take(&mut *self.shared.news.lock());
+    /// Examines the entries on the list. Ready ones go to its end, to be examined again next time.
+    fn look(&self, max: usize, found: &mut Vec<(u64, PollerEvent<T>)>) -> Result<(), Error> {
+        let mut tokens = std::mem::take(&mut *self.shared.to_examine.lock());
         let (mut looked, mut outcome) = (0, Ok(()));
-        let mut again: Vec<Arc<Entry<T>>> = Vec::new();
+        let mut again: Vec<Arc<PollerEntry<T>>> = Vec::new();
         while looked < tokens.len() && found.len() < max && outcome.is_ok() {
-            // No lock is held while the socket is asked: its chores may run the caller's code.
+            // No lock is held while the socket is examined: its deferred work may run application code.
             let entry = self.state.lock().entries.get(&tokens[looked]).cloned();
             looked += 1;
             let Some(entry) = entry else { continue };
@@ -277,34 +289,34 @@ impl<T: Clone> Poller<T> {
         tokens.drain(..looked);
         let rest = !tokens.is_empty();
         if rest || !again.is_empty() {
-            let mut news = self.shared.news.lock();
-            tokens.append(&mut news);
-            *news = tokens;
+            let mut to_examine = self.shared.to_examine.lock();
+            tokens.append(&mut to_examine);
+            *to_examine = tokens;
             for entry in again {
-                if !entry.watch.told.swap(true, Ordering::SeqCst) {
-                    news.push(entry.token);
+                if !entry.registration.is_listed.swap(true, Ordering::SeqCst) {
+                    to_examine.push(entry.token);
                 }
             }
         }
         if rest {
-            self.shared.wake_others(); // Who went to sleep meanwhile saw none of it.
+            self.shared.wake_others(); // A thread that went to sleep in the meantime saw an empty list.
         }
         outcome
     }
 
-    /// Waits in the epoll set, and serves what is ready there; descriptors that are become events.
+    /// Waits in the epoll set and serves ready connections; ready descriptors become events.
     fn sleep(
         &self,
         max: usize,
         timeout: Option<Duration>,
         defers: bool,
-        found: &mut Vec<(u64, Event<T>)>,
+        found: &mut Vec<(u64, PollerEvent<T>)>,
     ) -> Result<(), Error> {
         if timeout != Some(Duration::ZERO) {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            let nap = PollerNap::begin(&self.shared, deadline);
-            if max == 0 || self.shared.news.lock().is_empty() {
-                Nap::Poller(nap).take(defers, deadline)?;
+            let pending_sleep = PollerSleep::begin(&self.shared, deadline);
+            if max == 0 || self.shared.to_examine.lock().is_empty() {
+                PendingSleep::Poller(pending_sleep).take(defers, deadline)?;
             }
         }
         let mut ready = Batch::new();
@@ -312,7 +324,7 @@ impl<T: Clone> Poller<T> {
         if found.is_empty() {
             outcome?;
         }
-        let mut fds: Vec<Arc<Entry<T>>> = Vec::new();
+        let mut fds: Vec<Arc<PollerEntry<T>>> = Vec::new();
         let mut cleared = false;
         for Ready { token, .. } in ready.iter() {
             if token == WAKE_TOKEN {
@@ -322,26 +334,26 @@ impl<T: Clone> Poller<T> {
             }
             let Some(entry) = self.state.lock().entries.get(&token).cloned() else { continue };
             match entry.what {
-                What::Socket(_) => entry.serve(&self.shared),
-                What::Fd(_) => fds.push(entry),
+                PollTarget::Socket(_) => entry.serve(&self.shared),
+                PollTarget::Fd(_) => fds.push(entry),
             }
         }
         fds.truncate(max.saturating_sub(found.len()));
         let asked = if fds.is_empty() { Ok(()) } else { ask(&fds, found) };
-        // It was a signal for another thread as well, and this one may not look at what it told of.
-        if cleared && !(found.is_empty() && asked.is_ok()) && !self.shared.news.lock().is_empty() {
+        // The wake-up was for other threads as well, and this one may return without examining the list.
+        if cleared && !(found.is_empty() && asked.is_ok()) && !self.shared.to_examine.lock().is_empty() {
             self.shared.wake_others();
         }
         asked
     }
 
-    /// Nothing is registered any more; who waits learns that it is gone (Fault).
+    /// Removes all entries; waiting callers return Fault.
     pub fn end(&self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        let entries: Vec<Arc<Entry<T>>> = {
+        let entries: Vec<Arc<PollerEntry<T>>> = {
             let mut state = self.state.lock();
             state.tokens.clear();
-            (state.asking, state.fds) = (0, 0);
+            (state.interested, state.fds) = (0, 0);
             state.entries.drain().map(|(_, entry)| entry).collect()
         };
         entries.iter().for_each(|entry| entry.leave(&self.shared));
@@ -349,8 +361,8 @@ impl<T: Clone> Poller<T> {
     }
 }
 
-impl<T> State<T> {
-    fn find(&self, what: What) -> Result<Arc<Entry<T>>, Error> {
+impl<T> PollerState<T> {
+    fn find(&self, what: PollTarget) -> Result<Arc<PollerEntry<T>>, Error> {
         self.tokens.get(&what).and_then(|token| self.entries.get(token)).cloned().ok_or(Error::Invalid)
     }
 }
@@ -359,8 +371,8 @@ fn check(events: i16) -> Result<(), Error> {
     if events & !(POLLIN | POLLOUT | POLLERR | POLLPRI) == 0 { Ok(()) } else { Err(Error::Invalid) }
 }
 
-/// Finds out what descriptors are ready for, in libzmq's words.
-fn ask<T: Clone>(fds: &[Arc<Entry<T>>], found: &mut Vec<(u64, Event<T>)>) -> Result<(), Error> {
+/// Asks the kernel which events the descriptors are ready for.
+fn ask<T: Clone>(fds: &[Arc<PollerEntry<T>>], found: &mut Vec<(u64, PollerEvent<T>)>) -> Result<(), Error> {
     let raw: Vec<Foreign> = fds.iter().filter_map(|entry| entry.fd()).collect();
     let mut asked: Vec<Polled<'_>> = Vec::new();
     for (fd, entry) in raw.iter().zip(fds) {

@@ -1,41 +1,41 @@
-//! What a socket's type means to those who make connections for it.
+//! Properties of a socket type that the code that makes connections needs.
 
 use pinnace_ring::Taking;
 use pinnace_zmtp::SocketType;
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::hub::Incoming;
+use crate::mailbox::IncomingUse;
 use crate::options::Options;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct SocketKind {
     pub(crate) socket_type: SocketType,
-    /// It takes subscriptions (PUB, XPUB).
+    /// Accepts subscriptions (PUB, XPUB).
     pub(crate) keeps_subscriptions: bool,
-    /// It sends them (SUB, XSUB), or the groups it is in (DISH), all of them again to each new connection.
+    /// Sends subscriptions (SUB, XSUB) or groups (DISH), and all of them again to each new connection.
     pub(crate) sends_subscriptions: bool,
-    /// It is told of groups (RADIO).
+    /// Accepts groups (RADIO).
     pub(crate) keeps_groups: bool,
-    /// It sends by name (ROUTER, STREAM).
+    /// Addresses peers by name (ROUTER, STREAM).
     pub(crate) names_peers: bool,
-    /// Only the newest message is kept, with ZMQ_CONFLATE, of what it sends, and of what it receives.
+    /// With ZMQ_CONFLATE, keeps only the newest message: when sending, when receiving.
     pub(crate) conflates_out: bool,
     pub(crate) conflates_in: bool,
-    /// Nobody but who receives looks at what its peers send.
-    pub(crate) hands_on: bool,
-    /// It greets each peer (ZMQ_HELLO_MSG).
+    /// The pattern does not inspect input; only the application reads it.
+    pub(crate) input_uninspected: bool,
+    /// Sends ZMQ_HELLO_MSG to each peer.
     pub(crate) greets: bool,
-    /// It receives a message of its own when a peer that connected to it is lost (ZMQ_DISCONNECT_MSG) ...
+    /// Delivers ZMQ_DISCONNECT_MSG when a peer that connected to it is lost ...
     pub(crate) hears_disconnects: bool,
-    /// ... or one that it connected to (ZMQ_HICCUP_MSG).
+    /// ... and ZMQ_HICCUP_MSG when one that it connected to is.
     pub(crate) hears_hiccups: bool,
-    /// libzmq calls it thread-safe (its draft types): no multipart messages, no ZMQ_FD.
+    /// Thread-safe in libzmq's terms (its draft types): no multipart messages, no ZMQ_FD.
     pub(crate) is_thread_safe: bool,
 }
 
-impl Kind {
-    /// Whether the type goes with the transport at all. Errors: TransportForType.
+impl SocketKind {
+    /// Checks that the transport supports the type. Errors: TransportForType.
     pub(crate) fn goes_over(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let fits = match (endpoint, self.socket_type) {
             (Endpoint::Udp(_), kind) => {
@@ -49,9 +49,9 @@ impl Kind {
         if fits { Ok(()) } else { Err(Error::TransportForType) }
     }
 
-    pub(crate) fn of(socket_type: SocketType) -> Kind {
+    pub(crate) fn of(socket_type: SocketType) -> SocketKind {
         use SocketType::*;
-        Kind {
+        SocketKind {
             socket_type,
             keeps_subscriptions: matches!(socket_type, Pub | XPub),
             sends_subscriptions: matches!(socket_type, Sub | XSub | Dish),
@@ -59,7 +59,7 @@ impl Kind {
             names_peers: matches!(socket_type, Router | Stream),
             conflates_out: matches!(socket_type, Push | Pub | Dealer),
             conflates_in: matches!(socket_type, Pull | Sub | Dealer),
-            hands_on: matches!(socket_type, Pull | Gather | Pair | Channel | Dealer | Client),
+            input_uninspected: matches!(socket_type, Pull | Gather | Pair | Channel | Dealer | Client),
             greets: matches!(socket_type, Dealer | Router | Client | Server | Peer),
             hears_disconnects: matches!(socket_type, Router | Server | Peer),
             hears_hiccups: matches!(socket_type, Dealer | Client | Peer),
@@ -70,31 +70,31 @@ impl Kind {
         }
     }
 
-    /// What becomes of large bodies that a peer has put into memory of both.
+    /// When large bodies in memory shared with a peer are copied out.
     pub(crate) fn taking(&self, options: &Options) -> Taking {
         match options.borrow {
             true => Taking::InPlace,
-            false if self.hands_on => Taking::WhenWanted,
+            false if self.input_uninspected => Taking::WhenWanted,
             false => Taking::AtOnce,
         }
     }
 
-    /// Peers of its connections speak no ZMTP: STREAM, and a ROUTER with ZMQ_ROUTER_RAW.
+    /// Returns true if peers do not speak ZMTP: STREAM, and ROUTER with ZMQ_ROUTER_RAW.
     pub(crate) fn is_raw(&self, options: &Options) -> bool {
         self.socket_type == SocketType::Stream || options.router_raw
     }
 
-    /// What becomes of what its peers send. An XPUB's application is told of subscriptions.
-    pub(crate) fn incoming(&self) -> Incoming {
+    /// How the input from peers is used. The application of an XPUB receives subscriptions.
+    pub(crate) fn incoming(&self) -> IncomingUse {
         match self.socket_type {
-            SocketType::Pub | SocketType::Radio => Incoming::Wishes,
-            SocketType::Push | SocketType::Scatter => Incoming::Unwanted,
-            _ => Incoming::Received,
+            SocketType::Pub | SocketType::Radio => IncomingUse::Subscriptions,
+            SocketType::Push | SocketType::Scatter => IncomingUse::Unwanted,
+            _ => IncomingUse::Received,
         }
     }
 
-    /// What its peers send it are subscriptions, or groups they are in, which nobody loses.
-    pub(crate) fn hears_wishes(&self) -> bool {
+    /// Returns true if peers send it subscriptions or groups, which do not count as lost messages.
+    pub(crate) fn receives_subscriptions(&self) -> bool {
         self.keeps_subscriptions || self.keeps_groups
     }
 }

@@ -1,8 +1,8 @@
-//! How long it pays to look again and again before sleeping.
+//! How long to spin before sleeping.
 //!
-//! Looking pays where another thread is about to bring what is waited for, and only if that thread has a
-//! processor to run on. Each success makes the next look longer, each failure shorter; now and then a look is
-//! tried all the same.
+//! Spinning pays if another thread is about to deliver what the caller waits for, and only if that thread has a core
+//! to run on. A success makes the next spin longest, a failure shortens it. After a series of waits without spinning
+//! one spin is tried again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use pinnace_sys::process;
 
-/// Rounds of a look, each twice as long as the one before: 127 pauses in all, some microseconds.
+/// Rounds of a spin, each twice as long as the one before: 127 pauses in all, some microseconds.
 const ROUNDS_MAX: u32 = 7;
-/// Waits that do not look, after looking has failed, until one does again.
+/// After failures, the number of waits without a spin before the next trial.
 const REST: u32 = 32;
 
-/// What is known of one place where threads wait.
+/// Spin statistics of one place where threads wait.
 pub(crate) struct Spin {
     rounds: AtomicU32,
     rested: AtomicU32,
@@ -28,7 +28,7 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// How many rounds to look this time.
+    /// The number of rounds to spin this time.
     pub(crate) fn rounds(&self) -> u32 {
         if is_single_processor() {
             return 0;
@@ -45,34 +45,34 @@ impl Spin {
         self.rounds.store(ROUNDS_MAX, Ordering::Relaxed);
     }
 
-    /// A look of so many rounds found nothing.
+    /// A spin of `rounds` rounds found nothing.
     pub(crate) fn failed(&self, rounds: u32) {
         self.rounds.store(rounds.saturating_sub(2), Ordering::Relaxed);
     }
 }
 
-/// ZMQ_BUSY_POLL says: never.
+/// The value of ZMQ_BUSY_POLL for: never spin.
 pub(crate) const NEVER: i32 = -1;
-/// Who is off its processor for so long has to share it.
+/// Descheduled for this long means that cores are scarce: stop spinning.
 pub(crate) const CROWDED: Duration = Duration::from_micros(25);
-/// How long to look after memory that a peer in another process writes: while that pays, ...
+/// How long to poll memory that a peer in another process writes: while that pays, ...
 const PAYS: Duration = Duration::from_micros(40);
-/// ... and to find out whether it does: the peer may have to be woken first.
+/// ... and in a trial of whether it pays, since the peer may have to be woken first.
 const TRIAL: Duration = Duration::from_micros(120);
-/// Waits between two trials at most.
+/// The most waits between two trials.
 const RESTS_MAX: u32 = 2048;
 
-/// What is known of looking after the memory of a socket's links.
+/// Statistics of polling the memory of a socket's links.
 #[derive(Default)]
-pub(crate) struct Watchful {
-    /// Waits that do not look, from now on.
+pub(crate) struct MemorySpin {
+    /// The number of coming waits that do not poll.
     rests: AtomicU32,
-    /// Looks in a row that have failed.
+    /// Failed polls in a row.
     failures: AtomicU32,
 }
 
-impl Watchful {
-    /// How long to look this time, where ZMQ_BUSY_POLL is `set`: in microseconds, 0 for what experience says.
+impl MemorySpin {
+    /// How long to poll this time. `set`: ZMQ_BUSY_POLL in microseconds; 0: decide by experience; negative: never.
     pub(crate) fn limit(&self, set: i32) -> Duration {
         if set != 0 {
             return Duration::from_micros(u64::try_from(set).unwrap_or(0));
@@ -95,7 +95,7 @@ impl Watchful {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// A look found nothing: the next ones come more and more seldom.
+    /// A poll found nothing: the waits between trials double.
     pub(crate) fn failed(&self) {
         let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
         self.failures.store(failures, Ordering::Relaxed);
@@ -103,14 +103,14 @@ impl Watchful {
     }
 }
 
-/// Whether another process can run while this one does.
+/// Whether another process can run at the same time as this one.
 fn has_others() -> bool {
     static OTHERS: OnceLock<bool> = OnceLock::new();
     *OTHERS.get_or_init(|| process::processors() > 1)
 }
 
-/// Whether this process may run on one processor only. Asked once: an affinity that changes later costs some
-/// microseconds.
+/// Whether this process may run on one core only. Determined once: a later change of affinity costs some microseconds
+/// per wait.
 pub(crate) fn is_single_processor() -> bool {
     static SINGLE: OnceLock<bool> = OnceLock::new();
     *SINGLE.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count.get() == 1))

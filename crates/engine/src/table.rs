@@ -1,9 +1,9 @@
-//! Handles that can be checked: a slot and a generation.
+//! Handles that can be validated: a slot and a generation.
 //!
-//! Whatever a caller passes in (a closed socket, a number that was never a handle) is found out before anything that
-//! may be gone is touched. A slot is never given back, so that its lock can be taken without knowing whether its
-//! content is still there. What was made before a fork belongs to the parent: the child's calls
-//! on it are told so without taking a lock.
+//! An invalid handle from a caller (a closed socket, a number that was never a handle) is detected before any memory
+//! that may be gone is touched. Slots are never freed, so a slot's lock can be taken without knowing whether its
+//! content still exists. Content made before a fork belongs to the parent: calls by the child are refused without
+//! taking a lock.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,13 +17,13 @@ use pinnace_sys::fork;
 
 use crate::error::Error;
 
-/// Slots in a chunk, and chunks: 2^20 slots in all.
+/// Slots per chunk and number of chunks: 2^20 slots in all.
 const CHUNK: usize = 256;
 const CHUNKS: usize = 4096;
-/// Generations that a handle can tell apart; the first is no content's.
+/// Number of generations in a handle; 0 is not used.
 const GENERATIONS: u32 = 1 << 24;
 
-/// A handle: which slot, and which of its contents.
+/// A handle: a slot, and the generation of its content.
 pub(crate) struct Handle<T: 'static> {
     slot: &'static Slot<T>,
     generation: u32,
@@ -74,18 +74,18 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Why a handle leads to nothing.
+/// Why a handle is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dead {
-    /// There is nothing (any more).
+    /// The content was removed, or never existed.
     Gone,
-    /// It was made before a fork, and is the parent's.
+    /// Made before a fork, by the parent.
     Inherited,
-    /// This very thread has it locked: the engine has called the caller's code, which called back.
+    /// The calling thread already holds the lock: the engine called application code, which called back.
     Entered,
 }
 
-/// For a socket's handle.
+/// For handles of sockets.
 impl From<Dead> for Error {
     fn from(dead: Dead) -> Error {
         match dead {
@@ -95,10 +95,10 @@ impl From<Dead> for Error {
     }
 }
 
-/// On cache lines of its own: neighbours are used by other threads.
+/// On cache lines of its own, because other threads use the neighbouring slots.
 #[repr(align(128))]
 pub(crate) struct Slot<T> {
-    /// Which one it is.
+    /// Its index in the table.
     index: u32,
     fork: AtomicU32,
     held: BiasedLock<Held<T>>,
@@ -111,7 +111,7 @@ pub(crate) struct Held<T> {
     content: Option<T>,
 }
 
-/// All things of one kind that callers hold handles of; `TAG`, below 16, tells its handles from another's.
+/// All objects of one kind that callers hold handles of. `TAG`, below 16, distinguishes them from other kinds.
 pub(crate) struct Table<T: 'static, const TAG: usize> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
     free: Mutex<Vec<&'static Slot<T>>>,
@@ -128,10 +128,9 @@ impl<T, const TAG: usize> Table<T, TAG> {
         }
     }
 
-    /// Puts `content` in; None where the table is full.
+    /// Inserts `content`; None if the table is full.
     pub(crate) fn insert(&'static self, content: T) -> Option<Handle<T>> {
-        // After a fork the list may stay locked for ever by a thread that is not here: then take a fresh
-        // slot.
+        // After a fork the list may stay locked by a thread that exists only in the parent: take a fresh slot then.
         let free = self.free.try_lock().and_then(|mut free| free.pop());
         let slot = free.or_else(|| self.fresh())?;
         let mut held = slot.held.lock().ok()?;
@@ -150,13 +149,13 @@ impl<T, const TAG: usize> Table<T, TAG> {
         Some(&chunk[index % CHUNK])
     }
 
-    /// What the handle leads to, locked.
+    /// Locks the content of a handle.
     #[inline(always)]
     pub(crate) fn lock(handle: Handle<T>) -> Result<Locked<T>, Dead> {
         Self::enter(handle, |held| held.lock())
     }
 
-    /// The same for the thread that has it locked most, where nothing stands in its way; else `lock` is to be asked.
+    /// As `lock`, if this thread owns the lock and can take it at once. None: use `lock`.
     #[inline(always)]
     pub(crate) fn lock_owned(Handle { slot, generation }: Handle<T>) -> Option<Owned<T>> {
         if slot.fork.load(Ordering::Relaxed) != fork::generation() {
@@ -169,7 +168,7 @@ impl<T, const TAG: usize> Table<T, TAG> {
         Some(Content(held))
     }
 
-    /// The same for a look now and then, which leaves the lock to the thread that uses it most.
+    /// As `lock`, for occasional callers: the thread that uses the lock most keeps its ownership.
     pub(crate) fn visit(handle: Handle<T>) -> Result<Locked<T>, Dead> {
         Self::enter(handle, |held| held.visit())
     }
@@ -189,7 +188,7 @@ impl<T, const TAG: usize> Table<T, TAG> {
         Ok(Content(held))
     }
 
-    /// Takes the content out; the handle is dead from now on.
+    /// Removes the content; the handle is invalid from now on.
     pub(crate) fn remove(&'static self, handle: Handle<T>) -> Result<T, Dead> {
         let content = Self::lock(handle)?.0.content.take().ok_or(Dead::Gone)?;
         handle.slot.held.leave_to_others();
@@ -199,13 +198,12 @@ impl<T, const TAG: usize> Table<T, TAG> {
         Ok(content)
     }
 
-    /// The handle as a number that callers keep: never 0, never odd enough to be taken for text, the same
-    /// width as a pointer.
+    /// The handle as a number for callers: the size of a pointer, never 0.
     pub(crate) fn to_raw(handle: Handle<T>) -> usize {
         (handle.generation as usize) << 24 | (handle.slot.index as usize) << 4 | TAG
     }
 
-    /// The handle that a number stands for, if it can be one.
+    /// The handle that a number encodes, if it has the form of one.
     pub(crate) fn handle(&'static self, raw: usize) -> Option<Handle<T>> {
         if raw & 15 != TAG || raw >> 48 != 0 {
             return None;
@@ -223,7 +221,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Opens a lock out of the ordinary way: what follows the ordinary one stays in line.
+/// Releases a lock on the slow path, which keeps the fast path inline.
 #[cold]
 #[inline(never)]
 pub(crate) fn leave<G, R>(guard: G) -> Option<R> {
@@ -231,7 +229,7 @@ pub(crate) fn leave<G, R>(guard: G) -> Option<R> {
     None
 }
 
-/// The locked content of a slot, by one of the lock's guards.
+/// The locked content of a slot, behind either guard of the lock.
 pub(crate) struct Content<G>(G);
 
 pub(crate) type Locked<T> = Content<BiasedGuard<'static, Held<T>>>;

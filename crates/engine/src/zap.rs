@@ -1,45 +1,45 @@
-//! ZAP (RFC 27): the context's handler, a REP or ROUTER bound at inproc://zeromq.zap.01, is asked who may come in.
+//! ZAP (RFC 27): asks the context's handler, a REP or ROUTER bound at inproc://zeromq.zap.01, to authorize peers.
 //!
-//! Each handshake asks by a socket of its own, which is there until the answer is. A handler that answers wrongly
-//! costs the peer its connection; one that never answers costs it the time that ZMQ_HANDSHAKE_IVL gives.
+//! Each handshake asks through a socket of its own, which lives until the answer arrives. A malformed answer costs
+//! the peer its connection. If no answer arrives, ZMQ_HANDSHAKE_IVL ends the handshake.
 
 use std::task::Waker;
 
-use pinnace_zmtp::{Refusal, Request, SocketType, metadata};
+use pinnace_zmtp::{AuthorizationRequest, Refusal, SocketType, metadata};
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::Outgoing;
-use crate::socket::{Core, Place, Socket};
+use crate::socket::{Core, Socket, WakerPlace};
 
 const HANDLER: &str = "zeromq.zap.01";
 const VERSION: &[u8] = b"1.0";
-/// Each question has a socket, so that there is nothing to tell apart; libzmq's are all called so.
+/// Each request has its own socket, so all can have the same id, as in libzmq.
 const REQUEST_ID: &[u8] = b"1";
-/// The most frames and bytes of an answer.
+/// Limits of an answer, in frames and bytes.
 const FRAMES_MAX: usize = 16;
 const BYTES_MAX: usize = 64 * 1024;
-/// Properties that an answer may carry.
+/// Limit of properties in an answer.
 const PROPERTIES_MAX: usize = 64;
 const DEALER: i32 = 5;
 
-/// A question that was asked.
+/// A request that waits for its answer.
 pub(crate) struct Inquiry {
     socket: Socket,
 }
 
-/// What the handler has said.
+/// The handler's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The peer may come in.
+    /// The peer is admitted.
     Admitted(Admission),
     Refused(Refusal),
-    /// It is none; libzmq's number of what is wrong with it.
+    /// A malformed answer, with libzmq's number for the fault.
     Broken(u32),
 }
 
-/// What the handler says of a peer that may come in.
+/// The handler's statements about an admitted peer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
     pub(crate) user_id: Vec<u8>,
@@ -55,21 +55,21 @@ const INVALID_STATUS_CODE: u32 = 0x2000_0004;
 const INVALID_METADATA: u32 = 0x2000_0005;
 
 impl Inquiry {
-    /// Asks; None where there is no handler.
+    /// Sends the request; None if there is no handler.
     pub(crate) fn start(
         context: &Context,
         options: &Options,
         address: &str,
-        request: &Request<'_>,
+        request: &AuthorizationRequest<'_>,
     ) -> Result<Option<Inquiry>, Error> {
         match context.inproc().kind_at(HANDLER) {
             None => return Ok(None),
             Some(SocketType::Rep | SocketType::Router) => {}
-            // It could not answer.
+            // A socket of another type could not answer.
             Some(_) => return Err(Error::Fault),
         }
         let socket = context.internal_socket(DEALER)?;
-        let inquiry = Inquiry { socket }; // Closes the socket whatever comes.
+        let inquiry = Inquiry { socket }; // Closes the socket on any return.
         const LINGER: i32 = 17;
         socket.set_option(LINGER, &0i32.to_ne_bytes())?;
         socket.connect(&format!("inproc://{HANDLER}"))?;
@@ -82,14 +82,14 @@ impl Inquiry {
         Ok(Some(inquiry))
     }
 
-    /// Has `waker` woken, once, when the answer may be there. Ask for the answer after this.
-    pub(crate) fn wake_with(&self, waker: &Waker, place: &mut Option<Place>) -> Result<(), Error> {
+    /// Has `waker` woken, once, when the answer may have arrived. Call `answer` after this.
+    pub(crate) fn wake_with(&self, waker: &Waker, place: &mut Option<WakerPlace>) -> Result<(), Error> {
         self.socket.wake_task(place, waker)
     }
 
-    /// The answer, once it is there. Errors: Fault, the handler has gone without one.
+    /// The answer, once it has arrived. Errors: Fault if the handler is gone without an answer.
     pub(crate) fn answer(&self) -> Result<Option<Answer>, Error> {
-        // In one look: what it takes in is told of only once.
+        // Both in one call: the notices that it handles are not reported again.
         let look = |core: &mut Core| Ok((core.pattern.can_recv(&mut core.pipes), core.peers().is_empty()));
         match self.socket.call(false, look)? {
             (true, _) => {}
@@ -111,7 +111,7 @@ impl Inquiry {
 
 impl Drop for Inquiry {
     fn drop(&mut self) {
-        // It was ours alone; nothing can be wrong with it but that the context ends.
+        // The socket is ours alone; closing it fails only if the context has ended.
         let _ = self.socket.close();
     }
 }

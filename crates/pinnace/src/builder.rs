@@ -1,4 +1,4 @@
-//! Sockets with options.
+//! Builds sockets with options.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use pinnace_engine::KeyPair;
 use crate::kind::{Joins, Kind, Subscribes, Typed, kinds};
 use crate::{Context, Error, Socket, Value, options};
 
-/// Makes a socket; from [`Socket::builder`]. The first thing that goes wrong is what `build`, `bind` and `connect` say.
+/// Builds a socket; made by [`Socket::builder`]. `build`, `bind` and `connect` return the first error of the chain.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -36,31 +36,31 @@ impl<K: Kind> Builder<K> {
         Builder(Socket::new(context))
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn build(self) -> Result<Socket<K>, Error> {
         self.0
     }
 
-    /// The socket, bound to an endpoint.
+    /// Returns the socket, bound to an endpoint.
     pub fn bind(self, endpoint: &str) -> Result<Socket<K>, Error> {
         let socket = self.0?;
         socket.bind(endpoint)?;
         Ok(socket)
     }
 
-    /// The socket, connected to an endpoint.
+    /// Returns the socket, connected to an endpoint.
     pub fn connect(self, endpoint: &str) -> Result<Socket<K>, Error> {
         let socket = self.0?;
         socket.connect(endpoint)?;
         Ok(socket)
     }
 
-    /// An option by libzmq's name, as [`Socket::set_option`].
+    /// Sets an option by libzmq's name, as [`Socket::set_option`] does.
     pub fn set(self, name: &str, value: impl Into<Value>) -> Builder<K> {
         Builder(self.0.and_then(|socket| socket.set_option(name, value).map(|()| socket)))
     }
 
-    /// As `set`, without a copy that would not be wiped.
+    /// As `set`, but does not make a copy of the value, which would not be wiped.
     fn set_secret(self, name: &str, value: &[u8]) -> Builder<K> {
         Builder(self.0.and_then(|socket| {
             socket.engine().set_option(options::find(name)?.number, value)?;
@@ -68,123 +68,122 @@ impl<K: Kind> Builder<K> {
         }))
     }
 
-    /// How many messages may wait to be sent, for each peer; 0 is no limit. 1000 unless set.
+    /// High-water mark for sending: the number of messages that may be queued per peer; 0 is no limit. Default: 1000.
     pub fn send_high_water_mark(self, messages: u32) -> Builder<K> {
         self.set("SNDHWM", messages)
     }
 
-    /// How many messages that came in may wait, for each peer; 0 is no limit. 1000 unless set.
+    /// High-water mark for receiving: the number of messages that may be queued per peer; 0 is no limit. Default: 1000.
     pub fn receive_high_water_mark(self, messages: u32) -> Builder<K> {
         self.set("RCVHWM", messages)
     }
 
-    /// How many bytes may wait to be sent, for each peer, beside the high-water mark; another message is accepted while
-    /// fewer wait. They are counted with ZMTP's headers. 0 is no limit, as it is unless set.
+    /// Bytes that may be queued for sending per peer, in addition to the high-water mark. A message is accepted while
+    /// fewer bytes than this are queued. ZMTP's headers count. 0 is no limit (the default).
     pub fn send_byte_limit(self, bytes: u64) -> Builder<K> {
         self.set("PINNACE_SNDBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    /// How many bytes that came in may wait, for each peer, beside the high-water mark; 0 is no limit, as it is unless
-    /// set.
+    /// Received bytes that may be queued per peer, in addition to the high-water mark; 0 is no limit (the default).
     pub fn receive_byte_limit(self, bytes: u64) -> Builder<K> {
         self.set("PINNACE_RCVBYTES", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    /// Whether `ipc://` connections move their messages through memory that both processes have: with those of the
-    /// same user, unless set.
+    /// Chooses the peers with which `ipc://` connections exchange messages through shared memory. Default: processes of
+    /// the same user.
     pub fn shared_memory(self, with: SharedMemory) -> Builder<K> {
         self.set("PINNACE_SHARED_MEMORY", with as i32)
     }
 
-    /// How long what was accepted is still sent after the socket's end; None: for ever, as it is unless set.
+    /// How long accepted messages are still sent after the socket is closed. None: without limit (the default).
     pub fn linger(self, time: impl Into<Option<Duration>>) -> Builder<K> {
         self.set("LINGER", time.into())
     }
 
-    /// How long `send` waits; None: for ever, as it is unless set.
+    /// How long `send` waits. None: without limit (the default).
     pub fn send_timeout(self, time: impl Into<Option<Duration>>) -> Builder<K> {
         self.set("SNDTIMEO", time.into())
     }
 
-    /// How long `recv` waits; None: for ever, as it is unless set.
+    /// How long `recv` waits. None: without limit (the default).
     pub fn receive_timeout(self, time: impl Into<Option<Duration>>) -> Builder<K> {
         self.set("RCVTIMEO", time.into())
     }
 
-    /// The name by which ROUTERs know this socket; 1 to 255 bytes.
+    /// The routing id under which ROUTERs know this socket; 1 to 255 bytes.
     pub fn routing_id(self, name: impl AsRef<[u8]>) -> Builder<K> {
         self.set("ROUTING_ID", name.as_ref())
     }
 
-    /// How long after a lost connection the next attempt comes, and to what that grows while attempts fail. 100 ms, and
-    /// not growing, unless set.
+    /// The delay before the first attempt to reconnect, and the limit up to which it grows while attempts fail.
+    /// Default: 100 ms, not growing.
     pub fn reconnect_interval(self, first: Duration, longest: Duration) -> Builder<K> {
         self.set("RECONNECT_IVL", first).set("RECONNECT_IVL_MAX", longest)
     }
 
-    /// How long an attempt to connect may take; zero is what the system allows.
+    /// How long an attempt to connect may take; zero: as long as the operating system allows.
     pub fn connect_timeout(self, time: Duration) -> Builder<K> {
         self.set("CONNECT_TIMEOUT", time)
     }
 
-    /// How long a peer may take for its handshake; zero is any time. 30 s unless set.
+    /// How long a peer may take for its handshake; zero is no limit. Default: 30 s.
     pub fn handshake_timeout(self, time: Duration) -> Builder<K> {
         self.set("HANDSHAKE_IVL", time)
     }
 
-    /// How often peers are asked whether they are there; who does not answer for as long is cut off. Zero is never, as
-    /// it is unless set.
+    /// Interval of heartbeats (ZMTP PING). A peer that does not answer within one interval is disconnected. Zero: none
+    /// (the default).
     pub fn heartbeat(self, interval: Duration) -> Builder<K> {
         self.set("HEARTBEAT_IVL", interval)
     }
 
-    /// The largest frame that is received, in bytes; who sends a larger one is cut off. None unless set.
+    /// The largest frame that is received, in bytes. A peer that sends a larger one is disconnected. Default: no limit.
     pub fn max_message_size(self, bytes: u64) -> Builder<K> {
         self.set("MAXMSGSIZE", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    /// Only peers that are connected are sent to.
+    /// Queues messages only for peers with a complete connection.
     pub fn immediate(self, on: bool) -> Builder<K> {
         self.set("IMMEDIATE", on)
     }
 
-    /// Only the newest message of each peer is kept.
+    /// Keeps only the newest message of each peer.
     pub fn conflate(self, on: bool) -> Builder<K> {
         self.set("CONFLATE", on)
     }
 
-    /// Speaks IPv6 too.
+    /// Allows IPv6 too.
     pub fn ipv6(self, on: bool) -> Builder<K> {
         self.set("IPV6", on)
     }
 
-    /// A property of ours that peers are told; the name begins with "X-".
+    /// Adds a metadata property that is sent to peers in the handshake; the name begins with "X-".
     pub fn metadata(self, name: &str, value: &str) -> Builder<K> {
         self.set("METADATA", format!("{name}:{value}").into_bytes())
     }
 
-    /// The domain in which a ZAP handler (RFC 27) decides who may come in.
+    /// The domain passed to the ZAP handler (RFC 27) that authorizes peers.
     pub fn zap_domain(self, domain: &str) -> Builder<K> {
         self.set("ZAP_DOMAIN", domain)
     }
 
-    /// Clients have to say a name and a password, on which a ZAP handler decides.
+    /// Requires a name and a password from clients (PLAIN); a ZAP handler authorizes them.
     pub fn plain_server(self) -> Builder<K> {
         self.set("PLAIN_SERVER", true)
     }
 
-    /// Says this name and password to servers, in the clear.
+    /// Sends this name and password to servers (PLAIN), unencrypted.
     pub fn plain_client(self, username: &str, password: &str) -> Builder<K> {
         self.set("PLAIN_USERNAME", username).set_secret("PLAIN_PASSWORD", password.as_bytes())
     }
 
-    /// Encrypts, as the server whose keys these are. Without a ZAP handler it takes every client that knows its public
-    /// key.
+    /// Enables CURVE as a server with these keys. Without a ZAP handler, the socket accepts every client that knows its
+    /// public key.
     pub fn curve_server(self, keys: &KeyPair) -> Builder<K> {
         self.set("CURVE_SERVER", true).curve_keys(keys)
     }
 
-    /// Encrypts, as a client with these keys, and speaks to no server but the one that has this public key.
+    /// Enables CURVE as a client with these keys. The socket accepts only the server with this public key.
     pub fn curve_client(self, keys: &KeyPair, server: &[u8; 32]) -> Builder<K> {
         self.curve_keys(keys).set("CURVE_SERVERKEY", server)
     }
@@ -193,7 +192,7 @@ impl<K: Kind> Builder<K> {
         Builder(self.0.and_then(|socket| socket.set_curve_keys(keys).map(|()| socket)))
     }
 
-    /// As [`curve_server`](Self::curve_server). Errors: Invalid where the certificate has no secret key.
+    /// As [`curve_server`](Self::curve_server). Errors: Invalid if the certificate has no secret key.
     pub fn certified_server(self, certificate: &Certificate) -> Builder<K> {
         match certificate.keys() {
             Some(keys) => self.curve_server(keys),
@@ -201,7 +200,7 @@ impl<K: Kind> Builder<K> {
         }
     }
 
-    /// As [`curve_client`](Self::curve_client). Errors: Invalid where the client's certificate has no secret key.
+    /// As [`curve_client`](Self::curve_client). Errors: Invalid if the client's certificate has no secret key.
     pub fn certified_client(self, certificate: &Certificate, server: &Certificate) -> Builder<K> {
         match certificate.keys() {
             Some(keys) => self.curve_client(keys, server.public_key()),
@@ -211,63 +210,63 @@ impl<K: Kind> Builder<K> {
 }
 
 impl<K: Subscribes> Builder<K> {
-    /// Receives what begins with `topic`. (A XSUB subscribes by messages, once it is connected.)
+    /// Receives messages that begin with `topic`. (An XSUB subscribes by sending a message, once it is connected.)
     pub fn subscribe(self, topic: impl AsRef<[u8]>) -> Builder<K> {
         Builder(self.0.and_then(|socket| socket.subscribe(topic).map(|()| socket)))
     }
 }
 
 impl<K: Joins> Builder<K> {
-    /// Receives what RADIOs send to this group.
+    /// Receives the messages that RADIOs send to this group.
     pub fn join(self, group: impl AsRef<[u8]>) -> Builder<K> {
         Builder(self.0.and_then(|socket| socket.join(group).map(|()| socket)))
     }
 }
 
 impl Builder<kinds::Router> {
-    /// A message to a name that no peer has is an error (Unreachable), and a full one waits, instead of being dropped
-    /// and counted.
+    /// If true, a message to an unknown routing id is an error (Unreachable), and `send` waits for a peer at its
+    /// high-water mark. If false, such messages are dropped and counted.
     pub fn mandatory(self, on: bool) -> Builder<kinds::Router> {
         self.set("ROUTER_MANDATORY", on)
     }
 
-    /// A second peer with a name takes it from the first.
+    /// If true, a second peer with the same routing id takes it over from the first.
     pub fn handover(self, on: bool) -> Builder<kinds::Router> {
         self.set("ROUTER_HANDOVER", on)
     }
 }
 
 impl Builder<kinds::Req> {
-    /// A new request may be sent before the answer to the last has come, which is then not wanted any more.
+    /// Allows a new request before the reply to the last one has arrived. A late reply is then discarded.
     pub fn relaxed(self, on: bool) -> Builder<kinds::Req> {
         self.set("REQ_RELAXED", on).set("REQ_CORRELATE", on)
     }
 }
 
 impl Builder<kinds::XPub> {
-    /// Every subscription is received, not only the first to its topic.
+    /// Passes every subscription to `recv`, not only the first to its topic.
     pub fn verbose(self, on: bool) -> Builder<kinds::XPub> {
         self.set("XPUB_VERBOSE", on)
     }
 
-    /// A full peer makes `send` wait, instead of missing messages.
+    /// Makes `send` wait for a subscriber at its high-water mark, instead of dropping the message for it.
     pub fn no_drop(self, on: bool) -> Builder<kinds::XPub> {
         self.set("XPUB_NODROP", on)
     }
 
-    /// Sent to each new subscriber.
+    /// The message sent to each new subscriber.
     pub fn welcome_message(self, message: impl AsRef<[u8]>) -> Builder<kinds::XPub> {
         self.set("XPUB_WELCOME_MSG", message.as_ref())
     }
 }
 
-/// With whose processes memory is shared.
+/// The peers with which memory is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SharedMemory {
-    /// With nobody's.
+    /// None.
     Never = 0,
-    /// With those of our own user.
+    /// Processes of our own user.
     SameUser = 1,
-    /// With anybody's.
+    /// Processes of any user.
     AnyUser = 2,
 }

@@ -1,4 +1,4 @@
-//! Contexts: what the sockets of a program have in common, and how all of it ends.
+//! Contexts: what the sockets of a program share, and how they are shut down.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::{Drops, Error, Leftover};
 
-/// I/O threads, inproc names, and limits for the sockets made in it. Most programs have one. Clones are the same
-/// context.
+/// I/O threads, inproc names, and limits shared by the sockets of the context. Most programs have one. Clones are the
+/// same context.
 ///
-/// When the last clone and the last socket are dropped the context ends: that waits until what the sockets have
-/// accepted is sent, as long as the linger of each allows (for ever, unless it was set). [`Context::terminate`] does
-/// the same at a time of your choice.
+/// Dropping the last clone and the last socket terminates the context: the drop blocks until all accepted messages are
+/// sent, for as long as each socket's linger allows (without limit by default). [`Context::terminate`] does the same at
+/// a time of your choice.
 ///
 /// ```
 /// use pinnace::{Context, Pair};
@@ -26,10 +26,10 @@ use crate::{Drops, Error, Leftover};
 #[derive(Clone)]
 pub struct Context(Arc<Owner>);
 
-/// Ends the context with its last holder.
+/// Terminates the context when its last owner is dropped.
 struct Owner(pinnace_engine::Context);
 
-/// libzmq's numbers of context options.
+/// libzmq's numbers of the context options.
 const IO_THREADS: i32 = 1;
 const MAX_SOCKETS: i32 = 2;
 const THREAD_NAME_PREFIX: i32 = 9;
@@ -42,7 +42,7 @@ impl Context {
         pinnace_engine::Context::new().map(|context| Context(Arc::new(Owner(context))))
     }
 
-    /// A context that is to be different.
+    /// Builds a context with options.
     ///
     /// ```
     /// use pinnace::Context;
@@ -53,15 +53,15 @@ impl Context {
         ContextBuilder { settings: Vec::new(), prefix: None, max_bytes: None }
     }
 
-    /// From now on every call on the context's sockets says Terminated, those that wait too. The sockets stay to be
-    /// dropped.
+    /// Makes every call on the context's sockets return Terminated from now on, blocked calls included. The sockets
+    /// still have to be dropped.
     pub fn shutdown(&self) -> Result<(), Error> {
         self.engine().shutdown()
     }
 
-    /// Shuts down, and waits until every socket is dropped and what it had accepted is sent, as its linger allows. A
-    /// thread that holds sockets must not call this before it has dropped them. Errors: Interrupted by a signal; it
-    /// can be called again.
+    /// Shuts down, and waits until every socket is dropped and has sent its accepted messages, as its linger allows. A
+    /// thread must drop its own sockets before it calls this. Errors: Interrupted by a signal; the call can be
+    /// repeated.
     ///
     /// ```
     /// use pinnace::{Context, Error, Pull};
@@ -76,9 +76,10 @@ impl Context {
         self.engine().terminate()
     }
 
-    /// As [`terminate`](Self::terminate), but it is over after `timeout`: sockets that are still open are closed then,
-    /// whoever uses them, and what was not sent is given up. It returns what was left, over all sockets that the
-    /// context ever had; called again it says the same again. Errors: Interrupted by a signal; call it again then.
+    /// As [`terminate`](Self::terminate), but takes at most `timeout`. After that, sockets that are still open are
+    /// closed, even while in use, and unsent messages are discarded. Returns what was left unsent, over all sockets
+    /// that the context ever had; a second call returns the same. Errors: Interrupted by a signal; the call can be
+    /// repeated.
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,20 +96,20 @@ impl Context {
         self.engine().terminate_within(timeout.into())
     }
 
-    /// Limits the bytes that all queues of the context hold together, with ZMTP's headers: while they hold so many,
-    /// nothing more is accepted from applications nor read from peers, but for queues that hold nothing. 0 is no limit.
-    /// It counts for peers that come after the first call; [`ContextBuilder::max_bytes`] comes before all.
+    /// Limits the bytes that all queues of the context hold together, ZMTP's headers included. At the limit, nothing
+    /// more is accepted from the application nor read from peers, except for queues that are empty. 0 is no limit. The
+    /// first call affects only peers that connect later; [`ContextBuilder::max_bytes`] affects all.
     pub fn set_max_bytes(&self, max_bytes: u64) {
         self.engine().set_max_bytes(max_bytes);
     }
 
-    /// How many bytes count for that limit now; 0 while none was ever set.
+    /// The bytes that count towards that limit now; 0 if no limit was ever set.
     pub fn held_bytes(&self) -> u64 {
         self.engine().held_bytes()
     }
 
-    /// The messages that its closed sockets have lost, by reason. One that still sends what its linger allows may lose
-    /// more. Of a socket that is open [`Socket::stats`](crate::Socket::stats) tells.
+    /// The messages that closed sockets have lost, by reason. A socket that is still lingering may lose more. For open
+    /// sockets see [`Socket::stats`](crate::Socket::stats).
     ///
     /// ```
     /// use pinnace::{Context, Pull, Push, Reason};
@@ -140,7 +141,7 @@ impl Drop for Owner {
         loop {
             match self.0.terminate() {
                 Err(Error::Interrupted) => {}
-                // An I/O thread cannot wait for itself: it drops what a waker held.
+                // An I/O thread runs this drop (a waker held the last owner). It cannot wait for itself.
                 Err(Error::Reentered) => {
                     let context = self.0.clone();
                     let terminate = move || while let Err(Error::Interrupted) = context.terminate() {};
@@ -153,7 +154,7 @@ impl Drop for Owner {
     }
 }
 
-/// Makes a [`Context`]; from [`Context::builder`].
+/// Builds a [`Context`]; made by [`Context::builder`].
 ///
 /// ```
 /// let context = pinnace::Context::builder().thread_name_prefix("feed").ipv6(true).build()?;
@@ -168,41 +169,41 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// How many threads serve connections that no caller serves; at least one.
+    /// Number of I/O threads, which serve the connections that no calling thread polls; at least one.
     pub fn io_threads(self, count: u16) -> ContextBuilder {
         self.set(IO_THREADS, count.into())
     }
 
-    /// How many sockets may be open at once; 1023 unless set.
+    /// How many sockets may be open at once. Default: 1023.
     pub fn max_sockets(self, count: u32) -> ContextBuilder {
-        // Beyond what the option can say there is no difference: memory ends before.
+        // Larger counts than the option can express make no difference: memory runs out before.
         self.set(MAX_SOCKETS, i32::try_from(count).unwrap_or(i32::MAX))
     }
 
-    /// New sockets speak IPv6 too.
+    /// Allows IPv6 for new sockets too.
     pub fn ipv6(self, on: bool) -> ContextBuilder {
         self.set(IPV6, on.into())
     }
 
-    /// Whether new sockets linger for ever (as they do unless this is false) or not at all.
+    /// Whether new sockets linger without limit (true, the default) or not at all.
     pub fn lingers(self, on: bool) -> ContextBuilder {
         self.set(BLOCKY, on.into())
     }
 
-    /// What the names of the I/O threads begin with; at most 16 bytes.
+    /// Prefix of the I/O threads' names; at most 16 bytes.
     pub fn thread_name_prefix(mut self, prefix: &str) -> ContextBuilder {
-        // Four bytes would be taken for a number; with the NUL they are five.
+        // The option would read four bytes as a number; the NUL makes them five.
         self.prefix = Some(if prefix.len() == 4 { format!("{prefix}\0") } else { prefix.to_owned() });
         self
     }
 
-    /// The bytes that all queues may hold together: see [`Context::set_max_bytes`].
+    /// The bytes that all queues may hold together; see [`Context::set_max_bytes`].
     pub fn max_bytes(mut self, bytes: u64) -> ContextBuilder {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// The context. Errors: Invalid for a value out of its range.
+    /// Returns the context. Errors: Invalid for a value out of range.
     pub fn build(self) -> Result<Context, Error> {
         let context = Context::new()?;
         for (option, value) in self.settings {

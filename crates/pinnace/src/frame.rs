@@ -7,8 +7,8 @@ use pinnace_engine::{Body, Outgoing};
 
 /// One part of a message: any bytes. It dereferences to `[u8]`.
 ///
-/// Few bytes lie in the frame itself. Large frames are received where the engine has them and sent without a copy;
-/// cloning one shares its bytes.
+/// Small contents are stored inline. A large received frame refers to the engine's buffer, and a large frame is sent
+/// without a copy. A clone of such a frame shares its bytes.
 ///
 /// ```
 /// use pinnace::Frame;
@@ -20,7 +20,7 @@ use pinnace_engine::{Body, Outgoing};
 #[derive(Clone)]
 pub struct Frame(Repr);
 
-/// Bytes that lie in the frame.
+/// Bytes stored inline.
 const INLINE: usize = 30;
 
 #[derive(Clone)]
@@ -30,7 +30,7 @@ enum Repr {
     Body(Body),
 }
 
-/// From here on a vector is handed to the engine instead of being copied.
+/// Vectors at least this large are passed to the engine by reference, not copied.
 const SHARE_MIN: usize = 1024;
 
 impl Frame {
@@ -39,12 +39,12 @@ impl Frame {
         Frame(Repr::Inline(0, [0; INLINE]))
     }
 
-    /// The bytes as text; None where they are not UTF-8.
+    /// The bytes as text; None if they are not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self).ok()
     }
 
-    /// The bytes, copied only where they are shared or lie elsewhere.
+    /// The bytes; copied unless the frame owns them as a vector.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Repr::Vec(bytes) => bytes,
@@ -52,20 +52,20 @@ impl Frame {
         }
     }
 
-    /// What the engine receives; its body is taken along.
+    /// Takes a frame from the engine, and the ownership of its body.
     pub(crate) fn received(frame: pinnace_engine::Frame<'_>) -> Frame {
         match frame {
             pinnace_engine::Frame::Bytes { data, .. } => Frame::from(data),
             pinnace_engine::Frame::Body { body, .. } => {
                 body.take().map_or(Frame::new(), |mut body| {
-                    let _ = body.own(); // Without memory now, what is lent is copied when somebody looks at it.
+                    let _ = body.own(); // If memory is short, borrowed bytes are copied at their first access.
                     Frame(Repr::Body(body))
                 })
             }
         }
     }
 
-    /// Makes it one that is sent without a copy, where that pays. It stays ours until it is sent.
+    /// Converts a large vector to a body, so that it is sent without a copy. The frame stays ours until it is sent.
     pub(crate) fn prepare(&mut self) {
         if let Repr::Vec(bytes) = &mut self.0
             && bytes.len() >= SHARE_MIN
@@ -155,7 +155,7 @@ impl From<&Frame> for Frame {
 }
 
 impl fmt::Debug for Frame {
-    /// As text where it is text, else as bytes; of long frames the beginning.
+    /// As text if the bytes are UTF-8, else as bytes; long frames are truncated.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 64;
         let (shown, rest) = self.split_at(self.len().min(SHOWN));

@@ -1,4 +1,4 @@
-//! The socket types, and what each can do: a call that a pattern does not have does not compile.
+//! The socket types and what each can do. A call that a pattern does not support does not compile.
 
 use pinnace_engine::SocketType;
 
@@ -8,12 +8,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A socket's type, or that it is [any](kinds::Any).
+/// A socket's type, either a concrete one or [any](kinds::Any).
 pub trait Kind: sealed::Sealed + 'static {}
 
-/// A socket's type that the program's text says.
+/// A socket type that is known at compile time.
 pub trait Typed: Kind {
-    /// libzmq's number and name of it.
+    /// The engine's value for it, with libzmq's number and name.
     const TYPE: SocketType;
 }
 
@@ -26,16 +26,16 @@ pub trait Receives: Kind {}
 /// Types that subscribe to topics: SUB, XSUB.
 pub trait Subscribes: Kind {}
 
-/// Types whose peers say what they want: PUB and XPUB, by topics, RADIO, by groups.
+/// Types that publish to subscriptions of their peers: PUB and XPUB (topics), RADIO (groups).
 pub trait Publishes: Kind {}
 
 /// Types that join groups: DISH.
 pub trait Joins: Kind {}
 
-/// Types that learn the routing id of whom they connect to: PEER.
+/// Types that learn a peer's routing id when they connect: PEER.
 pub trait Dials: Kind {}
 
-/// Types that send each message to the peer whose routing id it carries: SERVER, PEER.
+/// Types that send each message to the peer with the routing id that it carries: SERVER, PEER.
 pub trait Addresses: Kind {}
 
 macro_rules! kinds {
@@ -70,8 +70,8 @@ macro_rules! kinds {
     };
 }
 
-/// A socket whose type is known at run time alone, as where a user names it. It has every call; what its type does not
-/// do is an error then (NotSupported, Invalid) and not the compiler's.
+/// A socket with a type known only at run time, for example from user input. It has every call. A call that its type
+/// does not support returns an error (NotSupported, Invalid) instead of failing to compile.
 ///
 /// ```
 /// use pinnace::{AnySocket, Context, Error, SocketType};
@@ -85,8 +85,8 @@ macro_rules! kinds {
 pub type AnySocket = Socket<kinds::Any>;
 
 kinds! {
-    /// One end of a pipeline: each message goes to one of the [`Pull`]s it is connected to, in turn. It waits while
-    /// none is there.
+    /// One end of a pipeline. Each message goes to one of the connected [`Pull`]s, in turn. `send` waits while there is
+    /// none.
     ///
     /// ```
     /// # use pinnace::{Context, Pull, Push};
@@ -107,7 +107,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Push: Sends;
-    /// The other end of a pipeline: messages come from all [`Push`]es in turn.
+    /// The other end of a pipeline. Messages are received from all [`Push`]es in turn.
     ///
     /// ```
     /// # use pinnace::{Context, Pull, Push};
@@ -128,8 +128,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pull: Receives;
-    /// Publishes: each message goes to all [`Sub`]s that have subscribed to what it begins with. It never waits; who is
-    /// too slow misses messages, and they are counted.
+    /// Publishes: each message goes to all [`Sub`]s that have subscribed to a prefix of it. It never waits. A
+    /// subscriber that is too slow misses messages, and they are counted.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -152,7 +152,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pub: Sends Publishes;
-    /// Subscribes: it receives what begins with one of its topics.
+    /// Subscribes: it receives the messages that begin with one of its topics.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -175,7 +175,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Sub: Receives Subscribes;
-    /// A [`Pub`] that receives its peers' subscriptions: a byte of 1 or 0, and the topic.
+    /// A [`Pub`] that receives its peers' subscriptions: a byte 1 (subscribe) or 0 (unsubscribe), then the topic.
     ///
     /// ```
     /// # use pinnace::{Context, Sub, XPub};
@@ -189,7 +189,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     XPub: Sends Receives Publishes;
-    /// A [`Sub`] that sends too: subscriptions as an [`XPub`] receives them, and messages of its own.
+    /// A [`Sub`] that also sends: subscriptions as an [`XPub`] receives them, and messages of its own.
     ///
     /// ```
     /// # use pinnace::{Context, XPub, XSub};
@@ -205,7 +205,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     XSub: Sends Receives Subscribes;
-    /// Asks: it sends a request, then receives the answer, then may ask again; anything else is an error (State).
+    /// Sends a request, then receives the reply, then may send the next request. Any other order is an error (State).
     ///
     /// ```
     /// # use pinnace::{Context, Error, Rep, Req};
@@ -222,7 +222,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Req: Sends Receives;
-    /// Answers: it receives a request, then sends the answer to whoever asked.
+    /// Receives a request, then sends the reply to its sender.
     ///
     /// ```
     /// # use pinnace::{Context, Rep, Req};
@@ -238,7 +238,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Rep: Sends Receives;
-    /// Sends to its peers in turn, and receives from all: a [`Req`] without the one-at-a-time.
+    /// Sends to its peers in turn, and receives from all: a [`Req`] that may have several requests outstanding.
     ///
     /// ```
     /// # use pinnace::{Context, Dealer, Rep};
@@ -255,7 +255,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Dealer: Sends Receives;
-    /// Sends to the peer that the first frame names, and puts the name of the peer before what it receives.
+    /// Sends to the peer named by the routing id in the first frame, and prepends the sender's routing id to what it
+    /// receives.
     ///
     /// ```
     /// # use pinnace::{Context, Dealer, Router};
@@ -270,7 +271,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Router: Sends Receives;
-    /// One of two: it speaks to the one peer that it has.
+    /// Speaks to exactly one peer.
     ///
     /// ```
     /// # use pinnace::{Context, Pair};
@@ -283,8 +284,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Pair: Sends Receives;
-    /// Speaks to peers that know nothing of ZMTP, over tcp: the first frame names the peer, the second has bytes. A
-    /// peer that comes or goes is an empty second frame; sending one closes the connection.
+    /// Speaks to raw TCP peers that do not know ZMTP. The first frame is the routing id of the peer, the second its
+    /// bytes. An empty second frame reports that a peer connected or disconnected; sending one closes the connection.
     ///
     /// ```
     /// # use std::io::Write;
@@ -300,8 +301,9 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Stream: Sends Receives;
-    /// Receives from many [`Client`]s and answers each by the routing id that its message carries
-    /// ([`Message::routing_id`](crate::Message::routing_id)). Like all types below it has one frame a message.
+    /// Receives from many [`Client`]s and replies to each by the routing id of the received message
+    /// ([`Message::routing_id`](crate::Message::routing_id)). Like all types below, it sends messages of one frame
+    /// only.
     ///
     /// ```
     /// # use pinnace::{Client, Context, Message, Server};
@@ -317,7 +319,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Server: Sends Receives Addresses;
-    /// Speaks to a [`Server`]: as many questions at once as it likes.
+    /// Speaks to a [`Server`]; any number of requests may be outstanding.
     ///
     /// ```
     /// # use pinnace::{Client, Context, Message, Server};
@@ -332,8 +334,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Client: Sends Receives;
-    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over udp. It never waits; who is
-    /// too slow misses messages, and they are counted, but for what the network loses of datagrams.
+    /// Publishes to groups ([`Message::to_group`](crate::Message::to_group)), also over UDP. It never waits. A peer
+    /// that is too slow misses messages, and they are counted; datagrams that the network loses are not.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -348,7 +350,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Radio: Sends Publishes;
-    /// Receives what a [`Radio`] sends to the groups it has joined.
+    /// Receives the messages that a [`Radio`] sends to the groups it has joined.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -366,9 +368,9 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Dish: Receives Joins;
-    /// A [`Pull`] of one frame a message; its peers are [`Scatter`]s.
+    /// A [`Pull`] for messages of one frame; its peers are [`Scatter`]s.
     Gather: Receives;
-    /// A [`Push`] of one frame a message; its peers are [`Gather`]s.
+    /// A [`Push`] for messages of one frame; its peers are [`Gather`]s.
     ///
     /// ```
     /// # use pinnace::{Context, Error, Gather, Scatter};
@@ -382,7 +384,7 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Scatter: Sends;
-    /// Datagrams over udp, two frames a message: the peer's address and the body. Whether one arrives nobody knows.
+    /// Datagrams over UDP. A message has two frames: the peer's address and the body. Delivery is not guaranteed.
     ///
     /// ```no_run
     /// # use pinnace::{Context, Dgram};
@@ -394,8 +396,8 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Dgram: Sends Receives;
-    /// Speaks to many of its kind, each by its routing id: of whom it connects to it learns that at once
-    /// ([`Peer::connect_peer`]), of others by what they send.
+    /// Speaks to many PEERs, each addressed by its routing id. It learns the routing id of a peer it connects to at
+    /// once ([`Peer::connect_peer`]), and of other peers from the messages that they send.
     ///
     /// ```
     /// # use pinnace::{Context, Message, Peer};
@@ -410,6 +412,6 @@ kinds! {
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Peer: Sends Receives Dials Addresses;
-    /// A [`Pair`] of one frame a message.
+    /// A [`Pair`] for messages of one frame.
     Channel: Sends Receives;
 }

@@ -1,5 +1,5 @@
-//! Brokerless messaging: sockets that carry whole messages between threads, processes and machines, with nothing in
-//! between. This is the Rust face of Pinnace, which speaks ZeroMQ's protocol (ZMTP) to every peer that does.
+//! Brokerless messaging: sockets that carry whole messages between threads, processes and machines, without a broker
+//! between them. This is the Rust API of Pinnace. It speaks ZeroMQ's protocol (ZMTP) and talks to any ZMTP peer.
 //!
 //! ```
 //! use pinnace::{Context, Pull, Push};
@@ -12,23 +12,23 @@
 //! # Ok::<(), pinnace::Error>(())
 //! ```
 //!
-//! - Sockets have a type for each socket type: [`Push`], [`Sub`] and so on are names of [`Socket`]. What a pattern
-//!   does not do does not compile. [`AnySocket`] is for a type that is known at run time alone.
-//! - Options: [`Socket::builder`] for those that are common, [`Socket::set_option`] for any by its name.
-//! - Messages: [`Message`] and its [`Frame`]s, sent and received whole or not at all.
-//! - Blocking: [`send`](Socket::send) and [`recv`](Socket::recv), with `try_` in front or `_timeout` behind;
+//! - Each socket type is a Rust type: [`Push`], [`Sub`] and so on are aliases of [`Socket`]. A call that a pattern does
+//!   not support does not compile. [`AnySocket`] is for a type known only at run time.
+//! - Options: [`Socket::builder`] for the common ones, [`Socket::set_option`] for any option by name.
+//! - Messages: [`Message`] and its [`Frame`]s. A message is sent and received whole or not at all.
+//! - Blocking: [`send`](Socket::send) and [`recv`](Socket::recv), each with a `try_` and a `_timeout` variant;
 //!   [`Poller`] and [`poll()`] for several sockets.
 //! - Async, under any executor: [`send_async`](Socket::send_async), [`recv_async`](Socket::recv_async),
 //!   [`stream`](Socket::stream).
-//! - What goes on: [`stats`](Socket::stats) as values, JSON and for Prometheus, [`monitor`](Socket::monitor), and calls
-//!   that wait for peers ([`wait_peers`](Socket::wait_peers) and others).
-//! - Limits in messages and in bytes, for a peer ([`Builder::send_byte_limit`]) and for everything
+//! - Observability: [`stats`](Socket::stats) as values, as JSON and for Prometheus, [`monitor`](Socket::monitor), and
+//!   calls that wait for peers ([`wait_peers`](Socket::wait_peers) and others).
+//! - Limits in messages and in bytes, per peer ([`Builder::send_byte_limit`]) and for the whole context
 //!   ([`ContextBuilder::max_bytes`]).
-//! - Guaranteed delivery between named clients, with no service to run: [`delivery`].
+//! - Guaranteed delivery between named clients, without a service to run: [`delivery`].
 //! - Security: [`Builder::curve_server`] and others; [`certificate`] for keys in files; [`z85`].
 //!
-//! Any thread may use any socket. A future or a call that is given up has taken no message and sent none. Nothing here
-//! panics or aborts for what a peer does; an [`Error`] says whose fault it is.
+//! Any thread may use any socket. A future dropped early, or a call that fails, has received no message and sent none.
+//! Nothing that a peer does makes this crate panic or abort; an [`Error`] tells which side is at fault.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -64,7 +64,7 @@ pub use pinnace_cert as certificate;
 #[doc(inline)]
 pub use pinnace_delivery as delivery;
 pub use pinnace_engine::{
-    Access, Because, Carrier, Drops, Error, Events, KeyPair, Kind as OptionKind, Leftover, LevelFd, OPTIONS,
+    Access, Drops, Error, Events, FallbackReason, KeyPair, Leftover, LevelFd, Medium, OPTIONS, OptionKind,
     OptionSpec, PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
 };
 pub use poll::{PollItem, poll};

@@ -1,4 +1,4 @@
-//! Messages: one frame or several, sent and received as one.
+//! Messages: one frame or several, sent and received as one unit.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,9 +8,9 @@ use pinnace_engine::{About, Label, Outgoing};
 
 use crate::{Error, Frame};
 
-/// A message: its frames, which it dereferences to, and what is known of who sent it.
+/// A message: its frames, to which it dereferences, and what is known of its sender.
 ///
-/// It is made from text, bytes, or a list of either, and compares with the same.
+/// It converts from text, bytes, or a list of either, and compares with the same.
 ///
 /// ```
 /// use pinnace::Message;
@@ -42,7 +42,7 @@ impl Default for Frames {
 }
 
 impl Message {
-    /// A message without frames, to which some have to be added before it can be sent.
+    /// A message without frames. At least one has to be added before it can be sent.
     pub fn new() -> Message {
         Message::default()
     }
@@ -52,18 +52,18 @@ impl Message {
         self.list().push(frame.into());
     }
 
-    /// Adds a frame at the beginning, as an envelope.
+    /// Adds a frame at the front, such as an envelope.
     pub fn push_front(&mut self, frame: impl Into<Frame>) {
         self.list().insert(0, frame.into());
     }
 
-    /// Takes the first frame off, as an envelope.
+    /// Removes and returns the first frame, such as an envelope.
     pub fn pop_front(&mut self) -> Option<Frame> {
         let list = self.list();
         if list.is_empty() { None } else { Some(list.remove(0)) }
     }
 
-    /// Takes the last frame off.
+    /// Removes and returns the last frame.
     pub fn pop(&mut self) -> Option<Frame> {
         self.list().pop()
     }
@@ -73,58 +73,59 @@ impl Message {
         self
     }
 
-    /// The first frame as text: all of a message of one frame. None where there is none, or it is not UTF-8.
+    /// The first frame as text; the whole text of a single-frame message. None if there is no frame or it is not UTF-8.
     pub fn text(&self) -> Option<&str> {
         self.first().and_then(Frame::text)
     }
 
-    /// Where the sender is: an IP address, or "localhost:uid:gid:pid" of a local process. None over inproc.
+    /// The sender's address: an IP address, or "localhost:uid:gid:pid" of a local process. None over inproc.
     pub fn peer_address(&self) -> Option<&str> {
         self.property("Peer-Address").and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// Who the sender is, as a ZAP handler (RFC 27) said.
+    /// The sender's user id, as the ZAP handler (RFC 27) returned it.
     pub fn user_id(&self) -> Option<&str> {
         self.property("User-Id").and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// What the sender said of itself when it connected: "Socket-Type", "Routing-Id", names that begin with "X-"
+    /// A property that the sender announced in its handshake: "Socket-Type", "Routing-Id", names that begin with "X-"
     /// (zmq_msg_gets(3)).
     pub fn property(&self, name: &str) -> Option<&[u8]> {
         self.about.as_ref().and_then(|about| about.get(name))
     }
 
-    /// All of them.
+    /// All properties.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.about.iter().flat_map(|about| about.iter())
     }
 
-    /// The routing id of the peer that a SERVER or PEER received this from, or sends it to (zmq_msg_routing_id(3)); 0:
-    /// none.
+    /// The routing id of the peer that a SERVER or PEER received this message from, or sends it to
+    /// (zmq_msg_routing_id(3)); 0 if there is none.
     pub fn routing_id(&self) -> u32 {
         self.label.routing_id
     }
 
-    /// The same message, for the peer of a SERVER or PEER that has this routing id (zmq_msg_set_routing_id(3)).
+    /// Sets the routing id of the peer that a SERVER or PEER sends the message to (zmq_msg_set_routing_id(3)).
     #[must_use]
     pub fn to_peer(mut self, routing_id: u32) -> Message {
         self.label.routing_id = routing_id;
         self
     }
 
-    /// The group that a RADIO sends it to, or a DISH has received it of (zmq_msg_group(3)); empty: none.
+    /// The group that a RADIO sends the message to, or through which a DISH received it (zmq_msg_group(3)); empty if
+    /// none.
     pub fn group(&self) -> &[u8] {
         &self.label.group
     }
 
-    /// The same message, for this group of a RADIO's, at most 255 bytes (zmq_msg_set_group(3)).
+    /// Sets the group that a RADIO sends the message to, at most 255 bytes (zmq_msg_set_group(3)).
     #[must_use]
     pub fn to_group(mut self, group: impl AsRef<[u8]>) -> Message {
         self.label.group = group.as_ref().to_vec();
         self
     }
 
-    /// Receives one with `recv`, which is given a sink for the frames.
+    /// Receives a message through `recv`, to which it passes a sink for the frames.
     pub(crate) fn receive(
         recv: impl FnOnce(&mut dyn FnMut(pinnace_engine::Frame<'_>)) -> Result<pinnace_engine::Received, Error>,
     ) -> Result<Message, Error> {
@@ -135,7 +136,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Hands the frames to `send`. They stay ours.
+    /// Lends the frames to `send`; the message keeps them.
     pub(crate) fn lend<R>(&self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
         match self.frames() {
             [one] => send(&mut [one.outgoing()], &self.label),
@@ -260,7 +261,7 @@ impl From<Message> for Vec<Vec<u8>> {
 
 impl Eq for Message {}
 
-/// By the frames.
+/// Compares the frames only.
 impl PartialEq for Message {
     fn eq(&self, other: &Message) -> bool {
         **self == **other
@@ -269,7 +270,7 @@ impl PartialEq for Message {
 
 macro_rules! equal_one {
     ($(($($generics:tt)*) $type:ty),*) => {$(
-        /// A message of this one frame.
+        /// True for a message of exactly this frame.
         impl<$($generics)*> PartialEq<$type> for Message {
             fn eq(&self, other: &$type) -> bool {
                 matches!(self.frames(), [frame] if frame == other)

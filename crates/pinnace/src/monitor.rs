@@ -6,49 +6,49 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use pinnace_engine::{Place, SocketType};
+use pinnace_engine::{SocketType, WakerPlace};
 
 use crate::{Context, Error, Interest, Message, Pair, PollItem};
 
-/// What has happened.
+/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A connection was made; the handshake comes next.
+    /// A connection was made; the handshake follows.
     Connected,
-    /// A connection is being made.
+    /// A connection attempt has started and is not complete yet.
     ConnectDelayed,
-    /// It is tried again; the value is the pause before, in milliseconds.
+    /// Another attempt follows; the value is the delay before it, in milliseconds.
     ConnectRetried,
     /// An endpoint is bound.
     Listening,
-    /// It could not be; the value is the system's error number.
+    /// An endpoint could not be bound; the value is the system's error number.
     BindFailed,
-    /// A peer has connected; the handshake comes next.
+    /// A peer has connected; the handshake follows.
     Accepted,
-    /// It could not be accepted; the value is the system's error number.
+    /// A connection could not be accepted; the value is the system's error number.
     AcceptFailed,
-    /// A connection, or an endpoint, was closed by us.
+    /// We closed a connection or an endpoint.
     Closed,
     /// A connection was lost.
     Disconnected,
-    /// Nothing more is monitored.
+    /// Monitoring has stopped; no more events follow.
     Stopped,
     /// The handshake failed; the value is the system's error number.
     HandshakeFailed,
-    /// The handshake is over: the peer is there.
+    /// The handshake succeeded: the peer is connected.
     HandshakeSucceeded,
-    /// The handshake failed by the peer's fault; the value says how (zmq.h, `ZMQ_PROTOCOL_ERROR_*`).
+    /// The peer violated the protocol in the handshake; the value says how (zmq.h, `ZMQ_PROTOCOL_ERROR_*`).
     HandshakeFailedProtocol,
-    /// The peer was not let in; the value is the status that ZAP gives (RFC 27).
+    /// ZAP refused the peer; the value is ZAP's status code (RFC 27).
     HandshakeFailedAuth,
-    /// How many messages a connection holds, to be sent and received.
+    /// The numbers of messages that a connection has queued for sending and receiving.
     PipesStats,
-    /// Another, by libzmq's number.
+    /// Any other event, by libzmq's number.
     Other(u64),
 }
 
-/// Kinds by libzmq's numbers, and their names in texts.
+/// The kinds by libzmq's numbers, and their names in text.
 const KINDS: [(u64, EventKind, &str); 15] = [
     (0x1, EventKind::Connected, "connected"),
     (0x2, EventKind::ConnectDelayed, "connect_delayed"),
@@ -73,7 +73,7 @@ impl EventKind {
         known.map_or(EventKind::Other(number), |&(_, kind, _)| kind)
     }
 
-    /// As statistics name it: libzmq's name in lower case; of an unknown one "other".
+    /// The name used in statistics: libzmq's name in lower case; "other" for an unknown event.
     pub fn name(self) -> &'static str {
         KINDS.iter().find(|&&(_, kind, _)| kind == self).map_or("other", |&(.., name)| name)
     }
@@ -83,23 +83,23 @@ impl EventKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// What has happened.
+    /// What happened.
     pub kind: EventKind,
-    /// What comes with it, as its kind says; else what libzmq gives.
+    /// The event's values, as documented at its kind; otherwise those that libzmq reports.
     pub values: Vec<u64>,
-    /// Our end, as an endpoint; empty where there is none.
+    /// Our endpoint; empty if there is none.
     pub local: String,
-    /// The peer's.
+    /// The peer's endpoint.
     pub remote: String,
 }
 
 impl Event {
-    /// The first of the values.
+    /// The first value.
     pub fn value(&self) -> u64 {
         self.values.first().copied().unwrap_or_default()
     }
 
-    /// From a message of the second form: number, count, values, both ends.
+    /// Parses a message of version 2: number, count, values, both endpoints.
     fn read(message: &Message) -> Option<Event> {
         let number = |index: usize| Some(u64::from_ne_bytes(message.get(index)?[..].try_into().ok()?));
         let text = |index: usize| Some(String::from_utf8_lossy(message.get(index)?).into_owned());
@@ -113,11 +113,11 @@ impl Event {
     }
 }
 
-/// The events of one socket, as an iterator whose thread waits, and as a `Stream`; from
-/// [`Socket::monitor`](crate::Socket::monitor). Both end with the socket.
+/// The events of one socket, as a blocking iterator and as a `Stream`; made by
+/// [`Socket::monitor`](crate::Socket::monitor). Both end when the socket is closed.
 ///
-/// Nobody waits for who reads it: it holds two thousand events that were not received, a thousand at either end, and
-/// what comes then is dropped and counted ([`Stats::events_dropped`](crate::Stats)). The end is told whatever it holds.
+/// The socket never waits for its monitor. Two thousand unread events are kept (a thousand at either end); later ones
+/// are dropped and counted ([`Stats::events_dropped`](crate::Stats)). The final event is always delivered.
 ///
 /// ```
 /// use pinnace::{Context, EventKind, Pull, Push};
@@ -142,7 +142,7 @@ pub struct Monitor {
 }
 
 #[derive(Default)]
-struct Waiting(Option<Place>);
+struct Waiting(Option<WakerPlace>);
 
 impl std::fmt::Debug for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -161,7 +161,7 @@ impl Monitor {
         Ok(Monitor { pair, place: Waiting::default(), over: false })
     }
 
-    /// Waits for the next event; None once there are no more. Errors: Interrupted by a signal.
+    /// Waits for the next event; None after the last one. Errors: Interrupted by a signal.
     pub fn recv(&mut self) -> Result<Option<Event>, Error> {
         if self.over {
             return Ok(None);
@@ -170,7 +170,7 @@ impl Monitor {
         self.take(received)
     }
 
-    /// As [`recv`](Self::recv), for so long at most: then WouldBlock.
+    /// As [`recv`](Self::recv), but waits at most `timeout`, then returns WouldBlock.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Event>, Error> {
         if self.over {
             return Ok(None);
@@ -179,7 +179,7 @@ impl Monitor {
         self.take(received)
     }
 
-    /// The next event if there is one, else WouldBlock; None once there are no more.
+    /// The next event, or WouldBlock if there is none yet; None after the last one.
     pub fn try_recv(&mut self) -> Result<Option<Event>, Error> {
         if self.over {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Monitor {
         self.take(received)
     }
 
-    /// For a [`poll`](crate::poll()): ready to be read when there is an event, or there are no more.
+    /// For [`poll`](crate::poll()): readable when an event is available or after the last one.
     pub fn poll_item(&self) -> PollItem<'_> {
         self.pair.poll_item(Interest::READABLE)
     }

@@ -1,12 +1,12 @@
-//! Options by name, from the engine's table: values as Rust has them, to the bytes that libzmq's API takes and back.
+//! Options by name, from the engine's table: converts between Rust values and the bytes of libzmq's API.
 
 use std::time::Duration;
 
-use pinnace_engine::{Kind, OPTIONS, OptionSpec};
+use pinnace_engine::{OPTIONS, OptionKind, OptionSpec};
 
 use crate::Error;
 
-/// The value of an option. It is made from whole numbers, switches, times, text and bytes.
+/// The value of an option. Integers, bools, durations, text and bytes convert to it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::Error;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A number, a switch (0 or 1), or milliseconds of which -1 are none.
+    /// An integer, a bool (0 or 1), or a duration in milliseconds (-1: none).
     Int(i64),
-    /// Text; a number or a key is read from it where the option is one.
+    /// Text. For an option that is a number or a key, the value is parsed from it.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// The number.
+    /// The integer.
     pub fn int(&self) -> Option<i64> {
         match self {
             Value::Int(number) => Some(*number),
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// The bytes, those of a text too.
+    /// The bytes; those of a text too.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Text(text) => Some(text.as_bytes()),
@@ -51,24 +51,26 @@ impl Value {
         }
     }
 
-    /// As an option of this kind takes it.
-    pub(crate) fn encode(self, kind: Kind) -> Result<Vec<u8>, Error> {
+    /// Encodes the value for an option of this kind.
+    pub(crate) fn encode(self, kind: OptionKind) -> Result<Vec<u8>, Error> {
         let number = match kind {
-            Kind::Text { .. } | Kind::Bytes { .. } | Kind::Key => {
+            OptionKind::Text { .. } | OptionKind::Bytes { .. } | OptionKind::Key => {
                 return match self {
                     Value::Text(text) => Ok(text.into_bytes()),
                     Value::Bytes(bytes) => Ok(bytes),
                     Value::Int(_) => Err(Error::Invalid),
                 };
             }
-            Kind::Int { .. } | Kind::Int64 { .. } | Kind::Bits { .. } => match self {
+            OptionKind::Int { .. } | OptionKind::Int64 { .. } | OptionKind::Bits { .. } => match self {
                 Value::Int(number) => number,
                 Value::Text(text) => text.trim().parse().map_err(|_| Error::Invalid)?,
                 Value::Bytes(_) => return Err(Error::Invalid),
             },
         };
         Ok(match kind {
-            Kind::Int { .. } => i32::try_from(number).map_err(|_| Error::Invalid)?.to_ne_bytes().to_vec(),
+            OptionKind::Int { .. } => {
+                i32::try_from(number).map_err(|_| Error::Invalid)?.to_ne_bytes().to_vec()
+            }
             _ => number.to_ne_bytes().to_vec(),
         })
     }
@@ -86,7 +88,7 @@ macro_rules! from_numbers {
 from_numbers!(bool u8 u16 u32 i8 i16 i32 i64);
 
 impl From<Duration> for Value {
-    /// Milliseconds, rounded up so that a short time is not none.
+    /// Milliseconds, rounded up so that a short duration does not become zero.
     fn from(time: Duration) -> Value {
         let whole = time.as_millis();
         let more = u128::from(!time.subsec_nanos().is_multiple_of(1_000_000));
@@ -95,7 +97,7 @@ impl From<Duration> for Value {
 }
 
 impl From<Option<Duration>> for Value {
-    /// None: for ever, or never, as the option has it.
+    /// None: infinite or never, depending on the option.
     fn from(time: Option<Duration>) -> Value {
         time.map_or(Value::Int(-1), Value::from)
     }
@@ -131,14 +133,13 @@ impl From<Vec<u8>> for Value {
     }
 }
 
-/// An option by libzmq's name, of which `ZMQ_` may be left out; small letters are taken too. Errors: Invalid for a name
-/// that is none.
+/// Finds an option by libzmq's name, in any case, with or without `ZMQ_`. Errors: Invalid for an unknown name.
 pub fn find(name: &str) -> Result<&'static OptionSpec, Error> {
     let name = name.get(..4).filter(|start| start.eq_ignore_ascii_case("ZMQ_")).map_or(name, |_| &name[4..]);
     OPTIONS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name)).ok_or(Error::Invalid)
 }
 
-/// Room for any text or bytes that can be read; what was set longer cannot be.
+/// Buffer size for text and bytes; longer values can be set but not read.
 const ROOM: usize = 64 * 1024;
 
 pub(crate) fn read(socket: pinnace_engine::Socket, spec: &OptionSpec) -> Result<Value, Error> {
@@ -148,17 +149,19 @@ pub(crate) fn read(socket: pinnace_engine::Socket, spec: &OptionSpec) -> Result<
     };
     let first = |room: [u8; 32]| <[u8; 8]>::try_from(&room[..8]).unwrap_or_default();
     Ok(match spec.kind {
-        Kind::Int { .. } => {
+        OptionKind::Int { .. } => {
             let [a, b, c, d, ..] = fixed(4)?;
             Value::Int(i32::from_ne_bytes([a, b, c, d]).into())
         }
-        Kind::Int64 { .. } | Kind::Bits { .. } => Value::Int(i64::from_ne_bytes(first(fixed(8)?))),
-        Kind::Key => Value::Bytes(fixed(32)?.to_vec()),
-        Kind::Text { .. } | Kind::Bytes { .. } => {
+        OptionKind::Int64 { .. } | OptionKind::Bits { .. } => {
+            Value::Int(i64::from_ne_bytes(first(fixed(8)?)))
+        }
+        OptionKind::Key => Value::Bytes(fixed(32)?.to_vec()),
+        OptionKind::Text { .. } | OptionKind::Bytes { .. } => {
             let mut room = vec![0; ROOM];
             let len = socket.get_option(spec.number, &mut room)?;
             room.truncate(len);
-            if matches!(spec.kind, Kind::Bytes { .. }) {
+            if matches!(spec.kind, OptionKind::Bytes { .. }) {
                 return Ok(Value::Bytes(room));
             }
             room.pop(); // The NUL.

@@ -1,16 +1,16 @@
-//! Waiting once, for whatever is named at that moment. For the same things again and again a [`Poller`](crate::Poller)
+//! Waits once for a list of sockets and descriptors. To wait repeatedly for the same ones, a [`Poller`](crate::Poller)
 //! costs less.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use pinnace_engine::Source;
+use pinnace_engine::PollSource;
 
 use crate::poller::is_over;
 use crate::{Error, Interest, Kind, Socket};
 
-/// Something to be waited for by [`poll`], and what was found.
+/// A socket or descriptor to [`poll`], and the result.
 pub struct PollItem<'a> {
     what: What<'a>,
     interest: Interest,
@@ -24,39 +24,39 @@ enum What<'a> {
 }
 
 impl<'a> PollItem<'a> {
-    /// A descriptor. Where nothing is asked for, its end alone is waited for.
+    /// A descriptor. With an empty interest, the wait ends only for an error or hang-up.
     pub fn fd(fd: BorrowedFd<'a>, interest: Interest) -> PollItem<'a> {
         PollItem { what: What::Fd(fd), interest, found: 0 }
     }
 
     fn raw(&self) -> pinnace_engine::PollItem<'a> {
         let source = match self.what {
-            What::Socket(socket) => Source::Socket(socket),
-            What::Fd(fd) => Source::Fd(fd),
+            What::Socket(socket) => PollSource::Socket(socket),
+            What::Fd(fd) => PollSource::Fd(fd),
         };
         pinnace_engine::PollItem { source, events: self.interest.events(), revents: 0 }
     }
 
-    /// What it is ready for, of what was asked. Of a descriptor that is over that is all: reading or writing does not
-    /// wait, and says what has happened.
+    /// What the item is ready for, among what was requested. If [`is_over`](Self::is_over), everything requested is
+    /// ready: a read or write does not block, and returns what happened.
     pub fn ready(&self) -> Interest {
         Interest::found(self.found, self.interest.events())
     }
 
-    /// A descriptor is in error, or what is at its other end has gone.
+    /// True if the descriptor is in error or its other end is closed.
     pub fn is_over(&self) -> bool {
         is_over(self.found)
     }
 }
 
 impl<K: Kind> Socket<K> {
-    /// The socket, to be waited for by [`poll`].
+    /// The socket as an item for [`poll`].
     pub fn poll_item(&self, interest: Interest) -> PollItem<'_> {
         PollItem { what: What::Socket(self.engine()), interest, found: 0 }
     }
 }
 
-/// Waits until one of `items` is ready, for so long at most; returns how many are. Each says for what.
+/// Waits at most `timeout` until one of `items` is ready. Returns how many are; see [`PollItem::ready`].
 ///
 /// ```
 /// use std::time::Duration;

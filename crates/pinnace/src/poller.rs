@@ -1,15 +1,15 @@
-//! Waiting for several sockets and descriptors at once.
+//! Waits for several sockets and descriptors at once.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use pinnace_engine::{POLLERR, POLLIN, POLLOUT, What};
+use pinnace_engine::{POLLERR, POLLIN, POLLOUT, PollTarget};
 
 use crate::{Error, Kind, Socket};
 
-/// What is waited for, or is so.
+/// The operations to wait for, or those that are ready.
 ///
 /// ```
 /// use pinnace::Interest;
@@ -17,50 +17,51 @@ use crate::{Error, Kind, Socket};
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Interest {
-    /// A message can be received; of a descriptor, bytes.
+    /// A message can be received; for a descriptor, bytes.
     pub readable: bool,
-    /// A message can be sent; of a descriptor, bytes.
+    /// A message can be sent; for a descriptor, bytes.
     pub writable: bool,
 }
 
 impl Interest {
-    /// Receiving.
+    /// Only receiving.
     pub const READABLE: Interest = Interest { readable: true, writable: false };
-    /// Sending.
+    /// Only sending.
     pub const WRITABLE: Interest = Interest { readable: false, writable: true };
-    /// Either.
+    /// Receiving and sending.
     pub const BOTH: Interest = Interest { readable: true, writable: true };
 
     pub(crate) fn events(self) -> i16 {
         (i16::from(self.readable) * POLLIN) | (i16::from(self.writable) * POLLOUT)
     }
 
-    /// What the engine has found, of what it was asked.
+    /// The events that the engine reported, limited to those requested.
     pub(crate) fn found(events: i16, asked: i16) -> Interest {
         let events = if is_over(events) { asked } else { events };
         Interest { readable: events & POLLIN != 0, writable: events & POLLOUT != 0 }
     }
 }
 
-/// Whether the engine says of a descriptor that it is in error, or its other end gone.
+/// True if the engine reports a descriptor in error or its other end closed.
 pub(crate) fn is_over(events: i16) -> bool {
     events & POLLERR != 0
 }
 
-/// Something that is ready.
+/// A socket or descriptor that is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready<T> {
-    /// What was given when it was added.
+    /// The key passed at registration.
     pub key: T,
-    /// What it is ready for, of what was asked. Of a descriptor that is over that is all: reading or writing does not
-    /// wait, and says what has happened.
+    /// What it is ready for, among what was requested. If `is_over`, everything requested is ready: a read or write
+    /// does not block, and returns what happened.
     pub ready: Interest,
-    /// A descriptor is in error, or what is at its other end has gone. It stays so, and every wait says it again, until
+    /// True if the descriptor is in error or its other end is closed. This persists, and every wait reports it, until
     /// the descriptor is removed.
     pub is_over: bool,
 }
 
-/// A set of sockets and descriptors, each with a key of yours. A wait costs what is ready, not what is registered.
+/// A set of sockets and descriptors, each with a key of yours. A wait costs time for the ready ones, not for all
+/// registered.
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +82,7 @@ pub struct Ready<T> {
 /// # Ok::<(), pinnace::Error>(())
 /// ```
 ///
-/// A descriptor whose other end has gone is ready from then on, and says so:
+/// A descriptor with its other end closed stays ready:
 /// ```
 /// use std::io::{Read, Write};
 /// use std::time::Duration;
@@ -104,7 +105,7 @@ pub struct Ready<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What is registered must outlive it:
+/// A registered socket or descriptor must outlive the poller:
 /// ```compile_fail,E0505
 /// # use pinnace::{Context, Interest, Poller, Pull};
 /// # let context = Context::new()?;
@@ -121,43 +122,43 @@ pub struct Poller<'a, T: Clone> {
 }
 
 impl<'a, T: Clone> Poller<'a, T> {
-    /// A set of nothing. Errors: System when the process has no descriptor left.
+    /// An empty set. Errors: System if the process has no descriptor left.
     pub fn new() -> Result<Poller<'a, T>, Error> {
         Ok(Poller { engine: pinnace_engine::Poller::new()?, registered: PhantomData })
     }
 
-    /// Registers a socket. Errors: Invalid where it is registered already.
+    /// Registers a socket. Errors: Invalid if it is registered already.
     pub fn add<K: Kind>(&self, socket: &'a Socket<K>, interest: Interest, key: T) -> Result<(), Error> {
-        self.engine.add(What::Socket(socket.engine()), interest.events(), key)
+        self.engine.add(PollTarget::Socket(socket.engine()), interest.events(), key)
     }
 
     /// Registers a descriptor.
     pub fn add_fd(&self, fd: &'a impl AsFd, interest: Interest, key: T) -> Result<(), Error> {
-        self.engine.add(What::Fd(fd.as_fd().as_raw_fd()), interest.events(), key)
+        self.engine.add(PollTarget::Fd(fd.as_fd().as_raw_fd()), interest.events(), key)
     }
 
-    /// Asks a socket for something else; nothing is allowed too. Errors: Invalid where it is not registered.
+    /// Changes a socket's interest; it may be empty. Errors: Invalid if the socket is not registered.
     pub fn modify<K: Kind>(&self, socket: &Socket<K>, interest: Interest) -> Result<(), Error> {
-        self.engine.modify(What::Socket(socket.engine()), interest.events())
+        self.engine.modify(PollTarget::Socket(socket.engine()), interest.events())
     }
 
-    /// Asks a descriptor for something else.
+    /// Changes a descriptor's interest.
     pub fn modify_fd(&self, fd: &impl AsFd, interest: Interest) -> Result<(), Error> {
-        self.engine.modify(What::Fd(fd.as_fd().as_raw_fd()), interest.events())
+        self.engine.modify(PollTarget::Fd(fd.as_fd().as_raw_fd()), interest.events())
     }
 
-    /// Forgets a socket. Errors: Invalid where it is not registered.
+    /// Removes a socket. Errors: Invalid if it is not registered.
     pub fn remove<K: Kind>(&self, socket: &Socket<K>) -> Result<(), Error> {
-        self.engine.remove(What::Socket(socket.engine()))
+        self.engine.remove(PollTarget::Socket(socket.engine()))
     }
 
-    /// Forgets a descriptor.
+    /// Removes a descriptor.
     pub fn remove_fd(&self, fd: &impl AsFd) -> Result<(), Error> {
-        self.engine.remove(What::Fd(fd.as_fd().as_raw_fd()))
+        self.engine.remove(PollTarget::Fd(fd.as_fd().as_raw_fd()))
     }
 
-    /// Waits until something is ready, and returns all that is; nothing when the time is over. Errors: Terminated,
-    /// Interrupted by a signal; Fault where there is nothing to wait for and no time limit.
+    /// Waits until something is ready, and returns everything that is; empty on timeout. Errors: Terminated,
+    /// Interrupted by a signal; Fault if nothing is registered and there is no timeout.
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Ready<T>>, Error> {
         let found = match self.engine.wait(self.engine.len().max(1), timeout.into(), None) {
             Err(Error::WouldBlock) => Vec::new(),

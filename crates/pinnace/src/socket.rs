@@ -10,10 +10,10 @@ use crate::kind::{AnySocket, Publishes, Subscribes, Typed, kinds};
 use crate::options::{self, Value};
 use crate::{Builder, Context, Error, Interest, Kind, Message, Monitor};
 
-/// A socket of the type that `K` marks: [`Push`](crate::Push), [`Sub`](crate::Sub) and so on are its names.
+/// A socket of type `K`; [`Push`](crate::Push), [`Sub`](crate::Sub) and so on are aliases.
 ///
-/// Any thread may use it, several at once too; each message goes to one of those that receive. Dropping it closes it:
-/// what it has accepted is sent in the background, as long as its linger allows.
+/// Any thread may use it, several at once too; each message goes to one of the receiving threads. Dropping it closes
+/// it: accepted messages are sent in the background, for as long as its linger allows.
 pub struct Socket<K: Kind> {
     raw: pinnace_engine::Socket,
     socket_type: SocketType,
@@ -22,19 +22,19 @@ pub struct Socket<K: Kind> {
 }
 
 impl Socket<kinds::Any> {
-    /// A socket of this type, with all options at their defaults. Errors: TooManySockets, Terminated.
+    /// A socket of this type with default options. Errors: TooManySockets, Terminated.
     pub fn of_type(context: &Context, socket_type: SocketType) -> Result<AnySocket, Error> {
         Socket::create(context, socket_type)
     }
 }
 
 impl<K: Typed> Socket<K> {
-    /// A socket with all options at their defaults. Errors: TooManySockets, Terminated.
+    /// A socket with default options. Errors: TooManySockets, Terminated.
     pub fn new(context: &Context) -> Result<Socket<K>, Error> {
         Socket::create(context, K::TYPE)
     }
 
-    /// A socket that is to have other options.
+    /// Builds a socket with options.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -54,12 +54,12 @@ impl<K: Kind> Socket<K> {
         Ok(Socket { raw, socket_type, context: context.clone(), kind: PhantomData })
     }
 
-    /// Its type.
+    /// The socket's type.
     pub fn socket_type(&self) -> SocketType {
         self.socket_type
     }
 
-    /// Binds to an endpoint, and returns it as it came to be: with a port in the place of `*`.
+    /// Binds to an endpoint, and returns the actual one, with the port chosen for `*`.
     ///
     /// ```
     /// # use pinnace::{Context, Pull};
@@ -68,31 +68,31 @@ impl<K: Kind> Socket<K> {
     /// assert!(pull.bind("tcp://127.0.0.1:*")?.starts_with("tcp://127.0.0.1:"));
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    /// Errors: Invalid, Transport, TransportForType; System with what the system says, as that the address is in use.
+    /// Errors: Invalid, Transport, TransportForType; System with the system's error, such as address in use.
     pub fn bind(&self, endpoint: &str) -> Result<String, Error> {
         self.raw.bind(endpoint)?;
         self.last_endpoint()
     }
 
-    /// Connects to an endpoint, and again whenever the connection is lost. It returns at once: nobody has to be there.
-    /// Errors: Invalid, Transport, TransportForType.
+    /// Connects to an endpoint, and reconnects whenever the connection is lost. It returns at once, whether or not a
+    /// peer is there. Errors: Invalid, Transport, TransportForType.
     pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
         self.raw.connect(endpoint)
     }
 
-    /// Takes back each `bind` to this endpoint, and ends the connections that came by it. Where there was none, it is
+    /// Undoes every `bind` to this endpoint, and closes the connections accepted on it. If there was none, it acts as
     /// [`disconnect`](Self::disconnect), as in libzmq. Errors: NoEndpoint.
     pub fn unbind(&self, endpoint: &str) -> Result<(), Error> {
         self.raw.unbind(endpoint)
     }
 
-    /// Takes back each `connect` to this endpoint. What was accepted for it is sent first, as long as the linger says.
-    /// Where there was none, it is [`unbind`](Self::unbind), as in libzmq. Errors: NoEndpoint.
+    /// Undoes every `connect` to this endpoint. Messages accepted for it are sent first, for as long as the linger
+    /// allows. If there was none, it acts as [`unbind`](Self::unbind), as in libzmq. Errors: NoEndpoint.
     pub fn disconnect(&self, endpoint: &str) -> Result<(), Error> {
         self.raw.disconnect(endpoint)
     }
 
-    /// What the last bind or connect came to; empty before the first.
+    /// The actual endpoint of the last bind or connect; empty before the first.
     pub fn last_endpoint(&self) -> Result<String, Error> {
         match self.option("LAST_ENDPOINT")? {
             Value::Text(endpoint) => Ok(endpoint),
@@ -100,7 +100,7 @@ impl<K: Kind> Socket<K> {
         }
     }
 
-    /// Sets an option by libzmq's name, of which `ZMQ_` may be left out.
+    /// Sets an option by libzmq's name, with or without `ZMQ_`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -114,26 +114,26 @@ impl<K: Kind> Socket<K> {
     /// assert_eq!(push.set_option("BACKLOG", -1), Err(Error::Invalid));
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    /// Errors: Invalid for a name that is none, a value of another type or out of range, or an option of another socket
-    /// type's.
+    /// Errors: Invalid for an unknown name, a value of another type or out of range, or an option of another socket
+    /// type.
     pub fn set_option(&self, name: &str, value: impl Into<Value>) -> Result<(), Error> {
         let spec = options::find(name)?;
         self.raw.set_option(spec.number, &value.into().encode(spec.kind)?)
     }
 
-    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). The secret
-    /// one is copied to nowhere else.
+    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). No other
+    /// copy of the secret key is made on the way.
     pub fn set_curve_keys(&self, keys: &KeyPair) -> Result<(), Error> {
         self.raw.set_option(options::find("CURVE_SECRETKEY")?.number, &*keys.secret)?;
         self.raw.set_option(options::find("CURVE_PUBLICKEY")?.number, &keys.public)
     }
 
-    /// An option's value. Errors: Invalid for a name that is none, or an option that can only be set.
+    /// Reads an option. Errors: Invalid for an unknown name, or a write-only option.
     pub fn option(&self, name: &str) -> Result<Value, Error> {
         options::read(self.raw, options::find(name)?)
     }
 
-    /// What was moved, is queued and was lost, in all and for each peer.
+    /// Messages and bytes transferred, queued and lost, in total and per peer.
     ///
     /// ```
     /// # use pinnace::{Context, Pull, Push};
@@ -151,31 +151,31 @@ impl<K: Kind> Socket<K> {
         self.raw.stats()
     }
 
-    /// Cuts a peer off, by its number in the statistics. What it has sent can still be received. Who connected to us
-    /// may come back; where we connected, we do so again. Errors: Unreachable.
+    /// Disconnects a peer, by its number in the statistics. Messages already received from it can still be read. A peer
+    /// that connected to us may come back; if we connected, we reconnect. Errors: Unreachable.
     pub fn kick(&self, number: u64) -> Result<(), Error> {
         self.raw.kick(number)
     }
 
-    /// Waits until `count` peers are there; without a timeout, for ever. Errors: WouldBlock when the time is over.
+    /// Waits until `count` peers are connected. None waits without limit. Errors: WouldBlock on timeout.
     pub fn wait_peers(&self, count: usize, timeout: impl Into<Option<Duration>>) -> Result<(), Error> {
         self.raw.wait_peers(count, timeout.into())
     }
 
-    /// Waits until `count` peers have come and gone again, and all that they sent was received. Errors: WouldBlock when
-    /// the time is over.
+    /// Waits until `count` peers have connected and disconnected again and all their messages were received. Errors:
+    /// WouldBlock on timeout.
     pub fn wait_ended(&self, count: u64, timeout: impl Into<Option<Duration>>) -> Result<(), Error> {
         self.raw.wait_ended(count, timeout.into())
     }
 
-    /// Whether receiving would not wait, and whether sending would not, at this moment.
+    /// Whether receiving, and whether sending, would succeed now without waiting.
     pub fn ready(&self) -> Result<Interest, Error> {
         let events = self.raw.events()?;
         Ok(Interest { readable: events & POLLIN != 0, writable: events & POLLOUT != 0 })
     }
 
-    /// A descriptor that is readable exactly while the socket is ready for `interest`, or for either of both. It is for
-    /// event loops that watch descriptors, as tokio's `AsyncFd`; a future needs none.
+    /// A level-triggered descriptor: readable exactly while the socket is ready for `interest` (for either, if both).
+    /// For event loops that poll descriptors, such as tokio's `AsyncFd`; the async calls do not need it.
     ///
     /// ```
     /// # use pinnace::{Context, Interest, Pull};
@@ -186,22 +186,22 @@ impl<K: Kind> Socket<K> {
     /// println!("watch {:?}", descriptor.as_fd());
     /// # Ok::<(), pinnace::Error>(())
     /// ```
-    /// Errors: Invalid where nothing is asked for; System when the process has no descriptor left.
+    /// Errors: Invalid for an empty interest; System if the process has no descriptor left.
     pub fn ready_fd(&self, interest: Interest) -> Result<LevelFd, Error> {
         self.raw.level(interest.events())
     }
 
-    /// The events of the socket's connections from now on. A second call ends the first one's.
+    /// Monitors the socket's connections from now on. A second call ends the monitor of the first.
     pub fn monitor(&self) -> Result<Monitor, Error> {
         Monitor::new(self.raw, &self.context)
     }
 
-    /// The context that it was made in.
+    /// The context that the socket belongs to.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The engine's handle, which is good until this is dropped.
+    /// The engine's handle, valid until the socket is dropped.
     pub fn engine(&self) -> pinnace_engine::Socket {
         self.raw
     }
@@ -211,19 +211,20 @@ impl<K: Kind> Socket<K> {
 }
 
 impl<K: Subscribes> Socket<K> {
-    /// Receives what begins with `topic` from now on; the empty topic is everything. As often as it is subscribed to it
-    /// has to be taken back.
+    /// Receives messages that begin with `topic` from now on; the empty topic matches everything. Subscriptions are
+    /// counted: each needs its own `unsubscribe`.
     pub fn subscribe(&self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
         self.change("SUBSCRIBE", 1, topic.as_ref())
     }
 
-    /// Takes a subscription back.
+    /// Undoes one subscription.
     pub fn unsubscribe(&self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
         self.change("UNSUBSCRIBE", 0, topic.as_ref())
     }
 
-    /// Waits until a publisher is there, and each that is has all subscriptions made so far: what it publishes from
-    /// then on comes. Errors: WouldBlock when the time is over, NotSupported with publishers older than ZMTP 3.0.
+    /// Waits until at least one publisher is connected and every connected one has all subscriptions made so far.
+    /// Matching messages published afterwards are received. Errors: WouldBlock on timeout, NotSupported with publishers
+    /// older than ZMTP 3.0.
     pub fn wait_subscribed(&self, timeout: impl Into<Option<Duration>>) -> Result<(), Error> {
         self.raw.wait_subscribed(timeout.into())
     }
@@ -238,8 +239,8 @@ impl<K: Subscribes> Socket<K> {
 }
 
 impl<K: Publishes> Socket<K> {
-    /// Waits until `count` peers get messages that begin with `topic`; of a RADIO, until so many have joined this
-    /// group. Errors: WouldBlock when the time is over.
+    /// Waits until `count` peers subscribe to messages that begin with `topic`; for a RADIO, until `count` peers have
+    /// joined this group. Errors: WouldBlock on timeout.
     pub fn wait_subscribers(
         &self,
         topic: impl AsRef<[u8]>,
@@ -252,7 +253,7 @@ impl<K: Publishes> Socket<K> {
 
 impl<K: Kind> Drop for Socket<K> {
     fn drop(&mut self) {
-        // It may have been closed through the engine.
+        // The application may have closed it through the engine's handle.
         let _ = self.raw.close();
     }
 }
@@ -263,7 +264,7 @@ impl<K: Kind> fmt::Debug for Socket<K> {
     }
 }
 
-/// The end of a time that begins now; None where the clock does not go that far.
+/// The instant `timeout` from now; None if the clock cannot represent it.
 pub(crate) fn deadline(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }

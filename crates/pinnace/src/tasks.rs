@@ -1,21 +1,21 @@
-//! Sending and receiving by the tasks of any executor: futures that leave a waker with the engine. There is no thread
-//! behind them but the context's own.
+//! Async sending and receiving under any executor: futures that register a waker with the engine. They use no threads
+//! but the context's own.
 
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use pinnace_engine::{Place, Wait};
+use pinnace_engine::{Wait, WakerPlace};
 
 use crate::kind::{Receives, Sends};
 use crate::{Error, Kind, Message, Socket, Unsent};
 
-/// Tries; where it would have to wait, leaves the task's waker and tries once more, for news may have come in
-/// between.
+/// Tries `attempt`. If it would have to wait, registers the task's waker and tries once more, because the state may
+/// have changed in between.
 fn poll<K: Kind, T>(
     socket: &Socket<K>,
-    place: &mut Option<Place>,
+    place: &mut Option<WakerPlace>,
     task: &mut Context<'_>,
     mut attempt: impl FnMut() -> Poll<T>,
 ) -> Poll<T> {
@@ -23,7 +23,7 @@ fn poll<K: Kind, T>(
         return Poll::Ready(outcome);
     }
     if socket.engine().wake_task(place, task.waker()).is_err() {
-        // The socket is of no use any more, which the next attempt says.
+        // The socket is closed; the next attempt returns that error.
         task.waker().wake_by_ref();
     }
     attempt()
@@ -31,7 +31,7 @@ fn poll<K: Kind, T>(
 
 pub(crate) fn poll_recv<K: Receives>(
     socket: &Socket<K>,
-    place: &mut Option<Place>,
+    place: &mut Option<WakerPlace>,
     task: &mut Context<'_>,
 ) -> Poll<Result<Message, Error>> {
     let attempt = || match socket.recv_waiting(Wait::Never) {
@@ -41,11 +41,11 @@ pub(crate) fn poll_recv<K: Receives>(
     poll(socket, place, task, attempt)
 }
 
-/// Receives one message; from [`Socket::recv_async`]. Dropped before its end, it has taken none.
+/// Receives one message; made by [`Socket::recv_async`]. Dropped before completion, it has received none.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Recv<'a, K: Receives> {
     socket: &'a Socket<K>,
-    place: Option<Place>,
+    place: Option<WakerPlace>,
 }
 
 impl<'a, K: Receives> Recv<'a, K> {
@@ -63,12 +63,12 @@ impl<K: Receives> Future for Recv<'_, K> {
     }
 }
 
-/// Sends one message; from [`Socket::send_async`]. Dropped before its end, it has sent nothing.
+/// Sends one message; made by [`Socket::send_async`]. Dropped before completion, it has sent nothing.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Send<'a, K: Sends> {
     socket: &'a Socket<K>,
     message: Option<Message>,
-    place: Option<Place>,
+    place: Option<WakerPlace>,
 }
 
 impl<'a, K: Sends> Send<'a, K> {
@@ -81,7 +81,7 @@ impl<K: Sends> Future for Send<'_, K> {
     type Output = Result<(), Unsent>;
 
     /// # Panics
-    /// Polled again after its end.
+    /// If polled again after completion.
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let (socket, message) = (this.socket, &mut this.message);
@@ -99,7 +99,7 @@ impl<K: Sends> Future for Send<'_, K> {
     }
 }
 
-/// The messages that come, as a `Stream`; from [`Socket::stream`].
+/// The received messages as a `Stream`; made by [`Socket::stream`].
 ///
 /// ```
 /// # use pinnace::{Context, Pair};
@@ -117,7 +117,7 @@ impl<K: Sends> Future for Send<'_, K> {
 #[must_use = "a stream does nothing until it is polled"]
 pub struct Messages<'a, K: Receives> {
     socket: Option<&'a Socket<K>>,
-    place: Option<Place>,
+    place: Option<WakerPlace>,
 }
 
 impl<'a, K: Receives> Messages<'a, K> {

@@ -1,4 +1,4 @@
-//! Sending and receiving, by threads that wait.
+//! Blocking send and receive.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::socket::deadline;
 use crate::tasks::{Messages, Recv, Send};
 use crate::{Error, Frame, Message, Socket};
 
-/// A message that was not sent, and why. Nothing of it has left.
+/// A message that was not sent, and the error. No part of it was sent.
 ///
 /// ```
 /// use pinnace::{Context, Error, Push};
@@ -23,9 +23,9 @@ use crate::{Error, Frame, Message, Socket};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsent {
-    /// Why.
+    /// The error.
     pub error: Error,
-    /// The message, to be sent again perhaps.
+    /// The message, which can be sent again.
     pub message: Message,
 }
 
@@ -48,21 +48,21 @@ impl From<Unsent> for Error {
 }
 
 impl<K: Sends> Socket<K> {
-    /// Sends a message, all its frames or none of them. It waits for room, as long as SNDTIMEO says: for ever, unless
-    /// it was set. Sent means accepted; the peer gets it later.
+    /// Sends a message, all its frames or none. It waits for room as long as SNDTIMEO allows (without limit by
+    /// default). Success means accepted; the peer receives the message later.
     ///
-    /// Errors: WouldBlock when the time is over, State (not now, by the pattern's rules), Unreachable, Terminated,
-    /// Interrupted by a signal; Invalid for a message without frames, or of more than one where the type has one.
+    /// Errors: WouldBlock on timeout, State (not allowed now by the pattern), Unreachable, Terminated, Interrupted by a
+    /// signal; Invalid for a message without frames, or of several frames if the type allows only one.
     pub fn send(&self, message: impl Into<Message>) -> Result<(), Unsent> {
         self.send_waiting(message.into(), Wait::AsSet)
     }
 
-    /// Sends a message if there is room now; else the error is WouldBlock.
+    /// Sends a message if there is room now; otherwise returns WouldBlock.
     pub fn try_send(&self, message: impl Into<Message>) -> Result<(), Unsent> {
         self.send_waiting(message.into(), Wait::Never)
     }
 
-    /// As [`send`](Self::send), for so long at most.
+    /// As [`send`](Self::send), but waits at most `timeout`.
     pub fn send_timeout(&self, message: impl Into<Message>, timeout: Duration) -> Result<(), Unsent> {
         self.send_waiting(message.into(), Wait::Until(deadline(timeout)))
     }
@@ -83,8 +83,8 @@ impl<K: Sends> Socket<K> {
         self.send(Message::from_iter(frames))
     }
 
-    /// Sends a message, for a task of any executor. Nothing is sent until it is awaited; dropped before its end, it has
-    /// sent nothing.
+    /// Sends a message from an async task, under any executor. Nothing is sent before it is awaited; if dropped before
+    /// completion, nothing was sent.
     ///
     /// ```
     /// # use pinnace::{Context, Pair};
@@ -111,8 +111,8 @@ impl<K: Sends> Socket<K> {
             .map_err(|error| Unsent { error, message })
     }
 
-    /// Sends bytes that stay yours as a message of one frame, with nothing in between: no memory is taken for it. It
-    /// waits as [`send`](Self::send) does, and has the same errors.
+    /// Sends borrowed bytes as a message of one frame, without allocating a [`Message`]. It waits as
+    /// [`send`](Self::send) does, and has the same errors.
     ///
     /// ```
     /// # use pinnace::{Context, Pair};
@@ -148,38 +148,38 @@ fn send(
 }
 
 impl<K: Receives> Socket<K> {
-    /// Receives a message. It waits for one, as long as RCVTIMEO says: for ever, unless it was set.
+    /// Receives a message. It waits for one as long as RCVTIMEO allows (without limit by default).
     ///
-    /// Errors: WouldBlock when the time is over, State (not now, by the pattern's rules), Terminated, Interrupted by a
-    /// signal. Nothing is lost by any of them.
+    /// Errors: WouldBlock on timeout, State (not allowed now by the pattern), Terminated, Interrupted by a signal. None
+    /// of them loses a message.
     pub fn recv(&self) -> Result<Message, Error> {
         self.recv_waiting(Wait::AsSet)
     }
 
-    /// Receives a message if one is there; else WouldBlock.
+    /// Receives a message if one is available; otherwise returns WouldBlock.
     pub fn try_recv(&self) -> Result<Message, Error> {
         self.recv_waiting(Wait::Never)
     }
 
-    /// As [`recv`](Self::recv), for so long at most.
+    /// As [`recv`](Self::recv), but waits at most `timeout`.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Message, Error> {
         self.recv_waiting(Wait::Until(deadline(timeout)))
     }
 
-    /// Receives a message where it lies: `read` is given each of its frames, and nothing is copied nor kept of who sent
-    /// it. The socket is locked meanwhile, so `read` should be short: other threads wait for it, a call on this very
-    /// socket is an error (Reentered), and a panic may leave the high-water mark one short. Errors: as
-    /// [`recv`](Self::recv); then `read` was not called.
+    /// Receives a message in place: `read` is called with each of its frames. Nothing is copied, and the sender's
+    /// properties are not kept. The socket is locked meanwhile, so `read` should be short: other threads wait for it, a
+    /// call on the same socket is an error (Reentered), and a panic may leave the high-water mark off by one. Errors:
+    /// as [`recv`](Self::recv); `read` was then not called.
     pub fn recv_with(&self, mut read: impl FnMut(&[u8])) -> Result<(), Error> {
         self.engine().recv_frames(Wait::AsSet, &mut |frame| read(frame.data()))
     }
 
-    /// Receives a message, for a task of any executor. Dropped before its end, it has taken none.
+    /// Receives a message in an async task. If dropped before completion, none was received.
     pub fn recv_async(&self) -> Recv<'_, K> {
         Recv::new(self)
     }
 
-    /// All messages that come, for a thread that waits for each. It ends with the context, or with an error.
+    /// A blocking iterator over received messages. It ends when the context is terminated, or after an error.
     ///
     /// ```
     /// # use pinnace::{Context, Pair};
@@ -198,7 +198,8 @@ impl<K: Receives> Socket<K> {
         Iter(Some(self))
     }
 
-    /// All messages that come, as a `Stream` of the crate `futures`. It ends with the context, or with an error.
+    /// The received messages as a `Stream` of the crate `futures`. It ends when the context is terminated, or after an
+    /// error.
     pub fn stream(&self) -> Messages<'_, K> {
         Messages::new(self)
     }
@@ -209,7 +210,7 @@ impl<K: Receives> Socket<K> {
     }
 }
 
-/// The messages that come; from [`Socket::iter`].
+/// Iterates over received messages; made by [`Socket::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, K: Receives>(Option<&'a Socket<K>>);
 

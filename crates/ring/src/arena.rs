@@ -1,25 +1,24 @@
-//! Large bodies between two processes: copied once in, by who sends, and once out, by who receives.
+//! Large bodies between two processes: the sender copies them in once, the receiver copies them out once.
 //!
-//! Behind the ring each half has an arena, which its writer goes through from the beginning to the end, and again. A
-//! body is copied there when it is put in a queue ([`Lender::put`]), and what goes through the ring in its place is a
-//! loan:
+//! Each half has an arena behind its ring, which its writer fills from beginning to end, over and over. A body is
+//! copied into the arena when it is put in a queue ([`Lender::put`]). A loan goes through the ring in its place:
 //!
 //! ```text
 //! loan        flags|LOAN   position(8, BE)   len(8, BE)     (the bytes lie at position % arena)
 //! ```
-//! Who receives has the bytes copied when they are wanted ([`Body::copy_to`]), or, where it trusts the peer, looks at
-//! them where they lie ([`Taking`]), and says when it is done with them (`repaid`, a position up to which all is free
-//! again). Bodies may be let go in any order; what was lent first is repaid first. A
-//! sender who finds that all is repaid goes back to the arena's beginning, so that one that never lends much at a time
-//! takes little memory. Where there is no room in the arena a body goes through the ring like any other. Nobody waits
-//! for the other here, but a sender that has time may wait for room ([`Arena::lacks_room`]).
+//! The receiver copies the bytes when they are wanted ([`Body::copy_to`]) or, if it trusts the peer, reads them in
+//! place ([`Taking`]). It publishes up to which position it is done with them (`repaid`). Bodies may be dropped in
+//! any order; loans are repaid in the order in which they were made. A sender that finds everything repaid returns to
+//! the arena's beginning, so that a sender with few bytes on loan touches little memory. If the arena has no room, a
+//! body goes through the ring like any other. Neither side blocks on the other here, but a sender that can wait may
+//! ask for room ([`Arena::lacks_room`]).
 //!
 //! Synchronisation, by name:
-//! - LEND: the bytes are copied before their loan is, and that is SEND's.
-//! - REPAY: bytes are read, then `repaid` is stored with release; it is loaded with acquire before their place is
-//!   written again.
-//! - LACK: `lacking` is made odd, fence, `repaid` is looked at / `repaid`, fence, `lacking`: one of both sees the
-//!   other.
+//! - LEND: the bytes are copied before their loan is; the loan is published by SEND.
+//! - REPAY: the receiver reads the bytes, then stores `repaid` with release; the sender loads it with acquire before
+//!   it overwrites them.
+//! - LACK: the sender makes `lacking` odd, fences, loads `repaid`; the receiver stores `repaid`, fences, loads
+//!   `lacking`. At least one of them sees the other's store.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -28,26 +27,27 @@ use crate::shared::Half;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, enter, fence};
 use crate::{Body, NoMemory, pool};
 
-/// Bodies of fewer bytes than this are copied through the ring: it costs less than to keep account of them.
+/// Smaller bodies are copied through the ring, which costs less than the bookkeeping of a loan. In bytes.
 pub const LOAN_MIN: usize = if cfg!(loom) { 64 } else { 4096 };
-/// Bodies begin at multiples of this.
+/// Alignment of bodies in the arena, in bytes.
 const ALIGN: u64 = 64;
-/// A sender looks whether it can begin anew when it comes to a multiple of this, in bytes.
+/// The sender checks whether it can return to the arena's beginning each time it crosses a multiple of this, in
+/// bytes.
 const LAP: u64 = 64 * 1024;
 
-/// Our arena, as all who have to do with it know it.
+/// The bookkeeping of our arena, shared by the threads of this process that use it.
 pub struct Arena {
     ours: Half,
     theirs: Half,
     /// Where the next body goes.
     put: AtomicU64,
-    /// The end of the last body whose loan was written whole.
+    /// The end of the last body with a completely written loan.
     offered: AtomicU64,
-    /// Where it began anew last: what lies before is free.
+    /// Position at which the sender last returned to the arena's beginning. Everything before it is free.
     begin: AtomicU64,
-    /// Bodies that lie in queues.
+    /// Bodies that are queued.
     queued: AtomicU64,
-    /// Wishes for room so far, twice.
+    /// The next value for `lacking`: always odd, a new one for each request for room.
     wishes: AtomicU32,
 }
 
@@ -57,30 +57,31 @@ impl Arena {
         Arena { ours, theirs, put, offered, begin, queued, wishes: AtomicU32::new(1) }
     }
 
-    /// Up to where it is free.
+    /// The position up to which the arena is free.
     fn free_to(&self) -> u64 {
         let queued = self.queued.load(Ordering::Acquire);
         let offered = self.offered.load(Ordering::Acquire);
-        // A peer that says more than it can know is not believed.
+        // Do not trust a peer that has repaid more than it was offered.
         let repaid = self.theirs.head().repaid.0.load(Ordering::Acquire).min(offered); // REPAY
         match queued {
-            // What was put after these and is not there any more was never sent: it was taken back.
+            // Nothing is queued and all that was offered is repaid: bodies put after those were rolled back, never
+            // sent.
             0 if repaid == offered => self.put.load(Ordering::Relaxed),
             _ => repaid.max(self.begin.load(Ordering::Relaxed)),
         }
     }
 
-    /// Whether nothing is in it that anybody may still read.
+    /// Returns true if nothing in it can still be read by either side.
     pub(crate) fn is_idle(&self) -> bool {
         self.free_to() == self.put.load(Ordering::Relaxed)
     }
 
-    /// Whether more than half of it is in use.
+    /// Returns true if more than half of it is in use.
     pub fn is_short(&self) -> bool {
         self.put.load(Ordering::Relaxed).saturating_sub(self.free_to()) > self.ours.arena as u64 / 2
     }
 
-    /// The same; if so, the peer wakes us when that is over.
+    /// As `is_short`; if true, the peer also wakes us when that changes.
     pub fn lacks_room(&self) -> bool {
         if !self.is_short() {
             return false;
@@ -91,13 +92,13 @@ impl Arena {
         self.is_short()
     }
 
-    /// A loan of these bytes was written whole.
+    /// The loan of these bytes has been written completely.
     pub(crate) fn offer(&self, position: u64, len: usize) {
         self.offered.fetch_max(position + len as u64, Ordering::Release);
     }
 }
 
-/// A body's place in our arena, for as long as it is queued.
+/// A body's place in our arena, held while the body is queued.
 pub(crate) struct Lodging {
     pub(crate) arena: Arc<Arena>,
     pub(crate) position: u64,
@@ -109,16 +110,16 @@ impl Drop for Lodging {
     }
 }
 
-/// Who puts bodies in: the sender's end.
+/// The sender's end: puts bodies into the arena.
 pub struct Lender {
     arena: Arc<Arena>,
     put: u64,
-    /// As far as is known.
+    /// The last known value of `Arena::free_to`.
     free_to: u64,
-    /// A message, by its number, of which bodies were put in, and where the first of them begins.
+    /// The last message with bodies in the arena, by its number, and where the first of these bodies begins.
     message: u64,
     begins: u64,
-    /// Of the last body: it found no room, or the next one like it will not. None: that was told.
+    /// For the last body: true if it found no room, or if the next one of its size would not. None once reported.
     short: Option<bool>,
 }
 
@@ -127,8 +128,8 @@ impl Lender {
         Lender { arena, put: 0, free_to: 0, message: 0, begins: 0, short: None }
     }
 
-    /// Copies a body of message `message` in, where no more than `limit` bytes are in use then. None: there is no room
-    /// for it now, or it is not of a size for this.
+    /// Copies a body of message `message` in, if no more than `limit` bytes are in use afterwards. Returns None if
+    /// there is no room now, or if the body's size is unsuitable for the arena.
     pub fn put(&mut self, data: &[u8], message: u64, limit: u64) -> Option<Body> {
         let (arena, len) = (self.arena.ours.arena as u64, data.len() as u64);
         let limit = limit.min(arena);
@@ -156,7 +157,7 @@ impl Lender {
         self.short = Some(!self.reaches(self.put + len, limit));
         self.arena.put.store(self.put, Ordering::Relaxed);
         self.arena.queued.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: so many bytes of our own arena, of which the peer reads none: they are free.
+        // SAFETY: so many bytes of our own arena. They are free, so the peer reads none of them.
         unsafe {
             let to = self.arena.ours.in_arena(at);
             std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());
@@ -165,7 +166,7 @@ impl Lender {
         }
     }
 
-    /// What was put in of message `message` is taken back.
+    /// Takes back the bodies of message `message`.
     pub fn rollback(&mut self, message: u64) {
         if self.message == message {
             self.put = self.begins.max(self.arena.begin.load(Ordering::Relaxed));
@@ -173,14 +174,14 @@ impl Lender {
         }
     }
 
-    /// Whether the last body found no room, or the next one like it will not as things are; says so once, and None
-    /// where there was no body since.
+    /// Returns whether the last body found no room, or the next one of its size would not. Reports that once; None if
+    /// no body was put since.
     #[inline(always)]
     pub fn take_short(&mut self) -> Option<bool> {
         self.short.take()
     }
 
-    /// Whether no more than `limit` bytes would be in use up to `end`.
+    /// Returns true if no more than `limit` bytes would be in use up to `end`.
     fn reaches(&mut self, end: u64, limit: u64) -> bool {
         if end - self.free_to > limit {
             self.free_to = self.arena.free_to();
@@ -189,7 +190,7 @@ impl Lender {
     }
 }
 
-/// The peer's arena, and what we have of it.
+/// The peer's arena, and our loans from it.
 pub(crate) struct Loans {
     ours: Half,
     theirs: Half,
@@ -198,13 +199,13 @@ pub(crate) struct Loans {
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Loans that are not repaid, the first of them by its number.
+/// The loans that are not repaid yet, and the number of the first of them.
 #[derive(Default)]
 struct Book {
     first: u64,
-    /// Where each ends, and whether we are done with it.
+    /// For each loan, where it ends and whether we are done with it.
     open: VecDeque<(u64, bool)>,
-    /// The peer's wish for room that was answered last.
+    /// The last request for room of the peer that was answered (its `lacking`).
     answered: u32,
 }
 
@@ -216,10 +217,10 @@ impl Loans {
         Ok(book.first + book.open.len() as u64 - 1)
     }
 
-    /// We are done with a loan.
+    /// Marks a loan as done with, and repays the loans at the front that are.
     fn repay(&self, number: u64) {
         if !self.ours.is_here() {
-            return; // In a child of fork(2); it is its parent's loan.
+            return; // In a child of fork(2): the loan is its parent's.
         }
         let mut book = enter(&self.book);
         let index = (number - book.first) as usize;
@@ -236,7 +237,7 @@ impl Loans {
         self.ours.head().repaid.0.store(repaid, Ordering::Release); // REPAY
         let last = book.open.back().map_or(repaid, |&(end, _)| end);
         if last - repaid > self.theirs.arena as u64 / 2 {
-            return; // Who lacks room is woken for much of it.
+            return; // A peer that lacks room is woken only when there is much of it.
         }
         fence(Ordering::SeqCst); // LACK
         let lacking = self.theirs.head().lacking.0.load(Ordering::Relaxed);
@@ -248,23 +249,23 @@ impl Loans {
     }
 }
 
-/// A body's bytes in the peer's arena, which may change at any time.
+/// A body's bytes in the peer's arena. The peer may change them at any time.
 pub(crate) struct Loan {
     loans: Arc<Loans>,
     number: u64,
-    /// The bytes as they were when somebody wanted to look at them.
+    /// The bytes as they were at the first access.
     copy: OnceLock<Vec<u8>>,
 }
 
 impl Loan {
-    /// A copy of the `len` bytes at `ptr`, made once.
+    /// Returns a copy of the `len` bytes at `ptr`, made once.
     ///
     /// # Safety
-    /// They must be the loan's.
+    /// These must be the loan's bytes.
     pub(crate) unsafe fn copy(&self, ptr: *const u8, len: usize) -> &Vec<u8> {
         self.copy.get_or_init(|| {
             let mut bytes = Vec::with_capacity(len);
-            // SAFETY: the caller's promise; there is room for as many.
+            // SAFETY: the caller's promise; the vector has room for `len` bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping(ptr, bytes.as_mut_ptr(), len);
                 bytes.set_len(len);
@@ -273,7 +274,7 @@ impl Loan {
         })
     }
 
-    /// The same, for its only holder.
+    /// The copy, if made, for the loan's only holder.
     pub(crate) fn copied(&mut self) -> Option<&mut Vec<u8>> {
         self.copy.get_mut()
     }
@@ -285,18 +286,18 @@ impl Drop for Loan {
     }
 }
 
-/// What becomes of a loan that comes in.
+/// How the receiver takes an incoming loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taking {
-    /// It is copied at once.
+    /// Copies it at once.
     AtOnce,
-    /// It is left where it is until it is wanted. Whoever looks, looks at a copy.
+    /// Leaves it in the arena until it is wanted. Any access is to a copy.
     WhenWanted,
-    /// It is looked at where it lies: the peer is trusted not to change it. It can only be read.
+    /// Reads it in place: the peer is trusted not to change it. It cannot be written.
     InPlace,
 }
 
-/// Who takes loans: the receiver's end.
+/// The receiver's end: takes loans.
 pub struct Borrower {
     loans: Arc<Loans>,
     /// Where the last loan ended.
@@ -304,19 +305,19 @@ pub struct Borrower {
     taking: Taking,
 }
 
-/// Why a loan is not taken.
+/// Why a loan is declined.
 pub(crate) enum Declined {
-    Lied,
+    PeerViolation,
     NoMemory,
 }
 
 impl Borrower {
-    /// The body of a loan that the peer has written.
+    /// Makes the body of a loan from the peer.
     pub(crate) fn borrow(&mut self, position: u64, len: u64) -> Result<Body, Declined> {
         let arena = self.loans.theirs.arena as u64;
-        let end = position.checked_add(len).ok_or(Declined::Lied)?;
+        let end = position.checked_add(len).ok_or(Declined::PeerViolation)?;
         if len == 0 || position < self.end || len > arena || position % arena + len > arena {
-            return Err(Declined::Lied);
+            return Err(Declined::PeerViolation);
         }
         self.end = end;
         let (from, len) = (self.loans.theirs.in_arena(position), len as usize);
@@ -326,8 +327,8 @@ impl Borrower {
         };
         let number = self.loans.open(end).map_err(|NoMemory| Declined::NoMemory)?;
         let loan = Loan { loans: self.loans.clone(), number, copy: OnceLock::new() };
-        // SAFETY: so many bytes of the peer's arena, for as long as the loan is kept. What they are is the peer's
-        // affair; a buffer of the pool has room for as many.
+        // SAFETY: so many bytes of the peer's arena, mapped for as long as the loan is kept. Their content is up to
+        // the peer. A buffer of the pool has room for as many.
         unsafe {
             match copy {
                 None if self.taking == Taking::InPlace => Ok(Body::entrusted(from, len, loan)),
@@ -341,14 +342,14 @@ impl Borrower {
     }
 }
 
-/// Both halves, of which a [`Borrower`] is made.
+/// Both halves, to make a [`Borrower`] from.
 pub struct Halves {
     pub(crate) ours: Half,
     pub(crate) theirs: Half,
 }
 
 impl Halves {
-    /// `wake` wakes the peer; any thread calls it.
+    /// `wake` wakes the peer. It is called on any thread.
     pub fn borrower(self, taking: Taking, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
         let (Halves { ours, theirs }, book) = (self, Mutex::new(Book::default()));
         Borrower { loans: Arc::new(Loans { ours, theirs, book, wake }), end: 0, taking }

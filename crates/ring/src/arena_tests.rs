@@ -1,4 +1,5 @@
-//! Tests of `arena`: bodies on their way from one process's queue to another's, through memory as both have it.
+//! Tests of `arena`: bodies travel from one process's queue to another's, through memory as each of them maps
+//! it.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -13,7 +14,7 @@ use crate::{Consumer, Frame, INLINE_MAX, Intake, Limits, MORE, Producer, Refused
 const ARENA: usize = 4 * RING_MIN;
 const NO_LIMITS: Limits = Limits { messages: 0, ahead_bytes: 0 };
 
-/// All that a body goes through. The ring's place has a vector.
+/// All stages that a body passes. A vector stands for the ring.
 struct Way {
     lender: Lender,
     tx: Producer,
@@ -49,7 +50,7 @@ impl Way {
         Way { lender, tx, out, wire: Vec::new(), intake, rx, woken, ours, theirs }
     }
 
-    /// Puts a frame in, as a pipe does.
+    /// Pushes a frame, as a pipe does.
     fn push(&mut self, flags: u8, data: &[u8]) -> bool {
         let lodged = self.lender.put(data, self.tx.messages(), self.tx.limit_elsewhere(data.len()));
         let is_lodged = lodged.is_some();
@@ -67,7 +68,7 @@ impl Way {
         is_lodged
     }
 
-    /// Moves what has gathered, at most `bytes` at a time.
+    /// Moves all that is queued, at most `bytes` at a time.
     fn carry(&mut self, bytes: usize) -> Result<(), Refused<()>> {
         let mut done = Vec::new();
         let wire = &mut self.wire;
@@ -84,7 +85,7 @@ impl Way {
         Ok(())
     }
 
-    /// What comes out next, as C's callers have it.
+    /// Copies the next body out, as the C API does.
     fn take(&mut self) -> Option<Vec<u8>> {
         self.rx.pop(|frame| {
             let mut room = vec![0; 2 << 20];
@@ -118,7 +119,7 @@ fn a_large_body_crosses_as_a_loan_and_a_small_one_does_not() {
     }
     assert_eq!(way.take(), None);
     assert!(way.lender.arena.is_idle());
-    // Both ends count what it is on the wire.
+    // Both ends count the bytes as on the wire.
     assert_eq!(way.tx.backlog_wire(), 0);
     assert_eq!(way.rx.consumed().1, way.tx.wire());
 }
@@ -154,7 +155,7 @@ fn a_limit_on_bytes_is_one_on_the_arena() {
     way.carry(usize::MAX).unwrap();
     assert!((0..2).all(|number| way.take() == Some(bytes(number, LOAN_MIN))));
     assert!(way.send(&bytes(5, LOAN_MIN)));
-    // And so is one on messages, by their size.
+    // A limit on messages limits the arena too, by their size.
     let mut way = Way::new(Taking::WhenWanted);
     way.tx.set_limits(Limits { messages: 10, ahead_bytes: 0 });
     assert!((0..10).all(|number| way.send(&bytes(number, LOAN_MIN))) && !way.send(&bytes(10, LOAN_MIN)));
@@ -183,7 +184,7 @@ fn who_looks_at_a_body_sees_what_does_not_change_any_more() {
     let (mut looked_at, mut owned) = (way.keep(), way.keep());
     owned.own().unwrap();
     let before = looked_at.to_vec();
-    // SAFETY: the arena's first bytes, of a process that breaks the rules.
+    // SAFETY: the arena's first bytes. This stands for a process that breaks the rules.
     unsafe { way.ours.in_arena(0).write_bytes(0xee, 2 * LOAN_MIN) };
     assert_eq!((looked_at.to_vec(), owned.to_vec()), (before, bytes(1, LOAN_MIN)));
     assert_eq!(looked_at.as_ptr().cast_const(), looked_at.as_ref().as_ptr());
@@ -199,7 +200,7 @@ fn a_body_of_who_is_trusted_is_looked_at_where_it_lies() {
     let mut body = way.keep();
     body.own().unwrap();
     assert_eq!(*body, *bytes(0, LOAN_MIN));
-    // SAFETY: the arena's first bytes, of a process that breaks its word.
+    // SAFETY: the arena's first bytes. This stands for a process that breaks its promise.
     unsafe { way.ours.in_arena(0).write_bytes(0xee, LOAN_MIN) };
     assert_eq!(*body, [0xee; LOAN_MIN], "no copy was made");
     assert!(body.as_mut().is_none(), "nobody can write there");
@@ -227,7 +228,7 @@ fn without_keeping_the_arena_is_free_at_once() {
 fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
     let mut way = Way::new(Taking::WhenWanted);
     for number in 0..100 {
-        // The second is taken back, with the way to the beginning or without it.
+        // The second body is rolled back, whether or not putting it returned to the beginning.
         assert!(way.send(&bytes(number, 9000)) && way.push(MORE, &bytes(1, 9000)));
         way.tx.rollback();
         way.lender.rollback(way.tx.messages());
@@ -237,7 +238,7 @@ fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
     }
     assert!(way.lender.arena.is_idle());
     assert!(way.lender.put > 3 * ARENA as u64, "{}", way.lender.put);
-    // There is all the room there ever is, and no more.
+    // The whole arena is available, and no more.
     let sent = (0..2 * ARENA).take_while(|_| way.send(&bytes(7, ARENA / 8))).count();
     assert!((7..=8).contains(&sent), "{sent} eighths");
 }
@@ -256,7 +257,7 @@ fn what_is_taken_back_leaves_no_hole() {
     for number in [0, 3, 4, 5] {
         assert_eq!(way.take(), Some(bytes(number, ARENA / 4)));
     }
-    // Nor do bodies that went through the ring after all.
+    // Nor do loaned bodies that are sent through the ring after all.
     assert!(way.send(&bytes(6, ARENA / 2)));
     way.out.arena = None;
     way.carry(usize::MAX).unwrap();
@@ -274,7 +275,7 @@ fn what_a_lost_connection_had_not_sent_goes_through_the_next_one() {
     way.out.lend_from(next.lender.arena.clone());
     way.carry(1000).unwrap();
     assert_eq!((way.take(), way.take()), (Some(bytes(0, LOAN_MIN)), Some(bytes(1, LOAN_MIN))));
-    // A loan that was written in part was not sent, either.
+    // A partly written loan was not sent, either.
     assert_eq!((way.tx.backlog(), way.tx.backlog_wire()), (0, 0));
 }
 
@@ -321,7 +322,7 @@ fn who_says_that_more_is_repaid_than_was_lent_overwrites_nothing() {
 }
 
 proptest! {
-    /// Whatever is sent, carried and taken in whatever pieces, messages come out whole and in order.
+    /// However the messages are sent, moved and received, they come out whole and in order.
     #[test]
     fn messages_come_out_as_they_went_in(
         taking in prop::sample::select(vec![Taking::AtOnce, Taking::WhenWanted, Taking::InPlace]),

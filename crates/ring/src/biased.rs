@@ -1,25 +1,25 @@
-//! A lock that is nearly free for the thread that uses it most.
+//! A lock that costs almost nothing for the thread that uses it most.
 //!
-//! A thread that has come some times in a row becomes the lock's owner. Its way in is then short: it says that it is
-//! inside, looks whether it still owns the lock, and is in; on its way out it takes the word back. No locked operation
-//! and no fence is in that, since the other side pays for both (`pinnace_sys::barrier`). Everybody else takes the long
-//! way, a mutex, and ends the ownership first. Each time that happens it takes more to become the owner again, so that
-//! a lock that many threads use is an ordinary mutex. Who only has a look now and then is a visitor (`visit`), and the
-//! owner stays the owner.
+//! A thread that takes the lock a number of times in a row becomes its owner. The owner has a fast path: it sets its
+//! flag `inside`, checks that it still owns the lock, and holds it; to release it, it clears the flag. The fast path
+//! has no locked instruction and no fence, since the other side pays for both (`pinnace_sys::barrier`). All other
+//! threads take the slow path: they lock a mutex, then end the ownership. Each time that happens, becoming the owner
+//! takes more tries, so that a lock with many users acts as an ordinary mutex. A thread that uses the lock only now
+//! and then calls `visit`, after which the owner stays the owner.
 //!
 //! Synchronisation, by name:
-//! - ENTER: the owner sets its `inside`, then looks at `owner`; whoever ends the ownership clears `owner`, then looks
-//!   at `inside`. A weightless barrier and one that settles it lie in between, so that at least one of them sees the
-//!   other; nobody owns a lock where the kernel has none such.
-//! - LEAVE: the owner clears `inside` with release, then looks at `awaited`; whoever waits for it sets `awaited`, then
-//!   looks at `inside`, with acquire. Barriers as above.
-//! - RETURN: a visitor ends the ownership like anybody else, and gives it back before it opens the mutex, with release;
-//!   the owner looks with acquire.
+//! - ENTER: the owner sets its `inside`, then loads `owner`; a thread that ends the ownership clears `owner`, then
+//!   loads `inside`. A weightless barrier and the `settle` that pairs with it lie in between, so that at least one of
+//!   them sees the other's store. Where the kernel has no such barrier, a lock has no owner.
+//! - LEAVE: the owner clears `inside` with release, then loads `awaited`; a thread that waits for this sets
+//!   `awaited`, then loads `inside` with acquire. Barriers as above.
+//! - RETURN: a visitor ends the ownership like any other thread, and restores it with release before it unlocks the
+//!   mutex; the owner loads `owner` with acquire.
 //! - GRANT: a thread becomes the owner while it holds the mutex, and is inside already.
 //!
-//! A former owner may have been about to go in, and sets and clears its `inside` at any later time, to find that it
-//! has to take the long way. So each owner has an `inside` of its own, its seat, which is free again when that thread
-//! itself comes the long way, or says that it will not come again.
+//! A former owner may already be on the fast path. Then it sets and clears its `inside` at any later time, before it
+//! finds that it must take the slow path. So each owner has an `inside` of its own, its seat. A seat becomes free
+//! again when its thread takes the slow path, or says that it will not use the lock any more.
 //!
 //! ```
 //! use pinnace_ring::{BiasedLock, Reentered};
@@ -36,57 +36,58 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use crate::futex_word::{Among, FutexWord};
 use crate::sync::{
-    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, is_lopsided, settle, weightless,
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, is_asymmetric, settle, weightless,
 };
-use crate::word::{Among, Word};
 
-/// Owners, past ones that may still be about to go in included; a power of two.
+/// Threads that may have an `inside` of their own: the owner, and former owners that may still be on the fast path. A
+/// power of two.
 const SEATS: usize = 4;
-/// How often in a row a thread has to come until it owns the lock, how many times as often after each end, and at
-/// most.
+/// How many times in a row a thread has to take the lock to become its owner: at first, the factor after each end of
+/// an ownership, and the maximum.
 const EARN_FIRST: u32 = if cfg!(loom) { 1 } else { 16 };
 const EARN_GROWS: u32 = if cfg!(loom) { 1 } else { 4 };
 const EARN_MAX: u32 = 1 << 20;
 
-/// How often it is looked whether an owner leaves, until whoever waits for that sleeps: some microseconds.
+/// Spins while the owner is inside, before the waiting thread sleeps: some microseconds.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
 
 /// No thread.
 const NOBODY: usize = 0;
 
-/// A lock around a `T`, to be taken by one thread mostly.
+/// A lock around a `T`, for use mostly by one thread.
 pub struct BiasedLock<T> {
-    /// Whose way in is short: the thread, and in its lowest bits its seat.
+    /// The owner: its thread id, with the seat in the lowest bits.
     owner: AtomicUsize,
-    /// Whether the owner is inside, by the short way; one for each seat.
-    inside: [Word; SEATS],
-    /// Somebody waits for the owner to leave.
+    /// Set while the owner is inside by the fast path; one for each seat.
+    inside: [FutexWord; SEATS],
+    /// A thread sleeps, or is about to, until the owner leaves.
     awaited: AtomicBool,
-    /// Who is inside, by the long way.
+    /// The thread that is inside by the slow path.
     holder: AtomicUsize,
-    /// The long way.
+    /// The slow path's mutex.
     visits: Mutex<Visits>,
     content: UnsafeCell<T>,
 }
 
-/// Who came the long way.
+/// The history of the slow path.
 #[derive(Default)]
 struct Visits {
     last: usize,
-    /// How often in a row, and how often less one it takes.
+    /// How often `last` came in a row, less one, and the value of this at which it becomes the owner.
     run: u32,
     earn: u32,
-    /// Who has which seat.
+    /// The thread that has each seat.
     seats: [usize; SEATS],
 }
 
-// SAFETY: as a mutex: the content is reached by one thread at a time.
+// SAFETY: as for a mutex: one thread at a time reaches the content.
 unsafe impl<T: Send> Send for BiasedLock<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
 
-/// The thread is inside already: it would wait for itself, for ever.
+/// The thread already holds the lock: it would deadlock with itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reentered;
 
@@ -98,34 +99,34 @@ impl std::fmt::Display for Reentered {
 
 impl std::error::Error for Reentered {}
 
-/// The lock is held; it is opened when this is dropped.
+/// The lock is held, until this is dropped.
 pub struct BiasedGuard<'a, T>(Way<'a, T>);
 
-/// How a guard came in.
+/// The path by which a guard was taken.
 enum Way<'a, T> {
     Short(OwnerGuard<'a, T>),
     Long(VisitorGuard<'a, T>),
 }
 
-/// The lock is held by who owns it, by the short way; it is opened when this is dropped.
+/// The lock is held by its owner, by the fast path, until this is dropped.
 pub struct OwnerGuard<'a, T> {
     lock: &'a BiasedLock<T>,
-    inside: &'a Word,
-    /// It is dropped on the thread that came in.
+    inside: &'a FutexWord,
+    /// Not Send: it is dropped on the thread that took the lock.
     _stays: PhantomData<*const ()>,
 }
 
-/// The lock is held, by the long way.
+/// The lock is held, by the slow path.
 struct VisitorGuard<'a, T> {
     lock: &'a BiasedLock<T>,
     _mutex: MutexGuard<'a, Visits>,
-    /// Who owns the lock afterwards: a visitor gives it back.
+    /// The owner after the release: a visitor restores it.
     owner: usize,
     _stays: PhantomData<*const ()>,
 }
 
 impl<T> BiasedLock<T> {
-    /// A lock that is open.
+    /// An unlocked lock.
     pub fn new(content: T) -> BiasedLock<T> {
         BiasedLock {
             owner: AtomicUsize::new(NOBODY),
@@ -137,7 +138,7 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Waits until nobody else is inside.
+    /// Waits until no other thread is inside.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn lock(&self) -> Result<BiasedGuard<'_, T>, Reentered> {
@@ -153,7 +154,7 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// The lock, for who owns it; None: `lock` is the way in, or would say why there is none.
+    /// The lock, if the calling thread owns it. None: call `lock`, which takes it or returns the error.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn lock_owned(&self) -> Option<OwnerGuard<'_, T>> {
@@ -178,7 +179,7 @@ impl<T> BiasedLock<T> {
 
     #[cold]
     #[inline(never)]
-    fn leave_again(&self, inside: &Word) {
+    fn leave_again(&self, inside: &FutexWord) {
         self.leave(inside);
     }
 
@@ -187,7 +188,7 @@ impl<T> BiasedLock<T> {
         self.owner.load(Ordering::Relaxed) ^ thread < SEATS
     }
 
-    /// As `lock`, for a thread that comes now and then, to look: whoever owns the lock goes on to own it.
+    /// As `lock`, for a thread that uses the lock now and then: the owner stays the owner.
     #[cfg(not(loom))]
     pub fn visit(&self) -> Result<BiasedGuard<'_, T>, Reentered> {
         self.visit_as(pinnace_sys::thread_id())
@@ -209,8 +210,8 @@ impl<T> BiasedLock<T> {
         Ok(self.visitor_guard(me, mutex, owner))
     }
 
-    /// What the lock guards is going to be another's: this thread, which must not be inside, owns it no more, and
-    /// what it takes to own it is forgotten.
+    /// Call before other threads take over the content. The calling thread, which must not be inside, stops owning
+    /// the lock, and what it takes to become the owner is reset.
     #[cfg(not(loom))]
     pub fn leave_to_others(&self) {
         self.leave_to_others_as(pinnace_sys::thread_id());
@@ -225,7 +226,7 @@ impl<T> BiasedLock<T> {
         visits.earn = EARN_FIRST;
     }
 
-    /// Whoever has this seat owns the lock, and is inside from here on.
+    /// The thread with this seat is the owner, and is inside from this call on.
     fn owner_guard(&self, seat: usize) -> BiasedGuard<'_, T> {
         let inside = &self.inside[seat];
         inside.store(1, Ordering::Relaxed); // GRANT
@@ -243,7 +244,7 @@ impl<T> BiasedLock<T> {
     }
 
     #[inline(always)]
-    fn leave(&self, inside: &Word) {
+    fn leave(&self, inside: &FutexWord) {
         inside.store(0, Ordering::Release);
         weightless(); // LEAVE
         if self.awaited.load(Ordering::Relaxed) {
@@ -251,10 +252,10 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Wakes who waits for the owner to leave.
+    /// Wakes the thread that waits for the owner to leave.
     #[cold]
     #[inline(never)]
-    fn let_in(&self, inside: &Word) {
+    fn let_in(&self, inside: &FutexWord) {
         inside.wake_all(Among::Threads);
     }
 
@@ -269,14 +270,14 @@ impl<T> BiasedLock<T> {
         let mut visits = enter(&self.visits);
         let owner = self.owner.load(Ordering::Relaxed);
         if owner ^ me < SEATS {
-            // A visitor was here, and has given it back.
+            // A visitor held the lock meanwhile, and has restored the ownership.
             return Ok(self.owner_guard(owner ^ me));
         }
         if owner != NOBODY {
             self.end_ownership(owner % SEATS);
             visits.earn = visits.earn.saturating_mul(EARN_GROWS).min(EARN_MAX);
         }
-        if let Some(seat) = visits.count(me).filter(|_| is_lopsided()) {
+        if let Some(seat) = visits.count(me).filter(|_| is_asymmetric()) {
             let guard = self.owner_guard(seat);
             self.owner.store(me ^ seat, Ordering::Relaxed);
             return Ok(guard);
@@ -284,12 +285,12 @@ impl<T> BiasedLock<T> {
         Ok(self.visitor_guard(me, visits, NOBODY))
     }
 
-    /// From here on the owner comes the long way; waits until it has left. The mutex is held.
+    /// Ends the ownership, so that the owner takes the slow path; waits until it has left. The mutex is held.
     fn end_ownership(&self, seat: usize) {
         let inside = &self.inside[seat];
         self.owner.store(NOBODY, Ordering::Relaxed);
         settle(); // ENTER
-        // Mostly it is about to leave: that is waited for here before anybody has to be woken.
+        // Mostly the owner is about to leave: spin first, so that nothing has to be woken.
         for _ in 0..PATIENCE {
             if inside.load_acquire() == 0 {
                 return;
@@ -306,7 +307,7 @@ impl<T> BiasedLock<T> {
 }
 
 impl Visits {
-    /// Counts a visit of `me`; the seat from which it owns the lock, if it has earned that and there is one.
+    /// Counts a visit of `me`. Returns the seat from which it owns the lock, if it has earned that and one is free.
     fn count(&mut self, me: usize) -> Option<usize> {
         self.vacate(me);
         self.run = if self.last == me { self.run + 1 } else { 0 };
@@ -316,14 +317,14 @@ impl Visits {
         }
         self.run = 0;
         if !me.is_multiple_of(SEATS) {
-            return None; // Threads are told apart by addresses, whose lowest bits are free; this one's are not.
+            return None; // The seat needs the lowest bits of the id, which is not aligned.
         }
         let seat = self.seats.iter().position(|&thread| thread == NOBODY)?;
         self.seats[seat] = me;
         Some(seat)
     }
 
-    /// The thread is not on its short way in, and nobody else can be on its behalf.
+    /// The thread is not on the fast path, and no other thread acts for it: free its seat.
     fn vacate(&mut self, me: usize) {
         self.seats.iter_mut().filter(|thread| **thread == me).for_each(|thread| *thread = NOBODY);
     }

@@ -1,4 +1,4 @@
-//! A message body by reference: shared, counted, freed by the last holder.
+//! A message body passed by reference: shared, reference-counted, freed by the last holder.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,8 +9,7 @@ use crate::{NoMemory, pool, sync};
 
 /// A body of any size that several queues and messages may hold at once.
 ///
-/// Cloning shares it. The bytes never move, so that [`Body::as_ptr`] stays good for as long as any holder
-/// lives.
+/// Cloning shares it. The bytes never move: [`Body::as_ptr`] stays valid for as long as any holder lives.
 #[derive(Clone)]
 pub struct Body(Arc<Storage>);
 
@@ -21,15 +20,15 @@ struct Storage {
 }
 
 enum Owner {
-    /// A buffer of the pool, or the caller's own vector.
+    /// A buffer of the pool, or a vector of the caller's.
     Buffer(Vec<u8>),
-    /// Memory that somebody else owns and frees when this is dropped.
+    /// Memory of another owner, which frees it when this is dropped.
     Foreign { _owner: Box<dyn Send + Sync> },
-    /// Our side of memory that is shared with a peer, who reads there.
+    /// Memory in our arena, which the peer reads.
     Lodged(Lodging),
-    /// The peer's side: the bytes may change at any time, so that only a copy of them is ever looked at.
+    /// Memory in the peer's arena. The peer may change it at any time, so only a copy of it is accessed.
     Lent(Loan),
-    /// The same, of a peer that is trusted not to change them. They can only be read.
+    /// As `Lent`, from a peer that is trusted not to change the bytes. They cannot be written.
     Entrusted { _loan: Loan },
 }
 
@@ -39,7 +38,7 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// The bytes; what is lent is copied at the first look.
+    /// The bytes; a lent body is copied at the first access.
     fn bytes(&self) -> &[u8] {
         // SAFETY: ptr and len describe memory that the owner keeps alive and unmoved.
         unsafe {
@@ -65,27 +64,27 @@ impl Body {
         Ok(Body::of_buffer(pool::take_filled(data)?, data.len()))
     }
 
-    /// A body of `len` bytes whose content is arbitrary (zeros, or what the buffer held before).
+    /// A body of `len` bytes with arbitrary content (zeros, or what the buffer held before).
     pub fn with_len(len: usize) -> Result<Body, NoMemory> {
         Ok(Body::of_buffer(pool::take(len)?, len))
     }
 
-    /// An empty vector with room for `len` bytes at least, to be filled and made a body: what it holds goes back to the
-    /// pool when nobody holds that any more, so that the next one is not made of fresh pages.
+    /// An empty vector with room for at least `len` bytes, to be filled and turned into a body. The last holder
+    /// returns its memory to the pool, so that the next buffer need not be made of fresh pages.
     pub fn buffer(len: usize) -> Result<Vec<u8>, NoMemory> {
         pool::take_empty(len)
     }
 
-    /// The first `len` bytes of `buffer`, which are set.
+    /// The first `len` bytes of `buffer`, which must be initialised.
     pub(crate) fn of_buffer(mut buffer: Vec<u8>, len: usize) -> Body {
         let ptr = buffer.as_mut_ptr();
         Body(Arc::new(Storage { ptr, len, owner: Owner::Buffer(buffer) }))
     }
 
-    /// A body in memory of somebody else's, which `owner` frees when the last holder drops it.
+    /// A body in foreign memory, which `owner` frees when the last holder drops the body.
     ///
     /// # Safety
-    /// `ptr` must be good for reads of `len` bytes, unmoved, until `owner` is dropped, on any thread.
+    /// `ptr` must be valid for reads of `len` bytes, at the same address, until `owner` is dropped, on any thread.
     pub unsafe fn foreign(ptr: *mut u8, len: usize, owner: Box<dyn Send + Sync>) -> Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Foreign { _owner: owner } }))
     }
@@ -93,7 +92,7 @@ impl Body {
     /// A body in our arena.
     ///
     /// # Safety
-    /// As for `foreign`, with the lodging for the owner.
+    /// As for `foreign`, with the lodging as the owner.
     pub(crate) unsafe fn lodged(ptr: *mut u8, len: usize, lodging: Lodging) -> Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Lodged(lodging) }))
     }
@@ -101,21 +100,20 @@ impl Body {
     /// A body in a peer's arena.
     ///
     /// # Safety
-    /// As for `foreign`, with the loan for the owner.
+    /// As for `foreign`, with the loan as the owner.
     pub(crate) unsafe fn lent(ptr: *mut u8, len: usize, loan: Loan) -> Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Lent(loan) }))
     }
 
-    /// The same, of a peer that is trusted.
+    /// A body in the arena of a trusted peer.
     ///
     /// # Safety
-    /// As for `lent`; that the bytes do not change is the peer's word.
+    /// As for `lent`. That the bytes do not change rests on the peer.
     pub(crate) unsafe fn entrusted(ptr: *mut u8, len: usize, loan: Loan) -> Body {
         Body(Arc::new(Storage { ptr, len, owner: Owner::Entrusted { _loan: loan } }))
     }
 
-    /// Makes a body that is lent one in memory of our own, and gives the loan back; one of a peer that is trusted stays
-    /// where it is.
+    /// Moves a lent body into our own memory and returns the loan. A body of a trusted peer stays in place.
     pub fn own(&mut self) -> Result<(), NoMemory> {
         if matches!(self.0.owner, Owner::Lent(_)) {
             let mut buffer = pool::take(self.0.len)?;
@@ -125,7 +123,7 @@ impl Body {
         Ok(())
     }
 
-    /// Its size in bytes. What is lent is not looked at for it.
+    /// Its size in bytes. Does not access a lent body's bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.0.len
@@ -136,15 +134,15 @@ impl Body {
         self.0.len == 0
     }
 
-    /// Copies as much as there is room for; returns the body's size.
+    /// Copies as much as `room` holds; returns the body's size.
     pub fn copy_to(&self, room: &mut [u8]) -> usize {
         let count = self.0.len.min(room.len());
-        // SAFETY: so many bytes are in both; if they change meanwhile, it is the peer's own message.
+        // SAFETY: both have `count` bytes. If the peer changes them meanwhile, it only spoils its own message.
         unsafe { std::ptr::copy_nonoverlapping(self.0.ptr, room.as_mut_ptr(), count) };
         self.0.len
     }
 
-    /// Where the bytes are. Writing is the right of a sole holder only.
+    /// Address of the bytes. Only a sole holder may write to them.
     pub fn as_ptr(&self) -> *mut u8 {
         match &self.0.owner {
             Owner::Lent(_) => self.0.bytes().as_ptr().cast_mut(),
@@ -152,17 +150,17 @@ impl Body {
         }
     }
 
-    /// Whether others hold it too.
+    /// Returns true if it has other holders.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Whether somebody else's code runs when the last holder drops it.
+    /// Returns true if foreign code (the owner's) runs when the last holder drops it.
     pub fn has_owner(&self) -> bool {
         matches!(self.0.owner, Owner::Foreign { .. })
     }
 
-    /// The bytes, to be written, where this is the only holder and they can be.
+    /// The bytes for writing, if this is the only holder and they are writable.
     pub fn as_mut(&mut self) -> Option<&mut [u8]> {
         let storage = Arc::get_mut(&mut self.0)?;
         storage.bytes();
@@ -180,22 +178,22 @@ impl Body {
     }
 
     /// # Safety
-    /// `raw` must come from `into_raw`, and be turned back once.
+    /// `raw` must come from `into_raw`, and be converted back once.
     pub(crate) unsafe fn from_raw(raw: u64) -> Body {
         // SAFETY: the caller's promise.
         Body(unsafe { Arc::from_raw(raw as usize as *const Storage) })
     }
 
-    /// The bytes behind a raw reference that stays owned by whoever holds it.
+    /// The bytes behind a raw reference, which keeps its ownership.
     ///
     /// # Safety
-    /// `raw` must come from `into_raw` and not have been turned back while the slice is used.
+    /// `raw` must come from `into_raw` and must not be converted back while the slice is used.
     pub(crate) unsafe fn peek_raw<'a>(raw: u64) -> &'a [u8] {
         // SAFETY: the caller's promise keeps the storage alive.
         unsafe { &*(raw as usize as *const Storage) }.bytes()
     }
 
-    /// As `peek_raw`, of its size alone.
+    /// The body's size, as `peek_raw`.
     ///
     /// # Safety
     /// As for `peek_raw`.
@@ -204,7 +202,7 @@ impl Body {
         unsafe { (*(raw as usize as *const Storage)).len }
     }
 
-    /// Where the body behind a raw reference lies in `arena`, if it does.
+    /// The body's position in `arena`, if it lies there.
     ///
     /// # Safety
     /// As for `peek_raw`.

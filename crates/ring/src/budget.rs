@@ -1,12 +1,12 @@
-//! A number of bytes that several queues may hold together.
+//! A limit on the bytes that several queues hold together.
 //!
-//! Each queue of a budget charges it with what becomes visible and gives back what was consumed. While more is held
-//! than the budget allows, no producer of any of them has room but those whose queues hold nothing. One that wanted
-//! room is told by whoever brings the sum below the limit again.
+//! Each queue of a budget charges it for what becomes visible and returns what was consumed. While the queues hold
+//! more than the budget allows, only producers of empty queues have room. A producer that wanted room is notified by
+//! the thread that brings the sum below the limit again.
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
-/// The budget.
+/// The budget, shared by its queues.
 pub struct Budget {
     max_bytes: AtomicU64,
     used: AtomicU64,
@@ -16,8 +16,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes; 0 is no limit. `on_room` is called when there is room again and a producer waits for
-    /// it, by any thread, with locks held: it must not wait.
+    /// A budget of `max_bytes` bytes; 0 is no limit. `on_room` is called when there is room again and a producer
+    /// waits for it. It is called on any thread, with locks held: it must not block.
     pub fn new(max_bytes: u64, on_room: Box<dyn Fn() + Send + Sync>) -> Budget {
         let (max_bytes, used) = (AtomicU64::new(max_bytes), AtomicU64::new(0));
         Budget { max_bytes, used, starved: AtomicBool::new(false), on_room }
@@ -29,17 +29,17 @@ impl Budget {
         self.look();
     }
 
-    /// The limit; 0 is none.
+    /// The limit in bytes; 0 is none.
     pub fn max(&self) -> u64 {
         self.max_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the queues hold.
+    /// Bytes that the queues hold now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that they may hold beside.
+    /// Bytes that they may hold in addition.
     pub(crate) fn left(&self) -> u64 {
         match self.max_bytes.load(Ordering::Relaxed) {
             0 => u64::MAX,
@@ -52,7 +52,7 @@ impl Budget {
         max == 0 || self.used.load(Ordering::Acquire) < max
     }
 
-    /// Asks for `on_room`; whether there is room already has to be looked at behind this.
+    /// Requests `on_room`. The caller must check for room once more after this.
     pub(crate) fn want_room(&self) {
         self.starved.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -69,7 +69,7 @@ impl Budget {
     }
 }
 
-/// One end's share in a budget: how many of the queue's bytes it has reported.
+/// One queue end's account with a budget: how many of the queue's bytes it has reported.
 pub(crate) struct Share {
     budget: Arc<Budget>,
     reported: u64,
@@ -84,13 +84,13 @@ impl Share {
         &self.budget
     }
 
-    /// The producer's: so many bytes have become visible in all.
+    /// For the producer: `bytes` have become visible in total.
     pub(crate) fn held(&mut self, bytes: u64) {
         self.budget.used.fetch_add(bytes - self.reported, Ordering::AcqRel);
         self.reported = bytes;
     }
 
-    /// The consumer's: so many bytes were consumed in all. They are fewer than before after a rewind.
+    /// For the consumer: `bytes` were consumed in total. After a rewind that is less than before.
     pub(crate) fn consumed(&mut self, bytes: u64) {
         if bytes >= self.reported {
             self.budget.used.fetch_sub(bytes - self.reported, Ordering::AcqRel);
@@ -107,7 +107,7 @@ impl Share {
     }
 }
 
-/// What is left when both ends of a queue are gone is given back.
+/// Returns to the budget what is left in a queue when both of its ends are dropped.
 pub(crate) fn settle(budget: &Budget, held: u64, consumed: u64) {
     budget.used.fetch_sub(held.saturating_sub(consumed), Ordering::AcqRel);
     budget.look();

@@ -1,19 +1,19 @@
-//! The reading end of a queue, a frame at a time.
+//! The reading end of a queue, one frame at a time.
 
 use crate::Body;
 use crate::arena::Arena;
 use crate::budget::Share;
-use crate::queue::{EVEN, Limits, PARKED, Shared};
+use crate::queue::{FULL_FENCES, Limits, PARKED, Shared};
 use crate::record::{self, COMMAND, MORE, REF};
 use crate::segment::Segment;
 use crate::sync::{Arc, Ordering, fence, heavy};
 
-/// A frame as it is handed to its reader.
+/// A frame as it is passed to the reader.
 #[derive(Debug)]
 pub enum Frame<'a> {
-    /// The bytes lie in the queue and are gone when the reader returns.
+    /// The bytes lie in the queue and are invalid once the reader returns.
     Bytes { flags: u8, data: &'a [u8] },
-    /// The body is the reader's if it takes it out.
+    /// The reader may take the body.
     Body { flags: u8, body: &'a mut Option<Body> },
 }
 
@@ -35,12 +35,12 @@ impl Frame<'_> {
         }
     }
 
-    /// Copies as much of the body as there is room for; returns its size.
+    /// Copies as much of the body as `room` holds; returns the body's size.
     #[inline(always)]
     pub fn copy_to(&self, room: &mut [u8]) -> usize {
         match self {
             Frame::Bytes { data, .. } => {
-                // SAFETY: so many bytes are in both.
+                // SAFETY: both have at least so many bytes.
                 unsafe { record::copy(data.as_ptr(), room.as_mut_ptr(), data.len().min(room.len())) };
                 data.len()
             }
@@ -49,56 +49,56 @@ impl Frame<'_> {
     }
 }
 
-/// A run of fewer bytes is little: some messages of 1 KiB, too.
+/// A run shorter than this counts as little, even if it holds several messages of 1 KiB.
 const LITTLE_BYTES: usize = 8 * 1024;
-/// Pauses of the processor before the next look: a receiver that is faster than its sender looks once for several
-/// messages, and not for each, at which both would wait for the same line. With a quarter of the pauses, and an eighth
+/// Spins before the next look at `published`. Thus a receiver that is faster than its sender looks once for several
+/// messages. Looking for each would make both wait for the same cache line. With a quarter of the spins and an eighth
 /// of the bytes, inproc moved two thirds as many messages of 1 KiB.
 const PATIENCE: u32 = 16;
-/// Who parks after fewer messages than this parks often, and then seldom only after more than that. A heavy barrier
-/// interrupts another processor, which takes a virtual one a hundred microseconds, and a full one some nanoseconds.
+/// A consumer that parks after fewer than OFTEN messages switches to EVEN mode, and back after more than SELDOM
+/// messages without a park. A heavy barrier interrupts other processors, which takes a hundred microseconds if they
+/// are virtual; a full barrier takes some nanoseconds.
 const OFTEN: u64 = if cfg!(loom) { 1 } else { 256 };
 const SELDOM: u64 = if cfg!(loom) { 2 } else { 1024 };
 
-/// The reading end. It belongs to one thread at a time.
+/// The reading end. Used by one thread at a time.
 pub struct Consumer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segment: *mut Segment,
-    /// Where the next record begins, and where what is known to be readable in this segment ends.
+    /// Offset of the next record, and of the end of what is known to be readable in this segment.
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// Bytes of records read, up to `end` exclusive of what lies between `at` and `end`, from the queue's
-    /// beginning.
+    /// Position of `end`, in bytes of records from the queue's beginning.
     pub(crate) read_to_end: u64,
-    /// Of what is published, nothing behind this is read (`stop_here`).
+    /// Position at which reading stops, even if more is published (`stop_here`).
     stop_at: u64,
     pub(crate) messages: u64,
-    /// Bytes as on the wire that were read.
+    /// Bytes consumed, as they are on the wire.
     pub(crate) wire: u64,
-    /// Messages until the producer is looked after again.
+    /// Messages until the next check whether the producer waits for room.
     until_low: u64,
     low: u64,
     room_wanted: bool,
     patient: bool,
-    /// Looks after the producer at each message.
+    /// Check for a waiting producer at each message.
     looks_often: bool,
     share: Option<Share>,
-    /// The last look found less than makes a look worth its cost.
+    /// The last look found too little to be worth its cost.
     found_little: bool,
-    /// Messages consumed when it parked last, and whether it does so often.
+    /// Messages consumed when it last parked, and whether it is in EVEN mode.
     parked_at: u64,
-    is_even: bool,
-    /// A record begins here, at or before `at` (gather).
+    uses_full_fences: bool,
+    /// Offset of a record's beginning, at or before `at` (gather).
     pub(crate) boundary: usize,
-    /// Bytes, as on the wire, of the record at `at` that are written already (gather).
+    /// Bytes of the record at `at` that are already written, as on the wire (gather).
     pub(crate) partial: usize,
-    /// Where the message begins that `rewind` went back to last (in `wire`), and how often in a row (gather).
+    /// Beginning of the message that `rewind` last returned to (in `wire`), and how often in a row it did (gather).
     pub(crate) cut_at: u64,
     pub(crate) cuts: u32,
-    /// All messages that end before `counted_at`, where a record of this segment begins (gather).
+    /// Messages that end before `counted_at`, which is the offset of a record in this segment (gather).
     pub(crate) counted: u64,
     pub(crate) counted_at: usize,
-    /// Bodies that lie there go as loans (gather).
+    /// Bodies in this arena are written as loans (gather).
     pub(crate) arena: Option<Arc<Arena>>,
 }
 
@@ -125,7 +125,7 @@ impl Consumer {
             share: None,
             found_little: false,
             parked_at: 0,
-            is_even: false,
+            uses_full_fences: false,
             boundary: 0,
             partial: 0,
             cut_at: 0,
@@ -136,15 +136,15 @@ impl Consumer {
         }
     }
 
-    /// Lets a little more gather before looking again, after a look that found little: some 400 ns. Each look
-    /// takes a cache line from the producer's processor and costs both sides as much as several messages; for
-    /// a producer on another processor only.
+    /// After a look that found little, spins for some 400 ns before the next one, so that more messages gather. Each
+    /// look takes a cache line from the producer's processor and costs both sides as much as several messages. Only
+    /// for a producer on another processor.
     pub fn set_patient(&mut self) {
         self.patient = true;
     }
 
-    /// The high-water mark has changed. Look at `take_room_wanted` after this: the producer may know already,
-    /// and wait.
+    /// The high-water mark has changed. The caller must check `take_room_wanted` afterwards: the producer may already
+    /// be waiting at the new one.
     pub fn set_mark(&mut self, messages: u64) {
         self.low = if self.looks_often { 1 } else { low_mark(messages) };
         self.at_low_mark();
@@ -155,25 +155,24 @@ impl Consumer {
         (self.messages, self.wire)
     }
 
-    /// Messages that were published, or are just being, and not yet consumed.
+    /// Messages that are published, or are being published now, and not consumed.
     pub fn backlog(&self) -> u64 {
         self.shared.producer.0.messages.load(Ordering::Acquire).saturating_sub(self.messages)
     }
 
-    /// The producer may wait for bytes, and not for messages: look after it at each message (`on`), or at the mark.
-    /// It counts from the next `set_mark` on.
+    /// `on`: check for a waiting producer at each message, because it may wait for bytes and not for messages.
+    /// Otherwise check at half the high-water mark. Takes effect with the next `set_mark`.
     pub fn look_often(&mut self, on: bool) {
         self.looks_often = on || self.share.is_some();
     }
 
-    /// Whether a frame can be read.
+    /// Returns true if a frame can be read.
     #[inline(always)]
     pub fn has_frame(&mut self) -> bool {
         self.at != self.end || self.look()
     }
 
-    /// Finds out how much more there is to read; goes on to the next segment at the end of one. False:
-    /// nothing.
+    /// Updates `end`; advances to the next segment at the end of one. Returns false if there is nothing more to read.
     pub(crate) fn look(&mut self) -> bool {
         debug_assert_eq!(self.at, self.end);
         if self.patient && std::mem::take(&mut self.found_little) {
@@ -185,7 +184,7 @@ impl Consumer {
         self.look_to(self.shared.producer.0.published.load(Ordering::Acquire)) // PUBLISH
     }
 
-    /// `look` after `stop_here`. It is found by the two flags, so that other looks do not pay for it.
+    /// `look` after `stop_here`, which sets both flags that lead here: other looks do not pay for the check.
     #[cold]
     fn look_to_stop(&mut self) -> bool {
         let is_more = self.look_to(self.stop_at);
@@ -201,8 +200,8 @@ impl Consumer {
         if self.segment.is_null() {
             self.segment = self.shared.left.load(Ordering::Acquire);
         }
-        // SAFETY: the segment is alive until `recycle`; more is published than was read, so that where this
-        // one is closed at what was read, the next is linked.
+        // SAFETY: the segment is alive until `recycle`. More is published than was read, so a segment that is closed
+        // at the position read has its successor linked.
         unsafe {
             let mut closed_at = (*self.segment).closed_at.load(Ordering::Acquire);
             while closed_at == self.at {
@@ -222,18 +221,18 @@ impl Consumer {
         true
     }
 
-    /// Messages that are published from now on are not read, until `resume`.
+    /// Messages published from now on are not read, until `resume`.
     pub fn stop_here(&mut self) {
         self.stop_at = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
         (self.patient, self.found_little) = (true, true);
     }
 
-    /// Whether `stop_here` was the last of the two.
+    /// Returns true after `stop_here`, until `resume`.
     pub fn is_stopped(&self) -> bool {
         self.stop_at != u64::MAX
     }
 
-    /// All is read again.
+    /// Ends `stop_here`.
     pub fn resume(&mut self) {
         self.stop_at = u64::MAX;
     }
@@ -245,15 +244,15 @@ impl Consumer {
         self.has_frame().then(|| unsafe { *Segment::data(self.segment).add(self.at) } & (MORE | COMMAND))
     }
 
-    /// Hands the next frame to `reader`. Where a link wrote part of a frame with `write_with`, `rewind` comes
-    /// first (as before `peek`): the rest would be read as a frame.
+    /// Passes the next frame to `reader`. If a link has written part of a frame with `write_with`, call `rewind`
+    /// before this and before `peek`: else the rest would be read as a frame.
     #[inline(always)]
     pub fn pop<R>(&mut self, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         self.pop_leaving(drop, reader)
     }
 
-    /// As `pop`; a body that `reader` does not take goes to `left`, which may have to put off its end: its
-    /// owner's code runs then.
+    /// As `pop`. A body that `reader` does not take goes to `left`, because dropping it may run its owner's code and
+    /// the caller may have to defer that.
     #[inline(always)]
     pub fn pop_leaving<R>(
         &mut self,
@@ -307,7 +306,7 @@ impl Consumer {
         }
     }
 
-    /// Gives the budget back what was consumed.
+    /// Returns to the budget what was consumed.
     #[cold]
     pub(crate) fn discharge(&mut self) {
         let Some(share) = &mut self.share else { return };
@@ -315,13 +314,13 @@ impl Consumer {
         self.shared.consumer.0.discharged.store(share.reported(), Ordering::Relaxed);
     }
 
-    /// The queue is one of a budget's.
+    /// Makes the queue part of a budget.
     pub(crate) fn join(&mut self, share: Share) {
         self.share = Some(share);
         (self.looks_often, self.low, self.until_low) = (true, 1, 1);
     }
 
-    /// Counts `messages` as consumed at once, with their bytes on the wire.
+    /// Counts everything up to `messages` as consumed, in one step, with `wire` more bytes as on the wire.
     pub(crate) fn release(&mut self, messages: u64, wire: u64) {
         self.wire += wire;
         self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
@@ -339,13 +338,13 @@ impl Consumer {
     fn at_low_mark(&mut self) {
         self.until_low = self.low;
         self.look_after_room();
-        if self.is_even && self.messages.saturating_sub(self.parked_at) > SELDOM {
-            self.is_even = false;
-            self.shared.parking.fetch_and(!EVEN, Ordering::Relaxed); // PARK
+        if self.uses_full_fences && self.messages.saturating_sub(self.parked_at) > SELDOM {
+            self.uses_full_fences = false;
+            self.shared.parking.fetch_and(!FULL_FENCES, Ordering::Relaxed); // PARK
         }
     }
 
-    /// Finds out whether the producer waits for room.
+    /// Checks whether the producer waits for room.
     pub(crate) fn look_after_room(&mut self) {
         fence(Ordering::SeqCst); // ROOM
         let wants = &self.shared.producer.0.wants_room;
@@ -354,18 +353,18 @@ impl Consumer {
         }
     }
 
-    /// Whether the producer waits for the room that was made; says so once.
+    /// Returns true if the producer waits for room that was made. Reports that once.
     #[inline(always)]
     pub fn take_room_wanted(&mut self) -> bool {
         self.room_wanted && std::mem::take(&mut self.room_wanted)
     }
 
-    /// Goes on to the segment that the producer is in, and frees those before it, of which all was read
+    /// Advances to the producer's segment and frees the ones before it, which were read completely
     /// (`Producer::shrink`).
     pub(crate) fn go_on_to(&mut self, last: *mut Segment) {
         while self.segment != last {
-            // SAFETY: the producer has left this segment for good and linked the next, up to `last`; no frame
-            // in any of them was not read.
+            // SAFETY: the producer never returns to this segment, and has linked the next ones, up to `last`. All
+            // frames in these segments were read.
             unsafe {
                 let next = (*self.segment).next.load(Ordering::Acquire);
                 Segment::free(self.segment);
@@ -376,18 +375,18 @@ impl Consumer {
         }
     }
 
-    /// Asks to be told of the next message (`Producer::commit`). False: there is one already.
+    /// Asks to be woken for the next message (`Producer::commit`). Returns false if there is one already.
     pub fn park(&mut self) -> bool {
         if self.has_frame() {
             return false;
         }
         let since = self.messages.saturating_sub(std::mem::replace(&mut self.parked_at, self.messages));
-        let was_even = self.is_even;
-        self.is_even = since < if was_even { SELDOM } else { OFTEN };
-        let mode = if self.is_even { EVEN } else { 0 };
-        // A store would do; but of an exchange loom, too, knows that it comes behind the producer's.
+        let was_even = self.uses_full_fences;
+        self.uses_full_fences = since < if was_even { SELDOM } else { OFTEN };
+        let mode = if self.uses_full_fences { FULL_FENCES } else { 0 };
+        // A store would do, but loom orders only a read-modify-write after the producer's.
         self.shared.parking.swap(PARKED | mode, Ordering::AcqRel);
-        if was_even && self.is_even {
+        if was_even && self.uses_full_fences {
             fence(Ordering::SeqCst); // PARK
         } else {
             heavy(); // PARK
@@ -400,12 +399,12 @@ impl Consumer {
     }
 }
 
-/// Takes the body out of the reference record at `record`, and leaves the record dead.
+/// Takes the body out of the reference record at `record`, and marks the record as taken (pointer 0).
 ///
 /// # Safety
 /// A whole, live reference record must lie there.
 pub(crate) unsafe fn take_body(record: *mut u8) -> Body {
-    // SAFETY: the caller's promise; the record is the consumer's own once it is published.
+    // SAFETY: the caller's promise; a published record belongs to the consumer.
     unsafe {
         let body = Body::from_raw(record::raw_body(record));
         record.add(1).cast::<[u8; 8]>().write_unaligned([0; 8]);
@@ -420,7 +419,7 @@ fn low_mark(messages: u64) -> u64 {
 impl Drop for Consumer {
     fn drop(&mut self) {
         if !self.segment.is_null() {
-            // `at` may lie inside a record that a link wrote in part. Bodies that were read from here on are
+            // Not `at`, which may lie inside a partly written record. Bodies that were read behind `boundary` are
             // marked as taken.
             self.shared.left.store(self.segment, Ordering::Release);
             self.shared.left_at.store(self.boundary as u64, Ordering::Release);

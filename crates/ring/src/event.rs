@@ -1,9 +1,9 @@
-//! Sleeping until something happens, without a lock on the side of whoever makes it happen.
+//! An event count: threads sleep until something happens, and the thread that makes it happen takes no lock.
 //!
-//! The sleeper says that it is about to sleep (`listen`), looks once more at what it waits for, and sleeps
-//! (`wait`). The waker makes the thing happen and calls `notify`, which costs a fence and a load while nobody
-//! sleeps. Both sides fence between their write and their read, so that either the sleeper sees the thing or
-//! the waker sees the sleeper.
+//! The sleeper announces itself (`listen`), checks its condition once more, and sleeps (`wait`). The waker
+//! changes the condition and calls `notify`, which costs a fence and a load while no thread sleeps. Both sides
+//! fence between their write and their read, so that either the sleeper sees the new condition or the waker sees
+//! the sleeper.
 //!
 //! ```
 //! use pinnace_ring::EventCount;
@@ -18,21 +18,21 @@ use std::time::Instant;
 #[cfg(not(loom))]
 use pinnace_sys::sleep::Sleep;
 
+use crate::futex_word::{Among, FutexWord, Waited};
 use crate::sync::{AtomicU32, Ordering, fence};
-use crate::word::{Among, Waited, Word};
 
 /// Where threads sleep until they are notified.
 #[derive(Default)]
 pub struct EventCount {
-    generation: Word,
+    generation: FutexWord,
     sleepers: AtomicU32,
 }
 
-/// The right to sleep once; to be handed to `wait` or `cancel`.
+/// The right to sleep once; must be passed to `wait` or `cancel`.
 #[must_use]
 pub struct Ticket(u32);
 
-/// Why `wait` returned without having been notified.
+/// Why `wait` returned without a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unnotified {
     TimedOut,
@@ -41,7 +41,7 @@ pub enum Unnotified {
 }
 
 impl EventCount {
-    /// Says that the caller is about to sleep. What it waits for must be looked at once more after this.
+    /// Announces that the caller is about to sleep. The caller must check its condition once more after this.
     pub fn listen(&self) -> Ticket {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let ticket = Ticket(self.generation.load());
@@ -49,17 +49,17 @@ impl EventCount {
         ticket
     }
 
-    /// There is no need to sleep, or the caller slept elsewhere.
+    /// Withdraws `listen`: the caller need not sleep, or slept by other means.
     pub fn cancel(&self, _ticket: Ticket) {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether `notify` was called since the ticket was given.
+    /// Returns true if `notify` was called since the ticket was issued.
     pub fn is_notified(&self, ticket: &Ticket) -> bool {
         self.generation.load() != ticket.0
     }
 
-    /// The sleep itself, of an event count that lies in `owner`; `cancel` follows it.
+    /// Prepares the sleep, on an event count that lies in `owner`. The caller must call `cancel` after it.
     #[cfg(not(loom))]
     pub fn sleep<T: Send + Sync + 'static>(
         owner: std::sync::Arc<T>,
@@ -67,9 +67,10 @@ impl EventCount {
         ticket: &Ticket,
         deadline: Option<Instant>,
     ) -> Sleep {
-        let word = &raw const *of(&owner).generation.atomic();
-        // SAFETY: it lies in `owner`, or in what that keeps, where nothing moves while it is borrowed or shared.
-        unsafe { Sleep::on_word(owner, &*word, ticket.0, Among::Threads, deadline) }
+        let futex_word = &raw const *of(&owner).generation.atomic();
+        // SAFETY: the futex word lies in `owner`, or in something that `owner` keeps, where nothing moves while
+        // it is borrowed or shared.
+        unsafe { Sleep::on_word(owner, &*futex_word, ticket.0, Among::Threads, deadline) }
     }
 
     /// Sleeps until notified since `listen`, or until the deadline.
@@ -79,7 +80,7 @@ impl EventCount {
         unless_unnotified(outcome)
     }
 
-    /// Wakes all who sleep. True: there were some.
+    /// Wakes all sleepers. Returns true if there were any.
     #[inline]
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);

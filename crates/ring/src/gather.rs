@@ -1,13 +1,12 @@
-//! The reading end of a queue, as a link reads it: runs of bytes for the kernel, however many frames they
-//! are.
+//! The reading end of a queue, as a link uses it: runs of bytes for the kernel, each holding any number of frames.
 //!
-//! Where a segment holds no references the run is all that is readable in it, and no frame is looked at. The
-//! kernel may take part of a run; `write_with` moves on by what it took, and counts the frames in that, so that a
-//! high-water mark counts what is in the queue and nothing else. A link that writes another form looks
-//! at the frames ([`Consumer::show_frames`]) and says which of them are written ([`Consumer::pass_frames`]).
-//! Where the link shares an arena with its peer ([`Consumer::lend_from`]) bodies that lie there go as loans. When the
-//! connection is lost, [`Consumer::rewind`] goes back to where the message that was cut began, so that
-//! the next connection starts at a message.
+//! Where a segment holds no references, the run is all that is readable in it, and no frame is parsed. The kernel
+//! may take part of a run. `write_with` advances by that part and counts the frames in it, so that the high-water
+//! mark applies only to what is still in the queue. A link that writes another format reads the frames
+//! ([`Consumer::show_frames`]) and reports how many of them are written ([`Consumer::pass_frames`]). Where the link
+//! shares an arena with its peer ([`Consumer::lend_from`]), bodies in the arena are written as loans. When the
+//! connection is lost, [`Consumer::rewind`] returns to the beginning of the message that was cut off, so that the
+//! next connection starts with a whole message.
 
 use std::io::IoSlice;
 
@@ -18,23 +17,22 @@ use crate::segment::Segment;
 use crate::sync::{Arc, Ordering, enter};
 use crate::{Amount, Body};
 
-/// Slices that one call gathers at most.
+/// The most slices in one gathered write.
 const SLICES: usize = 32;
-/// Bytes that one call gathers at most, once references are among them.
+/// The most bytes in one gathered write that includes references.
 const GATHER_MAX: usize = 1 << 20;
 
-/// Room for the headers of bodies that lie elsewhere, or for their loans.
+/// Buffers for the headers or loans of bodies outside the segment.
 type Heads = [[u8; LOAN_LEN]; SLICES];
 
 impl Consumer {
-    /// Bodies that lie in `arena` go as loans from now on, until `rewind`.
+    /// From now on bodies in `arena` are written as loans, until `rewind`.
     pub fn lend_from(&mut self, arena: Arc<Arena>) {
         self.arena = Some(arena);
     }
 
-    /// Calls `write` with the bytes that come next, and moves on by what it says was taken; bodies that were
-    /// written whole go to `done` (their owners' code may run when they are dropped). None: there is
-    /// nothing to write.
+    /// Calls `write` with the next bytes, and advances by as many as it reports written. Bodies that were written
+    /// completely go to `done` (dropping them may run their owners' code). Returns None if there is nothing to write.
     pub fn write_with<R>(
         &mut self,
         done: &mut Vec<Body>,
@@ -43,11 +41,11 @@ impl Consumer {
         if !self.has_frame() {
             return None;
         }
-        // SAFETY: there is a segment, and it stays until it is recycled by `look`.
+        // SAFETY: there is a segment, and it stays until `look` recycles it.
         if unsafe { !(*self.segment).has_refs.load(Ordering::Relaxed) } {
             return Some(self.write_runs(write));
         }
-        // SAFETY: what lies between `at` and `end` is readable.
+        // SAFETY: the bytes between `at` and `end` are readable.
         let (wire, result) = unsafe {
             self.find_boundary();
             let (mut heads, mut slices) = ([[0; LOAN_LEN]; SLICES], [IoSlice::new(&[]); SLICES]);
@@ -59,10 +57,11 @@ impl Consumer {
         Some(result)
     }
 
-    /// `write_with` where the segment holds no references: what is readable in it, and with it what is in the next, so
-    /// that what has gathered in two small ones is one write.
+    /// `write_with` for a segment without references: writes what is readable in it and in the next one, so that the
+    /// content of two small segments is one write.
     fn write_runs<R>(&mut self, write: impl FnOnce(&[IoSlice<'_>], usize) -> (usize, R)) -> R {
-        // SAFETY: what lies between `at` and `end` is readable; `look` recycles the segment, behind the write.
+        // SAFETY: the bytes between `at` and `end` are readable; `look` recycles the segment, but only after the
+        // write.
         let run = unsafe {
             std::slice::from_raw_parts(Segment::data(self.segment).add(self.at), self.end - self.at)
         };
@@ -78,13 +77,13 @@ impl Consumer {
         result
     }
 
-    /// What is readable in the segment behind the present one. Nothing, where the producer has not left that, or the
-    /// next holds references.
+    /// What is readable in the next segment. Empty if the producer is still in the present one, or if the next holds
+    /// references.
     fn next_run(&self) -> &[u8] {
         let published = self.shared.producer.0.published.load(Ordering::Acquire); // PUBLISH
         let readable = (published - self.read_to_end) as usize;
-        // SAFETY: more is published than was read to `end`, so that where the segment is closed there, the next is
-        // linked and holds it; it stays until it is recycled by `look`.
+        // SAFETY: more is published than was read to `end`, so where the segment is closed at `end`, the next is
+        // linked and holds the rest. It stays until `look` recycles it.
         unsafe {
             if readable == 0 || (*self.segment).closed_at.load(Ordering::Acquire) != self.end {
                 return &[];
@@ -98,7 +97,7 @@ impl Consumer {
         }
     }
 
-    /// So many bytes of what is readable in the segment were written, and no frame of them was looked at.
+    /// `bytes` of what is readable in the segment were written, without looking at its frames.
     fn wrote(&mut self, bytes: usize) {
         self.at += bytes;
         if self.at == self.end {
@@ -107,7 +106,7 @@ impl Consumer {
         self.account(bytes);
     }
 
-    /// How many messages end at or before `at`: looks at each frame once.
+    /// The number of messages that end at or before `at`. Looks at each frame once.
     fn count_messages(&mut self) -> u64 {
         // SAFETY: there is a segment, and whole records lie in it up to `end`, which is not before `at`.
         unsafe {
@@ -125,8 +124,8 @@ impl Consumer {
         self.counted
     }
 
-    /// Shows the frames that come next to `reader` (flags, body), for a link that writes them in another form,
-    /// until it has enough (false) or the run ends. They stay in the queue until `pass_frames`.
+    /// Passes the next frames to `reader` (flags, body), for a link that writes another format, until `reader`
+    /// returns false or the run ends. The frames stay in the queue until `pass_frames`.
     pub fn show_frames(&mut self, mut reader: impl FnMut(u8, &[u8]) -> bool) {
         if !self.has_frame() {
             return;
@@ -151,7 +150,7 @@ impl Consumer {
         }
     }
 
-    /// Moves on by so many of the frames that were shown: they are written whole. Their bodies go to `done`.
+    /// Advances by `count` of the frames that were shown: they are written completely. Their bodies go to `done`.
     pub fn pass_frames(&mut self, count: usize, done: &mut Vec<Body>) {
         let (mut wire, mut left) = (0, count);
         self.show_frames(|_, body| {
@@ -162,18 +161,18 @@ impl Consumer {
             left > 0
         });
         if wire > 0 {
-            // SAFETY: frames were shown, so that there is a segment, with whole records from `at` on.
+            // SAFETY: frames were shown, so there is a segment, with whole records from `at` on.
             let wire = unsafe { self.pass(wire, None, done) };
             self.account(wire);
         }
     }
 
-    /// Whether what was written so far ends with a whole frame, as far as is known without looking.
+    /// Returns true if what was written so far is known, without looking at frames, to end with a whole frame.
     pub fn is_at_frame(&self) -> bool {
         self.boundary == self.at && self.partial == 0
     }
 
-    /// Puts `at` on the record it lies in, and the rest into `partial`.
+    /// Moves `at` back to the beginning of the record that it lies in, and keeps the difference in `partial`.
     fn find_boundary(&mut self) {
         let target = self.at;
         let mut from = self.boundary;
@@ -199,7 +198,7 @@ impl Consumer {
         self.boundary = from;
     }
 
-    /// Fills `slices` from the record at `at` on; returns how many there are, and their bytes.
+    /// Fills `slices`, starting with the record at `at`; returns their number and their bytes.
     unsafe fn gather<'a>(&self, heads: &'a mut Heads, slices: &mut [IoSlice<'a>; SLICES]) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         let (mut at, mut skip) = (self.at, self.partial);
@@ -258,7 +257,7 @@ impl Consumer {
         (count, bytes)
     }
 
-    /// Where a body lies that goes as a loan.
+    /// The arena position of a body that is written as a loan.
     ///
     /// # Safety
     /// As for `Body::peek_raw`.
@@ -267,7 +266,7 @@ impl Consumer {
         self.arena.as_ref().and_then(|arena| unsafe { Body::position_raw(raw, arena) })
     }
 
-    /// Moves on by `taken` bytes as they were written, with loans of what lies in `arena`, record by record; returns
+    /// Advances by `taken` written bytes, record by record, where bodies in `arena` were written as loans. Returns
     /// how many bytes that is on the wire.
     unsafe fn pass(&mut self, taken: usize, arena: Option<Arc<Arena>>, done: &mut Vec<Body>) -> usize {
         let mut left = taken + self.partial;
@@ -305,15 +304,15 @@ impl Consumer {
         passed + left - before
     }
 
-    /// Tells the producer what was written. Where that ends inside a run its frames are counted: a producer at its mark
-    /// is held up by what is in the queue alone.
+    /// Reports to the producer what was written. If that ends inside a run, counts the run's frames: only what is
+    /// still in the queue may hold up a producer at its high-water mark.
     fn account(&mut self, taken: usize) {
         let known = if self.at == self.end { self.messages_to_end() } else { None };
         let messages = known.unwrap_or_else(|| self.count_messages());
         self.release(messages, taken as u64);
     }
 
-    /// How many messages end at or before `end`, where that is known.
+    /// The number of messages that end at or before `end`, if it is known.
     fn messages_to_end(&self) -> Option<u64> {
         let line = &self.shared.producer.0;
         let all = line.messages.load(Ordering::Acquire); // COUNT
@@ -326,8 +325,8 @@ impl Consumer {
         is_closed().then(|| segment.messages_end.load(Ordering::Acquire)).filter(|_| is_closed()) // CLOSE
     }
 
-    /// Takes out all that is left, from the beginning of a message on; bodies go to `done`. Returns how much that
-    /// was, commands not among it.
+    /// Removes everything that is left, starting at a message boundary. Bodies go to `done`. Returns how much that
+    /// was, without commands.
     pub fn drain(&mut self, done: &mut Vec<Body>) -> Amount {
         let mut amount = Amount::default();
         let mut count = |frame: Frame<'_>| {
@@ -344,7 +343,8 @@ impl Consumer {
         amount
     }
 
-    /// As `drain`, where nobody gets it: the producer knows that it was given up (`Producer::books`).
+    /// As `drain`, for messages that are delivered to nobody: the producer counts them as given up
+    /// (`Producer::books`).
     pub fn give_up(&mut self, done: &mut Vec<Body>) -> Amount {
         let shared = self.shared.clone();
         let mut given_up = enter(&shared.given_up);
@@ -354,14 +354,14 @@ impl Consumer {
         amount
     }
 
-    /// What was consumed last nobody gets after all: the producer knows that it was given up.
+    /// What was consumed last is not delivered after all: the producer counts it as given up.
     pub fn gave_up(&mut self, amount: Amount) {
         *enter(&self.shared.given_up) += amount;
     }
 
-    /// Goes back to the beginning of the message that was cut; where part of it is no longer there, on to the
-    /// next one, and the bodies of the rest of it go to `done`. Returns what was given up, as the producer knows
-    /// then: a message or none, and its bytes that were not taken.
+    /// Returns to the beginning of the message that was cut off. If part of it is already gone, advances to the next
+    /// message instead, and its remaining bodies go to `done`. Returns what the producer then counts as given up: one
+    /// message or none, and those of its bytes that were not written.
     pub fn rewind(&mut self, done: &mut Vec<Body>) -> Amount {
         self.arena = None;
         if self.segment.is_null() {
@@ -369,8 +369,8 @@ impl Consumer {
         }
         self.find_boundary();
         let (mut from, mut start) = (0, None);
-        // SAFETY: records lie whole from the segment's beginning to `at`, and the bytes of consumed ones are
-        // still there.
+        // SAFETY: whole records lie from the segment's beginning to `at`, and the bytes of consumed ones are still
+        // intact.
         unsafe {
             let data = Segment::data(self.segment);
             if !(*self.segment).starts_inside.load(Ordering::Relaxed) {
@@ -389,7 +389,7 @@ impl Consumer {
         }
         if let Some(start) = start {
             let is_cut = self.at != start || self.partial > 0;
-            // What was popped was not counted.
+            // What was written of the message no longer counts.
             self.wire = self.wire.saturating_sub((self.at - start + self.partial) as u64);
             self.shared.consumer.0.released_wire.store(self.wire, Ordering::Release);
             self.discharge();
@@ -401,7 +401,7 @@ impl Consumer {
         }
         let shared = self.shared.clone();
         let mut given_up = enter(&shared.given_up);
-        // What was written of the first frame counts already.
+        // The written part of the first frame is counted already.
         let written = std::mem::take(&mut self.partial) as u64;
         self.wire = self.wire.saturating_sub(written);
         let bytes = self.skip_message(done).saturating_sub(written);
@@ -418,13 +418,12 @@ impl Consumer {
         }
     }
 
-    /// How often in a row `rewind` has gone back to the beginning of the message that comes next.
+    /// How many times in a row `rewind` returned to the beginning of the next message.
     pub fn cuts(&self) -> u32 {
         self.cuts
     }
 
-    /// Takes out the message that comes next, and nobody gets it: the producer knows that it was given up. Its bodies
-    /// go to `done`.
+    /// Removes the next message without delivering it: the producer counts it as given up. Its bodies go to `done`.
     pub fn give_up_one(&mut self, done: &mut Vec<Body>) -> Amount {
         let shared = self.shared.clone();
         let mut given_up = enter(&shared.given_up);
@@ -434,7 +433,7 @@ impl Consumer {
         amount
     }
 
-    /// Takes out a message, or the rest of one, and returns its bytes as on the wire.
+    /// Removes a message, or the rest of one, and returns its bytes as on the wire.
     fn skip_message(&mut self, done: &mut Vec<Body>) -> u64 {
         let mut bytes = 0;
         let mut skip = |frame: Frame<'_>| {

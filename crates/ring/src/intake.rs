@@ -1,13 +1,14 @@
-//! Bytes from a peer into a queue: they are read straight into its segments and become frames where they lie.
+//! Feeds bytes from a peer into a queue: they are read straight into its segments and parsed into frames in
+//! place.
 //!
 //! ```text
 //!   0          at        raw            filled        room
 //!   | records  |  (gap)  | not parsed   |  space      |
 //! ```
-//! A gap opens where a command was taken out, or a large body went elsewhere; what follows moves down over
-//! it, each byte once. What a peer can make this hold: whole messages up to the queue's mark (the caller
-//! reads on only while there is room), one unfinished message of at most [`MAX_PARTS`] frames of at most
-//! `max_body` bytes, and one read.
+//! A gap opens where a command was removed or a large body was stored elsewhere. The bytes behind the gap are
+//! moved down, each byte once. A peer can make this hold at most: whole messages up to the queue's high-water
+//! mark (the caller reads only while there is room), one unfinished message of at most [`MAX_PARTS`] frames
+//! of at most `max_body` bytes each, and one read.
 
 use crate::arena::{Borrower, Declined};
 use crate::producer::Producer;
@@ -15,55 +16,56 @@ use crate::record::{COMMAND, HEADER_MAX, LOAN, LOAN_LEN, LONG, MORE, REF_LEN, re
 use crate::segment::Segment;
 use crate::{Body, INLINE_MAX, NoMemory};
 
-/// Frames in one message that a peer may send.
+/// The most frames in one message from a peer.
 pub const MAX_PARTS: u32 = 1 << 20;
-/// The largest command that a peer may send, in bytes: a subscription to a topic of 64 KiB.
+/// The largest command from a peer, in bytes: a subscription to a topic of 64 KiB.
 pub const COMMAND_MAX: u64 = 64 * 1024 + 16;
-/// Bytes in one message of several frames that a peer may send: as many times its largest frame, or this
-/// many.
+/// The most bytes in one multi-frame message from a peer: this many times the largest frame, or MESSAGE_MIN,
+/// whichever is larger.
 const MESSAGE_BODIES: u64 = 64;
 const MESSAGE_MIN: u64 = 16 << 20;
-/// Bytes that are read behind a large body, to find the next frame's head without a copy worth speaking of.
+/// Bytes to read behind a large body. They usually contain the next frame's header, and are few enough that
+/// copying them costs little.
 const BEHIND_BODY: usize = 512;
-/// A segment with less room than this is left for the next one.
+/// The producer advances to the next segment when less room than this is left.
 const MIN_SPACE: usize = 512;
 
-/// What a peer sent that cannot be taken.
+/// Why the peer's bytes are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused<E> {
     /// A frame of this many bytes is over the limit.
     TooLarge(u64),
     /// A message of more than [`MAX_PARTS`] frames.
     TooManyParts,
-    /// A command that is to be kept, inside a message.
+    /// A command with [`Verdict::Keep`] inside a message.
     CommandInsideMessage,
-    /// A loan of what cannot be.
+    /// An invalid loan.
     Loan,
     NoMemory,
-    /// The caller's own refusal of a command.
+    /// The caller refused a command.
     Command(E),
 }
 
 /// What to do with a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays in the queue, as a message of its own.
+    /// Keep it in the queue, as a message of its own.
     Keep,
-    /// It is done with.
+    /// Remove it from the queue.
     Drop,
-    /// It is done with, and the stream ends here: the bytes behind it are no frames and are dropped.
+    /// Remove it, and end the stream here: the bytes behind it are not frames and are dropped.
     Last,
 }
 
-/// The producer of a queue that is fed with bytes of the wire.
+/// The producer of a queue that is fed with bytes in wire format.
 pub struct Intake {
     queue: Producer,
     pending: Option<Pending>,
-    /// Takes what the peer lends, where it may.
+    /// Takes the peer's loans, if the peer may lend.
     borrower: Option<Borrower>,
     max_body: u64,
     max_message: u64,
-    /// Frames and bytes of the message that is not finished.
+    /// Frames and bytes of the unfinished message.
     parts: u32,
     unfinished: u64,
 }
@@ -77,44 +79,46 @@ struct Pending {
 impl Intake {
     /// `max_body`: the largest frame a peer may send, in bytes.
     pub fn new(mut queue: Producer, max_body: u64) -> Intake {
-        (queue.raw, queue.filled) = (queue.at, queue.at); // What an earlier peer began is not this one's.
+        (queue.raw, queue.filled) = (queue.at, queue.at); // Drop the unparsed bytes of an earlier peer.
         let max_message = max_body.saturating_mul(MESSAGE_BODIES).max(MESSAGE_MIN);
         Intake { queue, pending: None, borrower: None, max_body, max_message, parts: 0, unfinished: 0 }
     }
 
-    /// The peer may lend bodies.
+    /// Allows the peer to lend bodies.
     pub fn borrow_by(&mut self, borrower: Borrower) {
         self.borrower = Some(borrower);
     }
 
-    /// The queue it feeds, to be asked and set up; what is pushed to it here would mix with what is being
-    /// read.
+    /// The queue, to query and configure it. Frames pushed through this reference would mix with those that
+    /// are being read.
     pub fn queue(&mut self) -> &mut Producer {
         &mut self.queue
     }
 
-    /// Bytes of the frames that were whole so far, commands that were not kept aside.
+    /// Bytes of all complete frames so far, without commands that were not kept.
     pub fn whole_bytes(&self) -> u64 {
         self.queue.wire
     }
 
-    /// Ends the feeding: what is not a whole message is dropped.
+    /// Stops feeding the queue. An incomplete message is dropped.
     pub fn into_queue(mut self) -> Producer {
         self.pending = None;
         self.queue.rollback();
         self.queue
     }
 
-    /// Where to read to: the rest of a large body, if there is one, and room behind what was read before.
+    /// Where to read to: first the rest of a large body, if one is pending, then the room behind the bytes
+    /// read before.
     pub fn space(&mut self) -> Result<(&mut [u8], &mut [u8]), NoMemory> {
         let queue = &mut self.queue;
         let least = if self.pending.is_some() { REF_LEN + BEHIND_BODY } else { MIN_SPACE };
         if queue.room - queue.filled < least {
             let partial = queue.filled - queue.raw;
-            // Twice the least, or a frame that comes in byte by byte would move on at each.
+            // Ask for twice the minimum: else a frame that arrives byte by byte would move to a new segment
+            // at each byte.
             move_on(queue, partial + 2 * MIN_SPACE)?;
         }
-        // SAFETY: `filled..room` is initialised memory of our own segment that no record lies in.
+        // SAFETY: `filled..room` is initialised memory of our own segment, and no record lies in it.
         let behind = unsafe {
             let data = Segment::data(queue.segment);
             std::slice::from_raw_parts_mut(data.add(queue.filled), queue.room - queue.filled)
@@ -129,7 +133,8 @@ impl Intake {
         }
     }
 
-    /// `bytes` were read into the space, the first part of it first. More than it holds counts as all of it.
+    /// `bytes` were read into the space, into its first slice first. A number larger than the space counts as
+    /// all of it.
     pub fn filled(&mut self, bytes: usize) {
         let mut rest = bytes;
         if let Some(pending) = &mut self.pending {
@@ -139,12 +144,12 @@ impl Intake {
         }
         self.queue.filled += rest.min(self.queue.room - self.queue.filled);
         if self.queue.filled == self.queue.room {
-            // The peer is streaming: the next segment, and with it the next read, is larger.
+            // The peer is streaming: make the next segment, and with it the next read, larger.
             self.queue.next_bytes = (self.queue.next_bytes * 4).min(self.queue.segment_max);
         }
     }
 
-    /// Copies bytes in, as if they had been read: what came behind the handshake.
+    /// Copies bytes in as if they had been read: those that arrived together with the handshake.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), NoMemory> {
         while !bytes.is_empty() {
             let (first, second) = self.space()?;
@@ -161,8 +166,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Makes frames of what was read. Whole messages become visible; true: the consumer is parked and has to
-    /// be told.
+    /// Parses the bytes that were read into frames, and publishes whole messages. Returns true if the
+    /// consumer is parked and has to be woken.
     pub fn parse<E>(
         &mut self,
         mut on_command: impl FnMut(&[u8]) -> Result<Verdict, E>,
@@ -188,7 +193,8 @@ impl Intake {
             if available < 2 {
                 return Ok(());
             }
-            // SAFETY: `available` bytes lie behind `raw`; nine are read only where there are nine.
+            // SAFETY: `available` bytes lie behind `raw`; nine are read only where `available` is at least
+            // nine.
             let (flags, header, body) = unsafe {
                 let at = Segment::data(self.queue.segment).add(self.queue.raw);
                 let flags = *at & (MORE | LONG | COMMAND);
@@ -200,7 +206,7 @@ impl Intake {
                         self.borrow(messages)?;
                         continue;
                     }
-                    *at = flags; // Reserved bits mean nothing on the wire, and REF something here.
+                    *at = flags; // Ignore the wire's reserved bits: here REF has a meaning.
                 }
                 if flags & LONG != 0 && available < HEADER_MAX {
                     return Ok(());
@@ -242,7 +248,7 @@ impl Intake {
         }
     }
 
-    /// Takes the next `record` bytes as a record.
+    /// Accepts the next `record` bytes as a record.
     #[inline(always)]
     fn accept(&mut self, record: usize) {
         let queue = &mut self.queue;
@@ -297,7 +303,7 @@ impl Intake {
             }
             Verdict::Keep if self.queue.is_inside_message() => return Err(Refused::CommandInsideMessage),
             Verdict::Keep => {
-                // SAFETY: as above. A command is one frame, whatever its flags say.
+                // SAFETY: as above. A command is one frame, so MORE is cleared.
                 unsafe { *Segment::data(self.queue.segment).add(self.queue.raw) &= !MORE };
                 self.accept(record);
                 self.count(COMMAND, record, messages)?;
@@ -306,7 +312,7 @@ impl Intake {
         Ok(())
     }
 
-    /// A frame too large for the queue begins at `raw`. False: its bytes are not all there yet.
+    /// A frame too large for the queue begins at `raw`. Returns false if its bytes have not all arrived.
     #[cold]
     fn start_body<E>(&mut self, flags: u8, len: usize, messages: &mut u64) -> Result<bool, Refused<E>> {
         let queue = &mut self.queue;
@@ -319,18 +325,18 @@ impl Intake {
         queue.raw = from + there;
         self.pending = Some(Pending { flags: flags & MORE, body, filled: there });
         if there == len {
-            // The frame's own header leaves the nine bytes that the reference takes.
+            // The frame's own header leaves the nine bytes that the reference record needs.
             self.put_body(messages)?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// A loan lies at `raw`: the record refers to its body.
+    /// A loan lies at `raw`: replaces it by a reference to its body.
     #[cold]
     fn borrow<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
         let (queue, Some(borrower)) = (&mut self.queue, &mut self.borrower) else { return Ok(()) };
-        // SAFETY: a whole loan lies there.
+        // SAFETY: a whole loan lies at `raw`.
         let (flags, (position, len)) = unsafe {
             let at = Segment::data(queue.segment).add(queue.raw);
             (*at & !LOAN, read_loan(at))
@@ -342,7 +348,7 @@ impl Intake {
             return Err(Refused::TooLarge(len));
         }
         let body = borrower.borrow(position, len).map_err(|declined| match declined {
-            Declined::Lied => Refused::Loan,
+            Declined::PeerViolation => Refused::Loan,
             Declined::NoMemory => Refused::NoMemory,
         })?;
         queue.raw += LOAN_LEN;
@@ -352,7 +358,7 @@ impl Intake {
         self.count(flags, bytes, messages)
     }
 
-    /// A large body that has become whole takes its place.
+    /// Puts a reference to a large body in the queue, once the body is complete.
     fn put_body<E>(&mut self, messages: &mut u64) -> Result<(), Refused<E>> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         let bytes = pending.body.len();
@@ -361,7 +367,7 @@ impl Intake {
         self.count(pending.flags, bytes, messages)
     }
 
-    /// Moves what is not parsed down to the records' end.
+    /// Moves the unparsed bytes down to the end of the records.
     fn close_gap(&mut self) {
         let reserved = if self.pending.is_some() { REF_LEN } else { 0 };
         let queue = &mut self.queue;
@@ -380,7 +386,7 @@ impl Intake {
     }
 }
 
-/// Goes on to another segment with room for `record` bytes, and takes along what is not parsed.
+/// Advances to another segment with room for `record` bytes, and moves the unparsed bytes there.
 fn move_on(queue: &mut Producer, record: usize) -> Result<(), NoMemory> {
     let (old, from, rest) = (queue.segment, queue.raw, queue.filled - queue.raw);
     let reserved = queue.raw.saturating_sub(queue.at).min(REF_LEN);
@@ -388,8 +394,8 @@ fn move_on(queue: &mut Producer, record: usize) -> Result<(), NoMemory> {
     queue.raw = reserved;
     queue.filled = reserved + rest;
     if rest > 0 {
-        // SAFETY: the old segment stays alive: the consumer leaves it only for what is published in the new
-        // one, and nothing is. The new one has room for `record`, which is at least `rest`.
+        // SAFETY: the old segment stays alive: the consumer leaves it only when something is published in the
+        // new one, and nothing is yet. The new one has room for `record`, which is at least `rest`.
         unsafe {
             let data = Segment::data(queue.segment);
             std::ptr::copy_nonoverlapping(Segment::data(old).add(from), data.add(reserved), rest);

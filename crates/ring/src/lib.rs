@@ -1,20 +1,21 @@
 //! Queues of frames between threads, and the bodies they carry.
 //!
 //! What it is: [`queue`] makes one lock-free queue with a single [`Producer`] and a single [`Consumer`].
-//! Frames lie in it as they go on the wire (ZMTP 3 header and body), so that a connection writes them to the
-//! kernel, or reads them from it, without touching each; a large body is a reference ([`Body`]).
+//! Frames are stored in their wire format (ZMTP 3 header and body), so that a connection writes many of them
+//! to the kernel, or reads many from it, without touching each one. A large body is stored as a reference
+//! ([`Body`]).
 //!
 //! What it guarantees:
-//! - a message of several frames becomes visible at its last frame, whole;
-//! - memory grows with what is queued and is handed back as it is consumed;
-//! - a consumer that parks, and a producer that waits for room, is told of what it waits for: no wake-up is
-//!   lost;
-//! - memory that cannot be had is an error ([`NoMemory`]), never an abort.
+//! - a multi-frame message becomes visible as a whole, with its last frame;
+//! - memory grows with the queued data and is returned as the data is consumed;
+//! - no wake-up is lost, neither for a consumer that parks nor for a producer that waits for room;
+//! - a failed allocation is an error ([`NoMemory`]), never an abort.
 //!
-//! What it does not: a queue blocks nobody and wakes nobody. It tells its caller whom to wake.
+//! What it does not do: a queue never blocks and never wakes a thread. It tells its caller when the other
+//! side has to be woken.
 //!
-//! Beside it are where threads sleep ([`EventCount`]) and a lock for what one thread uses mostly
-//! ([`BiasedLock`]).
+//! The crate also has an event count for threads to sleep on ([`EventCount`]) and a lock for data that one
+//! thread uses most of the time ([`BiasedLock`]).
 //!
 //! ```
 //! use pinnace_ring::{queue, Frame, Limits};
@@ -29,12 +30,13 @@
 //! ```
 
 mod arena;
-mod bell;
 mod biased;
 mod body;
 mod budget;
 mod consumer;
+mod doorbell;
 mod event;
+mod futex_word;
 mod gather;
 mod intake;
 mod pool;
@@ -45,7 +47,6 @@ mod record;
 mod segment;
 mod shared;
 mod sync;
-mod word;
 
 #[cfg(all(test, loom))]
 mod loom_lock_tests;
@@ -53,23 +54,23 @@ mod loom_lock_tests;
 mod loom_tests;
 
 pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender, Taking};
-pub use bell::{Bell, Rung};
 pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};
 pub use body::Body;
 pub use budget::Budget;
 pub use consumer::{Consumer, Frame};
+pub use doorbell::{Doorbell, Rung};
 pub use event::{EventCount, Ticket, Unnotified};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
 pub use prefetch::prefetch;
 pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};
-pub use shared::{HEAD, Half, Incoming, Lied, Outgoing, RING_MAX, RING_MIN, shared};
+pub use shared::{HEAD, Half, Incoming, Outgoing, PeerViolation, RING_MAX, RING_MIN, shared};
 
-/// The largest body that is copied into a queue, in bytes; a larger one travels by reference.
+/// The largest body that is copied into a queue, in bytes. A larger one is passed by reference.
 pub const INLINE_MAX: usize = 32 * 1024;
 
-/// Memory for a frame or a segment could not be had.
+/// Allocating memory for a frame or a segment failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory;
 

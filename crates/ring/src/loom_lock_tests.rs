@@ -1,4 +1,4 @@
-//! The lock under every interleaving that loom finds. Named after the pairs in `biased`.
+//! The lock under every interleaving that loom explores. The tests are named after the pairs in `biased`.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -7,21 +7,21 @@ use loom::thread;
 use crate::loom_tests::{model, model_of};
 use crate::{BiasedLock, Reentered};
 
-/// Threads, as the lock tells them apart.
+/// Thread ids, as the lock sees them.
 const ANNE: usize = 0x100;
 const BOB: usize = 0x200;
 const CAROL: usize = 0x300;
 
-/// Visits that make an owner, coming from nowhere: one counts nothing, one earns it.
+/// Visits after which a new thread is the owner: the first counts nothing, the second earns it.
 const TO_OWN: u32 = 2;
 
 type Counted = BiasedLock<UnsafeCell<u32>>;
 
-/// Loom complains if anybody else is there.
+/// Loom fails the test if another thread is inside.
 fn visit(lock: &Counted, thread: usize) {
     let guard = lock.lock_as(thread).unwrap();
     guard.with_mut(|count| {
-        // SAFETY: loom checks that nobody else has it.
+        // SAFETY: loom checks that no other thread has access.
         unsafe { *count += 1 }
     });
 }
@@ -42,7 +42,8 @@ fn visits(lock: &Arc<Counted>, thread: usize, times: u32) -> thread::JoinHandle<
     thread::spawn(move || (0..times).for_each(|_| visit(&lock, thread)))
 }
 
-/// What ENTER and LEAVE must give: the owner and another are never inside together, and neither waits for ever.
+/// What ENTER and LEAVE guarantee: the owner and another thread are never inside together, and neither waits
+/// for ever.
 #[test]
 fn another_comes_while_the_owner_goes_in_and_out() {
     model(|| {
@@ -55,7 +56,7 @@ fn another_comes_while_the_owner_goes_in_and_out() {
     });
 }
 
-/// What GRANT must give: who becomes the owner just now is seen by who comes.
+/// What GRANT guarantees: a thread that enters sees a thread that has just become the owner.
 #[test]
 fn another_comes_while_the_owner_becomes_it() {
     model(|| {
@@ -67,10 +68,10 @@ fn another_comes_while_the_owner_becomes_it() {
     });
 }
 
-/// A former owner that was about to go in does not open the next one's door.
+/// A former owner that was on the fast path does not unlock the lock for the next owner.
 #[test]
 fn a_former_owner_is_late() {
-    // Three threads: with one switch more it takes minutes.
+    // Three threads: with one more preemption it takes minutes.
     model_of(3, || {
         let lock = owned_by(ANNE);
         let anne = visits(&lock, ANNE, 1);
@@ -83,7 +84,7 @@ fn a_former_owner_is_late() {
     });
 }
 
-/// What RETURN must give: owner and visitor are never inside together, and the owner owns the lock as before.
+/// What RETURN guarantees: owner and visitor are never inside together, and the owner stays the owner.
 #[test]
 fn a_visitor_comes_while_the_owner_goes_in_and_out() {
     model(|| {
@@ -91,7 +92,7 @@ fn a_visitor_comes_while_the_owner_goes_in_and_out() {
         let bob = {
             let lock = lock.clone();
             thread::spawn(move || {
-                // SAFETY: loom checks that nobody else has it.
+                // SAFETY: loom checks that no other thread has access.
                 lock.visit_as(BOB).unwrap().with_mut(|count| unsafe { *count += 1 })
             })
         };
@@ -103,7 +104,7 @@ fn a_visitor_comes_while_the_owner_goes_in_and_out() {
     });
 }
 
-/// A visitor, and another who takes the ownership away.
+/// A visitor, and a thread that ends the ownership.
 #[test]
 fn a_visitor_and_another_come() {
     model_of(3, || {
@@ -122,7 +123,7 @@ fn a_visitor_and_another_come() {
     });
 }
 
-/// The owner gives it up while another comes.
+/// The owner gives up its ownership while another thread enters.
 #[test]
 fn the_owner_leaves_to_others() {
     model(|| {
@@ -136,7 +137,7 @@ fn the_owner_leaves_to_others() {
     });
 }
 
-/// A second time is told, whichever way the first was.
+/// A re-entrant lock is an error, whichever path the first one took.
 #[test]
 fn a_thread_does_not_wait_for_itself() {
     model(|| {

@@ -1,5 +1,5 @@
-//! The queue and the event count under every interleaving that loom finds: `RUSTFLAGS="--cfg loom"`,
-//! `cargo test --release -p pinnace-ring --lib loom`. Named after the pairs in `queue`.
+//! The queue and the event count under every interleaving that loom explores: `RUSTFLAGS="--cfg loom"`,
+//! `cargo test --release -p pinnace-ring --lib loom`. The tests are named after the pairs in `queue`.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -8,7 +8,7 @@ use loom::thread;
 
 use crate::{Body, Consumer, EventCount, Limits, MORE, Producer, queue};
 
-/// Interleavings with more forced switches than this are left out.
+/// The most preemptions in an interleaving that is explored.
 const SWITCHES: usize = 4;
 
 pub(crate) fn model(test: impl Fn() + Sync + Send + 'static) {
@@ -17,7 +17,7 @@ pub(crate) fn model(test: impl Fn() + Sync + Send + 'static) {
 
 pub(crate) fn model_of(switches: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // LOOM_MAX_PREEMPTIONS may ask for fewer, where time is short.
+    // LOOM_MAX_PREEMPTIONS may ask for fewer, to save time.
     builder.preemption_bound = Some(builder.preemption_bound.map_or(switches, |most| most.min(switches)));
     builder.check(test);
 }
@@ -35,12 +35,12 @@ fn receive(rx: &mut Consumer) -> Option<u8> {
     rx.pop(|frame| frame.data()[0])
 }
 
-/// Writes all that can be had in one call; the bytes are single-byte frames of three.
+/// Writes all that one call offers; returns the number of frames, which are of three bytes each.
 fn write_all(rx: &mut Consumer) -> usize {
     rx.write_with(&mut Vec::new(), |_, bytes| (bytes, bytes / 3)).unwrap_or(0)
 }
 
-/// What PUBLISH must give: what was written before a commit is there for who sees the message.
+/// What PUBLISH guarantees: a consumer that sees a message sees what was written before its commit.
 #[test]
 fn publish_shows_what_was_written_before() {
     model(|| {
@@ -65,7 +65,7 @@ fn publish_shows_what_was_written_before() {
     });
 }
 
-/// What PARK must give: a consumer that saw nothing and parked is told, here by a count.
+/// What PARK guarantees: a consumer that saw nothing and parked is woken (here: counted).
 #[test]
 fn park_loses_no_message() {
     model(|| {
@@ -90,7 +90,7 @@ fn park_loses_no_message() {
         let parked = rx.park();
         let _tx = producer.join().unwrap();
         if parked {
-            // What came since has told.
+            // Messages since then have reported the parked consumer.
             assert!(!rx.has_frame() || told.load(Ordering::Acquire) > 0);
         } else {
             assert!(rx.has_frame());
@@ -98,7 +98,7 @@ fn park_loses_no_message() {
     });
 }
 
-/// What ROOM must give: a producer that found no room is told when the consumer has made some.
+/// What ROOM guarantees: a producer that found no room is notified when the consumer has made some.
 #[test]
 fn room_wakes_the_producer() {
     model(|| {
@@ -118,7 +118,7 @@ fn room_wakes_the_producer() {
     });
 }
 
-/// As above, where a link writes everything at once.
+/// As above, for a link that writes everything at once.
 #[test]
 fn room_wakes_the_producer_of_a_link() {
     model(|| {
@@ -136,7 +136,7 @@ fn room_wakes_the_producer_of_a_link() {
     });
 }
 
-/// What COUNT must give: what is released was written.
+/// What COUNT guarantees: a message is released only after it was written.
 #[test]
 fn count_releases_no_message_that_was_not_written() {
     model(|| {
@@ -156,7 +156,7 @@ fn count_releases_no_message_that_was_not_written() {
     });
 }
 
-/// One message, behind which the first segment has room for one of a byte. Returns its bytes.
+/// Commits one message, after which the first segment has room for one more of one byte. Returns its bytes.
 fn fill_segment(tx: &mut Producer) -> usize {
     tx.push(MORE, &[]).unwrap();
     let bytes = tx.room - tx.at - 10;
@@ -165,22 +165,22 @@ fn fill_segment(tx: &mut Producer) -> usize {
     2 + bytes
 }
 
-/// What CLOSE must give, where the close is taken back by a rollback and the segment goes on.
+/// What CLOSE guarantees, where a rollback reopens the segment and the producer continues in it.
 #[test]
 fn close_and_rollback_release_no_message_that_was_not_written() {
     model(|| {
         let (mut tx, mut rx) = queue(limits(0));
         let first = fill_segment(&mut tx);
         let producer = thread::spawn(move || {
-            tx.push(MORE, &[0; 40]).unwrap(); // Goes on to the next segment ...
-            tx.rollback(); // ... and back.
+            tx.push(MORE, &[0; 40]).unwrap(); // Advances to the next segment.
+            tx.rollback(); // Returns to the first.
             send(&mut tx, 1);
             tx.push(0, &[0; 40]).unwrap();
             tx.commit();
             tx
         });
         let written = rx.write_with(&mut Vec::new(), |_, bytes| (bytes, bytes)).unwrap();
-        // One message, two, or with what is in the next segment all three.
+        // One message, two, or all three if the next segment is included.
         let messages = [first, first + 3, first + 3 + 42].iter().position(|&bytes| bytes == written).unwrap();
         let messages = messages as u64 + 1;
         let tx = producer.join().unwrap();
@@ -190,7 +190,7 @@ fn close_and_rollback_release_no_message_that_was_not_written() {
     });
 }
 
-/// What SPARE must give: a segment that goes round belongs to one side at a time.
+/// What SPARE guarantees: a recycled segment belongs to one side at a time.
 #[test]
 fn spare_segments_are_had_by_one_side_at_a_time() {
     model(|| {
@@ -204,7 +204,7 @@ fn spare_segments_are_had_by_one_side_at_a_time() {
         let producer = {
             let access = access.clone();
             thread::spawn(move || {
-                tx.push(0, &[8; 40]).unwrap(); // A third: the spare one, if it is there.
+                tx.push(0, &[8; 40]).unwrap(); // A third: the spare one, if available.
                 let again = tx.segment as usize == first;
                 if again {
                     access.with_mut(|_| ());
@@ -229,7 +229,7 @@ fn spare_segments_are_had_by_one_side_at_a_time() {
 
 static AGAIN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// Either end may be the last: bodies are freed once, whoever frees them.
+/// Either end may be dropped last: bodies are freed once, by either end.
 #[test]
 fn both_ends_dropped_at_once_free_the_bodies_once() {
     struct Owner(std::sync::Arc<std::sync::atomic::AtomicUsize>);
@@ -242,7 +242,7 @@ fn both_ends_dropped_at_once_free_the_bodies_once() {
         let freed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let body = || {
             static mut BYTE: u8 = 0;
-            // SAFETY: a static of one byte, which nobody writes.
+            // SAFETY: a static of one byte, which is never written.
             unsafe { Body::foreign(&raw mut BYTE, 1, Box::new(Owner(freed.clone()))) }
         };
         let (mut tx, mut rx) = queue(limits(0));
@@ -262,7 +262,7 @@ fn both_ends_dropped_at_once_free_the_bodies_once() {
     });
 }
 
-/// The event count by itself: whoever looks after `listen` sees the thing, or is woken.
+/// The event count alone: a thread that checks after `listen` sees the change, or is woken.
 #[test]
 fn event_count_wakes_the_sleeper() {
     model(|| {
@@ -317,7 +317,7 @@ fn event_count_wakes_all() {
     });
 }
 
-/// The whole: a consumer that parks and sleeps, a producer that tells and wakes.
+/// Together: a consumer that parks and sleeps, a producer that wakes it.
 #[test]
 fn park_and_event_count_deliver_all() {
     model(|| {

@@ -1,7 +1,7 @@
-//! Buffers for large bodies, kept for their next use.
+//! A pool of buffers for large bodies.
 //!
-//! A fresh buffer of a MiB costs a system call and a page fault per 4 KiB, which is more than moving the
-//! bytes; so freed buffers wait here, by size class, up to [`KEPT_BYTES`] in all for the process.
+//! A fresh buffer of a MiB costs a system call and a page fault per 4 KiB, which is more than moving the bytes. So
+//! freed buffers are kept here, by size class, up to [`KEPT_BYTES`] for the whole process.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::NoMemory;
 
-/// Bytes of free buffers that are kept for the process.
+/// The most bytes of free buffers that the process keeps.
 const KEPT_BYTES: usize = 16 << 20;
-/// Smallest and largest class that is kept, as powers of two: 32 KiB to 4 MiB.
+/// Smallest and largest size class, as powers of two: 32 KiB to 4 MiB.
 const MIN_CLASS: u32 = 15;
 const MAX_CLASS: u32 = 22;
 const CLASSES: usize = (MAX_CLASS - MIN_CLASS + 1) as usize;
 
-/// Smaller buffers are had and given back as any other memory.
+/// Smaller buffers are allocated and freed without the pool.
 const POOLED_MIN: usize = 16 * 1024;
 
 static FREE: [Mutex<Vec<Vec<u8>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
@@ -31,7 +31,7 @@ fn shelf(class: u32) -> &'static Mutex<Vec<Vec<u8>>> {
     &FREE[(class - MIN_CLASS) as usize]
 }
 
-/// A buffer of `size` bytes at least, all of them set: zeros in a fresh one, whatever it held before in a kept one.
+/// A buffer of at least `size` bytes, all initialised: zeros in a fresh one, old content in a kept one.
 pub(crate) fn take(size: usize) -> Result<Vec<u8>, NoMemory> {
     match kept(size) {
         Some(mut buffer) => {
@@ -44,7 +44,7 @@ pub(crate) fn take(size: usize) -> Result<Vec<u8>, NoMemory> {
     }
 }
 
-/// A buffer that begins with `data`, into which nothing else was written.
+/// A buffer that begins with `data`; nothing else is written to it.
 pub(crate) fn take_filled(data: &[u8]) -> Result<Vec<u8>, NoMemory> {
     let mut buffer = match kept(data.len()) {
         Some(buffer) => buffer,
@@ -71,7 +71,7 @@ pub(crate) fn take_empty(size: usize) -> Result<Vec<u8>, NoMemory> {
     }
 }
 
-/// What is allocated for `size` bytes: all of its class, so that it can be kept.
+/// Bytes to allocate for `size` bytes: the full size of the class, so that the buffer can be kept.
 fn room_for(size: usize) -> usize {
     match class_of(size) {
         Some(class) if size >= POOLED_MIN => 1 << class,
@@ -79,25 +79,25 @@ fn room_for(size: usize) -> usize {
     }
 }
 
-/// A buffer that was handed back, with room for `size` bytes; as many of them are set as its length says.
+/// A kept buffer with room for `size` bytes. Its bytes up to `len()` are initialised.
 fn kept(size: usize) -> Option<Vec<u8>> {
     if size < POOLED_MIN {
         return None;
     }
-    // A fork may leave the lock held in the child for ever: never wait for it.
+    // After a fork the lock may stay held in the child for ever: never wait for it.
     let buffer = shelf(class_of(size)?).try_lock().ok()?.pop()?;
     KEPT.fetch_sub(buffer.capacity(), Ordering::Relaxed);
     Some(buffer)
 }
 
-/// Fresh memory of which nothing is set.
+/// Fresh uninitialised memory.
 fn unset(size: usize) -> Result<Vec<u8>, NoMemory> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(size).map_err(|_| NoMemory)?;
     Ok(buffer)
 }
 
-/// Fresh zeros. The kernel gives large ones lazily: what a peer claims but never sends is never touched.
+/// Fresh zeros. The kernel backs large ones lazily: what a peer announces but never sends takes no pages.
 fn zeroed(size: usize) -> Result<Vec<u8>, NoMemory> {
     let layout = Layout::array::<u8>(size).map_err(|_| NoMemory)?;
     if layout.size() == 0 {
@@ -108,11 +108,11 @@ fn zeroed(size: usize) -> Result<Vec<u8>, NoMemory> {
     if ptr.is_null() {
         return Err(NoMemory);
     }
-    // SAFETY: allocated just now by the global allocator with this size and alignment, and set to zero.
+    // SAFETY: just allocated by the global allocator with this size and alignment, and zeroed.
     Ok(unsafe { Vec::from_raw_parts(ptr, size, size) })
 }
 
-/// Hands a buffer back.
+/// Returns a buffer to the pool.
 pub(crate) fn give(buffer: Vec<u8>) {
     let capacity = buffer.capacity();
     let Some(class) = class_of(capacity) else { return };

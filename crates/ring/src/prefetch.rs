@@ -1,9 +1,9 @@
-//! Having memory brought into the processor's cache before it is used.
+//! Prefetches memory into the processor's cache.
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// Begins to bring the first `bytes` of what lies at `at` into the cache. It reads nothing: any address will do.
+/// Prefetches the first `bytes` bytes at `at`. It does not access them: any address is allowed.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T, bytes: usize) {
     for offset in (0..bytes).step_by(LINE) {

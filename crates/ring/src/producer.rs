@@ -1,59 +1,59 @@
-//! The writing end of a queue: frames go in, a message becomes visible at its last frame.
+//! The writing end of a queue: takes frames, and makes a message visible at its last frame.
 
 use crate::budget::Share;
 use crate::consumer::Consumer;
 use crate::prefetch::{LINE, prefetch};
-use crate::queue::{Amount, EVEN, Limits, PARKED, Shared, take_bodies};
+use crate::queue::{Amount, FULL_FENCES, Limits, PARKED, Shared, take_bodies};
 use crate::record::{self, COMMAND, HEADER_MAX, MORE, REF, REF_LEN, wire_len};
 use crate::segment::{MAX_BYTES, MIN_BYTES, Segment};
 use crate::sync::{Arc, Ordering, enter, fence, light};
 use crate::{Body, NoMemory};
 
-/// Messages in flight from which on the next segment is larger than the last.
+/// With more messages in flight than this, the next segment is larger than the last.
 const GROW_AT: u64 = 16;
 
-/// The writing end. It belongs to one thread at a time.
+/// The writing end. Used by one thread at a time.
 pub struct Producer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) limits: Limits,
     pub(crate) segment: *mut Segment,
-    /// Room in the segment.
+    /// Bytes for records in the segment.
     pub(crate) room: usize,
-    /// Where records end.
+    /// Offset of the end of the records.
     pub(crate) at: usize,
-    /// Raw bytes that intake has not parsed yet lie from here ...
+    /// Beginning of the raw bytes that intake has not parsed yet.
     pub(crate) raw: usize,
-    /// ... to here.
+    /// End of these raw bytes.
     pub(crate) filled: usize,
-    /// Bytes of records that were written, published or not, from the queue's beginning.
+    /// Bytes of records written so far, published or not, from the queue's beginning.
     pub(crate) written: u64,
     pub(crate) messages: u64,
-    /// Bytes as they are on the wire, bodies of references included.
+    /// Bytes pushed so far as on the wire, including the bodies of references.
     pub(crate) wire: u64,
     released: u64,
     released_wire: u64,
-    /// Messages in flight up to which there is room, whatever else; 0 where bytes are limited too.
+    /// With fewer messages in flight than this, there is room without further checks. 0 if bytes are limited too.
     quick: u64,
     /// The most bytes in flight; 0 is no limit.
     max_bytes: u64,
     share: Option<Share>,
     pub(crate) next_bytes: usize,
-    /// The largest segment that the queue takes for many small records.
+    /// The largest segment that the queue allocates for many small records, in bytes.
     pub(crate) segment_max: usize,
-    /// The last closed state, to which `rollback` returns.
+    /// The state at the last `close`, to which `rollback` returns.
     mark: Mark,
 }
 
-/// What has become of that which a producer has put in.
+/// What became of the messages that a producer has committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Books {
-    /// The consumer has it, or has passed it on.
+    /// The consumer has them, or has passed them on.
     pub taken: Amount,
-    /// It is in the queue.
+    /// They are in the queue.
     pub waiting: Amount,
 }
 
-/// Up to which number of messages in flight nothing else has to be looked at.
+/// The number of messages in flight below which no other limit has to be checked.
 fn quick(limits: Limits, max_bytes: u64, shares: bool) -> u64 {
     match limits.messages {
         _ if max_bytes > 0 || shares => 0,
@@ -70,12 +70,11 @@ struct Mark {
     wire: u64,
 }
 
-// SAFETY: the raw pointers are to segments that only the queue's two ends reach, each by the rules of
-// `queue`.
+// SAFETY: the raw pointers are to segments that only the queue's two ends reach, each by the rules of `queue`.
 unsafe impl Send for Producer {}
 
 impl Producer {
-    /// The queue is one of a budget's.
+    /// Makes the queue part of a budget.
     pub(crate) fn join(&mut self, share: Share) {
         self.share = Some(share);
         self.quick = 0;
@@ -105,7 +104,7 @@ impl Producer {
         }
     }
 
-    /// Whether another message is accepted.
+    /// Returns true if another message is accepted.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
         self.messages.wrapping_sub(self.released) < self.quick || self.has_room_after_all()
@@ -115,19 +114,20 @@ impl Producer {
     fn has_room_after_all(&mut self) -> bool {
         self.released = self.shared.consumer.0.released.load(Ordering::Acquire);
         self.released_wire = self.shared.consumer.0.released_wire.load(Ordering::Acquire);
-        // Of whole messages: the consumer sees nothing of one that still comes in, and can make no room for its rest.
+        // Count whole messages only: the consumer does not see an unfinished one, and cannot make room for its rest.
         let in_flight = self.mark.wire.saturating_sub(self.released_wire);
         let (limits, messages) = (&self.limits, self.messages.wrapping_sub(self.released));
         let by_messages =
             limits.messages == 0 || messages < limits.messages || in_flight < limits.ahead_bytes;
         let by_bytes = self.max_bytes == 0 || in_flight < self.max_bytes;
-        // A queue that holds nothing has room whatever others hold: else two queues that one message goes through
-        // could wait for each other.
+        // An empty queue has room whatever the other queues hold: else two queues that the same message passes
+        // through could wait for each other.
         let budgeted = in_flight == 0 || self.share.as_ref().is_none_or(|share| share.budget().has_room());
         by_messages && by_bytes && budgeted
     }
 
-    /// Asks to be told when there is room (the consumer's `take_room_wanted`). True: there is room already.
+    /// Requests a notification when there is room (the consumer's `take_room_wanted`). Returns true if there is room
+    /// already.
     pub fn want_room(&mut self) -> bool {
         self.shared.producer.0.wants_room.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst); // ROOM
@@ -141,26 +141,27 @@ impl Producer {
         room
     }
 
-    /// How large the queue's segments become, in bytes; a record that is larger has one of its own.
+    /// Sets the largest size of a segment, in bytes. A larger record gets a segment of its own.
     pub fn set_segment_max(&mut self, bytes: usize) {
         self.segment_max = bytes.clamp(MIN_BYTES, MAX_BYTES);
         self.next_bytes = self.next_bytes.min(self.segment_max);
     }
 
-    /// Changes what is accepted from now on.
+    /// Changes the limits for the following messages.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.quick = quick(self.limits, self.max_bytes, self.share.is_some());
     }
 
-    /// Limits the bytes in flight, as they are on the wire, beside the messages: another message is accepted while
-    /// fewer are; 0 is no limit. The consumer has to know (`Consumer::set_mark`).
+    /// Limits the bytes in flight, as on the wire, in addition to the messages: another message is accepted while
+    /// fewer are in flight. 0 is no limit. The consumer must be told (`Consumer::set_mark`).
     pub fn set_max_bytes(&mut self, max_bytes: u64) {
         self.max_bytes = max_bytes;
         self.quick = quick(self.limits, max_bytes, self.share.is_some());
     }
 
-    /// Bytes that messages of `len` bytes may take elsewhere: as many as in the queue, and as the budget has left.
+    /// Bytes that messages of `len` bytes may take outside the queue: as many as inside it, and no more than the
+    /// budget has left.
     pub fn limit_elsewhere(&self, len: usize) -> u64 {
         let by_messages = match self.limits.messages {
             0 => u64::MAX,
@@ -171,22 +172,22 @@ impl Producer {
         by_messages.min(by_bytes).min(budgeted)
     }
 
-    /// Messages that were committed and not yet consumed.
+    /// Messages that are committed and not consumed.
     pub fn backlog(&self) -> u64 {
         self.messages.wrapping_sub(self.shared.consumer.0.released.load(Ordering::Acquire))
     }
 
-    /// Whether the other end is gone: what is in the queue is read by nobody.
+    /// Returns true if the consumer is dropped: nothing reads the queue any more.
     pub fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.shared) == 1
     }
 
-    /// Bytes on the wire that were pushed and that the link has not yet written.
+    /// Bytes on the wire that were pushed and that the link has not written yet.
     pub fn backlog_wire(&self) -> u64 {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
     }
 
-    /// What was taken so far, and what waits. What was taken out and given up, or was left behind, is neither.
+    /// What was taken so far, and what waits. Messages that were given up or left behind count as neither.
     pub fn books(&self) -> Books {
         let given_up = enter(&self.shared.given_up);
         let line = &self.shared.consumer.0;
@@ -203,7 +204,7 @@ impl Producer {
         Books { taken, waiting }
     }
 
-    /// Gives up what is in a queue whose other end is gone; returns how much that is. Where it is not, nothing.
+    /// If the consumer is dropped, gives up the content of the queue; returns how much that is. Else does nothing.
     pub fn give_up_abandoned(&mut self) -> Amount {
         if !self.is_abandoned() {
             return Amount::default();
@@ -220,26 +221,26 @@ impl Producer {
         left
     }
 
-    /// All messages committed so far.
+    /// Messages committed so far.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Whether the number of messages, counted from `first`, is a multiple of 64: an occasion to look at the clock.
+    /// Returns true if the number of messages plus `first` is a multiple of 64: an occasion to read the clock.
     #[inline(always)]
     pub fn is_64th(&self, first: u64) -> bool {
         self.messages.wrapping_add(first).is_multiple_of(64)
     }
 
-    /// All bytes pushed so far, as they are on the wire.
+    /// Bytes pushed so far, as they are on the wire.
     #[inline(always)]
     pub fn wire(&self) -> u64 {
         self.wire
     }
 
-    /// A frame is going to be pushed soon: what is written then is brought into the cache.
+    /// Prefetches the memory that the next push writes.
     #[inline(always)]
-    pub fn foresee(&self) {
+    pub fn prefetch_next(&self) {
         if !self.segment.is_null() {
             // SAFETY: the segment is alive as long as it is the present one.
             prefetch(unsafe { Segment::data(self.segment) }.wrapping_add(self.at), 2 * LINE);
@@ -248,39 +249,39 @@ impl Producer {
         prefetch(&raw const self.shared.consumer, LINE);
     }
 
-    /// Copies one frame in (`flags`: MORE, COMMAND). It is seen after `commit` only.
+    /// Copies one frame in (`flags`: MORE, COMMAND). It becomes visible with `commit`.
     #[inline(always)]
     pub fn push(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
         let to = self.make_room(data.len())?;
         self.add(wire_len(data.len()));
-        // SAFETY: there is room for a header and so many bytes.
+        // SAFETY: there is room for a header and `data`.
         unsafe { record::write(to, flags & (MORE | COMMAND), data) };
         Ok(())
     }
 
-    /// `push` and `close` of the last frame of a message.
+    /// `push` of a message's last frame, and `close`.
     #[inline(always)]
     pub fn push_last(&mut self, data: &[u8]) -> Result<(), NoMemory> {
         let to = self.make_room(data.len())?;
         self.add(wire_len(data.len()));
         self.close();
-        // SAFETY: there is room for a header and so many bytes.
+        // SAFETY: there is room for a header and `data`.
         unsafe { record::write(to, 0, data) };
         Ok(())
     }
 
-    /// Where the next record goes, with room for a body of `len` bytes.
+    /// The address of the next record, with room for a body of `len` bytes.
     #[inline(always)]
     fn make_room(&mut self, len: usize) -> Result<*mut u8, NoMemory> {
         let most = HEADER_MAX + len;
         if self.room - self.at < most {
             self.advance(most)?;
         }
-        // SAFETY: `room - at` bytes are free behind `at`, which is at least `most`.
+        // SAFETY: `room - at` bytes are free behind `at`, at least `most`.
         Ok(unsafe { Segment::data(self.segment).add(self.at) })
     }
 
-    /// A record of so many bytes was added, or is just being.
+    /// Counts a record of `bytes` bytes that was written or is about to be.
     #[inline(always)]
     fn add(&mut self, bytes: usize) {
         self.at += bytes;
@@ -288,7 +289,7 @@ impl Producer {
         self.wire += bytes as u64;
     }
 
-    /// Puts one frame in by reference.
+    /// Pushes one frame by reference.
     pub fn push_body(&mut self, flags: u8, body: Body) -> Result<(), NoMemory> {
         if self.room - self.at < REF_LEN {
             self.advance(REF_LEN)?;
@@ -299,7 +300,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Writes a reference record where there is room for one.
+    /// Writes a reference record. The caller has made room for it.
     pub(crate) fn push_reference(&mut self, flags: u8, body: Body) {
         debug_assert!(self.room - self.at >= REF_LEN);
         // SAFETY: there is room for the record.
@@ -313,21 +314,21 @@ impl Producer {
         self.written += REF_LEN as u64;
     }
 
-    /// Makes what was pushed visible as one message. True: the consumer is parked and has to be told.
+    /// Makes what was pushed visible as one message. Returns true if the consumer is parked and has to be woken.
     #[inline(always)]
     pub fn commit(&mut self) -> bool {
         self.close();
         self.show()
     }
 
-    /// As `commit`, for a consumer that is looked after otherwise: it tells nothing.
+    /// As `commit`, for a consumer that is woken by other means: it does not report whether it is parked.
     #[inline(always)]
     pub fn commit_quietly(&mut self) {
         self.close();
         self.show_quietly();
     }
 
-    /// What was pushed is one message, to be shown with the next.
+    /// Ends the message that was pushed. It becomes visible with the next `show`.
     #[inline(always)]
     pub fn close(&mut self) {
         self.messages += 1;
@@ -337,7 +338,7 @@ impl Producer {
         }
     }
 
-    /// Makes the messages that were closed visible. True: the consumer is parked and has to be told.
+    /// Makes the closed messages visible. Returns true if the consumer is parked and has to be woken.
     #[inline(always)]
     pub fn show(&mut self) -> bool {
         self.show_quietly();
@@ -345,19 +346,19 @@ impl Producer {
         self.shared.parking.load(Ordering::Relaxed) != 0 && self.was_parked()
     }
 
-    /// Whether the consumer is parked, and has to be told; it is not from here on.
+    /// Returns true if the consumer is parked and has to be woken, and marks it as not parked.
     #[cold]
     #[inline(never)]
     fn was_parked(&self) -> bool {
         let parking = &self.shared.parking;
-        if parking.load(Ordering::Relaxed) & EVEN != 0 {
+        if parking.load(Ordering::Relaxed) & FULL_FENCES != 0 {
             fence(Ordering::SeqCst); // PARK
         }
         parking.load(Ordering::Relaxed) & PARKED != 0
             && parking.fetch_and(!PARKED, Ordering::AcqRel) & PARKED != 0
     }
 
-    /// As `show`, for a consumer that is looked after otherwise: it tells nothing.
+    /// As `show`, for a consumer that is woken by other means: it does not report whether it is parked.
     #[inline(always)]
     pub fn show_quietly(&mut self) {
         let line = &self.shared.producer.0;
@@ -366,7 +367,7 @@ impl Producer {
         line.published.store(self.mark.written, Ordering::Release); // PUBLISH
     }
 
-    /// Publishes up to the mark.
+    /// Counts `messages` more, and publishes up to the mark.
     #[inline(always)]
     pub(crate) fn publish(&mut self, messages: u64) -> bool {
         self.messages += messages;
@@ -376,7 +377,7 @@ impl Producer {
         self.show()
     }
 
-    /// Charges the budget with what is about to be visible.
+    /// Charges the budget for what is about to become visible.
     #[cold]
     fn charge(&mut self) {
         let Some(share) = &mut self.share else { return };
@@ -384,34 +385,35 @@ impl Producer {
         self.shared.producer.0.charged.store(share.reported(), Ordering::Relaxed);
     }
 
-    /// What was written so far ends a message.
+    /// Records that a message ends here.
     #[inline(always)]
     pub(crate) fn set_mark(&mut self) {
         self.mark = Mark { segment: self.segment, at: self.at, written: self.written, wire: self.wire };
     }
 
-    /// Whether frames were pushed that are not committed.
+    /// Returns true if frames were pushed that are not committed.
     pub fn is_inside_message(&self) -> bool {
         self.written != self.mark.written
     }
 
-    /// Takes back the frames that are not committed.
+    /// Removes the frames that are not committed.
     pub fn rollback(&mut self) {
         self.rollback_leaving(&mut drop);
     }
 
-    /// As `rollback`; bodies go to `left`, which may have to put off their end: their owners' code runs then.
+    /// As `rollback`. Bodies go to `left`, because dropping them may run their owners' code and the caller may have
+    /// to defer that.
     pub fn rollback_leaving(&mut self, left: &mut impl FnMut(Body)) {
         if !self.is_inside_message() {
             return;
         }
         let (mut segment, mut from) = (self.mark.segment, self.mark.at);
         if segment.is_null() {
-            // Nothing was ever committed: the first segment is kept, from its beginning.
+            // Nothing was ever committed: keep the first segment, from its beginning.
             segment = self.shared.left.load(Ordering::Relaxed);
             from = 0;
         }
-        // SAFETY: what lies behind the mark was never published, so that the consumer does not look at it.
+        // SAFETY: nothing behind the mark was published, so the consumer does not look at it.
         unsafe {
             let first = &*segment;
             let mut next = first.next.swap(std::ptr::null_mut(), Ordering::Relaxed);
@@ -435,7 +437,7 @@ impl Producer {
         self.wire = self.mark.wire;
     }
 
-    /// Goes on to a segment with room for a record of `record` bytes.
+    /// Advances to a segment with room for a record of `record` bytes.
     #[cold]
     pub(crate) fn advance(&mut self, record: usize) -> Result<(), NoMemory> {
         let in_flight = self.messages - self.shared.consumer.0.released.load(Ordering::Relaxed);
@@ -447,8 +449,8 @@ impl Producer {
 
     pub(crate) fn advance_to(&mut self, bytes: usize, record: usize) -> Result<(), NoMemory> {
         let next = self.shared.segment(bytes, record)?;
-        // SAFETY: `next` is fresh and ours; the present segment stays alive until the consumer has read it to
-        // its end.
+        // SAFETY: `next` is fresh and ours; the present segment stays alive until the consumer has read it to its
+        // end.
         unsafe {
             (*next).starts_inside.store(self.is_inside_message(), Ordering::Relaxed);
             if self.segment.is_null() {
@@ -468,8 +470,8 @@ impl Producer {
         Ok(())
     }
 
-    /// Makes an idle queue small again, with both of its ends in hand: spare memory is let go, and a large
-    /// segment that was consumed whole. False: there is something in the queue.
+    /// Shrinks an idle queue; the caller has both ends. Frees spare segments, and a large segment that was consumed
+    /// completely. Returns false if the queue is not empty.
     pub fn shrink(&mut self, consumer: &mut Consumer) -> bool {
         self.next_bytes = MIN_BYTES;
         self.shared.free_spares();

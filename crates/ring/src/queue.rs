@@ -1,19 +1,19 @@
-//! The queue: what its two ends share.
+//! The queue: the state that its two ends share.
 //!
 //! Synchronisation, by name:
-//! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer
-//!   loads it with acquire before it reads any of them.
-//! - PARK: the consumer sets PARKED in `parking`, then looks at `published` again; the producer stores `published`,
-//!   then looks at `parking`. A heavy and a light barrier lie in between, so that at least one of them sees the other.
-//!   A consumer that parks often sets EVEN with a heavy barrier, once, and from then on both sides have a full one.
-//! - ROOM: the producer sets `wants_room`, then looks at `released` again; the consumer stores `released`,
-//!   then, each time it has consumed half the mark, fences and looks at `wants_room`.
-//! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes; a consumer
-//!   that has read to an end loads them in the opposite order, and takes the number only where it reaches to
-//!   that end.
-//! - CLOSE: the producer stores `messages_end` with release, then `closed_at`, which a rollback opens again;
-//!   the consumer looks at `closed_at` before and after it loads the number.
-//! - SPARE: a consumed segment is put into a spare slot with release and taken from it with acquire.
+//! - PUBLISH: the producer writes records, links segments, then stores `published` with release; the consumer loads
+//!   it with acquire before it reads any of them.
+//! - PARK: the consumer sets PARKED in `parking`, then loads `published` again; the producer stores `published`, then
+//!   loads `parking`. A heavy barrier on the consumer's side and a light one on the producer's lie in between, so
+//!   that at least one of them sees the other's store. A consumer that parks often sets EVEN with a heavy barrier,
+//!   once; from then on both sides use a full one.
+//! - ROOM: the producer sets `wants_room`, then loads `released` again; the consumer stores `released`, then, each
+//!   time it has consumed half the high-water mark, fences and loads `wants_room`.
+//! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes. A consumer that has
+//!   read to an end loads them in the opposite order, and uses the number only if it reaches exactly to that end.
+//! - CLOSE: the producer stores `messages_end` with release, then `closed_at`, which a rollback opens again; the
+//!   consumer loads `closed_at` before and after it loads `messages_end`.
+//! - SPARE: a consumed segment is put into a spare slot with release and taken out with acquire.
 
 use crate::budget::{self, Budget, Share};
 use crate::consumer::Consumer;
@@ -28,7 +28,7 @@ use crate::{Body, NoMemory};
 pub struct Limits {
     /// Whole messages (the high-water mark); 0 is no limit.
     pub messages: u64,
-    /// Bytes that are accepted whatever their number of messages: what a link may have taken ahead.
+    /// Bytes that are accepted whatever the number of messages: what a link may take ahead.
     pub ahead_bytes: u64,
 }
 
@@ -46,25 +46,25 @@ impl std::ops::AddAssign for Amount {
     }
 }
 
-/// The consumer has seen the queue empty and waits to be told.
+/// The consumer has found the queue empty and waits to be woken.
 pub(crate) const PARKED: u8 = 1;
-/// It does so often: a full barrier of the producer's for each message costs less than a heavy one each time.
-pub(crate) const EVEN: u8 = 2;
+/// The consumer parks often: a full barrier per message on the producer's side costs less than a heavy one per park.
+pub(crate) const FULL_FENCES: u8 = 2;
 
-/// Consumed segments that wait for their next use.
+/// The most consumed segments that are kept for reuse.
 const SPARES: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct ByProducer {
     /// Bytes of records that the consumer may read, counted from the queue's beginning.
     pub(crate) published: AtomicU64,
-    /// Messages in them, or in what is just about to be published ...
+    /// Messages in them, or in what is about to be published.
     pub(crate) messages: AtomicU64,
-    /// ... and how far these messages reach, in bytes as `published`.
+    /// How far `messages` reaches, in bytes as `published`.
     pub(crate) messages_reach: AtomicU64,
     /// The producer waits for room.
     pub(crate) wants_room: AtomicBool,
-    /// Bytes that the budget was charged with, where there is one.
+    /// Bytes that the budget was charged, if there is one.
     pub(crate) charged: AtomicU64,
 }
 
@@ -74,41 +74,41 @@ pub(crate) struct ByConsumer {
     pub(crate) released: AtomicU64,
     /// Bytes consumed, as they are on the wire.
     pub(crate) released_wire: AtomicU64,
-    /// Bytes that were given back to the budget, where there is one.
+    /// Bytes that were returned to the budget, if there is one.
     pub(crate) discharged: AtomicU64,
 }
 
-/// What changes seldom lies between the lines that the two ends write for each message, and keeps them so far apart
-/// that no pair of lines, which the processor fetches together, has both. A connection has two queues: lines that hold
-/// nothing would be a good part of its memory.
+/// Rarely written fields lie between the two lines that the ends write for each message. They keep these lines so far
+/// apart that no pair of lines, which the processor fetches together, contains both. Padding would be a good part of
+/// the memory of a connection, which has two queues.
 #[repr(C)]
 pub(crate) struct Shared {
     pub(crate) producer: Line<ByProducer>,
-    /// PARKED, EVEN. The producer reads it for each message: on a line that the consumer writes for each message it
-    /// would cost most of the way.
+    /// PARKED, EVEN. The producer reads it for each message. On a line that the consumer writes for each message,
+    /// that would cost most of the way.
     pub(crate) parking: AtomicU8,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
-    /// Where the consumer stopped (segment, offset), left for the last of both ends to clean up.
+    /// Where the consumer stopped (segment, offset). The last end to be dropped cleans up from there.
     pub(crate) left: AtomicPtr<Segment>,
     pub(crate) left_at: AtomicU64,
-    /// Where the last segment's records end, left by the producer.
+    /// Offset of the end of the last segment's records, set by the producer when it is dropped.
     pub(crate) end_at: AtomicU64,
-    /// What was consumed without anybody's getting it. It is locked for as long as that is consumed, so that who looks
-    /// with it locked finds both or neither.
+    /// What was consumed but delivered to nobody. It stays locked while that is consumed, so that a thread that holds
+    /// the lock sees both the consumption and this, or neither.
     pub(crate) given_up: Mutex<Amount>,
     pub(crate) budget: Option<Arc<Budget>>,
     pub(crate) consumer: Line<ByConsumer>,
 }
 
 impl Shared {
-    /// A segment of about `bytes` with room for `record`: a spare one, or a new one.
+    /// A segment of about `bytes` bytes with room for `record`: a spare one, or a new one.
     pub(crate) fn segment(&self, bytes: usize, record: usize) -> Result<*mut Segment, NoMemory> {
         for slot in &self.spares {
             let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
             if spare.is_null() {
                 continue;
             }
-            // SAFETY: a segment in a slot belongs to whoever takes it out.
+            // SAFETY: a segment in a slot belongs to the thread that takes it out.
             unsafe {
                 if (*spare).room >= record && (*spare).room + size_of::<Segment>() >= bytes {
                     Segment::reset(spare);
@@ -120,18 +120,18 @@ impl Shared {
         Segment::create(bytes.clamp(MIN_BYTES, MAX_BYTES), record)
     }
 
-    /// Frees the segments that wait for their next use.
+    /// Frees the segments that are kept for reuse.
     pub(crate) fn free_spares(&self) {
         for slot in &self.spares {
             let spare = slot.swap(std::ptr::null_mut(), Ordering::Acquire); // SPARE
             if !spare.is_null() {
-                // SAFETY: a segment in a slot belongs to whoever takes it out.
+                // SAFETY: a segment in a slot belongs to the thread that takes it out.
                 unsafe { Segment::free(spare) }
             }
         }
     }
 
-    /// Keeps a consumed segment for its next use, or frees it.
+    /// Keeps a consumed segment for reuse, or frees it.
     pub(crate) fn recycle(&self, segment: *mut Segment) {
         for slot in &self.spares {
             let empty = std::ptr::null_mut();
@@ -150,8 +150,8 @@ impl Drop for Shared {
         let mut at = self.left_at.load(Ordering::Relaxed) as usize;
         let last_end = self.end_at.load(Ordering::Relaxed) as usize;
         while !segment.is_null() {
-            // SAFETY: both ends are gone, so that the chain from where the consumer stopped belongs to this
-            // call; records lie whole between `at` and the segment's end.
+            // SAFETY: both ends are dropped, so the chain from where the consumer stopped belongs to this call. Whole
+            // records lie between `at` and the segment's end.
             unsafe {
                 let next = (*segment).next.load(Ordering::Acquire);
                 let end =
@@ -170,10 +170,10 @@ impl Drop for Shared {
     }
 }
 
-/// Hands the bodies that the records between `at` and `end` refer to to `left`.
+/// Passes the bodies of the reference records between `at` and `end` to `left`.
 ///
 /// # Safety
-/// Whole records must lie there, and nobody may read them afterwards.
+/// Whole records must lie there, and nothing may read them afterwards.
 pub(crate) unsafe fn take_bodies(
     segment: *mut Segment,
     mut at: usize,
@@ -199,12 +199,12 @@ pub(crate) unsafe fn take_bodies(
     }
 }
 
-/// Makes a queue. Its memory is a segment of 2 KiB, had at the first push.
+/// Makes a queue. Its first segment, of 2 KiB, is allocated at the first push.
 pub fn queue(limits: Limits) -> (Producer, Consumer) {
     queue_of(limits, None)
 }
 
-/// Makes a queue of a budget.
+/// Makes a queue that shares a budget.
 pub fn budgeted_queue(limits: Limits, budget: &Arc<Budget>) -> (Producer, Consumer) {
     let (mut producer, mut consumer) = queue_of(limits, Some(budget.clone()));
     producer.join(Share::new(budget.clone()));

@@ -1,12 +1,12 @@
-//! How a frame lies in a segment: as it goes on the wire, or as a reference to its body.
+//! The format of a frame in a segment: as on the wire, or as a reference to its body.
 //!
 //! ```text
 //! short       flags        len(1)          body
 //! long        flags|LONG   len(8, BE)      body
 //! reference   flags|REF    pointer(8)      (the body lies elsewhere)
 //! ```
-//! Flags are those of ZMTP 3 (RFC 23); REF is a bit the wire reserves, and intake clears it in what a peer
-//! sends. So it does with LOAN, but where the peer shares an arena with us (`arena`).
+//! Flags are those of ZMTP 3 (RFC 23). REF is a bit that the wire reserves; intake clears it in a peer's bytes.
+//! It also clears LOAN, unless the peer shares an arena with us (`arena`).
 
 /// More frames of the same message follow (RFC 23, flags bit 0).
 pub const MORE: u8 = 1;
@@ -17,7 +17,7 @@ pub const COMMAND: u8 = 4;
 /// The record is a reference.
 pub(crate) const REF: u8 = 0x80;
 
-/// What comes through shared memory is a loan.
+/// A frame from shared memory is a loan.
 pub(crate) const LOAN: u8 = 0x40;
 
 /// Bytes of a reference record.
@@ -35,7 +35,7 @@ pub(crate) struct Head {
     pub(crate) body: usize,
 }
 
-/// Reads the head of the whole record at `at`; REF records have a header of nine bytes and no body here.
+/// Reads the head of the whole record at `at`. A REF record counts as a header of nine bytes without a body.
 ///
 /// # Safety
 /// A whole record must lie at `at`.
@@ -66,19 +66,19 @@ pub(crate) unsafe fn raw_body(at: *const u8) -> u64 {
     u64::from_ne_bytes(unsafe { at.add(1).cast::<[u8; 8]>().read_unaligned() })
 }
 
-/// Bytes on the wire of a frame of `len` bytes.
+/// Size on the wire of a frame with a body of `len` bytes.
 #[inline(always)]
 pub(crate) fn wire_len(len: usize) -> usize {
     header_len(len) + len
 }
 
-/// Bytes of the header of a frame of `len` bytes.
+/// Size of the header of a frame with a body of `len` bytes.
 #[inline(always)]
 pub(crate) fn header_len(len: usize) -> usize {
     if len < 256 { 2 } else { HEADER_MAX }
 }
 
-/// Writes the header of a frame of `len` bytes to `at`; returns the header's length.
+/// Writes the header of a frame with a body of `len` bytes to `at`; returns the header's length.
 ///
 /// # Safety
 /// There must be room for nine bytes at `at`.
@@ -106,7 +106,7 @@ pub(crate) fn write_loan(to: &mut [u8; LOAN_LEN], flags: u8, position: u64, len:
 /// Position and length of the whole loan at `at`.
 ///
 /// # Safety
-/// So many bytes must lie there.
+/// A whole loan must lie there.
 pub(crate) unsafe fn read_loan(at: *const u8) -> (u64, u64) {
     // SAFETY: the caller's promise.
     let numbers = unsafe { at.add(1).cast::<[[u8; 8]; 2]>().read_unaligned() };
@@ -126,7 +126,7 @@ pub(crate) unsafe fn write(at: *mut u8, flags: u8, body: &[u8]) {
     }
 }
 
-/// As `ptr::copy_nonoverlapping`, of bytes; a few are copied in line, where a call costs more than what it does.
+/// As `ptr::copy_nonoverlapping`, of bytes. Copies 8 to 16 bytes inline, where a call costs more than the copy.
 ///
 /// # Safety
 /// Those of `ptr::copy_nonoverlapping`.

@@ -1,31 +1,31 @@
-//! Blocks of memory that a queue strings together.
+//! Blocks of memory that a queue links into a chain.
 //!
-//! A segment's bytes are written once by the producer and read once by the consumer; which of them are
-//! visible is the queue's business (`Shared::published`). A record never straddles two segments.
+//! The producer writes each byte of a segment once and the consumer reads it once. The queue decides which
+//! bytes are visible (`Shared::published`). A record never straddles two segments.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use crate::NoMemory;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The first segment of a queue, in bytes of memory: what an idle connection holds, twice.
+/// Size of a queue's first segment, in bytes, header included. An idle connection holds two such segments.
 pub(crate) const MIN_BYTES: usize = 2 * 1024;
-/// The largest segment: what one system call moves at most.
+/// Size of the largest segment, in bytes: the most that one system call moves.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
 
-/// `Segment::closed_at` of the segment that is still written to.
+/// `Segment::closed_at` of the segment that the producer is still writing to.
 pub(crate) const OPEN: usize = usize::MAX;
 
 pub(crate) struct Segment {
-    /// The one that follows; set before anything in it is published.
+    /// The next segment. It is set before anything in that segment is published.
     pub(crate) next: AtomicPtr<Segment>,
-    /// Where its records end, once the producer has gone on to the next; OPEN before.
+    /// Offset of the end of its records, once the producer has advanced to the next segment. OPEN before.
     pub(crate) closed_at: AtomicUsize,
-    /// Messages that the queue had taken when this was closed.
+    /// Messages that the producer had committed when it closed this segment.
     pub(crate) messages_end: AtomicU64,
-    /// Whether a reference record lies in it: then the consumer must look at each record.
+    /// True if it holds a reference record. Then the consumer must look at each record.
     pub(crate) has_refs: AtomicBool,
-    /// Whether its first record continues a message.
+    /// True if its first record continues a message.
     pub(crate) starts_inside: AtomicBool,
     /// Room for records, in bytes.
     pub(crate) room: usize,
@@ -39,8 +39,8 @@ fn layout(room: usize) -> Result<Layout, NoMemory> {
 }
 
 impl Segment {
-    /// A new segment, all zeros (so that its room can be lent as bytes to read into), of `bytes` of memory,
-    /// or of as much as a record of `record` bytes needs.
+    /// Allocates a zeroed segment (its room is handed out as a slice to read into) of `bytes` bytes, or
+    /// more if a record of `record` bytes needs more.
     pub(crate) fn create(bytes: usize, record: usize) -> Result<*mut Segment, NoMemory> {
         let room = (bytes - HEADER).max(record);
         // SAFETY: the layout is not empty.
@@ -62,10 +62,10 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Makes a consumed segment as new.
+    /// Resets a consumed segment for reuse.
     ///
     /// # Safety
-    /// Nobody else may hold it.
+    /// No other thread may hold it.
     pub(crate) unsafe fn reset(segment: *mut Segment) {
         // SAFETY: the caller's promise.
         let this = unsafe { &*segment };
@@ -76,9 +76,9 @@ impl Segment {
     }
 
     /// # Safety
-    /// `segment` must come from `create`, and nobody may use it afterwards.
+    /// `segment` must come from `create`, and nothing may use it afterwards.
     pub(crate) unsafe fn free(segment: *mut Segment) {
-        // SAFETY: the caller's promise; the layout is the one it was made with.
+        // SAFETY: the caller's promise; the layout is the one it was allocated with.
         unsafe {
             let room = (*segment).room;
             std::ptr::drop_in_place(segment);
@@ -92,7 +92,7 @@ impl Segment {
     /// `segment` must be alive.
     #[inline(always)]
     pub(crate) unsafe fn data(segment: *mut Segment) -> *mut u8 {
-        // SAFETY: the data follow the header in the same allocation.
+        // SAFETY: the data follows the header in the same allocation.
         unsafe { segment.cast::<u8>().add(HEADER) }
     }
 }

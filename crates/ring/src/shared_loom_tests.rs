@@ -1,5 +1,5 @@
-//! Models of ARM, WANT and LACK: whoever sleeps is woken; and of the end, which comes behind all that was sent. Bytes
-//! are not followed, positions are.
+//! Models of ARM, WANT and LACK: a sleeping side is woken. And of the end of the stream, which follows all data. The
+//! models track positions, not bytes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io::IoSlice;
@@ -18,16 +18,16 @@ const ARENA: usize = 4 * LOAN_MIN;
 /// Memory of this process.
 struct Block(*mut u8, Layout);
 
-// SAFETY: an address, which nobody uses but by way of a `Half`.
+// SAFETY: an address that is used only through a `Half`.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated by `half`, where a head was written.
+        // SAFETY: allocated by `half`, which wrote a head there.
         unsafe {
-            self.0.cast::<Head>().drop_in_place();
+            self.0.cast::<HalfHeader>().drop_in_place();
             dealloc(self.0, self.1);
         }
     }
@@ -35,20 +35,20 @@ impl Drop for Block {
 
 fn half() -> Half {
     let layout = Layout::from_size_align(HEAD + RING + ARENA, 4096).unwrap();
-    assert!(size_of::<Head>() <= HEAD);
+    assert!(size_of::<HalfHeader>() <= HEAD);
     // SAFETY: the layout is not empty, and has room for a head, the ring and the arena.
     unsafe {
         let at = alloc_zeroed(layout);
-        at.cast::<Head>().write(Head::default());
+        at.cast::<HalfHeader>().write(HalfHeader::default());
         Half::at(at, RING, ARENA, Arc::new(Block(at, layout)))
     }
 }
 
-/// A socket's place: bytes that wake.
+/// Stands for the socket, with its bytes that wake.
 #[derive(Default)]
-struct Bell(Mutex<u32>, Condvar);
+struct Doorbell(Mutex<u32>, Condvar);
 
-impl Bell {
+impl Doorbell {
     fn ring(&self) {
         *self.0.lock().unwrap() += 1;
         self.1.notify_one();
@@ -68,7 +68,7 @@ fn crosses(bytes: usize) {
     let (mut out, _) = shared(one.clone(), other.clone());
     let (_, mut way_in) = shared(other, one);
     let (to_reader, to_writer) =
-        (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::new(Bell::default()));
+        (loom::sync::Arc::new(Doorbell::default()), loom::sync::Arc::new(Doorbell::default()));
     let (ring_reader, wait_for_reader) = (to_reader.clone(), to_writer.clone());
     let writer = thread::spawn(move || {
         let mut sent = 0;
@@ -100,8 +100,9 @@ fn who_waits_for_room_is_woken() {
     model_of(3, || crosses(6));
 }
 
-/// Who sleeps by its bell is woken there, or by another thread of its process. That hears the socket, reads what could
-/// not be told of by the bell, and has the socket rung for what follows, until there is enough to wake the sleeper for.
+/// A reader that sleeps on its doorbell is woken by the peer, or by another thread of its process, the watcher. The
+/// watcher waits on the socket, reads what the doorbell could not announce, and arms the ring for the socket. It
+/// rings the reader's doorbell when all bytes are read.
 #[test]
 fn who_sleeps_by_its_bell_is_woken() {
     const BYTES: usize = 2;
@@ -109,8 +110,8 @@ fn who_sleeps_by_its_bell_is_woken() {
         let (one, other) = (half(), half());
         let (mut out, _) = shared(one.clone(), other.clone());
         let (_, way_in) = shared(other, one);
-        let (bell, way_in) = (way_in.bell(), loom::sync::Arc::new(Mutex::new((way_in, 0))));
-        let socket = loom::sync::Arc::new(Bell::default());
+        let (doorbell, way_in) = (way_in.doorbell(), loom::sync::Arc::new(Mutex::new((way_in, 0))));
+        let socket = loom::sync::Arc::new(Doorbell::default());
         let closed = loom::sync::Arc::<AtomicBool>::default();
         let (to_writer, to_watcher) = (socket.clone(), socket.clone());
         let writer = thread::spawn(move || {
@@ -122,7 +123,7 @@ fn who_sleeps_by_its_bell_is_woken() {
                 }
             }
         });
-        let (reader_bell, ended, watched) = (bell.clone(), closed.clone(), way_in.clone());
+        let (reader_doorbell, ended, watched) = (doorbell.clone(), closed.clone(), way_in.clone());
         let watcher = thread::spawn(move || {
             while !ended.load(Ordering::SeqCst) {
                 to_watcher.hear();
@@ -135,12 +136,12 @@ fn who_sleeps_by_its_bell_is_woken() {
                     }
                 }
                 if *taken == BYTES {
-                    reader_bell.ring();
+                    reader_doorbell.ring();
                 }
             }
         });
         loop {
-            let rung = bell.listen();
+            let rung = doorbell.listen();
             let sleeps = {
                 let (way_in, taken) = &mut *way_in.lock().unwrap();
                 way_in.disarm();
@@ -148,10 +149,10 @@ fn who_sleeps_by_its_bell_is_woken() {
                 if *taken == BYTES {
                     break;
                 }
-                way_in.arm_bell().unwrap()
+                way_in.arm_doorbell().unwrap()
             };
             if sleeps {
-                bell.wait(rung, None).unwrap();
+                doorbell.wait(rung, None).unwrap();
             }
         }
         writer.join().unwrap();
@@ -167,27 +168,27 @@ fn who_lacks_room_in_the_arena_is_woken() {
         let (one, other) = (half(), half());
         let (out, _) = shared(one.clone(), other.clone());
         let (_, far) = shared(other, one);
-        let (arena, bell) = (out.arena().clone(), loom::sync::Arc::new(Bell::default()));
+        let (arena, doorbell) = (out.arena().clone(), loom::sync::Arc::new(Doorbell::default()));
         let mut lender = Lender::new(arena.clone());
         for number in 0..2 {
             drop(lender.put(&[7; ARENA / 2], number, u64::MAX).expect("there is room"));
             arena.offer(number * ARENA as u64 / 2, ARENA / 2); // Its loan is written.
         }
-        let ring = bell.clone();
+        let ring = doorbell.clone();
         let reader = thread::spawn(move || {
             let mut borrower = far.halves().borrower(Taking::WhenWanted, Box::new(move || ring.ring()));
             let mut take = |position| borrower.borrow(position, ARENA as u64 / 2).ok().expect("a loan");
             drop([take(0), take(ARENA as u64 / 2)]);
         });
         if arena.lacks_room() {
-            bell.hear();
+            doorbell.hear();
         }
         assert!(!arena.lacks_room());
         reader.join().unwrap();
     });
 }
 
-/// The socket is closed behind the last write, and whoever hears of it may be another thread than the one that reads.
+/// The socket is closed after the last write. The thread that notices may be another than the reader.
 #[test]
 fn the_end_comes_behind_all_that_was_sent() {
     const BYTES: usize = 3;
@@ -195,13 +196,14 @@ fn the_end_comes_behind_all_that_was_sent() {
         let (one, other) = (half(), half());
         let (mut out, _) = shared(one.clone(), other.clone());
         let (_, mut way_in) = shared(other, one);
-        let (socket, reader) = (loom::sync::Arc::new(Bell::default()), loom::sync::Arc::new(Bell::default()));
+        let (socket, reader) =
+            (loom::sync::Arc::new(Doorbell::default()), loom::sync::Arc::new(Doorbell::default()));
         let (closed, ended) = (loom::sync::Arc::new(AtomicBool::new(false)), loom::sync::Arc::default());
         let writer = {
             let (socket, closed) = (socket.clone(), closed.clone());
             thread::spawn(move || {
                 assert_eq!(out.write(&[IoSlice::new(&[7; BYTES])], 0, || socket.ring()).unwrap(), BYTES);
-                closed.store(true, Ordering::Release); // The kernel's part.
+                closed.store(true, Ordering::Release); // Done by the kernel.
                 socket.ring();
             })
         };

@@ -1,4 +1,4 @@
-//! Tests of `shared`, over memory as two processes have it.
+//! Tests of `shared`, over memory as two processes map it.
 
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ fn halves(ring: usize) -> (Half, Half, Half, Half) {
     (one, one_read, other, other_read)
 }
 
-/// The way out of one, and the way in of the other; with the halves of one and of the other, to lie in.
+/// One side's sending direction and the other's receiving direction, with the halves of both, to forge
+/// values in.
 fn joined(ring: usize) -> (Outgoing, Incoming, Half, Half) {
     let (one, one_read, other, other_read) = halves(ring);
     let (out, _) = shared(one.clone(), other_read);
@@ -67,7 +68,7 @@ fn who_waits_for_room_is_woken_for_half_of_the_ring() {
 fn who_waits_is_not_woken_for_room_that_was_filled_meanwhile() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     assert_eq!(write(&mut out, &[7; 1000]), 1000);
-    assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10)); // From here it knows of a thousand bytes.
+    assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10)); // Now the reader knows of a thousand bytes.
     assert_eq!(write(&mut out, &vec![7; RING_MIN]), RING_MIN - 990);
     assert_eq!(out.want_room(), Ok(false));
     assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10));
@@ -82,7 +83,7 @@ fn who_waits_is_told_of_by_other_means_unless_it_sleeps_by_its_bell() {
     let mut due = 0;
     out.write(&[IoSlice::new(b"first")], 0, || due += 1).unwrap();
     assert_eq!((due, out.wakes()), (1, false), "it waits, and not by the bell");
-    assert_eq!((way_in.read(&mut [0; 8], &mut [], nobody), way_in.arm_bell()), (Ok(5), Ok(true)));
+    assert_eq!((way_in.read(&mut [0; 8], &mut [], nobody), way_in.arm_doorbell()), (Ok(5), Ok(true)));
     assert!(out.wakes(), "it has begun to wait anew, and has looked");
     out.write(&[IoSlice::new(b"second")], 0, || due += 1).unwrap();
     assert_eq!((due, out.wakes()), (2, false), "it is about to sleep");
@@ -96,20 +97,20 @@ fn who_waits_is_told_of_by_other_means_unless_it_sleeps_by_its_bell() {
 #[test]
 fn who_sleeps_by_its_bell_is_woken_from_either_side() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
-    let bell = way_in.bell();
+    let doorbell = way_in.doorbell();
     let sleeper = |rung| {
-        let bell = bell.clone();
-        std::thread::spawn(move || bell.sleep(rung, Some(Instant::now() + Duration::from_secs(30))).run())
+        let doorbell = doorbell.clone();
+        std::thread::spawn(move || doorbell.sleep(rung, Some(Instant::now() + Duration::from_secs(30))).run())
     };
-    assert_eq!(way_in.arm_bell(), Ok(true));
-    let asleep = sleeper(bell.listen());
+    assert_eq!(way_in.arm_doorbell(), Ok(true));
+    let asleep = sleeper(doorbell.listen());
     write(&mut out, b"first");
-    while !out.wakes() {} // Until it is asleep.
+    while !out.wakes() {} // Until the thread is asleep.
     assert_eq!(asleep.join().unwrap(), Slept::Woken);
-    let rung = bell.listen();
-    bell.ring();
+    let rung = doorbell.listen();
+    doorbell.ring();
     assert_eq!(sleeper(rung).join().unwrap(), Slept::Woken, "it was rung before");
-    let late = bell.sleep(bell.listen(), Some(Instant::now() + Duration::from_millis(1))).run();
+    let late = doorbell.sleep(doorbell.listen(), Some(Instant::now() + Duration::from_millis(1))).run();
     assert_eq!(late, Slept::TimedOut);
 }
 
@@ -131,12 +132,12 @@ fn who_never_has_much_under_way_stays_at_the_beginning() {
     for round in 0..RING_MIN {
         let bytes = [round as u8; 100];
         assert_eq!(write(&mut out, &bytes), 100);
-        assert!(out.sent as usize % RING_MIN <= NEAR + 100, "round {round}");
+        assert!(out.sent as usize % RING_MIN <= RESTART_MIN + 100, "round {round}");
         let mut room = [0; 200];
         assert_eq!((way_in.read(&mut room, &mut [], || {}), &room[..100]), (Ok(100), &bytes[..]));
     }
     assert!(one.head().sent.0.begin.load(Ordering::Relaxed) >= RING_MIN as u64);
-    // There is all the room there ever is.
+    // The whole ring is available.
     assert_eq!((out.has_room(), write(&mut out, &vec![1; 2 * RING_MIN])), (Ok(true), RING_MIN));
     assert_eq!(way_in.read(&mut vec![0; RING_MIN / 2], &mut [], || {}), Ok(RING_MIN / 2));
     assert_eq!(write(&mut out, &vec![1; RING_MIN]), RING_MIN / 2, "it goes on, and not anew");
@@ -158,19 +159,19 @@ fn numbers_that_cannot_be_are_lies() {
     for sent in [RING_MIN as u64 + 1, u64::MAX] {
         let (_, mut way_in, one, _) = joined(RING_MIN);
         one.head().sent.0.to.store(sent, Ordering::Relaxed);
-        assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Err(Lied));
+        assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Err(PeerViolation));
     }
     let (mut out, mut way_in, one, other) = joined(RING_MIN);
     write(&mut out, b"four");
     assert_eq!(way_in.read(&mut [0; 8], &mut [], || {}), Ok(4));
     one.head().sent.0.to.store(3, Ordering::Relaxed);
-    assert_eq!((way_in.arm(), way_in.has_bytes()), (Err(Lied), true));
+    assert_eq!((way_in.arm(), way_in.has_bytes()), (Err(PeerViolation), true));
     assert_eq!(out.has_room(), Ok(true));
     for taken in [3, 5, u64::MAX] {
         other.head().taken.0.store(taken, Ordering::Relaxed);
-        assert_eq!((out.want_room(), out.has_room()), (Err(Lied), Err(Lied)));
+        assert_eq!((out.want_room(), out.has_room()), (Err(PeerViolation), Err(PeerViolation)));
     }
-    // What we have written ourselves, and the peer overwrites, we do not look at.
+    // We do not read back what we have written, so overwriting it has no effect.
     one.head().sent.0.to.store(u64::MAX, Ordering::Relaxed);
     other.head().taken.0.store(4, Ordering::Relaxed);
     assert_eq!(write(&mut out, b"on"), 2);
@@ -189,7 +190,7 @@ fn only_a_power_of_two_behind_the_head_is_a_half() {
 }
 
 proptest! {
-    /// Whatever is written and read in whatever pieces, the stream stays what it was.
+    /// However the bytes are written and read, the stream stays the same.
     #[test]
     fn bytes_come_out_as_they_went_in(steps in prop::collection::vec((0..200_000usize, 0..200_000usize), 1..40)) {
         let (mut out, mut way_in, ..) = joined(RING_MIN);
@@ -210,7 +211,7 @@ proptest! {
         }
     }
 
-    /// A write goes on where the one before it ended.
+    /// A write continues where the previous one ended.
     #[test]
     fn what_was_taken_is_skipped(cut in 0..300usize) {
         let (mut out, mut way_in, ..) = joined(RING_MIN);
@@ -223,7 +224,7 @@ proptest! {
     }
 }
 
-/// Who waits is woken, both ways, with mappings of its own on either side.
+/// Both sides wait and are woken, each with mappings of its own.
 #[test]
 fn a_stream_crosses_with_sleeps_and_wake_ups() {
     use std::os::unix::net::UnixStream;
@@ -233,27 +234,27 @@ fn a_stream_crosses_with_sleeps_and_wake_ups() {
     for socket in [&ours, &theirs] {
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     }
-    let ring_bell = |socket: &UnixStream| std::io::Write::write_all(&mut &*socket, b"!").unwrap();
-    let await_bell = |socket: &UnixStream| std::io::Read::read_exact(&mut &*socket, &mut [0]).unwrap();
+    let ring_doorbell = |socket: &UnixStream| std::io::Write::write_all(&mut &*socket, b"!").unwrap();
+    let await_doorbell = |socket: &UnixStream| std::io::Read::read_exact(&mut &*socket, &mut [0]).unwrap();
     let writer = std::thread::spawn(move || {
         let (mut out, _) = shared(one, other_read);
         let bytes: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
         let mut sent = 0;
         while sent < BYTES {
-            sent += out.write(&[IoSlice::new(&bytes[sent..])], 0, || ring_bell(&theirs)).unwrap();
+            sent += out.write(&[IoSlice::new(&bytes[sent..])], 0, || ring_doorbell(&theirs)).unwrap();
             if sent < BYTES && !out.want_room().unwrap() {
-                await_bell(&theirs);
+                await_doorbell(&theirs);
             }
         }
     });
     let (_, mut way_in) = shared(other, one_read);
     let (mut room, mut taken) = (vec![0; 10_000], 0);
     while taken < BYTES {
-        let read = way_in.read(&mut room, &mut [], || ring_bell(&ours)).unwrap();
+        let read = way_in.read(&mut room, &mut [], || ring_doorbell(&ours)).unwrap();
         assert!(room[..read].iter().enumerate().all(|(at, &byte)| byte == ((taken + at) % 251) as u8));
         taken += read;
         if read == 0 && way_in.arm().unwrap() {
-            await_bell(&ours);
+            await_doorbell(&ours);
         }
     }
     writer.join().unwrap();

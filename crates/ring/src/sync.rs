@@ -1,5 +1,5 @@
-//! The atomics, the mutex and the barriers this room is built on: the ordinary ones, or loom's when its model checker
-//! runs the tests.
+//! The atomics, the mutex and the barriers that this crate is built on: the standard ones, or loom's when its model
+//! checker runs the tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -10,7 +10,7 @@ pub(crate) use std::sync::{
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub(crate) use pinnace_sys::barrier::{heavy, is_lopsided, light, settle, weightless};
+pub(crate) use pinnace_sys::barrier::{heavy, is_asymmetric, light, settle, weightless};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -18,7 +18,7 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Opens a mutex and goes in.
+/// Locks a mutex.
 pub(crate) fn enter<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(not(loom))]
     return mutex.lock();
@@ -26,7 +26,7 @@ pub(crate) fn enter<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     return mutex.lock().unwrap();
 }
 
-/// What a light and a heavy barrier promise together, two fences do; and so for the other pair.
+/// Two full fences give what a light and a heavy barrier give together; likewise for `weightless` and `settle`.
 #[cfg(loom)]
 pub(crate) fn full() {
     fence(Ordering::SeqCst);
@@ -36,16 +36,16 @@ pub(crate) fn full() {
 pub(crate) use self::{full as heavy, full as light, full as settle, full as weightless};
 
 #[cfg(loom)]
-pub(crate) fn is_lopsided() -> bool {
+pub(crate) fn is_asymmetric() -> bool {
     true
 }
 
-/// Keeps what it holds on a cache line of its own.
+/// Puts its content on a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// Keeps what it holds on cache lines of its own. Two lines, since the processor fetches them in pairs.
+/// Puts its content on cache lines of its own. Two of them, since the processor fetches lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Padded<T>(pub(crate) T);

@@ -1,4 +1,4 @@
-//! What a queue and an intake hold: bounded by what was put in, and handed back.
+//! Memory of a queue and an intake: bounded by what was put in, and returned afterwards.
 
 #[path = "ring/common/mod.rs"]
 mod common;
@@ -11,7 +11,7 @@ use common::peer::{Way, on_command, put};
 use pinnace_ring::{INLINE_MAX, Intake, Limits, MORE, queue};
 use proptest::prelude::*;
 
-/// Counts the bytes that this thread has and has not given back.
+/// Counts the bytes that this thread has allocated and not freed.
 struct Counting;
 
 thread_local! {
@@ -22,7 +22,7 @@ fn held() -> isize {
     HELD.get()
 }
 
-// SAFETY: the system's allocator does the work.
+// SAFETY: delegates to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.set(HELD.get() + layout.size() as isize);
@@ -47,13 +47,13 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const NO_LIMIT: Limits = Limits { messages: 0, ahead_bytes: 0 };
-/// The segment in use and the one before, both as large as they get, and four spares.
+/// The segment in use and the one before, both of the largest size, and four spares.
 const SEGMENTS: isize = 6 * 256 * 1024;
 
 proptest! {
     #![proptest_config(common::config(64))]
 
-    /// Nothing is read out. No frame is so large that it would come from the pool, which belongs to all.
+    /// Nothing is read out. No frame is large enough to come from the pool, which all tests share.
     #[test]
     fn what_an_intake_holds_is_bounded_by_what_it_was_fed(
         frames in prop::collection::vec((0usize..INLINE_MAX, any::<bool>(), 0u8..4), 1..10),
@@ -101,7 +101,7 @@ fn commands_and_repeated_beginnings_hold_nothing() {
     }
     let mut tx = intake.into_queue();
     for _ in 0..1000 {
-        // A peer that goes in the middle of a message of many frames, and comes again.
+        // A peer that disconnects within a message of many frames, and reconnects.
         let mut intake = Intake::new(tx, 1000);
         for _ in 0..5 {
             intake.feed(&[MORE, 200]).unwrap();
@@ -135,7 +135,7 @@ fn what_was_consumed_is_handed_back() {
     assert!(tx.shrink(&mut rx));
     assert!(held() - before < 4000, "{} bytes for nothing, shrunk", held() - before);
     for _ in 0..1000 {
-        // A queue that is never long never grows.
+        // A queue that stays short does not grow.
         tx.push(0, &[1; 100]).unwrap();
         tx.commit_quietly();
         rx.pop(|_| ()).unwrap();
@@ -154,7 +154,7 @@ fn what_was_consumed_is_handed_back() {
     assert_eq!(held(), before);
 }
 
-/// Segments of their own for each byte near a frame's end: 16 MB for the 32 KiB of one frame, before.
+/// Regression: each byte near a frame's end took a segment of its own, 16 MB for one frame of 32 KiB.
 #[test]
 fn a_frame_that_comes_in_byte_by_byte_takes_few_segments() {
     for len in [1500, 1990, 2000, 8343, INLINE_MAX] {

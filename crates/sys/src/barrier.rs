@@ -1,35 +1,35 @@
-//! Memory barriers in pairs: one that costs nothing, and one that pays for both (membarrier(2)).
+//! Asymmetric memory barriers: one side's costs nothing, the other side's pays for both (membarrier(2)).
 //!
-//! Where two threads each write one thing and then read the other's, both need a full barrier in between, or both
-//! may read what was there before. If one of them does this for every message and the other seldom, the first calls
-//! [`light`], which only keeps the compiler from changing the order, and the second [`heavy`], which has the kernel
-//! put a barrier into every thread of this process that runs just now.
+//! Two threads that each write one location and then read the other's both need a full barrier in between. Else both
+//! may read the old values. If one thread does this for every message and the other seldom, the first calls
+//! [`light`], which only stops the compiler from reordering. The second calls [`heavy`], which has the kernel run a
+//! barrier on every thread of this process that is running.
 //!
 //! ```
 //! use pinnace_sys::barrier;
 //! barrier::prepare();
-//! barrier::light(); // Between the write and the read of whoever is in a hurry ...
-//! barrier::heavy(); // ... and between those of the other.
+//! barrier::light(); // Between the write and the read of the frequent side ...
+//! barrier::heavy(); // ... and between those of the rare side.
 //! ```
 //! Where the kernel has no such call, `light` is a full barrier too.
 
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
-/// From membarrier(2); `libc` has them for other systems only.
+/// From membarrier(2); `libc` defines them for other systems only.
 const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
 
-/// Nobody has asked the kernel yet: both barriers are full ones.
+/// The kernel has not been asked yet: both barriers are full ones.
 const UNKNOWN: u32 = 0;
-/// The kernel puts barriers into other threads.
-const LOPSIDED: u32 = 1;
-/// It does not: both barriers are full ones.
-const EVEN: u32 = 2;
+/// The kernel runs barriers on other threads.
+const ASYMMETRIC: u32 = 1;
+/// The kernel does not: both barriers are full ones.
+const SYMMETRIC: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-/// Longer than any processor keeps a write to itself.
+/// Longer than any processor holds back a store.
 const SETTLED: Duration = Duration::from_millis(5);
 
 fn membarrier(command: libc::c_long) -> bool {
@@ -37,26 +37,26 @@ fn membarrier(command: libc::c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Asks the kernel, once. It answers at once while the process has one thread, else within some milliseconds.
+/// Asks the kernel, once. Returns immediately while the process has one thread, else within some milliseconds.
 pub fn prepare() {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
-        let state = if membarrier(REGISTER_PRIVATE_EXPEDITED) { LOPSIDED } else { EVEN };
-        // Another thread may have been told EVEN for good.
+        let state = if membarrier(REGISTER_PRIVATE_EXPEDITED) { ASYMMETRIC } else { SYMMETRIC };
+        // Other threads may have seen EVEN, which is final.
         let _ = STATE.compare_exchange(UNKNOWN, state, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-/// Whether `light` costs nothing.
+/// Returns true if `light` costs nothing.
 #[inline(always)]
-pub fn is_lopsided() -> bool {
-    STATE.load(Ordering::Relaxed) == LOPSIDED
+pub fn is_asymmetric() -> bool {
+    STATE.load(Ordering::Relaxed) == ASYMMETRIC
 }
 
-/// The barrier of the side that is in a hurry.
+/// The barrier of the frequent side.
 #[inline(always)]
 pub fn light() {
     compiler_fence(Ordering::SeqCst);
-    if !is_lopsided() {
+    if !is_asymmetric() {
         light_after_all();
     }
 }
@@ -67,14 +67,15 @@ fn light_after_all() {
     fence(Ordering::SeqCst);
 }
 
-/// As `light`, for who knows that the kernel has had the call (`is_lopsided`), and is met by `settle`: it is not looked
-/// whether it has it still.
+/// As `light`, where the caller has seen `is_asymmetric` and the other side calls `settle`. It does not check whether
+/// the kernel still allows the call.
 #[inline(always)]
 pub fn weightless() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// As `heavy`, for the other side of `weightless`: some milliseconds each time where the call was forbidden since.
+/// As `heavy`, for the other side of `weightless`. Takes some milliseconds each time if the call has been forbidden
+/// since.
 pub fn settle() {
     fence(Ordering::SeqCst);
     if membarrier(PRIVATE_EXPEDITED)
@@ -82,29 +83,29 @@ pub fn settle() {
     {
         return;
     }
-    STATE.store(EVEN, Ordering::SeqCst);
+    STATE.store(SYMMETRIC, Ordering::SeqCst);
     std::thread::sleep(SETTLED);
     fence(Ordering::SeqCst);
 }
 
-/// The barrier of the other side: some 100 ns, and up to a microsecond for each thread that it interrupts.
+/// The barrier of the rare side: some 100 ns, and up to a microsecond for each thread that it interrupts.
 pub fn heavy() {
     fence(Ordering::SeqCst);
-    if STATE.load(Ordering::SeqCst) == EVEN || membarrier(PRIVATE_EXPEDITED) {
+    if STATE.load(Ordering::SeqCst) == SYMMETRIC || membarrier(PRIVATE_EXPEDITED) {
         return;
     }
     heavy_after_all();
 }
 
-/// The call failed: this process has not asked for it yet, or is a child that has to ask again, or was forbidden it
-/// since.
+/// The call failed: this process has not registered yet, or is a forked child that has to register again, or the call
+/// has been forbidden since.
 #[cold]
 fn heavy_after_all() {
     if membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED) {
         return;
     }
-    if STATE.swap(EVEN, Ordering::SeqCst) == LOPSIDED {
-        // Others may have come by their light barrier just before.
+    if STATE.swap(SYMMETRIC, Ordering::SeqCst) == ASYMMETRIC {
+        // Other threads may have used a light barrier just before.
         std::thread::sleep(SETTLED);
     }
     fence(Ordering::SeqCst);
@@ -114,11 +115,11 @@ fn heavy_after_all() {
 mod tests {
     use super::*;
 
-    /// Each side writes its own and reads the other's; never may both miss the other's write.
+    /// Each side writes its own word and reads the other's: the two must never both miss the other's write.
     #[test]
     fn one_side_sees_the_other() {
         one_sees(light, heavy);
-        if is_lopsided() {
+        if is_asymmetric() {
             one_sees(weightless, settle);
         }
     }

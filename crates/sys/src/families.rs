@@ -1,5 +1,5 @@
-//! Stream sockets of two rarer families: vsock(7), between a machine and its host, and TIPC (tipc(7)), within a
-//! cluster. A kernel that has them not says EAFNOSUPPORT.
+//! Stream sockets of two rarer families: vsock(7), between a virtual machine and its host, and TIPC (tipc(7)),
+//! within a cluster. A kernel without the family returns EAFNOSUPPORT.
 
 use std::os::fd::FromRawFd;
 
@@ -8,20 +8,20 @@ use rustix::net;
 use crate::net::{Setup, buffers};
 use crate::{AsFd, AsRawFd, Errno, OwnedFd};
 
-/// An address of one of them.
+/// An address of either family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Address {
-    /// A machine (CID) and a port; None: any.
+    /// A machine (CID) and a port; None is any.
     Vsock { cid: Option<u32>, port: Option<u32> },
     /// The instances of a service that a socket answers for.
     TipcRange { service: u32, lower: u32, upper: u32 },
-    /// One instance of a service, looked up in a domain; 0: everywhere.
+    /// One instance of a service, looked up in a domain; 0 is everywhere.
     TipcService { service: u32, instance: u32, domain: u32 },
-    /// A socket.
+    /// One socket.
     TipcSocket { node: u32, reference: u32 },
 }
 
-/// sockaddr_tipc (linux/tipc.h), which libc has not.
+/// sockaddr_tipc (linux/tipc.h), which libc does not define.
 #[repr(C)]
 struct TipcAddress {
     family: u16,
@@ -33,7 +33,7 @@ struct TipcAddress {
 const TIPC_RANGE: u8 = 1;
 const TIPC_SERVICE: u8 = 2;
 const TIPC_SOCKET: u8 = 3;
-/// The whole cluster may use it.
+/// Visible to the whole cluster.
 const TIPC_CLUSTER_SCOPE: i8 = 2;
 
 impl Address {
@@ -44,11 +44,11 @@ impl Address {
         }
     }
 
-    /// Calls `with` with the address as the kernel knows it, and its size.
+    /// Calls `with` with the address in the kernel's format, and its size.
     fn with_raw<R>(&self, with: impl FnOnce(*const libc::sockaddr, libc::socklen_t) -> R) -> R {
         let (kind, words) = match *self {
             Address::Vsock { cid, port } => {
-                // SAFETY: numbers alone; zeros are good ones.
+                // SAFETY: it consists of numbers, for which zeros are valid.
                 let mut raw: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
                 raw.svm_family = libc::AF_VSOCK as libc::sa_family_t;
                 raw.svm_cid = cid.unwrap_or(libc::VMADDR_CID_ANY);
@@ -66,25 +66,25 @@ impl Address {
 
 fn socket(address: &Address, setup: &Setup) -> Result<OwnedFd, Errno> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: three numbers.
+    // SAFETY: the call takes three numbers.
     let raw = unsafe { libc::socket(address.family(), kind, 0) };
     if raw < 0 {
         return Err(crate::last_error());
     }
-    // SAFETY: it is new, and ours.
+    // SAFETY: the descriptor is new, and ours.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     if let Address::Vsock { .. } = address {
-        return Ok(fd); // It has buffers of another kind.
+        return Ok(fd); // vsock has buffers of another kind.
     }
     buffers(&fd, setup)?;
     Ok(fd)
 }
 
-/// Listens. A TIPC socket without a name of its own (`TipcSocket`) gets a reference.
+/// Listens. A TIPC socket without a service name (`TipcSocket`) gets a reference from the kernel.
 pub fn listen(at: &Address, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = socket(at, setup)?;
     if !matches!(at, Address::TipcSocket { .. }) {
-        // SAFETY: the address lives for the call, and its size is its own.
+        // SAFETY: the address lives for the call, and the size is its own.
         let result = at.with_raw(|raw, size| unsafe { libc::bind(fd.as_raw_fd(), raw, size) });
         if result < 0 {
             return Err(crate::last_error());
@@ -105,7 +105,7 @@ pub fn connect(to: &Address, setup: &Setup) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Where a socket is, as far as that is an address of these: of vsock, and a TIPC socket's own.
+/// A socket's own address, if it is one of vsock or of a TIPC socket.
 pub fn local(fd: &impl AsFd) -> Option<Address> {
     let mut raw = [0u8; 32];
     let mut size = size_of_val(&raw) as libc::socklen_t;
@@ -127,7 +127,7 @@ pub fn local(fd: &impl AsFd) -> Option<Address> {
     }
 }
 
-/// Whether this kernel has sockets of the address's family.
+/// Returns true if this kernel has the address's family.
 pub fn is_there(address: &Address) -> bool {
     socket(address, &Setup::default()).is_ok()
 }

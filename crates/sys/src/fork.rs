@@ -1,7 +1,7 @@
-//! What a fork does to us: the child has our memory but none of our threads.
+//! Detects forks: a forked child has our memory but none of our threads.
 //!
-//! Everything that was made before a fork is the parent's. [`generation`] tells the two apart: it is another
-//! number in the child.
+//! Everything that was made before a fork belongs to the parent. [`generation`] tells the two apart: it has
+//! another value in the child.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,16 +13,16 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Begins to count forks. Called once before the first object that has to know is made.
+/// Starts to count forks. Must be called before the first object that depends on it is made.
 pub fn watch() {
     WATCHED.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed after a fork. Out of memory leaves
-        // forks uncounted.
+        // SAFETY: the handler only adds to an atomic, which is allowed after a fork. If memory for the
+        // handler is lacking, forks are not counted.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
 
-/// How many forks lie between the first process and this one.
+/// The number of forks between the first process and this one.
 #[inline(always)]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)

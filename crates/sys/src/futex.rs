@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory (futex(2)), between the threads of one process or of several.
+//! Sleeping on a futex word (futex(2)), between the threads of one process or of several.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ use crate::poll::timespec;
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// The word is another, or somebody woke us: look again.
+    /// The word has changed, or we were woken: check again.
     Changed,
     TimedOut,
     /// A signal was handled (EINTR).
     Interrupted,
 }
 
-/// Who sleeps on a word, and wakes.
+/// Which threads sleep on a word and wake the sleepers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Among {
     /// Threads of one process (FUTEX_PRIVATE_FLAG).
     Threads,
-    /// Processes that share the memory. Who may only read it can wake, too.
+    /// Processes that share the memory. A process with a read-only mapping can wake, too.
     Processes,
 }
 
@@ -36,8 +36,8 @@ impl Among {
     }
 }
 
-/// In place of no time-out: 34 years. Without one the kernel goes on by itself after a handler that was installed
-/// with SA_RESTART (signal(7)), and the caller would not hear of the signal.
+/// Used as the time-out where there is no deadline: 34 years. Without a time-out the kernel resumes the wait
+/// after a handler that was installed with SA_RESTART (signal(7)), and the caller would miss the signal.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 /// Sleeps while `word` is `value`, until woken or until the deadline.
@@ -50,13 +50,13 @@ pub fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>, among: Amon
     }
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all sleepers on `word`.
 pub fn wake_all(word: &AtomicU32, among: Among) {
-    // It fails only for an address that is none, which a reference is not.
+    // It fails only for an invalid address, which a reference is not.
     let _ = futex::wake(word, among.flags(), i32::MAX as u32);
 }
 
-/// Wakes one who sleeps on `word`. False: nobody does.
+/// Wakes one sleeper on `word`. Returns false if there is none.
 pub fn wake_one(word: &AtomicU32, among: Among) -> bool {
     futex::wake(word, among.flags(), 1).is_ok_and(|woken| woken > 0)
 }

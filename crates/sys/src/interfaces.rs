@@ -25,7 +25,7 @@ pub fn index_of(address: IpAddr) -> Option<u32> {
     found
 }
 
-/// Each address, with its interface's name.
+/// Calls `visit` with each address and its interface's name.
 fn for_each(mut visit: impl FnMut(&CStr, IpAddr)) {
     let mut list = std::ptr::null_mut();
     // SAFETY: the list is only read, and freed once.

@@ -1,9 +1,9 @@
-//! System calls: all that is Linux lives here.
+//! System calls: all code that depends on Linux lives in this crate.
 //!
-//! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream
-//! sockets ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), threads of
-//! the library and how one is scheduled ([`thread`]), which signals reach them ([`signals`]) and what a fork does to us
-//! ([`fork`]); and over OpenPGM ([`pgm`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No
+//! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream sockets
+//! ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), the library's threads and
+//! their scheduling ([`thread`]), the signals that reach them ([`signals`]), and the effects of fork(2) ([`fork`]).
+//! Also functions over OpenPGM ([`pgm`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No
 //! call raises SIGPIPE; every descriptor closes on exec.
 //!
 //! ```
@@ -37,12 +37,12 @@ pub mod wake;
 pub use rustix::io::Errno;
 pub use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// What the last call of the C library failed with.
+/// The error of the last call of the C library.
 fn last_error() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
 }
 
-/// Tells the threads of this process that live at the same time apart; never 0. It is an address.
+/// Identifies the calling thread among this process's threads that live at the same time; never 0. It is an address.
 #[inline(always)]
 pub fn thread_id() -> usize {
     #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(miri)))]
@@ -56,7 +56,7 @@ pub fn thread_id() -> usize {
         id
     }
     #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))))]
-    // SAFETY: it has no conditions (pthread_self(3)).
+    // SAFETY: the call has no preconditions (pthread_self(3)).
     unsafe {
         libc::pthread_self() as usize
     }

@@ -1,11 +1,11 @@
-//! Memory that two processes share (memfd_create(2)): one makes it and writes, the other reads.
+//! Memory that two processes share (memfd_create(2)): one creates and writes it, the other reads it.
 //!
-//! Whoever makes it seals its size first, so that its reader cannot be made to read where nothing is (SIGBUS), and
-//! hands over a descriptor that is open for reading alone. The reader takes nothing that is not so ([`Refused`]). The
-//! descriptors may be closed then: the memory lives as long as either of them has it.
+//! The creator first seals the size, so that an access by the reader cannot fault (SIGBUS), and then passes on a
+//! read-only descriptor. The reader refuses anything else ([`Refused`]). The descriptors may be closed after mapping:
+//! the memory lives as long as either process has it mapped.
 //!
-//! What the other process can do all the same is to change the bytes at any time. So they are only ever copied, or
-//! looked at as atomics, by their addresses; there is no slice of them.
+//! The other process can still change the bytes at any time. So they are only copied, or accessed as atomics, by
+//! address; no slice of them is ever made.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -19,51 +19,51 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::fork;
 
-/// Why there is no memory.
+/// Why memory could not be created or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// A peer's descriptor is no memory, or its size can still change.
+    /// A peer's descriptor is not such memory, or its size can still change.
     Unsealed,
-    /// It has not the size that it should have.
+    /// The size is not an expected one.
     Size(u64),
-    /// This process has as much as it may ([`MAPPINGS`]).
+    /// This process has as many pieces as it may ([`MAPPINGS`]).
     Full,
-    /// The system's.
+    /// An error of the system.
     System(Errno),
 }
 
-/// Memory that this process has, until it is dropped. A child of fork(2) has it not.
+/// A mapping of this process, until it is dropped. A child of fork(2) does not have it.
 #[derive(Debug)]
 pub struct Memory {
     at: NonNull<u8>,
     len: usize,
-    /// `fork::generation` of the process that has it.
+    /// `fork::generation` of the process that made the mapping.
     generation: u32,
 }
 
-// SAFETY: it is an address and a length, and what lies there is reached by its user's own unsafe code.
+// SAFETY: it is an address and a length; the memory is reached only by the user's own unsafe code.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// How many pieces of memory a process may have, its own and its peers': half of the mappings that the system allows it
-/// (vm.max_map_count, 65,530; proc(5)), since malloc(3) needs some, too.
+/// The most pieces of memory that a process may have, its own and its peers': half of the mappings that the system
+/// allows a process (vm.max_map_count, 65,530; proc(5)), since malloc(3) needs some, too.
 pub const MAPPINGS: usize = 32_768;
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// The seals without which no memory is taken.
+/// The seals that a peer's memory must have.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// TMPFS_MAGIC (statfs(2)): pages of any other kind, huge ones among them, may be missing when they are touched.
+/// TMPFS_MAGIC (statfs(2)). Pages of any other kind, such as huge pages, may be unavailable when they are touched.
 const TMPFS: i64 = 0x0102_1994;
 
 impl Memory {
-    /// New memory, zeros, of so many bytes, with a descriptor for its reader.
+    /// Creates `len` bytes of zeroed memory, with a descriptor for the reader.
     pub fn create(len: usize) -> Result<(Memory, OwnedFd), Refused> {
-        // Beyond this a file that grows, and this is one, ends its process (SIGXFSZ, getrlimit(2)).
+        // Growing a file beyond this limit, and this is a file, ends the process (SIGXFSZ, getrlimit(2)).
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
             return Err(Refused::System(Errno::FBIG));
         }
-        // Pages are had when they are touched; there they may be refused, with SIGBUS.
+        // Pages are allocated when they are touched, and may be refused then, with SIGBUS.
         if promises_are_kept() {
             return Err(Refused::System(Errno::NOMEM));
         }
@@ -71,7 +71,7 @@ impl Memory {
         Ok((Memory::map(&ours, len, ProtFlags::READ | ProtFlags::WRITE)?, theirs))
     }
 
-    /// To be written, and to be read.
+    /// One descriptor to write, and one to read.
     fn descriptors(len: usize) -> Result<(OwnedFd, OwnedFd), Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let ours = match fs::memfd_create(c"pinnace", flags | MemfdFlags::NOEXEC_SEAL) {
@@ -82,14 +82,14 @@ impl Memory {
         fs::fcntl_add_seals(&ours, SEALS)?;
         let path = format!("/proc/self/fd/{}", ours.as_raw_fd());
         let theirs = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, fs::Mode::empty())?;
-        // In the same way another user's process could open it to be written.
+        // Else another user's process could open it for writing in the same way.
         fs::fchmod(&ours, fs::Mode::empty())?;
         Ok((ours, theirs))
     }
 
-    /// The memory behind a peer's descriptor, to be read, if it is of `len` bytes.
+    /// Maps the memory behind a peer's descriptor for reading, if `len` accepts its size.
     pub fn open(theirs: &OwnedFd, len: impl FnOnce(u64) -> bool) -> Result<Memory, Refused> {
-        // Of anything but memory there are no seals to be asked for (EINVAL).
+        // Anything but a memfd has no seals (EINVAL).
         let seals = fs::fcntl_get_seals(theirs).map_err(|_| Refused::Unsealed)?;
         let kind = fs::fstatfs(theirs).map_err(Refused::System)?.f_type;
         if !seals.contains(SEALS) || kind as i64 != TMPFS {
@@ -107,7 +107,7 @@ impl Memory {
             MAPPED.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::Full);
         }
-        // SAFETY: a new mapping, of which nobody else in this process knows.
+        // SAFETY: a new mapping, which nothing else in this process refers to.
         let at = unsafe { mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) };
         let at = at.map_err(|error| {
             MAPPED.fetch_sub(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
@@ -136,16 +136,17 @@ impl Memory {
         self.len
     }
 
-    /// Whether this process has it, and is not a child of the one that has.
+    /// Returns true if this process made the mapping, false in a forked child.
     pub fn is_here(&self) -> bool {
         self.generation == fork::generation()
     }
 
-    /// Gives the pages from `from` on back to the system, of memory that was made here; they are zeros again.
+    /// Returns the pages from offset `from` on to the system, for memory that was created here. They read as zeros
+    /// again.
     pub fn give_back(&self, from: usize) {
         let Some(len) = self.len.checked_sub(from).filter(|&len| len > 0) else { return };
-        // SAFETY: within the mapping, on whole pages as the kernel demands; a read-only one is refused (EACCES). It is
-        // but a wish.
+        // SAFETY: within the mapping, on whole pages as the kernel demands; it refuses a read-only mapping (EACCES).
+        // A failure only costs memory.
         let _ = unsafe { mm::madvise(self.at.as_ptr().add(from).cast(), len, Advice::LinuxRemove) };
     }
 }
@@ -153,14 +154,14 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.is_here() {
-            // SAFETY: the mapping is this value's own. It can only fail for a range that is none.
+            // SAFETY: the mapping belongs to this value. The call fails only for an invalid range.
             let _ = unsafe { mm::munmap(self.at.as_ptr().cast(), self.len) };
             MAPPED.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Whether the system gives no more memory than there is (vm.overcommit_memory of 2, proc(5)). Asked once.
+/// Returns true if the system never overcommits memory (vm.overcommit_memory is 2, proc(5)). Read once.
 fn promises_are_kept() -> bool {
     static KEPT: OnceLock<bool> = OnceLock::new();
     *KEPT.get_or_init(|| {
@@ -179,7 +180,7 @@ mod tests {
         let (ours, fd) = Memory::create(LEN).unwrap();
         let theirs = Memory::open(&fd, |len| len == LEN as u64).unwrap();
         drop(fd);
-        // SAFETY: both are of so many bytes, and nobody else has them.
+        // SAFETY: both have so many bytes, and nothing else uses them.
         unsafe {
             ours.as_ptr().add(LEN - 1).write(7);
             assert_eq!(theirs.as_ptr().add(LEN - 1).read_volatile(), 7);
@@ -194,13 +195,13 @@ mod tests {
         let (_ours, fd) = Memory::create(LEN).unwrap();
         assert_eq!(fs::ftruncate(&fd, 0), Err(Errno::INVAL), "it is open for reading alone");
         assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::BADF));
-        // SAFETY: a new mapping, if it were made.
+        // SAFETY: a new mapping, if the call succeeded.
         let mapped =
             unsafe { mm::mmap(std::ptr::null_mut(), LEN, ProtFlags::WRITE, MapFlags::SHARED, &fd, 0) };
         assert_eq!(mapped, Err(Errno::ACCESS));
         assert_eq!(fs::fstat(&fd).unwrap().st_mode & 0o777, 0, "nobody else may open it");
         let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        // Root may, and its own user once it has changed the mode.
+        // Root may open it, and so may its own user after a change of the mode.
         match fs::open(again, OFlags::RDWR, fs::Mode::empty()) {
             Err(error) => assert_eq!(error, Errno::ACCESS),
             Ok(writable) => {

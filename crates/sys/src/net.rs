@@ -1,4 +1,4 @@
-//! Stream sockets: TCP and the local domain. All of them are non-blocking.
+//! Stream sockets: TCP and Unix domain. All of them are non-blocking.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-/// Where a local socket is.
+/// The address of a Unix domain socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Local {
     Path(PathBuf),
@@ -28,7 +28,7 @@ impl Local {
     }
 }
 
-/// What a socket is set up with, where not left as the system has it.
+/// Socket options; None leaves the system's default.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
     pub send_buffer: Option<usize>,
@@ -70,7 +70,7 @@ pub(crate) fn ip_socket(address: &SocketAddr, kind: SocketType, setup: &Setup) -
         set_number(&fd, libc::SO_PRIORITY, priority)?;
     }
     if let Some(us) = setup.busy_poll_us {
-        // More than the system allows needs a privilege (EPERM); it is a wish, not a condition.
+        // More than the system allows needs a privilege (EPERM). The option only tunes: ignore a failure.
         let _ = set_number(&fd, libc::SO_BUSY_POLL, us);
     }
     Ok(fd)
@@ -88,7 +88,7 @@ fn bind_to_device(fd: &OwnedFd, device: &str) -> Result<(), Errno> {
     Err(crate::last_error())
 }
 
-/// Sets an option of the socket layer that is an int.
+/// Sets a SOL_SOCKET option that is an int.
 fn set_number(fd: &OwnedFd, option: libc::c_int, value: u32) -> Result<(), Errno> {
     let value = value as libc::c_int;
     // SAFETY: the value is an int, of the length given.
@@ -109,7 +109,7 @@ pub(crate) fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sets what makes a connected TCP socket fit for messages: no delay, and keep-alives as asked for.
+/// Tunes a connected TCP socket for messages: no delay, and keep-alives as configured.
 pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(fd, true)?;
     if let Some(on) = setup.keepalive {
@@ -127,14 +127,14 @@ pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     if let Some(ms) = setup.max_retransmit_ms {
         sockopt::set_tcp_user_timeout(fd, ms)?;
     }
-    // One that was accepted has not got it from the one that listens.
+    // An accepted socket does not inherit it from the listener.
     if let Some(priority) = setup.priority {
         set_number(fd, libc::SO_PRIORITY, priority)?;
     }
     Ok(())
 }
 
-/// Sets a connected local socket's buffers; one that was accepted has not got them from the one that listens.
+/// Sets a connected Unix domain socket's buffers, which an accepted one does not inherit from the listener.
 pub fn tune_local(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     buffers(fd, setup)
 }
@@ -151,7 +151,7 @@ pub fn listen_tcp(address: &SocketAddr, dual: bool, backlog: i32, setup: &Setup)
     Ok(fd)
 }
 
-/// Begins to connect. The socket becomes writable when that is done; `connected` then tells how it went.
+/// Starts to connect. The socket becomes writable when that has ended; `connected` then returns the outcome.
 pub fn connect_tcp(to: &SocketAddr, from: Option<&SocketAddr>, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = ip_socket(to, SocketType::STREAM, setup)?;
     if let Some(from) = from {
@@ -164,12 +164,12 @@ pub fn connect_tcp(to: &SocketAddr, from: Option<&SocketAddr>, setup: &Setup) ->
     }
 }
 
-/// How a connection attempt ended.
+/// The outcome of a connection attempt.
 pub fn connected(fd: &OwnedFd) -> Result<(), Errno> {
     sockopt::socket_error(fd)?
 }
 
-/// A listening local socket. A path must not exist.
+/// A listening Unix domain socket. A path must not exist.
 pub fn listen_local(at: &Local, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     buffers(&fd, setup)?;
@@ -178,7 +178,7 @@ pub fn listen_local(at: &Local, backlog: i32, setup: &Setup) -> Result<OwnedFd, 
     Ok(fd)
 }
 
-/// Connects to a local socket; EAGAIN where its backlog is full.
+/// Connects to a Unix domain socket; EAGAIN if its backlog is full.
 pub fn connect_local(to: &Local, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     buffers(&fd, setup)?;
@@ -186,7 +186,7 @@ pub fn connect_local(to: &Local, setup: &Setup) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Takes the next connection; EAGAIN where none waits.
+/// Accepts the next connection; EAGAIN if there is none.
 pub fn accept(fd: &impl AsFd) -> Result<OwnedFd, Errno> {
     net::accept_with(fd, FLAGS)
 }
@@ -198,31 +198,31 @@ pub fn tcp_addresses(fd: &impl AsFd) -> (Option<SocketAddr>, Option<SocketAddr>)
     (local, peer)
 }
 
-/// The process at the other end of a local connection.
+/// The process at the other end of a Unix domain connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// 0: it has no number here.
+    /// 0 if it has no pid in our namespace.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Who made a local connection (unix(7), SO_PEERCRED); None for one of another kind. The number of a process that this
-/// one cannot see, in a namespace beside or above, is 0.
+/// The process that made a Unix domain connection (unix(7), SO_PEERCRED); None for a socket of another kind. The pid
+/// is 0 if this process cannot see the other one, which is in a sibling or parent namespace.
 pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
-    // Of another kind of socket the kernel makes up an answer.
+    // For another kind of socket the kernel returns a made-up answer.
     if sockopt::socket_domain(fd).ok()? != AddressFamily::UNIX {
         return None;
     }
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     let raw = fd.as_fd().as_raw_fd();
-    // SAFETY: room for the structure, and its size. Not by rustix: it takes the number for one that is not 0.
+    // SAFETY: room for the structure, and its size. Not by rustix, which assumes that the pid is not 0.
     let outcome = unsafe {
         let at = (&raw mut credentials).cast();
         libc::getsockopt(raw, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &mut len)
     };
-    // All bits set: nobody, as where there is no connection.
+    // All bits set: no process, as where there is no connection.
     let is_known = outcome == 0 && credentials.uid != u32::MAX;
     is_known.then_some(Process {
         pid: u32::try_from(credentials.pid).unwrap_or(0),
@@ -231,10 +231,10 @@ pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
     })
 }
 
-/// The most groups that a process is in (NGROUPS_MAX, getgroups(2)).
+/// The most groups that a process can be in (NGROUPS_MAX, getgroups(2)).
 const GROUPS_MAX: usize = 65_536;
 
-/// The supplementary groups of the process that made a local connection, as the kernel had them then (unix(7),
+/// The supplementary groups of the process that made a Unix domain connection, as of that time (unix(7),
 /// SO_PEERGROUPS).
 pub fn peer_groups(fd: &impl AsFd) -> Vec<u32> {
     let raw = fd.as_fd().as_raw_fd();
@@ -249,7 +249,7 @@ pub fn peer_groups(fd: &impl AsFd) -> Vec<u32> {
             groups.truncate(count);
             return groups;
         }
-        // ERANGE: there are more, and it says how many.
+        // ERANGE: there are more groups, and `len` says how many.
         if count <= groups.len() || count > GROUPS_MAX {
             return Vec::new();
         }
@@ -257,21 +257,21 @@ pub fn peer_groups(fd: &impl AsFd) -> Vec<u32> {
     }
 }
 
-/// A descriptor of the caller's that listens already; it belongs to us from now on. EBADF and ENOTSOCK where it is
-/// none.
+/// Takes ownership of a listening socket of the caller's. Errors: EBADF and ENOTSOCK if it is no socket, EINVAL if it
+/// does not listen.
 pub fn adopt_listener(raw: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: the number is looked at for this call alone; a number that is not open is EBADF.
+    // SAFETY: the number is used for this call only; one that is not open gives EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(if raw < 0 { return Err(Errno::BADF) } else { raw }) };
     if !sockopt::socket_acceptconn(borrowed)? {
         return Err(Errno::INVAL);
     }
     rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(borrowed, true)?;
-    // SAFETY: it is open, and the caller gives it up.
+    // SAFETY: it is open, and the caller gives up its ownership.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Where a local socket listens.
+/// The address of a Unix domain socket.
 pub fn local_address(fd: &impl AsFd) -> Option<Local> {
     let address = SocketAddrUnix::try_from(net::getsockname(fd).ok()?).ok()?;
     if let Some(name) = address.abstract_name() {
@@ -295,7 +295,7 @@ pub fn tcp_round_trip_us(fd: &impl AsFd) -> Option<u32> {
     Some(info.tcpi_rtt).filter(|&us| us > 0)
 }
 
-/// Reads what is there into both buffers in turn; 0 at the stream's end, EAGAIN where nothing is there yet.
+/// Reads what is available, into both buffers in turn; 0 at the end of the stream, EAGAIN if nothing is available.
 #[inline]
 pub fn read(fd: &impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
     loop {
@@ -311,7 +311,7 @@ pub fn read(fd: &impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize
     }
 }
 
-/// As `read`, with what descriptors the peer has passed along (unix(7), SCM_RIGHTS): the last of them, and the others
+/// As `read`, plus the last descriptor that the peer has passed along (unix(7), SCM_RIGHTS). Other passed descriptors
 /// are closed.
 pub fn read_passed(
     fd: &impl AsFd,
@@ -336,7 +336,7 @@ pub fn read_passed(
     }
 }
 
-/// As `write`, and a descriptor passed along with the first byte.
+/// As `write`, with a descriptor passed along with the first byte.
 pub fn write_passing(fd: &impl AsFd, bytes: &[u8], passed: &impl AsFd) -> Result<usize, Errno> {
     let (rights, mut space) = ([passed.as_fd()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
     let mut control = net::SendAncillaryBuffer::new(&mut space);
@@ -351,7 +351,7 @@ pub fn write_passing(fd: &impl AsFd, bytes: &[u8], passed: &impl AsFd) -> Result
     }
 }
 
-/// Writes as much as the kernel takes; EAGAIN where that is nothing.
+/// Writes as much as the kernel takes; EAGAIN if that is nothing.
 #[inline]
 pub fn write(fd: &impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
     loop {
@@ -366,20 +366,19 @@ pub fn write(fd: &impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
     }
 }
 
-/// Says that nothing more is going to be written. What was is still delivered.
+/// Shuts down the sending direction. What was written before is still delivered.
 pub fn shut_down_writing(fd: &impl AsFd) {
-    // A connection that is gone already needs no more.
+    // A connection that is already gone needs no shutdown.
     let _ = net::shutdown(fd, net::Shutdown::Write);
 }
 
-/// Ends both directions at once; waits for nothing.
+/// Shuts down both directions, without waiting.
 pub fn shut_down(fd: &impl AsFd) {
     // As above.
     let _ = net::shutdown(fd, net::Shutdown::Both);
 }
 
-/// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (local
-/// sockets).
+/// Bytes that the peer's kernel has not acknowledged (tcp(7), SIOCOUTQ), or that the peer has not read (Unix domain).
 pub fn unsent(fd: &impl AsFd) -> usize {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (the same number as SIOCOUTQ) writes one int.
@@ -387,7 +386,7 @@ pub fn unsent(fd: &impl AsFd) -> usize {
     if result == 0 { bytes.max(0) as usize } else { 0 }
 }
 
-/// Bytes that wait to be read.
+/// Bytes that are available to read.
 pub fn unread(fd: &impl AsFd) -> usize {
     ioctl_fionread(fd).map_or(0, |bytes| bytes as usize)
 }

@@ -10,26 +10,26 @@ use rustix::event::{self, Timespec, epoll};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
-/// What to be told of. Hang-ups and errors are told of in any case.
+/// The events to report. Hang-ups and errors are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest(u32);
 
 impl Interest {
-    /// Hang-ups and errors alone.
+    /// Only hang-ups and errors.
     pub const NONE: Interest = Interest(0);
     pub const READ: Interest = Interest(epoll::EventFlags::IN.bits());
     pub const WRITE: Interest = Interest(epoll::EventFlags::OUT.bits());
     pub const BOTH: Interest = Interest(Self::READ.0 | Self::WRITE.0);
-    /// The end of what the peer sends, whatever lies unread before it.
+    /// The end of the peer's stream, even if there is unread data before it.
     pub const END: Interest = Interest(epoll::EventFlags::RDHUP.bits());
-    /// Each time that something comes, and at the end; what is there may stay (EPOLLET).
-    pub const NEWS: Interest =
+    /// Edge-triggered (EPOLLET): each arrival of data, and the end. Data may stay unread.
+    pub const READ_EDGE: Interest =
         Interest(Self::READ.0 | epoll::EventFlags::RDHUP.bits() | epoll::EventFlags::ET.bits());
 
-    /// Each change: something comes, there is room to write, what was written has arrived, the end (EPOLLET).
-    pub const CHANGES: Interest = Interest(Self::NEWS.0 | Self::WRITE.0);
+    /// Edge-triggered (EPOLLET): arrival of data, room to write, arrival of written data at the peer, and the end.
+    pub const ALL_EDGE: Interest = Interest(Self::READ_EDGE.0 | Self::WRITE.0);
 
-    /// Each by itself; `urgent` is data out of band (POLLPRI of poll(2)).
+    /// Any combination; `urgent` is out-of-band data (POLLPRI of poll(2)).
     pub fn of(read: bool, write: bool, urgent: bool) -> Interest {
         let bits = [(read, Self::READ.0), (write, Self::WRITE.0), (urgent, epoll::EventFlags::PRI.bits())];
         Interest(bits.iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum())
@@ -39,7 +39,7 @@ impl Interest {
         epoll::EventFlags::from_bits_retain(self.0)
     }
 
-    /// The same for [`poll`].
+    /// The same events for [`poll`].
     pub fn to_poll(self) -> i16 {
         (self.0 & 0xff) as i16
     }
@@ -49,18 +49,18 @@ impl Interest {
 #[derive(Debug, Clone, Copy)]
 pub struct Ready {
     pub token: u64,
-    /// There is something to read: bytes, an end or an error.
+    /// A read would not block: there is data, an end or an error.
     pub readable: bool,
-    /// A write would not wait, or would fail.
+    /// A write would not block, or would fail.
     pub writable: bool,
-    /// Nothing comes behind what there is to read: an end (where NEWS or END was asked for) or an error.
+    /// No more data will arrive: an end (if NEWS or END was requested) or an error.
     pub ended: bool,
 }
 
-/// What a wait has found.
+/// The events of one wait.
 pub struct Batch {
     events: [MaybeUninit<libc::epoll_event>; BATCH],
-    /// The first so many are written.
+    /// The first `count` events are initialised.
     count: usize,
 }
 
@@ -87,7 +87,7 @@ impl Default for Batch {
 }
 
 impl Ready {
-    /// What poll(2) has found of one descriptor.
+    /// The result of poll(2) for one descriptor.
     pub fn of_polled(revents: i16) -> Ready {
         Ready::new(0, epoll::EventFlags::from_bits_retain(revents as u16 as u32))
     }
@@ -97,7 +97,7 @@ impl Ready {
         Ready::new(event.u64, epoll::EventFlags::from_bits_retain(event.events))
     }
 
-    /// The bits of poll(2) are those of epoll(7).
+    /// epoll(7) and poll(2) use the same bits.
     fn new(token: u64, flags: epoll::EventFlags) -> Ready {
         let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         Ready {
@@ -109,14 +109,14 @@ impl Ready {
     }
 }
 
-/// A set of descriptors. It reports a ready one until it is no longer ready (level-triggered), but for NEWS.
+/// A set of descriptors. Level-triggered, except for NEWS and CHANGES.
 pub struct Poller(OwnedFd);
 
-/// There is something to read (poll(2)).
+/// Data can be read (poll(2)).
 pub const POLLIN: i16 = libc::POLLIN;
-/// Descriptors that are polled without an allocation.
+/// The most descriptors that are polled without an allocation.
 const FEW: usize = 8;
-/// Events that one wait reports at most.
+/// The most events that one wait reports.
 const BATCH: usize = 64;
 
 impl Poller {
@@ -136,15 +136,16 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// What is ready now.
+    /// Fetches what is ready now.
     pub fn ready(&self, ready: &mut Batch) -> Result<(), Errno> {
         self.wait(ready, Some(Duration::ZERO))
     }
 
-    /// Waits until something is ready, at most `timeout`; `ready` holds what is, and is empty after a time-out.
+    /// Waits until a descriptor is ready, for at most `timeout`. `ready` holds the events, and is empty after a
+    /// time-out.
     ///
     /// A stop of the process ends epoll_pwait(2) with EINTR although no handler has run (signal(7)), so `ready` is
-    /// empty after any EINTR. A caller that has to hear of signals sleeps in [`poll`] on this descriptor.
+    /// empty after any EINTR. A caller that must notice signals sleeps in [`poll`] on this descriptor.
     pub fn wait(&self, ready: &mut Batch, timeout: Option<Duration>) -> Result<(), Errno> {
         ready.count = 0;
         let room = ready.events.as_mut_ptr().cast::<libc::epoll_event>();
@@ -155,7 +156,7 @@ impl Poller {
         Ok(())
     }
 
-    /// By the system calls themselves: the C library's functions are cancellation points (pthreads(7)).
+    /// Makes the system calls directly: the C library's functions are cancellation points (pthreads(7)).
     fn wait_into(&self, room: *mut libc::epoll_event, timeout: Option<Duration>) -> Result<usize, Errno> {
         static LACKS_PWAIT2: AtomicBool = AtomicBool::new(false); // Before Linux 5.11.
         let (set, max, no_mask) =
@@ -192,15 +193,15 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// One descriptor of [`poll`], and what was found; the bits are those of poll(2).
+/// One descriptor for [`poll`], and its result; the bits are those of poll(2).
 pub struct Polled<'a> {
     pub fd: BorrowedFd<'a>,
     pub events: i16,
     pub revents: i16,
 }
 
-/// Waits for any of a few descriptors (ppoll(2)); returns how many are ready. INTR: a signal was handled. A stop of the
-/// process does not end it.
+/// Waits for any of a few descriptors (ppoll(2)); returns how many are ready. INTR: a signal was handled. A stop of
+/// the process does not end the wait.
 pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
     let mut list: SmallVec<[event::PollFd<'_>; FEW]> = fds
         .iter()
@@ -214,18 +215,18 @@ pub fn poll(fds: &mut [Polled<'_>], timeout: Option<Duration>) -> Result<usize, 
     Ok(count)
 }
 
-/// Whether the peer of a stream sends nothing more, or the connection is lost, whatever lies unread.
+/// Returns true if the peer of a stream sends no more, or the connection is lost, even if there is unread data.
 pub fn has_ended(fd: &impl AsFd) -> bool {
     let own = &mut [Polled { fd: fd.as_fd(), events: libc::POLLRDHUP, revents: 0 }];
     poll(own, Some(Duration::ZERO)).is_ok_and(|count| count > 0)
 }
 
-/// Signals that are blocked for as long as a wait lasts, instead of those that the thread has blocked: the kernel's
-/// set, one bit for each (sigset_t is 16 times as large, and this is copied with each wait).
+/// The signals that are blocked during a wait, in place of the thread's own mask. In the kernel's format, one bit for
+/// each: sigset_t is 16 times as large, and this is copied for each wait.
 #[derive(Clone, Copy)]
 pub struct SignalMask([c_ulong; KERNEL_MASK_BYTES / size_of::<c_ulong>()]);
 
-/// What the kernel takes for the size of a set of signals.
+/// The size of a signal set in the kernel, in bytes.
 pub(crate) const KERNEL_MASK_BYTES: usize = 8;
 
 impl SignalMask {
@@ -239,12 +240,12 @@ impl SignalMask {
     }
 }
 
-/// A descriptor of somebody else's. It is only waited for: if its owner closes it, the kernel says so.
+/// A descriptor with another owner. It is only waited for: if its owner closes it, the kernel reports that.
 #[derive(Clone, Copy)]
 pub struct Foreign(RawFd);
 
 impl Foreign {
-    /// None for a number that no descriptor can have.
+    /// None for a negative number.
     pub fn new(fd: RawFd) -> Option<Foreign> {
         (fd >= 0).then_some(Foreign(fd))
     }
@@ -252,8 +253,8 @@ impl Foreign {
 
 impl AsFd for Foreign {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: not negative. Nothing is read, written or closed through it, so that nobody is harmed where
-        // it is another descriptor by now.
+        // SAFETY: not negative. Nothing is read, written or closed through it, so no harm is done if the number by
+        // now refers to another descriptor.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }

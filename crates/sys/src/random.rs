@@ -4,7 +4,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::Errno;
 
-/// As many random bytes as are asked for, fit for keys.
+/// N random bytes, fit for keys.
 pub fn bytes<const N: usize>() -> Result<[u8; N], Errno> {
     let mut bytes = [0; N];
     let mut filled = 0;

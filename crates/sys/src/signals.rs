@@ -1,9 +1,9 @@
-//! Which signals a thread takes.
+//! Signal masks of threads.
 //!
-//! Signals of the process belong to the application: it may block them in its own threads and take them by
-//! signalfd(2) or sigwait(3), which works only if no other thread takes them. [`Mask::library`] is therefore what
-//! every thread of the library blocks ([`thread::start`](crate::thread::start)). [`as_errors`] is for writes on any
-//! thread: they fail, and raise no signal.
+//! Signals that are sent to the process belong to the application. It may block them in its own threads and take them
+//! by signalfd(2) or sigwait(3), which works only if no other thread takes them. Therefore every thread of the
+//! library blocks the signals of [`Mask::library`] ([`thread::start`](crate::thread::start)). [`as_errors`] is for
+//! writes on any thread: they fail, and raise no signal.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -13,19 +13,19 @@ use std::ptr;
 const FAULTS: [libc::c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGSYS];
 
-/// Sent to a thread that writes where it may not (write(2)): beyond RLIMIT_FSIZE, and to a pipe or connection without a
-/// reader. The call fails as well, with EFBIG or EPIPE.
+/// Sent to a thread that writes beyond RLIMIT_FSIZE, or to a pipe or connection without a reader (write(2)). The call
+/// fails as well, with EFBIG or EPIPE.
 const OF_WRITES: [libc::c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
 
 /// The signals that a thread blocks (pthread_sigmask(3)).
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
-/// Restores a thread's mask when dropped, also where the work between panics.
+/// Restores a thread's mask when dropped, even if the work panics.
 struct Restore(Mask);
 
 impl Mask {
-    /// All signals but those that a fault of the thread itself raises.
+    /// All signals except those that a fault of the thread itself raises.
     pub fn library() -> Mask {
         let mut set = MaybeUninit::uninit();
         // SAFETY: sigfillset(3) writes the whole set; the numbers are signals.
@@ -38,7 +38,7 @@ impl Mask {
         }
     }
 
-    /// What the calling thread blocks.
+    /// The calling thread's mask.
     pub fn current() -> Mask {
         let mut set = MaybeUninit::uninit();
         // SAFETY: without a new set the call only writes the current one, and it cannot fail.
@@ -54,7 +54,7 @@ impl Mask {
         work()
     }
 
-    /// Makes this the calling thread's mask; returns the one before.
+    /// Installs this as the calling thread's mask; returns the previous one.
     fn install(&self) -> Mask {
         let mut before = MaybeUninit::uninit();
         // SAFETY: both are sets; the call writes the second, and cannot fail.
@@ -64,17 +64,17 @@ impl Mask {
         }
     }
 
-    /// These signals as well.
+    /// Adds these signals.
     fn and(mut self, signals: &[libc::c_int]) -> Mask {
         for &signal in signals {
-            // SAFETY: a set that is whole, and the number of a signal.
+            // SAFETY: an initialised set, and the number of a signal.
             unsafe { libc::sigaddset(&mut self.0, signal) };
         }
         self
     }
 
     fn has(&self, signal: libc::c_int) -> bool {
-        // SAFETY: a set that is whole.
+        // SAFETY: an initialised set.
         unsafe { libc::sigismember(&self.0, signal) == 1 }
     }
 }
@@ -85,8 +85,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs work that writes to files or pipes on any thread: where the kernel would send SIGXFSZ or SIGPIPE for a write,
-/// the error is all that comes of it. The dispositions of the process stay as they are.
+/// Runs work that writes to files or pipes on any thread: if the kernel raises SIGXFSZ or SIGPIPE for a write, only
+/// the error remains. The dispositions of the process stay as they are.
 pub fn as_errors<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     Mask::current().and(&OF_WRITES).during(|| {
         let before = pending();
@@ -99,7 +99,7 @@ pub fn as_errors<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     })
 }
 
-/// The signals that wait until the calling thread unblocks them.
+/// The signals that stay pending until the calling thread unblocks them.
 fn pending() -> Mask {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the call writes the whole set, and cannot fail.
@@ -109,11 +109,11 @@ fn pending() -> Mask {
     }
 }
 
-/// Takes a blocked signal if it is pending.
+/// Consumes a blocked signal if it is pending.
 fn discard(signal: libc::c_int) {
     let mut set = MaybeUninit::uninit();
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a set that sigemptyset(3) has written, no place for details, and a time.
+    // SAFETY: a set that sigemptyset(3) has written, no buffer for details, and a time.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
@@ -143,13 +143,13 @@ mod tests {
     fn a_write_to_a_pipe_without_a_reader_leaves_no_signal() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         drop(reader);
-        // With the signals blocked a SIGPIPE that is left behind can be seen.
+        // With the signals blocked, a leftover SIGPIPE is visible as pending.
         Mask::library().during(|| {
             let outcome = as_errors(|| writer.write_all(b"x"));
             assert_eq!(outcome.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
             assert!(!pending().has(libc::SIGPIPE));
-            // One that waited before is the application's.
-            // SAFETY: this thread, where it is blocked.
+            // A signal that was pending before belongs to the application.
+            // SAFETY: this thread, where the signal is blocked.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
             assert!(as_errors(|| writer.write_all(b"x")).is_err());
             assert!(pending().has(libc::SIGPIPE));

@@ -1,11 +1,11 @@
-//! Sleeping until a word of memory changes or a descriptor is ready: what a call of the library does that has to wait.
+//! Sleeping until a futex word changes or a descriptor is ready, for library calls that have to wait.
 //!
-//! A [`Sleep`] has all that it needs, so that one part of a program can prepare it and another do it. Neither kind is
-//! ended by a stop of the process (SIGSTOP, a debugger; signal(7)), and a signal that was handled ends both, however
+//! A [`Sleep`] is self-contained, so that one part of a program can prepare it and another run it. A stop of the
+//! process (SIGSTOP, a debugger; signal(7)) ends neither kind of sleep. A signal that was handled ends both, however
 //! its handler was installed.
 //!
-//! No sleep is a cancellation point (pthreads(7)) but [`sleep_cancellably`], because a cancelled thread is unwound from
-//! where it sleeps, and Rust's frames with something to drop must not be.
+//! No sleep except [`sleep_cancellably`] is a cancellation point (pthreads(7)): a cancelled thread is unwound from
+//! where it sleeps, and Rust frames with something to drop must not be unwound that way.
 
 use std::any::Any;
 use std::ffi::{c_int, c_long};
@@ -20,17 +20,17 @@ use crate::futex::Among;
 use crate::poll::{KERNEL_MASK_BYTES, Polled, SignalMask};
 use crate::{AsRawFd, last_error};
 
-/// In place of no time-out: 34 years. Without one the kernel resumes a futex wait after a handler that was installed
-/// with SA_RESTART (signal(7)).
+/// Used as the time-out where there is no deadline: 34 years. Without a time-out the kernel resumes a futex wait
+/// after a handler that was installed with SA_RESTART (signal(7)).
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-// SAFETY: the word is an atomic that `_owner` keeps, and descriptors are numbers.
+// SAFETY: the word is an atomic that `_owner` keeps alive, and descriptors are numbers.
 unsafe impl Send for Sleep {}
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slept {
-    /// The word is another, or somebody woke us; or a descriptor is ready.
+    /// The word has changed, or we were woken; or a descriptor is ready.
     Woken,
     TimedOut,
     /// A signal was handled (EINTR).
@@ -38,7 +38,7 @@ pub enum Slept {
     Failed(Errno),
 }
 
-/// A sleep that is prepared, and afterwards what it has found.
+/// A prepared sleep, and later its result.
 pub struct Sleep {
     on: On,
     deadline: Option<Instant>,
@@ -49,19 +49,19 @@ enum On {
         word: NonNull<AtomicU32>,
         value: u32,
         among: Among,
-        /// What the word lies in.
+        /// The object that contains the word.
         _owner: Arc<dyn Any + Send + Sync>,
     },
-    /// Two of them, as mostly, need no allocation; and a sleep that is small is cheap to pass on.
+    /// The usual number of descriptors, without an allocation. A small Sleep is also cheap to move.
     Two([libc::pollfd; 2]),
     Descriptors(Vec<libc::pollfd>, Option<Box<SignalMask>>),
 }
 
 impl Sleep {
-    /// Until `word` is not `value` any more, or somebody wakes who sleeps there.
+    /// Prepares a sleep until `word` is no longer `value`, or a wake-up on it.
     ///
     /// # Safety
-    /// The word stays where it is as long as `owner` is there.
+    /// The word must stay at its address as long as `owner` lives.
     pub unsafe fn on_word(
         owner: Arc<dyn Any + Send + Sync>,
         word: &AtomicU32,
@@ -72,8 +72,8 @@ impl Sleep {
         Sleep { on: On::Word { word: NonNull::from(word), value, among, _owner: owner }, deadline }
     }
 
-    /// Until one of the descriptors is ready; with `mask` instead of the thread's own signal mask meanwhile. One that
-    /// is closed before the sleep is over is reported as if it was ready.
+    /// Prepares a sleep until one of the descriptors is ready, with `mask` in place of the thread's signal mask
+    /// meanwhile. A descriptor that is closed before the sleep ends is reported as ready.
     pub fn on_descriptors(fds: &[Polled<'_>], deadline: Option<Instant>, mask: Option<&SignalMask>) -> Sleep {
         let pollfd = |p: &Polled<'_>| libc::pollfd { fd: p.fd.as_raw_fd(), events: p.events, revents: 0 };
         let on = match (fds, mask) {
@@ -83,7 +83,7 @@ impl Sleep {
         Sleep { on, deadline }
     }
 
-    /// What was found of the descriptors, in their order; bits of poll(2).
+    /// The result for the descriptor at `index`; bits of poll(2).
     pub fn revents(&self, index: usize) -> i16 {
         let fds = match &self.on {
             On::Two(fds) => &fds[..],
@@ -93,7 +93,7 @@ impl Sleep {
         fds.get(index).map_or(0, |fd| fd.revents)
     }
 
-    /// Sleeps.
+    /// Runs the sleep.
     pub fn run(&mut self) -> Slept {
         let mut timeout = NO_TIME;
         match self.call(&mut timeout) {
@@ -106,13 +106,13 @@ impl Sleep {
         }
     }
 
-    /// The system call to make, with its time-out in `timeout`. It writes to this value, which must stay where it is
-    /// until then. Err: no time is left to wait for the word, and this was found. With a time-out of 0 the kernel would
-    /// still wait as long as the thread's timer slack (50 us; prctl(2), PR_SET_TIMERSLACK).
+    /// The system call to make, with its time-out in `timeout`. The kernel writes to this value, which must stay at
+    /// its address until the call returns. Err: the deadline for the word has passed, and this is the result. With a
+    /// time-out of 0 the kernel would still wait for the thread's timer slack (50 us; prctl(2), PR_SET_TIMERSLACK).
     fn call(&mut self, timeout: &mut libc::timespec) -> Result<Call, Slept> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if let (On::Word { word, value, .. }, Some(Duration::ZERO)) = (&self.on, left) {
-            // SAFETY: the owner keeps the word.
+            // SAFETY: the owner keeps the word alive.
             let now = unsafe { word.as_ref() }.load(Ordering::SeqCst);
             return Err(if now == *value { Slept::TimedOut } else { Slept::Woken });
         }
@@ -149,7 +149,7 @@ impl Sleep {
 
 const NO_TIME: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A system call, as numbers.
+/// A system call: its number and arguments.
 #[derive(Clone, Copy)]
 struct Call {
     number: c_long,
@@ -158,15 +158,15 @@ struct Call {
 
 impl Call {
     /// # Safety
-    /// What the arguments point to is there.
+    /// The memory that the arguments point to must be valid.
     #[inline(always)]
     unsafe fn make(self) -> c_long {
         let [a, b, c, d, e] = self.arguments;
-        // SAFETY: the caller's promise. It may unwind, where this thread is cancelled.
+        // SAFETY: the caller's promise. It may unwind if this thread is cancelled.
         unsafe { syscall(self.number, a, b, c, d, e) }
     }
 
-    /// The same as a cancellation point.
+    /// As `make`, and a cancellation point.
     ///
     /// # Safety
     /// As above.
@@ -174,11 +174,11 @@ impl Call {
     unsafe fn make_cancellably(self) -> c_long {
         let [a, b, c, d, _] = self.arguments;
         if self.number == libc::SYS_ppoll {
-            // SAFETY: the caller's promise. The C library's function is a cancellation point itself.
+            // SAFETY: the caller's promise. The C library's function is itself a cancellation point.
             return unsafe { ppoll(a, b, c, d) }.into();
         }
         let mut before = 0;
-        // SAFETY: the caller's promise. Between the two changes of the type there is the one system call: the thread
+        // SAFETY: the caller's promise. Between the two changes of the type there is only the system call: the thread
         // may be ended at any instruction of it, and holds nothing.
         unsafe {
             pthread_setcanceltype(ASYNCHRONOUS, &mut before);
@@ -195,14 +195,14 @@ impl Call {
             _ => match last_error() {
                 Errno::TIMEDOUT => Slept::TimedOut,
                 Errno::INTR => Slept::Interrupted,
-                Errno::AGAIN => Slept::Woken, // The word was another already.
+                Errno::AGAIN => Slept::Woken, // The word had changed already.
                 error => Slept::Failed(error),
             },
         }
     }
 }
 
-// They unwind where the thread is cancelled.
+// These unwind if the thread is cancelled.
 unsafe extern "C-unwind" {
     fn syscall(number: c_long, ...) -> c_long;
     fn ppoll(fds: usize, count: usize, timeout: usize, mask: usize) -> c_int;
@@ -213,12 +213,12 @@ unsafe extern "C-unwind" {
 /// PTHREAD_CANCEL_ASYNCHRONOUS (pthread_setcanceltype(3)).
 const ASYNCHRONOUS: c_int = 1;
 
-/// Sleeps, and ends here for good where the thread is cancelled (pthread_cancel(3)): then it is unwound from this frame
-/// on, which has nothing to drop.
+/// Runs the sleep. If the thread is cancelled (pthread_cancel(3)), this does not return: the thread is unwound from
+/// this frame on, which has nothing to drop.
 ///
 /// # Safety
-/// `sleep` is not used meanwhile, and stays where it is until it is over or the thread has ended. No frame between
-/// this one and the thread's first one that is Rust's has anything to drop, or catches what unwinds.
+/// Nothing else may use `sleep`, and it must stay at its address, until this returns or the thread has ended. No Rust
+/// frame between this one and the thread's first one may have anything to drop, or catch the unwinding.
 #[inline(never)]
 pub unsafe fn sleep_cancellably(sleep: *mut Sleep) -> Slept {
     let mut timeout = NO_TIME;
@@ -237,14 +237,14 @@ pub unsafe fn sleep_cancellably(sleep: *mut Sleep) -> Slept {
     }
 }
 
-/// Has no call on this thread be a cancellation point, for as long as this lives: those of the C library are, close(2)
-/// and write(2) among them, and would unwind frames that have something to drop.
+/// While this lives, no call on this thread is a cancellation point. Calls of the C library are, close(2) and
+/// write(2) among them, and would unwind frames that have something to drop.
 pub struct Uncancelled(c_int);
 
 impl Uncancelled {
     pub fn begin() -> Uncancelled {
         let mut before = 0;
-        // SAFETY: a place to write to.
+        // SAFETY: a variable to write to.
         unsafe { pthread_setcancelstate(DISABLED, &mut before) };
         Uncancelled(before)
     }
@@ -252,7 +252,7 @@ impl Uncancelled {
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
-        // SAFETY: the state that was there before.
+        // SAFETY: the state from before.
         unsafe { pthread_setcancelstate(self.0, ptr::null_mut()) };
     }
 }
@@ -268,7 +268,7 @@ unsafe extern "C" {
 mod tests {
     use super::*;
 
-    /// Times that this thread has slept, or waited for a lock.
+    /// The number of times that this thread has slept, or waited for a lock.
     fn voluntary_switches() -> i64 {
         // SAFETY: zeros are a valid rusage, and the call writes to it alone.
         unsafe {
@@ -291,10 +291,10 @@ mod tests {
             assert_eq!(sleep_on(&word, 5).run(), Slept::TimedOut);
             assert_eq!(sleep_on(&word, 4).run(), Slept::Woken);
             let mut sleep = sleep_on(&word, 5);
-            // SAFETY: it stays where it is, and no thread is cancelled here.
+            // SAFETY: it stays at its address, and no thread is cancelled here.
             assert_eq!(unsafe { sleep_cancellably(&mut sleep) }, Slept::TimedOut);
         }
-        // Others may have wanted the lock of the test's harness.
+        // This thread may have waited for the lock of the test harness.
         let slept = voluntary_switches() - before;
         assert!(slept < 100, "{slept} times in 3,000");
     }

@@ -1,4 +1,4 @@
-//! Threads of the library, and how one is scheduled: on which processors, by which policy, how urgently.
+//! The library's threads, and scheduling: processors, policy and priority of a thread.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 use crate::signals::Mask;
 
-/// Processors that can be told apart: 0 to this, less one.
+/// Exclusive upper limit of processor numbers.
 pub const PROCESSORS: usize = libc::CPU_SETSIZE as usize;
 
-/// Starts a thread of the library, with the application's signals blocked ([`Mask::library`]). Without a name it has
-/// that of the thread that starts it.
+/// Starts a thread of the library, with the application's signals blocked ([`Mask::library`]). If `name` is empty, it
+/// has the name of the thread that starts it.
 pub fn start<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
@@ -30,7 +30,7 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
     start_by(name, |builder| builder.spawn_scoped(scope, run))
 }
 
-/// A thread inherits its mask: it has never run with another.
+/// A thread inherits the mask of its creator: it never runs with another one.
 fn start_by<T>(name: &str, spawn: impl FnOnce(Builder) -> io::Result<T>) -> io::Result<T> {
     let builder = match name {
         "" => Builder::new(),
@@ -39,30 +39,31 @@ fn start_by<T>(name: &str, spawn: impl FnOnce(Builder) -> io::Result<T>) -> io::
     Mask::library().during(|| spawn(builder))
 }
 
-/// A function of C's for a thread to run. It may unwind: a thread that is cancelled, or calls pthread_exit(3), does.
+/// A C function for a thread to run. It may unwind: a thread that is cancelled or calls pthread_exit(3) does.
 pub type Routine = unsafe extern "C-unwind" fn(argument: *mut c_void);
 
 /// A thread that runs a [`Routine`].
 pub struct RoutineThread(libc::pthread_t);
 
-/// What such a thread begins with.
+/// The argument of such a thread.
 struct Start {
     run: Routine,
     argument: *mut c_void,
 }
 
-/// As [`start`], for a function of C's. std's threads catch what unwinds, and end the process when it is not a panic.
+/// As [`start`], for a C function. std's threads catch an unwinding, and abort the process if it is not a panic.
 ///
 /// # Safety
-/// `run` can be called with `argument` on another thread.
+/// It must be sound to call `run` with `argument` on another thread.
 pub unsafe fn start_routine(run: Routine, argument: *mut c_void) -> Result<RoutineThread, Errno> {
     let start = Box::into_raw(Box::new(Start { run, argument }));
     let mut thread = 0;
-    // SAFETY: a place for the thread's id, the default attributes, and what `enter` takes over.
+    // SAFETY: a variable for the thread's id, the default attributes, and an argument that `enter` takes ownership
+    // of.
     let outcome =
         Mask::library().during(|| unsafe { pthread_create(&mut thread, ptr::null(), enter, start.cast()) });
     if outcome != 0 {
-        // SAFETY: no thread has taken it over.
+        // SAFETY: no thread has taken ownership of it.
         drop(unsafe { Box::from_raw(start) });
         return Err(Errno::from_raw_os_error(outcome));
     }
@@ -71,7 +72,7 @@ pub unsafe fn start_routine(run: Routine, argument: *mut c_void) -> Result<Routi
 
 /// The thread's first frame. It has nothing to drop while the function runs.
 unsafe extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `start_routine` has given it away.
+    // SAFETY: `start_routine` has given up its ownership.
     let Start { run, argument } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: the promise of the caller of `start_routine`.
     unsafe { run(argument) };
@@ -79,7 +80,7 @@ unsafe extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
 }
 
 unsafe extern "C" {
-    // As libc declares it, but for a routine that may unwind.
+    // As libc declares it, except that the routine may unwind.
     fn pthread_create(
         thread: *mut libc::pthread_t,
         attributes: *const libc::pthread_attr_t,
@@ -89,7 +90,7 @@ unsafe extern "C" {
 }
 
 impl RoutineThread {
-    /// Waits until the thread has ended, in whichever way.
+    /// Waits until the thread has ended: by return, pthread_exit(3) or cancellation.
     pub fn join(self) -> Result<(), Errno> {
         // SAFETY: a thread that was started, and is joined only here.
         match unsafe { libc::pthread_join(self.0, ptr::null_mut()) } {
@@ -99,12 +100,12 @@ impl RoutineThread {
     }
 }
 
-/// Has the thread run on these processors only (sched_setaffinity(2)).
+/// Restricts the calling thread to these processors (sched_setaffinity(2)).
 pub fn run_on(processors: &[usize]) -> Result<(), Errno> {
-    // SAFETY: a processor set is plain bits, and zeros are the empty one.
+    // SAFETY: a processor set is plain bits, and all zeros is the empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for &processor in processors.iter().filter(|&&processor| processor < PROCESSORS) {
-        // SAFETY: inside the set, as looked at above.
+        // SAFETY: within the set, as filtered above.
         unsafe { libc::CPU_SET(processor, &mut set) };
     }
     // SAFETY: the calling thread, and a set of the size given.
@@ -114,11 +115,11 @@ pub fn run_on(processors: &[usize]) -> Result<(), Errno> {
     }
 }
 
-/// Sets policy and priority of the thread (sched(7)); what is None stays. The policies without a priority of their
-/// own take one as "more urgent than others": the lowest nice value that there is.
+/// Sets policy and priority of the calling thread (sched(7)); None leaves the value as it is. For a policy without
+/// priorities, a priority above 0 sets the lowest nice value.
 pub fn schedule(policy: Option<i32>, priority: Option<i32>) -> Result<(), Errno> {
     let (mut kind, mut parameters) = (0, libc::sched_param { sched_priority: 0 });
-    // SAFETY: the calling thread, and two places to write to.
+    // SAFETY: the calling thread, and two variables to write to.
     let outcome = unsafe { libc::pthread_getschedparam(libc::pthread_self(), &mut kind, &mut parameters) };
     if outcome != 0 {
         return Err(Errno::from_raw_os_error(outcome));

@@ -7,21 +7,21 @@ use rustix::net::{self, RecvFlags, SendFlags, SocketType, sockopt};
 use crate::net::{Setup, ip_socket};
 use crate::{AsFd, Errno, OwnedFd};
 
-/// How multicast datagrams go out, and where they come in.
+/// How multicast datagrams are sent and received.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Multicast {
-    /// Routers that they may pass, and one.
+    /// The TTL: the number of routers that a datagram may pass, plus one.
     pub hops: u32,
-    /// Whether they come in at this host too.
+    /// True: this host also receives them.
     pub loops: bool,
-    /// The interface's index; 0: the system's choice.
+    /// Index of the interface; 0 leaves the choice to the system.
     pub interface: u32,
-    /// The interface's address, where the index is not known (IPv4).
+    /// Address of the interface, if its index is not known (IPv4).
     pub address: Option<Ipv4Addr>,
 }
 
-/// A socket that receives what is sent to `at`; a multicast group is joined for that, and others may then receive
-/// the same.
+/// A socket that receives what is sent to `at`. For a multicast group it joins the group, and other sockets may then
+/// receive the same datagrams.
 pub fn bind(at: &SocketAddr, multicast: &Multicast, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = ip_socket(at, SocketType::DGRAM, setup)?;
     let in_group = at.ip().is_multicast();
@@ -32,7 +32,7 @@ pub fn bind(at: &SocketAddr, multicast: &Multicast, setup: &Setup) -> Result<Own
     if at.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, true)?;
     }
-    // To bind to the group itself keeps out what is sent to the port by other ways.
+    // Binding to the group address keeps out datagrams to this port that were sent to other addresses.
     net::bind(&fd, at)?;
     if in_group {
         join(&fd, &at.ip(), multicast)?;
@@ -41,7 +41,7 @@ pub fn bind(at: &SocketAddr, multicast: &Multicast, setup: &Setup) -> Result<Own
     Ok(fd)
 }
 
-/// A socket that sends to addresses of the family of `to`.
+/// A socket that sends to addresses of `to`'s family.
 pub fn open(to: &SocketAddr, multicast: &Multicast, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = ip_socket(to, SocketType::DGRAM, setup)?;
     sends(&fd, to, multicast)?;
@@ -83,8 +83,8 @@ fn sends(fd: &OwnedFd, at: &SocketAddr, multicast: &Multicast) -> Result<(), Err
     }
 }
 
-/// Takes the next datagram; EAGAIN where none waits. Its size, which may be more than the buffer holds, and who sent
-/// it.
+/// Receives the next datagram; EAGAIN if there is none. Returns its size, which may exceed the buffer's, and its
+/// sender.
 pub fn receive(fd: &impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<SocketAddr>), Errno> {
     const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
     loop {
@@ -96,7 +96,7 @@ pub fn receive(fd: &impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<Socke
     }
 }
 
-/// Sends one datagram; EAGAIN where the kernel takes none now.
+/// Sends one datagram; EAGAIN if the kernel takes none now.
 pub fn send(fd: &impl AsFd, bytes: &[u8], to: &SocketAddr) -> Result<(), Errno> {
     const FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
     loop {

@@ -1,11 +1,11 @@
-//! A descriptor that becomes readable when another thread says so (eventfd(2)).
+//! A descriptor that another thread makes readable (eventfd(2)).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{self, Errno};
 
-/// Readable after `signal`, until `clear`.
+/// Readable from `signal` until `clear`.
 pub struct WakeFd(OwnedFd);
 
 impl WakeFd {

@@ -1,4 +1,5 @@
-//! How much memory a process may share. A process of its own: while this runs no other test could have any.
+//! The limit on shared memory per process. Runs in a process of its own: while it runs, no other test could
+//! map any.
 
 use pinnace_sys::memory::{MAPPINGS, Memory, Refused};
 

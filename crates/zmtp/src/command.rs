@@ -1,9 +1,8 @@
-//! The bodies of command frames (RFC 37, "Commands" and the sections of the single commands).
+//! The bodies of command frames (RFC 37, "Commands" and the sections on each command).
 //!
-//! A body is a name with its length in front, then data whose form depends on the name. [`parse`] borrows
-//! from the body, copies nothing, and reports a name that it does not know as [`Command::Unknown`]: libzmq
-//! drops those, and a newer peer may send them. The `encode_*` functions append whole frames, header
-//! included.
+//! A body is a name, preceded by its length, then data in a form that depends on the name. [`parse`] borrows from
+//! the body and copies nothing. It reports an unknown name as [`Command::Unknown`]: libzmq drops such commands, and
+//! a newer peer may send them. The `encode_*` functions append whole frames, header included.
 //!
 //! ```
 //! use pinnace_zmtp::{command::{self, Command}, frame};
@@ -41,9 +40,9 @@ const READY: &[u8] = b"\x05READY";
 pub enum Command<'a> {
     /// Asks for a PONG with the same context.
     Ping {
-        /// After how many tenths of a second without traffic the peer gives up on us; 0 says nothing.
+        /// The peer gives up on us after this many tenths of a second without traffic; 0 states no limit.
         ttl_ds: u16,
-        /// At most 16 bytes; what a peer sends beyond them is cut off, as libzmq does.
+        /// At most 16 bytes. Longer contexts from a peer are truncated, as in libzmq.
         context: &'a [u8],
     },
     /// Answers a PING.
@@ -53,24 +52,24 @@ pub enum Command<'a> {
     },
     /// Asks for messages that begin with this topic.
     Subscribe(&'a [u8]),
-    /// Takes a subscription back.
+    /// Cancels a subscription.
     Cancel(&'a [u8]),
     /// Asks for the messages of this group (RFC 48). Its length is not checked here.
     Join(&'a [u8]),
     /// Leaves a group.
     Leave(&'a [u8]),
-    /// The peer gives up on the handshake; it says why, or sends a status code of ZAP (RFC 27).
+    /// The peer aborts the handshake, with a textual reason or a ZAP status code (RFC 27).
     Error {
         /// At most 255 bytes.
         reason: &'a [u8],
     },
-    /// Ends the handshake; carries [metadata](crate::metadata), which is not looked at here.
+    /// Ends the handshake; carries [metadata](crate::metadata), which is not parsed here.
     Ready(&'a [u8]),
     /// Any other command.
     Unknown {
         /// At least one byte.
         name: &'a [u8],
-        /// All that follows the name.
+        /// Everything after the name.
         body: &'a [u8],
     },
 }
@@ -78,8 +77,8 @@ pub enum Command<'a> {
 /// Reads the body of a command frame.
 ///
 /// # Errors
-/// [`Error::PeerMisbehaved`] when there is no name, when the name or a reason reaches beyond the body, or
-/// when a PING has no room for its time-to-live.
+/// [`Error::PeerMisbehaved`] if there is no name, if the name or a reason reaches beyond the body, or if a PING has
+/// no room for its time-to-live.
 pub fn parse(body: &[u8]) -> Result<Command<'_>, Error> {
     let (&len, rest) = body.split_first().ok_or(Misbehaviour::EmptyCommand)?;
     if len == 0 {
@@ -110,38 +109,38 @@ pub(crate) fn parse_reason(data: &[u8]) -> Result<&[u8], Misbehaviour> {
     }
 }
 
-/// Appends a PING frame. A context is cut after 16 bytes.
+/// Appends a PING frame. The context is truncated to 16 bytes.
 pub fn encode_ping(ttl_ds: u16, context: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[PING, &ttl_ds.to_be_bytes(), cut(context, MAX_CONTEXT)], out);
 }
 
-/// The body of a PING without a time to live. A context is cut after 16 bytes.
+/// The body of a PING without a time-to-live. The context is truncated to 16 bytes.
 pub fn ping(context: &[u8]) -> Vec<u8> {
     [PING, &[0, 0], cut(context, MAX_CONTEXT)].concat()
 }
 
-/// Appends a PONG frame. A context is cut after 16 bytes.
+/// Appends a PONG frame. The context is truncated to 16 bytes.
 pub fn encode_pong(context: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[PONG, cut(context, MAX_CONTEXT)], out);
 }
 
-/// Appends a SUBSCRIBE frame. See [`subscription`](crate::subscription) for peers that are older than 3.1.
+/// Appends a SUBSCRIBE frame. See [`subscription`](crate::subscription) for peers older than ZMTP 3.1.
 pub fn encode_subscribe(topic: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[SUBSCRIBE, topic], out);
 }
 
-/// Appends a CANCEL frame. See [`subscription`](crate::subscription) for peers that are older than 3.1.
+/// Appends a CANCEL frame. See [`subscription`](crate::subscription) for peers older than ZMTP 3.1.
 pub fn encode_cancel(topic: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[CANCEL, topic], out);
 }
 
-/// Appends the body of a JOIN, or of a LEAVE, without a frame's header.
+/// Appends the body of a JOIN or a LEAVE, without a frame header.
 pub fn append_group(join: bool, group: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(if join { JOIN } else { LEAVE });
     out.extend_from_slice(group);
 }
 
-/// Appends an ERROR frame. A reason is cut after 255 bytes.
+/// Appends an ERROR frame. The reason is truncated to 255 bytes.
 pub fn encode_error(reason: &[u8], out: &mut Vec<u8>) {
     let reason = cut(reason, MAX_REASON);
     frame::append(frame::COMMAND, &[ERROR, &[reason.len() as u8], reason], out);

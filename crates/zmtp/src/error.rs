@@ -1,32 +1,32 @@
-//! What can go wrong, by whose fault it is, and libzmq's number for it.
+//! Errors, the side at fault, and the corresponding libzmq numbers.
 
 use crate::mechanism::{self, Refusal};
 use crate::{SocketType, Version, command};
 use std::fmt;
 
-/// Why a connection cannot go on. Every one of them is final: the connection should be closed.
+/// Why a connection failed. Every error is final: the caller should close the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The peer sent what no peer may send.
+    /// The peer violated the protocol.
     PeerMisbehaved(Misbehaviour),
-    /// The peer follows the rules, but the two sides have nothing to say to each other.
+    /// The peer follows the protocol, but the two sides cannot talk to each other.
     PeerIncompatible(Incompatibility),
     /// The peer sent an ERROR command.
     PeerRefused {
-        /// Text for people, or a status code of ZAP (RFC 27): 300, 400 or 500.
+        /// Free text, or a ZAP status code (RFC 27): 300, 400 or 500.
         reason: Vec<u8>,
     },
-    /// We refused the peer: the answer to its authorization.
+    /// We refused the peer, because its authorization was denied.
     PeerUnauthorized {
         /// The answer.
         refusal: Refusal,
         /// The security mechanism's name.
         mechanism: &'static str,
     },
-    /// The arguments of this side are wrong.
+    /// The caller's arguments are wrong.
     CallerMisuse(Misuse),
-    /// There is no memory.
+    /// Out of memory.
     NoMemory,
 }
 
@@ -34,73 +34,73 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misbehaviour {
-    /// A frame of ZMTP 1.0 whose length leaves no room for its flags.
+    /// A ZMTP 1.0 frame with a length of 0, which leaves no room for the flags.
     ZeroLengthFrame,
     /// A command frame without a body.
     EmptyCommand,
-    /// A command whose name has no letters.
+    /// A command with an empty name.
     EmptyCommandName,
-    /// A command whose name is longer than its body.
+    /// A command with a name that is longer than its body.
     TruncatedCommandName,
     /// A PING without a time-to-live.
     MalformedPing,
-    /// An ERROR whose reason is not as long as it says.
+    /// An ERROR with a reason that does not have the stated length.
     MalformedError,
-    /// A HELLO that is not formed as its mechanism wants it, or of another version of it.
+    /// A HELLO that its mechanism cannot parse, or one of another version of the mechanism.
     MalformedHello,
-    /// A WELCOME with a body, which PLAIN's does not have.
+    /// A WELCOME with a body; PLAIN's WELCOME has none.
     MalformedWelcome,
     /// An INITIATE that is too short.
     MalformedInitiate,
-    /// A READY that is too short for the box that it should be.
+    /// A READY that is too short to be a box.
     MalformedReady,
     /// A MESSAGE that is too short.
     MalformedMessage,
-    /// A box that does not open with the keys that we have: another key, another connection, or a forgery.
+    /// A box that does not open with our keys: another key, another connection, or a forgery.
     Unreadable {
-        /// The command that it came in.
+        /// The command that contained the box.
         command: &'static str,
     },
     /// A vouch for another connection or another server.
     WrongVouch,
-    /// A MESSAGE whose number is not higher than that of the last one: a repetition, or out of order.
+    /// A MESSAGE with a number that is not higher than the last one: repeated or out of order.
     OldMessage,
-    /// A command that has no place here.
+    /// A command that is not allowed in this state.
     UnexpectedCommand {
         /// Its name.
         name: Vec<u8>,
     },
     /// A message before the end of the handshake.
     UnexpectedMessage,
-    /// A command that claims to have further frames.
+    /// A command with the MORE flag.
     CommandWithMore,
-    /// An identity frame of ZMTP 2.0 that is a command or claims to have further frames.
+    /// A ZMTP 2.0 identity frame that is a command or has the MORE flag.
     IdentityFrameFlags,
-    /// The handshake would take more bytes than we accept.
+    /// The handshake takes more bytes than the limit.
     HandshakeTooLarge {
-        /// How many we accept.
+        /// The limit.
         limit_bytes: usize,
     },
-    /// More properties than we accept.
+    /// More properties than the limit.
     TooManyProperties {
-        /// How many we accept.
+        /// The limit.
         limit: usize,
     },
     /// A property without a name.
     EmptyPropertyName,
-    /// A property whose name has characters that names do not have.
+    /// A property with invalid characters in its name.
     PropertyName {
         /// The name.
         name: Vec<u8>,
     },
-    /// A property that is longer than the metadata it stands in.
+    /// A property that reaches beyond the end of the metadata.
     TruncatedProperty,
-    /// A property whose value says that it has 2^31 bytes or more.
+    /// A property with a stated value length of 2^31 bytes or more.
     PropertyTooLong {
-        /// How many it says.
+        /// The stated length.
         len: usize,
     },
-    /// A property that may stand there once stands there twice.
+    /// A property that may occur only once occurs twice.
     DuplicateProperty {
         /// Its name.
         name: &'static str,
@@ -112,13 +112,13 @@ pub enum Misbehaviour {
     },
 }
 
-/// Nobody's fault, but no connection either.
+/// Neither side is at fault, but they cannot connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incompatibility {
-    /// The peer is older than we accept, or too old for our security mechanism.
+    /// The peer's version is older than we accept, or too old for our security mechanism.
     Version {
-        /// What the peer speaks.
+        /// The peer's version.
         theirs: Version,
         /// The oldest version we accept.
         oldest: Version,
@@ -127,26 +127,26 @@ pub enum Incompatibility {
     Mechanism {
         /// Our mechanism's name.
         ours: &'static str,
-        /// The field of the peer's greeting, without the zeros at its end.
+        /// The field of the peer's greeting, without the trailing zeros.
         theirs: Vec<u8>,
     },
-    /// Both sides are the mechanism's servers, and would wait for each other.
+    /// Both sides are the mechanism's servers, so each would wait for the other.
     TwoServers {
         /// The mechanism's name.
         mechanism: &'static str,
     },
-    /// The two kinds of socket do not belong together.
+    /// The two socket types are not compatible.
     SocketType {
-        /// Our kind.
+        /// Our socket type.
         ours: SocketType,
-        /// The peer's kind.
+        /// The peer's socket type.
         theirs: SocketType,
         /// The version that the connection speaks.
         version: Version,
     },
-    /// The peer's kind of socket is one that we do not know.
+    /// The peer's socket type is unknown.
     UnknownSocketType {
-        /// The name it gave, or its first bytes; in ZMTP 2.0 a byte with its number.
+        /// The name it sent, at most its first 32 bytes; in ZMTP 2.0 one byte, its number.
         theirs: Vec<u8>,
         /// The version that the connection speaks.
         version: Version,
@@ -162,8 +162,7 @@ pub enum Misuse {
         /// How many it has.
         len: usize,
     },
-    /// A property's name is empty, too long, has characters that names do not have, or is one that we send
-    /// ourselves.
+    /// A property's name is empty, too long, has invalid characters, or is reserved because we send it ourselves.
     PropertyName,
     /// A property's value has 2^31 bytes or more.
     PropertyTooLong {
@@ -175,11 +174,11 @@ pub enum Misuse {
         /// How many it has.
         len: usize,
     },
-    /// The server's public key for CURVE is none.
+    /// The server's public key for CURVE is not a usable key.
     WeakServerKey,
-    /// A decision that nobody has asked for.
+    /// A decision without a pending request.
     NothingToAuthorize,
-    /// A connection of CURVE has sent 2^64 frames.
+    /// A CURVE connection has sent 2^64 frames.
     NoncesExhausted,
 }
 
@@ -220,9 +219,9 @@ impl Error {
 
     /// The ERROR frame to send, after all other output, before closing the connection.
     ///
-    /// RFC 37 has it for socket types that do not fit ("The Socket-Type Property"); peers of ZMTP 3.x alone
-    /// know it. libzmq closes without a word. A peer that we refused is told ZAP's status code, as libzmq does,
-    /// but not that of a temporary failure: it is to try again.
+    /// RFC 37 defines it for incompatible socket types ("The Socket-Type Property"); only peers of ZMTP 3.x
+    /// understand it. libzmq closes without a reply. A peer that we refused gets ZAP's status code, as from libzmq.
+    /// For a temporary failure there is no reply, so that the peer tries again.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let reason = match self {
             Error::PeerUnauthorized { refusal: Refusal::Temporary, .. } => return None,
@@ -241,8 +240,7 @@ impl Error {
         Some(out)
     }
 
-    /// The status code of ZAP (RFC 27) with which the peer refused us, or we the peer, if so it was: 300, 400 or
-    /// 500.
+    /// The ZAP status code (RFC 27) of a refusal by either side: 300, 400 or 500. `None` for other errors.
     pub fn zap_status(&self) -> Option<u16> {
         match self {
             Error::PeerRefused { reason } => match reason.as_slice() {
@@ -316,7 +314,7 @@ impl fmt::Display for Error {
                 write!(f, "the peer was refused with status {}", *refusal as u16)
             }
             Error::CallerMisuse(misuse) => misuse.fmt(f),
-            Error::NoMemory => f.write_str("there is no memory"),
+            Error::NoMemory => f.write_str("out of memory"),
         }
     }
 }
@@ -336,15 +334,15 @@ impl fmt::Display for Misbehaviour {
             MalformedInitiate => f.write_str("the peer sent a malformed INITIATE"),
             MalformedReady => f.write_str("the peer sent a malformed READY"),
             MalformedMessage => f.write_str("the peer sent a malformed MESSAGE"),
-            Unreadable { command } => write!(f, "the peer's {command} does not open with our keys"),
+            Unreadable { command } => write!(f, "the peer's {command} cannot be decrypted with our keys"),
             WrongVouch => f.write_str("the peer's vouch is for another connection or another server"),
             OldMessage => f.write_str("the peer sent a MESSAGE again, or out of order"),
             UnexpectedCommand { name } => {
-                write!(f, "the peer sent the command \"{}\" where it has no place", name.escape_ascii())
+                write!(f, "the peer sent an unexpected command \"{}\"", name.escape_ascii())
             }
             UnexpectedMessage => f.write_str("the peer sent a message before the end of the handshake"),
-            CommandWithMore => f.write_str("the peer sent a command that claims to have further frames"),
-            IdentityFrameFlags => f.write_str("the peer's identity frame has flags that it must not have"),
+            CommandWithMore => f.write_str("the peer sent a command with the MORE flag"),
+            IdentityFrameFlags => f.write_str("the peer's identity frame has invalid flags"),
             HandshakeTooLarge { limit_bytes } => {
                 write!(f, "the peer's handshake exceeds {limit_bytes} bytes")
             }
@@ -373,7 +371,7 @@ impl fmt::Display for Incompatibility {
                 "the peer's security mechanism is \"{}\", but this socket's is {ours}",
                 theirs.escape_ascii()
             ),
-            TwoServers { mechanism } => write!(f, "both sides are servers of {mechanism}"),
+            TwoServers { mechanism } => write!(f, "both sides are {mechanism} servers"),
             SocketType { ours, theirs, .. } => {
                 write!(f, "the peer is a {theirs} socket, which cannot talk to a {ours} socket")
             }
@@ -387,16 +385,16 @@ impl fmt::Display for Incompatibility {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Misuse::RoutingIdTooLong { len } => write!(f, "a routing id of {len} bytes, more than 255"),
+            Misuse::RoutingIdTooLong { len } => write!(f, "the routing id has {len} bytes, more than 255"),
             Misuse::PropertyName => {
-                f.write_str("a property name that is empty, too long, reserved or has invalid characters")
+                f.write_str("a property name is empty, too long, reserved or has invalid characters")
             }
-            Misuse::PropertyTooLong { len } => write!(f, "a property value of {len} bytes, 2^31 or more"),
+            Misuse::PropertyTooLong { len } => write!(f, "a property value has {len} bytes, 2^31 or more"),
             Misuse::CredentialTooLong { len } => {
-                write!(f, "a name or password of {len} bytes, more than 255")
+                write!(f, "the user name or password has {len} bytes, more than 255")
             }
-            Misuse::WeakServerKey => f.write_str("the server's public key is none"),
-            Misuse::NothingToAuthorize => f.write_str("no peer waits for a decision"),
+            Misuse::WeakServerKey => f.write_str("the server's public key is not a usable key"),
+            Misuse::NothingToAuthorize => f.write_str("no peer is waiting for a decision"),
             Misuse::NoncesExhausted => f.write_str("the connection has sent 2^64 frames"),
         }
     }

@@ -1,11 +1,11 @@
 //! Frame headers of ZMTP 2.0 and later (RFC 15, 23 and 37, "Framing").
 //!
-//! A header is a flags byte and a length: one byte up to 255, else [`LONG`] and eight bytes, highest first.
-//! The length counts the body alone.
+//! A header is a flags byte and a length: one byte for lengths up to 255, else [`LONG`] and eight bytes,
+//! big-endian. The length counts only the body.
 //!
-//! This is the hot path: no state, no allocation, no loop. Reserved flag bits are ignored, as libzmq does.
-//! Any length is reported as it stands, above 2^63 - 1 too, although no frame can be that long: the caller
-//! has a limit to apply anyway, and no length passes it unseen.
+//! This is the hot path: no state, no allocation, no loop. Reserved flag bits are ignored, as in libzmq. Lengths
+//! are reported unchecked, even above 2^63 - 1, although no frame can be that long: the caller has to apply its own
+//! limit anyway.
 //!
 //! ```
 //! use pinnace_zmtp::frame::{self, MORE};
@@ -34,11 +34,11 @@ const SHORT_HEADER: usize = 2;
 /// A frame's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// [`MORE`], [`LONG`] and [`COMMAND`] as they came; reserved bits are cleared.
+    /// [`MORE`], [`LONG`] and [`COMMAND`] as received; reserved bits are cleared.
     pub flags: u8,
-    /// How many bytes the header itself has: 2 or 9 (2 or 10 in ZMTP 1.0).
+    /// Length of the header itself in bytes: 2 or 9 (2 or 10 in ZMTP 1.0).
     pub header_len: usize,
-    /// How many bytes of body follow. Not checked against anything.
+    /// Length of the body in bytes, unchecked.
     pub body_len: u64,
 }
 
@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// Reads the header at the front of `bytes`; `None` when there are not enough bytes for it yet.
+/// Parses the header at the front of `bytes`; `None` if it is incomplete.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Option<Header> {
     let &[flags, len, ..] = bytes else { return None };
@@ -69,7 +69,7 @@ pub fn parse(bytes: &[u8]) -> Option<Header> {
 
 /// Writes the header of a frame to the front of `out` and returns its length, 2 or 9.
 ///
-/// Of `flags`, [`MORE`] and [`COMMAND`] count; [`LONG`] follows from `body_len`.
+/// Only [`MORE`] and [`COMMAND`] in `flags` count; [`LONG`] follows from `body_len`.
 #[inline]
 pub fn encode(flags: u8, body_len: u64, out: &mut [u8; MAX_HEADER]) -> usize {
     let flags = flags & (MORE | COMMAND);
@@ -83,7 +83,7 @@ pub fn encode(flags: u8, body_len: u64, out: &mut [u8; MAX_HEADER]) -> usize {
     MAX_HEADER
 }
 
-/// Appends a whole frame whose body is `parts` one after the other.
+/// Appends a whole frame; its body is the concatenation of `parts`.
 pub fn append(flags: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let body_len: usize = parts.iter().map(|part| part.len()).sum();
     let mut header = [0; MAX_HEADER];

@@ -1,9 +1,8 @@
-//! The wire of ZMTP, without any I/O.
+//! The ZMTP wire protocol, without any I/O.
 //!
-//! Everything two ZeroMQ peers say to each other over a stream is here, as plain functions and one state
-//! machine: bytes come in as arguments, bytes to write and decisions come out. There is no socket, clock,
-//! thread or random source in this crate (what has to be random is an argument), so all of it can be tested and
-//! fuzzed by calling it.
+//! This crate implements everything that two ZeroMQ peers exchange over a stream, as plain functions and one state
+//! machine: received bytes come in as arguments, bytes to write and decisions come out. It has no socket, clock,
+//! thread or random source (random bytes are arguments), so tests and fuzzers can call all of it directly.
 //!
 //! | module | what it knows |
 //! | --- | --- |
@@ -12,20 +11,19 @@
 //! | [`command`] | the bodies of command frames: READY, ERROR, PING, PONG, SUBSCRIBE, CANCEL |
 //! | [`subscription`] | how a subscription travels to a peer of a given version |
 //! | [`metadata`] | the properties that READY carries |
-//! | [`sharing`] | how two of us on one host agree to move messages through shared memory |
+//! | [`sharing`] | how two Pinnace peers on one host agree to move messages through shared memory |
 //! | [`z85`] | keys as text |
 //! | [`ws`] | ZMTP over WebSocket: upgrade, framing, and the translation of frames |
-//! | [`socks`] | the way through a SOCKS5 proxy, before anything else |
+//! | [`socks`] | the SOCKS5 client, which runs before anything else |
 //! | [`pgm`] | messages in the packets of a reliable multicast, which has no handshake |
-//! | [`curve`] | the security mechanism CURVE: its randomness, and the boxes that its traffic travels in |
+//! | [`curve`] | the security mechanism CURVE: its randomness, and the boxes that carry its traffic |
 //!
-//! It guarantees that no input makes it panic, that a peer cannot make it hold more than the
-//! [limits](handshake::Limits) say, and that an [`Error`] tells whose fault it was. It does not move traffic:
-//! after the handshake the caller parses frame headers with [`frame::parse`] in its own buffers and applies
-//! its own limits.
+//! No input makes this crate panic. A peer cannot make it hold more than the [limits](handshake::Limits) allow. An
+//! [`Error`] tells which side is at fault. The crate does not move traffic: after the handshake the caller parses
+//! frame headers with [`frame::parse`] in its own buffers and applies its own limits.
 //!
-//! The rules are those of the ZeroMQ RFCs 13 (ZMTP 1.0), 15 (2.0), 23 (3.0) and 37 (3.1). Where libzmq
-//! deviates and the deviation shows on the wire, this crate does as libzmq does, and says so at that place.
+//! The rules are those of the ZeroMQ RFCs 13 (ZMTP 1.0), 15 (2.0), 23 (3.0) and 37 (3.1). Where libzmq deviates and
+//! the deviation shows on the wire, this crate follows libzmq, and a comment says so.
 //!
 //! ```
 //! use pinnace_zmtp::{SocketType, handshake::{Config, Handshake}};
@@ -64,7 +62,7 @@ pub mod ws;
 pub mod z85;
 
 pub use error::{Error, Incompatibility, Misbehaviour, Misuse};
-pub use handshake::{Config, Decision, Handshake, Limits, Peer, Refusal, Request, Traffic};
+pub use handshake::{AuthorizationRequest, Config, Decision, Handshake, Limits, Peer, Refusal, Traffic};
 pub use mechanism::{MechanismConfig, curve};
 pub use socket_type::SocketType;
 pub use version::Version;

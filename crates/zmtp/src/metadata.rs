@@ -1,11 +1,11 @@
-//! The properties that two peers tell each other at the end of the handshake (RFC 37, "Connection Metadata").
+//! The properties that two peers exchange at the end of the handshake (RFC 37, "Connection Metadata").
 //!
-//! A property is a name with its length in one byte, then a value with its length in four bytes, highest
-//! first. Names have 1 to 255 letters, digits, `-`, `_`, `.` or `+`, and their case means nothing. (libzmq
-//! compares them exactly, so we send them in the RFC's spelling.) Values are any bytes, fewer than 2^31.
+//! A property is a name with a one-byte length, then a value with a four-byte big-endian length. Names have 1 to
+//! 255 letters, digits, `-`, `_`, `.` or `+`, and are case-insensitive. (libzmq compares them exactly, so we send
+//! the RFC's spelling.) Values are arbitrary bytes, fewer than 2^31.
 //!
-//! [`parse`] accepts a list that is right to its last byte, or nothing. What it holds is bounded by the bytes
-//! it is given and by the number of properties it is told to accept. What a value means is not its business.
+//! [`parse`] accepts a list only if all of it is valid. Its memory is bounded by the size of its input and by the
+//! caller's limit on the number of properties. It does not interpret values.
 //!
 //! ```
 //! use pinnace_zmtp::metadata;
@@ -19,9 +19,9 @@
 
 use crate::error::{Error, Misbehaviour, Misuse};
 
-/// The name of the property that says what kind of socket a peer is.
+/// The name of the property with the peer's socket type.
 pub const SOCKET_TYPE: &str = "Socket-Type";
-/// The name of the property that carries a peer's routing id.
+/// The name of the property with the peer's routing id.
 pub const IDENTITY: &str = "Identity";
 
 const MAX_NAME: usize = 255;
@@ -30,7 +30,7 @@ const MAX_VALUE: usize = i32::MAX as usize;
 /// Appends a property.
 ///
 /// # Errors
-/// [`Error::CallerMisuse`] when the name or the value cannot be sent.
+/// [`Error::CallerMisuse`] if the name or the value is invalid.
 pub fn encode(name: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_name_char) {
         return Err(Misuse::PropertyName.into());
@@ -42,7 +42,7 @@ pub fn encode(name: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Appends a property that is known to be right.
+/// Appends a property that is known to be valid.
 pub(crate) fn append(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.push(name.len() as u8);
     out.extend_from_slice(name.as_bytes());
@@ -50,11 +50,11 @@ pub(crate) fn append(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Reads all properties, in the order and spelling in which they came.
+/// Parses all properties; keeps their order and spelling.
 ///
 /// # Errors
-/// [`Error::PeerMisbehaved`] when a name is empty or has other characters, when a name or value reaches
-/// beyond the end, when a value is too long, or when there are more than `max_properties`.
+/// [`Error::PeerMisbehaved`] if a name is empty or has invalid characters, if a name or value reaches beyond the
+/// end, if a value is too long, or if there are more than `max_properties`.
 pub fn parse(mut bytes: &[u8], max_properties: usize) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let mut properties = Vec::new();
     while let Some((&name_len, rest)) = bytes.split_first() {
@@ -76,7 +76,7 @@ pub fn parse(mut bytes: &[u8], max_properties: usize) -> Result<Vec<(String, Vec
     Ok(properties)
 }
 
-/// The value of the first property with this name, in any case.
+/// The value of the first property with this name, ignoring case.
 pub fn find<'a>(properties: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
     properties.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
 }

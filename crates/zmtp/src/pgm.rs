@@ -1,15 +1,15 @@
-//! Messages in PGM's packets (pgm://, epgm://), as libzmq sends them.
+//! Messages in PGM packets (pgm://, epgm://), as libzmq sends them.
 //!
-//! The data of a packet, an APDU, begins with two bytes, highest first: how far behind them the first message that
-//! begins in it begins, or `0xffff` where none does. Then comes a piece of an endless stream of ZMTP 1.0's frames
-//! ([`v1`]): no greeting, no subscriptions, nothing the other way. A receiver joins where a message begins, at first
-//! and again whenever something is lost for good.
+//! The payload of a packet, an APDU, starts with a big-endian 16-bit offset: the distance from the end of this
+//! field to the first message that starts in the APDU, or `0xffff` if none does. A piece of an endless stream of
+//! ZMTP 1.0 frames ([`v1`]) follows. There is no greeting, no subscription and no traffic in the other direction. A
+//! receiver joins at the start of a message, initially and after every unrecoverable loss.
 //!
-//! [`Packer`] makes APDUs, [`Assembler`] takes those of one sender. Whoever sends may be anybody: what an assembler
-//! holds is bounded by [`Limits`], and grows with what has come, not with what was announced.
+//! [`Packer`] builds APDUs; [`Assembler`] parses those of one sender. Senders are not trusted: [`AssemblerLimits`]
+//! bounds the memory of an assembler, which grows with the received bytes, not with announced lengths.
 //!
 //! ```
-//! use pinnace_zmtp::pgm::{Assembler, Limits, Packer};
+//! use pinnace_zmtp::pgm::{Assembler, AssemblerLimits, Packer};
 //!
 //! let mut packer = Packer::new(9);
 //! assert!(!packer.push(0, b"hello world")); // more than one APDU holds
@@ -18,7 +18,7 @@
 //! assert!(packer.push(0, b"hello world"));
 //! assert_eq!(packer.apdu(), Some(&b"\xff\xff world"[..]));
 //!
-//! const LIMITS: Limits = Limits { max_body: 100, max_message: 1000, max_parts: 10 };
+//! const LIMITS: AssemblerLimits = AssemblerLimits { max_body: 100, max_message: 1000, max_parts: 10 };
 //! let (mut assembler, mut frames) = (Assembler::new(LIMITS), Vec::new());
 //! assembler.take(b"\0\0\x0c\0hello", &mut frames)?;
 //! assembler.take(b"\xff\xff world", &mut frames)?;
@@ -29,49 +29,49 @@
 use crate::frame::{self, MORE};
 use crate::v1;
 
-/// Bytes of the offset in front.
+/// Length of the leading offset field in bytes.
 const OFFSET: usize = 2;
-/// No message begins here.
+/// Offset value: no message starts in this APDU.
 const NONE: u16 = 0xffff;
 
-/// The largest and the smallest APDU that a packer makes, in bytes.
+/// The largest and the smallest APDU that a packer builds, in bytes.
 const MAX: usize = NONE as usize;
 const MIN: usize = OFFSET + 1;
-/// Memory that is kept for a sender's next message, in bytes.
+/// Capacity that is kept for a sender's next message, in bytes.
 const KEPT: usize = 64 * 1024;
 
-/// Makes APDUs of frames.
+/// Builds APDUs from frames.
 ///
-/// [`push`](Packer::push) frames in order until it says that there is no room, send [`apdu`](Packer::apdu), say so
-/// ([`sent`](Packer::sent)), and go on with the frame behind those that were sent to their end.
+/// [`push`](Packer::push) frames in order until it returns false, send [`apdu`](Packer::apdu), call
+/// [`sent`](Packer::sent), and continue with the first frame that is not completely sent.
 #[derive(Debug)]
 pub struct Packer {
     max: usize,
     apdu: Vec<u8>,
-    /// Bytes of the next frame to be pushed that went with earlier APDUs, and with this one.
+    /// Bytes of the next frame to push that earlier APDUs contain, and bytes of it in this one.
     earlier: usize,
     now: usize,
     /// Frames that end in this APDU.
     whole: usize,
-    /// The next frame belongs to a message that has begun.
+    /// True if the next frame continues a message.
     inside: bool,
 }
 
 impl Packer {
-    /// For APDUs of at most `max` bytes; 3 at least.
+    /// For APDUs of at most `max` bytes; `max` is clamped to at least 3.
     pub fn new(max: usize) -> Packer {
         let apdu = NONE.to_be_bytes().to_vec();
         Packer { max: max.clamp(MIN, MAX), apdu, earlier: 0, now: 0, whole: 0, inside: false }
     }
 
-    /// Puts in what fits of a frame. Of `flags` only MORE counts. False: there is no more room.
+    /// Appends as much of a frame as fits. Only MORE in `flags` counts. False if the APDU is full.
     pub fn push(&mut self, flags: u8, body: &[u8]) -> bool {
         let room = self.max - self.apdu.len();
         if room == 0 || self.now > 0 {
             return false;
         }
         if self.earlier == 0 && !self.inside && self.apdu[..OFFSET] == NONE.to_be_bytes() {
-            // Less than MAX, since there is room for one more byte.
+            // Less than MAX, because there is room for at least one more byte.
             let at = (self.apdu.len() - OFFSET) as u16;
             self.apdu[..OFFSET].copy_from_slice(&at.to_be_bytes());
         }
@@ -92,13 +92,13 @@ impl Packer {
         self.apdu.len() < self.max
     }
 
-    /// What is to be sent; None: no frame was pushed since the last one.
+    /// The APDU to send; `None` if no frame was pushed since the last call of [`sent`](Packer::sent).
     pub fn apdu(&self) -> Option<&[u8]> {
         (self.apdu.len() > OFFSET).then_some(&self.apdu)
     }
 
-    /// The APDU is sent: how many frames, from the first that was pushed for it on, are over. Of the next one a part
-    /// may be; it is to be pushed again, as a whole.
+    /// Reports that the APDU was sent. Returns how many of the frames pushed for it are complete. The next frame
+    /// may be partly sent; the caller pushes it again, whole.
     pub fn sent(&mut self) -> usize {
         self.apdu.truncate(OFFSET);
         self.apdu.copy_from_slice(&NONE.to_be_bytes());
@@ -107,51 +107,51 @@ impl Packer {
     }
 }
 
-/// Why an APDU, or what came before it, was not taken. The assembler joins anew at the next message.
+/// Why an APDU was rejected. The assembler rejoins at the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It has no offset, or one that is beyond its end; or a frame's length leaves no room for its flags.
+    /// The APDU has no offset, the offset is beyond its end, or a frame's length leaves no room for its flags.
     Malformed,
-    /// A frame, or a message, is over the limits.
+    /// A frame or a message exceeds the limits.
     TooLarge,
-    /// There is no memory.
+    /// Out of memory.
     NoMemory,
 }
 
-/// What one sender can make an assembler hold.
+/// Bounds on what one sender can make an assembler hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct AssemblerLimits {
     /// The largest body of a frame, in bytes.
     pub max_body: u64,
-    /// The largest message, in bytes with its frames' headers.
+    /// The largest message, in bytes including its frame headers.
     pub max_message: usize,
-    /// The most frames of a message.
+    /// The most frames in a message.
     pub max_parts: u32,
 }
 
-/// Takes the APDUs of one sender, in order.
+/// Parses the APDUs of one sender, in order.
 #[derive(Debug)]
 pub struct Assembler {
-    limits: Limits,
+    limits: AssemblerLimits,
     joined: bool,
-    /// The header that is not whole yet.
+    /// The incomplete frame header.
     header: Vec<u8>,
-    /// Bytes of the body that are to come, and whether another frame follows it.
+    /// Bytes of the body that are missing, and whether another frame follows it.
     body: u64,
     more: bool,
-    /// The message that is not whole yet: frames of ZMTP 3.
+    /// The incomplete message, as ZMTP 3 frames.
     message: Vec<u8>,
     parts: u32,
 }
 
 impl Assembler {
-    /// For a sender that was not heard of before.
-    pub fn new(limits: Limits) -> Assembler {
+    /// For a new sender.
+    pub fn new(limits: AssemblerLimits) -> Assembler {
         let (header, message) = (Vec::new(), Vec::new());
         Assembler { limits, joined: false, header, body: 0, more: false, message, parts: 0 }
     }
 
-    /// Takes the next APDU; messages that are whole by it are appended to `out`, as frames of ZMTP 3.
+    /// Parses the next APDU; appends the messages that it completes to `out`, as ZMTP 3 frames.
     pub fn take(&mut self, apdu: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
         let taken = self.try_take(apdu, out);
         if taken.is_err() {
@@ -160,7 +160,7 @@ impl Assembler {
         taken
     }
 
-    /// Some of the sender's data are lost. True: it had been joined, so that messages are lost too.
+    /// Reports that data of the sender were lost. True if the assembler had joined, so messages are lost too.
     pub fn lose(&mut self) -> bool {
         let lost = self.joined;
         *self = Assembler::new(self.limits);

@@ -1,17 +1,18 @@
-//! How two peers on one host move an established connection from its socket to memory that both have.
+//! How two peers on one host switch an established connection from its socket to shared memory.
 //!
-//! It is ours alone: a peer that can says so by a property of READY ([`PROPERTY`]), which others pass over. Where both
-//! have said it, messages go over the socket at first, and these commands may come between them:
+//! This is an extension of Pinnace. A peer announces it by a property of READY ([`PROPERTY`]), which other
+//! implementations ignore. If both sides announce it, messages travel over the socket at first, and these commands
+//! may come between them:
 //!
 //! ```text
-//! who connected      who accepted
+//! connecting side    accepting side
 //!   OFFER + memory -->
 //!                  <-- ACCEPT + memory
 //!   GO             -->                     the last frame on the socket in this direction
 //!                  <-- GO                  and in the other one
 //! ```
-//! Behind its GO a side sends through its memory. Either may say DECLINE instead of the first GO, and then messages go
-//! over the socket as before. What "memory" is, and how it comes along, is not this crate's business.
+//! After its GO a side sends through its memory. Either side may send DECLINE instead of the first GO; then
+//! messages stay on the socket. This crate does not define what "memory" is and how it is passed.
 //!
 //! ```
 //! use pinnace_zmtp::sharing::{Step, encode, parse};
@@ -25,24 +26,24 @@ use crate::Error;
 use crate::error::Misbehaviour;
 use crate::frame::{self, COMMAND};
 
-/// The property's name, and its value: the version of what is agreed upon here.
+/// The property's name.
 pub const PROPERTY: &str = "X-Pinnace-Memory";
-/// As above.
+/// The property's value: the version of this negotiation.
 pub const VERSION: &[u8] = b"4";
 
-/// The commands' name.
+/// The name of all these commands.
 const NAME: &[u8] = b"\x06MEMORY";
 
-/// One step of the agreement.
+/// One step of the negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Here is memory that I write.
+    /// Offers memory that the sender of this step writes.
     Offer,
-    /// I have it, and here is mine.
+    /// Accepts the offer, and passes memory that the sender of this step writes.
     Accept,
-    /// What I send from here on is in my memory.
+    /// Everything that the sender of this step sends afterwards is in its memory.
     Go,
-    /// Not through memory.
+    /// Stays on the socket.
     Decline,
 }
 
@@ -55,12 +56,12 @@ pub fn encode(step: Step, out: &mut Vec<u8>) {
     frame::append(COMMAND, &[NAME, &[letter]], out);
 }
 
-/// The peer has said what it has not to say now.
+/// The error for a step that is not allowed now.
 pub fn out_of_turn() -> Error {
     Misbehaviour::UnexpectedCommand { name: NAME[1..].to_vec() }.into()
 }
 
-/// The step that a command's body is; None: it is another command. An error: there is no such step.
+/// Parses a command's body; `None` if it is another command. Error: the step is unknown.
 pub fn parse(body: &[u8]) -> Option<Result<Step, Error>> {
     let letter = body.strip_prefix(NAME)?;
     let step = STEPS.iter().find(|(_, other)| letter == [*other]);

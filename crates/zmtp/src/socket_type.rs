@@ -1,4 +1,4 @@
-//! Socket types: their numbers, names, and who may talk to whom.
+//! Socket types: numbers, names and compatibility.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub enum SocketType {
 use SocketType::*;
 
 impl SocketType {
-    /// All of them, in the order of their numbers.
+    /// All types, ordered by number.
     pub const ALL: [SocketType; 21] = [
         Pair, Pub, Sub, Req, Rep, Dealer, Router, Pull, Push, XPub, XSub, Stream, Server, Client, Radio,
         Dish, Gather, Scatter, Dgram, Peer, Channel,
@@ -51,7 +51,7 @@ impl SocketType {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The name as it stands in the Socket-Type property.
+    /// The name in the Socket-Type property.
     pub fn name(self) -> &'static str {
         match self {
             Pair => "PAIR",
@@ -78,14 +78,13 @@ impl SocketType {
         }
     }
 
-    /// Whether the two may talk to each other: the table of RFC 37, "The Socket-Type Property". It is
-    /// symmetric.
+    /// Whether the two types may talk to each other: the table of RFC 37, "The Socket-Type Property". Symmetric.
     pub fn compatible(self, peer: SocketType) -> bool {
         self.peers().contains(&peer)
     }
 
-    /// Whether READY announces an Identity, even an empty one. In RFC 37's worked example ROUTER does not;
-    /// libzmq sends it.
+    /// Whether READY carries an Identity, even an empty one. In RFC 37's worked example ROUTER sends none; libzmq
+    /// sends it.
     pub fn announces_routing_id(self) -> bool {
         matches!(self, Req | Dealer | Router)
     }

@@ -1,12 +1,11 @@
-//! How a subscription, or its end, travels to a publisher.
+//! The wire form of a subscription and its cancellation.
 //!
-//! To a peer of ZMTP 3.1 as a SUBSCRIBE or CANCEL command (RFC 37, "The Publish-Subscribe Pattern"); to an
-//! older one as a message of one frame, `01 topic` or `00 topic` (RFC 15, "Publish-Subscribe"), in the
-//! framing of that version. libzmq understands both forms from anyone, and hands both to an XPUB's
-//! application in the message form.
+//! A peer of ZMTP 3.1 gets a SUBSCRIBE or CANCEL command (RFC 37, "The Publish-Subscribe Pattern"). An older peer
+//! gets a message of one frame, `01 topic` or `00 topic` (RFC 15, "Publish-Subscribe"), in the framing of its
+//! version. libzmq accepts both forms from any peer, and passes both to an XPUB's application in the message form.
 //!
-//! RFC 37 counts subscriptions, libzmq's publishers keep a set for each peer, and its subscribers send one
-//! CANCEL at the end of many equal subscriptions: a publisher must keep a set too. That is the caller's part.
+//! RFC 37 counts subscriptions, but libzmq's publishers keep a set for each peer, and its subscribers send one
+//! CANCEL after many equal subscriptions. So a publisher must keep a set too. That is the caller's task.
 //!
 //! ```
 //! use pinnace_zmtp::{Version, subscription};
@@ -22,7 +21,7 @@ use crate::{Version, command, frame, v1};
 const SUBSCRIBE: u8 = 1;
 const CANCEL: u8 = 0;
 
-/// Appends the whole frame that tells a peer of `version` about a subscription (`subscribe`) or its end.
+/// Appends the whole frame that sends a subscription (`subscribe`) or its cancellation to a peer of `version`.
 pub fn encode(version: Version, subscribe: bool, topic: &[u8], out: &mut Vec<u8>) {
     let prefix = [if subscribe { SUBSCRIBE } else { CANCEL }];
     match version {
@@ -33,8 +32,7 @@ pub fn encode(version: Version, subscribe: bool, topic: &[u8], out: &mut Vec<u8>
     }
 }
 
-/// Reads the message form: whether it subscribes, and the topic. `None` when the message is not a
-/// subscription.
+/// Parses the message form: whether it subscribes, and the topic. `None` if the message is not a subscription.
 pub fn from_message(body: &[u8]) -> Option<(bool, &[u8])> {
     match body {
         [SUBSCRIBE, topic @ ..] => Some((true, topic)),

@@ -1,8 +1,8 @@
 //! Frame headers of ZMTP 1.0 (RFC 13, "The Framing Layer").
 //!
-//! A header is a length and a flags byte. The length counts the flags byte and the body, so it is never 0:
-//! one byte up to 254, else 255 and eight bytes, highest first. Of the flags only MORE has a meaning; the
-//! others are ignored. As in [`frame`](crate::frame), lengths are reported and limits are the caller's.
+//! A header is a length and a flags byte. The length counts the flags byte and the body, so it is never 0: one byte
+//! up to 254, else 255 and eight bytes, big-endian. Only the flag MORE has a meaning; the others are ignored. As in
+//! [`frame`](crate::frame), lengths are reported unchecked and the caller applies limits.
 //!
 //! ```
 //! use pinnace_zmtp::v1;
@@ -22,11 +22,11 @@ pub const MAX_HEADER: usize = 10;
 const SHORT_HEADER: usize = 2;
 const LONG_FOLLOWS: u8 = 255;
 
-/// Reads the header at the front of `bytes`; `Ok(None)` when there are not enough bytes for it yet.
+/// Parses the header at the front of `bytes`; `Ok(None)` if it is incomplete.
 ///
 /// # Errors
-/// The peer sent a length of 0. RFC 13 would discard such a frame, libzmq closes the connection, and so
-/// should the caller: nothing can follow that makes sense.
+/// The peer sent a length of 0. RFC 13 discards such a frame; libzmq closes the connection, and so should the
+/// caller, because the framing is lost.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Option<Header>, Error> {
     let (len, flags, header_len) = match *bytes {
@@ -45,7 +45,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Header>, Error> {
 
 /// Writes the header of a frame to the front of `out` and returns its length, 2 or 10.
 ///
-/// Of `flags` only MORE counts. `body_len` is at most 2^64 - 2, which no body exceeds.
+/// Only MORE in `flags` counts. `body_len` is at most 2^64 - 2, which no body exceeds.
 #[inline]
 pub fn encode(flags: u8, body_len: u64, out: &mut [u8; MAX_HEADER]) -> usize {
     let len = body_len.saturating_add(1);
@@ -60,7 +60,7 @@ pub fn encode(flags: u8, body_len: u64, out: &mut [u8; MAX_HEADER]) -> usize {
     MAX_HEADER
 }
 
-/// Appends a whole frame whose body is `parts` one after the other.
+/// Appends a whole frame; its body is the concatenation of `parts`.
 pub(crate) fn append(flags: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let body_len: usize = parts.iter().map(|part| part.len()).sum();
     let mut header = [0; MAX_HEADER];

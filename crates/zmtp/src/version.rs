@@ -1,36 +1,33 @@
-//! Versions of ZMTP, and what each can.
+//! Versions of ZMTP and their capabilities.
 
 use std::fmt;
 
-/// The version of ZMTP that a connection speaks: the lower of what the two sides can.
+/// The version of ZMTP that a connection speaks: the lower of the two sides' versions.
 ///
-/// Versions are ordered: `version >= Version::V3_0` asks whether there are commands.
+/// Versions are ordered: `version >= Version::V3_0` tests whether commands exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// RFC 13: what libzmq 2.x speaks. Frames of its own kind ([`v1`](crate::v1)), no socket types.
+    /// RFC 13: what libzmq 2.x speaks. Its own frame format ([`v1`](crate::v1)), no socket types.
     ///
-    /// Such a peer may not forward its subscriptions: libzmq's PUB and XPUB treat it as subscribed to
-    /// everything.
+    /// Such a peer may not forward its subscriptions: libzmq's PUB and XPUB treat it as subscribed to everything.
     V1_0,
     /// RFC 15: what libzmq 3.2 speaks. Frames as in 3.x, subscriptions as messages, no commands.
     V2_0,
-    /// RFC 23: what libzmq 4.0 and 4.1 speak. Mechanisms and commands; subscriptions still travel as
-    /// messages.
+    /// RFC 23: what libzmq 4.0 and 4.1 speak. Mechanisms and commands; subscriptions are still messages.
     V3_0,
     /// RFC 37: what libzmq 4.2 and later speak. Subscriptions and heartbeats are commands.
     V3_1,
 }
 
 impl Version {
-    /// Whether frames have the form of ZMTP 1.0 ([`v1`](crate::v1)) instead of that of
-    /// [`frame`](crate::frame).
+    /// Whether frames have the ZMTP 1.0 format ([`v1`](crate::v1)) instead of that of [`frame`](crate::frame).
     pub fn uses_v1_framing(self) -> bool {
         self == Version::V1_0
     }
 
-    /// Whether command frames exist, and with them ERROR and the heartbeats.
+    /// Whether command frames exist, and with them ERROR and heartbeats.
     ///
-    /// RFC 37 has heartbeats from 3.1 on; libzmq sends PING to 3.0 peers as well.
+    /// RFC 37 has heartbeats only in 3.1; libzmq sends PING to 3.0 peers as well.
     pub fn has_commands(self) -> bool {
         self >= Version::V3_0
     }

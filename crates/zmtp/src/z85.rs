@@ -1,4 +1,4 @@
-//! Z85: bytes as text, four to five (RFC 32).
+//! Z85 (RFC 32): binary as text, four bytes as five characters.
 //!
 //! ```
 //! use pinnace_zmtp::z85;
@@ -6,11 +6,11 @@
 //! assert_eq!(z85::decode(*b"Hello"), Some([0x86, 0x4F, 0xD2, 0x6F]));
 //! ```
 
-/// The digits, by their value (RFC 32).
+/// The digits, ordered by value (RFC 32).
 const DIGITS: &[u8; 85] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
-/// The values, by their digit; 255: no digit.
+/// The value of each digit; 255 if the byte is not a digit.
 const VALUES: [u8; 256] = {
     let mut values = [255; 256];
     let mut value = 0;
@@ -21,7 +21,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// A key of 32 bytes as text.
+/// Length in characters of a 32-byte key as text.
 pub const KEY_TEXT: usize = 40;
 
 /// Four bytes as five characters.
@@ -35,7 +35,7 @@ pub fn encode(group: [u8; 4]) -> [u8; 5] {
     text
 }
 
-/// Five characters as four bytes. None where a character is no digit, or the number is above 32 bits.
+/// Five characters as four bytes. `None` if a character is not a digit, or the number exceeds 32 bits.
 pub fn decode(text: [u8; 5]) -> Option<[u8; 4]> {
     let mut number = 0_u64;
     for digit in text {
@@ -55,22 +55,22 @@ pub fn encode_key(key: &[u8; 32]) -> [u8; KEY_TEXT] {
     text
 }
 
-/// The same, for secret keys: written where it is to be and nowhere else.
+/// As [`encode_key`], for secret keys: writes directly to `text` and leaves no copy elsewhere.
 pub fn encode_key_into(key: &[u8; 32], text: &mut [u8; KEY_TEXT]) {
     for (to, group) in text.as_chunks_mut::<5>().0.iter_mut().zip(key.as_chunks::<4>().0) {
         *to = encode(*group);
     }
 }
 
-/// A key from its text. None where it is not one.
+/// Parses a key. `None` if the text is not a valid key.
 pub fn decode_key(text: &[u8]) -> Option<[u8; 32]> {
     let mut key = [0; 32];
     decode_key_into(text, &mut key)?;
     Some(key)
 }
 
-/// The same, for secret keys: written where it is to be and nowhere else. None where it is not one; then a part
-/// of it may have been written.
+/// As [`decode_key`], for secret keys: writes directly to `key` and leaves no copy elsewhere. If it returns `None`,
+/// `key` may be partly written.
 pub fn decode_key_into(text: &[u8], key: &mut [u8; 32]) -> Option<()> {
     let groups = <&[u8; KEY_TEXT]>::try_from(text).ok()?.as_chunks::<5>().0;
     for (to, group) in key.as_chunks_mut::<4>().0.iter_mut().zip(groups) {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(decode(*b"ab,de"), None, "no digit");
     }
 
-    /// zmq_curve(7) shows these two.
+    /// These two are from zmq_curve(7).
     #[test]
     fn keys_both_ways() {
         let text = b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";

@@ -1,4 +1,4 @@
-/* Many to many: everybody in a room hears what everybody else says. */
+/* Many to many: everyone in a room receives everyone else's messages. */
 #include <array>
 #include <atomic>
 #include <iostream>
@@ -14,15 +14,15 @@ static void talk(const std::string &name, std::atomic<int> &heard_by_all) {
     while (person.addresses("room").size() < people.size())
         std::this_thread::yield();
     for (int number = 1; number <= said_by_each; number++)
-        person.send_all("room", name + " says " + std::to_string(number)); /* nobody hears themselves */
+        person.send_all("room", name + " says " + std::to_string(number)); /* not delivered to its sender */
     int heard = 0;
     person.run([&](pinnace::Delivery &delivery) {
         if (delivery.body().substr(0, delivery.from().size()) == delivery.from())
             heard_by_all++;
-        /* Acknowledged as it returns; after the last it is enough. */
+        /* The return value acknowledges the message, and stops after the last. */
         return ++heard < heard_by_each ? pinnace::Verdict::ack : pinnace::Verdict::ack | pinnace::Verdict::stop;
     });
-    person.wait_pending(); /* leaves when the others have heard it out */
+    person.wait_pending(); /* stays until the others have acknowledged all */
 }
 
 int main() {

@@ -1,4 +1,4 @@
-/* One to many: an agency sends its news to all who listen. */
+/* One to many: an agency sends its news to all newspapers that listen. */
 #include <iostream>
 #include <thread>
 
@@ -10,7 +10,7 @@ int main() {
     for (const char *name : {"Morning Post", "Evening Star", "Gazette"})
         papers.emplace_back(pinnace::Options(name, "news"));
     pinnace::Client agency(pinnace::Options("agency", "tips"));
-    /* Clients see each other a moment after they have started. */
+    /* Clients discover each other a moment after their start. */
     while (agency.addresses("news").size() < papers.size())
         std::this_thread::yield();
 
@@ -19,14 +19,14 @@ int main() {
     pinnace::Ticket last{};
     for (int number = 1; number <= news; number++)
         last = agency.send_async("news", std::to_string(number), to_all);
-    agency.wait(last); /* it is on the disk when all are */
+    agency.wait(last); /* once the last message is on the disk, all are */
 
     std::size_t printed = 0;
     for (pinnace::Client &paper : papers)
         for (int number = 1; number <= news; number++) {
             pinnace::Delivery piece = paper.recv();
             if (piece.body() != std::to_string(number))
-                return 1; /* each has all, in order */
+                return 1; /* each newspaper gets all messages, in order */
             piece.ack();
             printed++;
         }

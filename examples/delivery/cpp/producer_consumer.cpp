@@ -1,4 +1,4 @@
-/* Producers and consumers: jobs go to whoever works, in turn, and each is done by one. */
+/* Producers and consumers: jobs go to the workers in turn, and each job is done by one worker. */
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -12,7 +12,7 @@ int main() {
     std::vector<pinnace::Client> workers;
     for (const char *name : {"Ann", "Ben", "Cat"}) {
         workers.emplace_back(pinnace::Options(name, "jobs"));
-        /* In a thread of its own, until the client is destroyed. A job in which this throws comes again. */
+        /* Runs on a thread of its own, until the client is destroyed. If it throws, the job is redelivered. */
         workers.back().listen([&](pinnace::Delivery &job) {
             const std::lock_guard<std::mutex> lock(mutex);
             done.emplace(std::string(job.body()) + " from " + std::string(job.from()));

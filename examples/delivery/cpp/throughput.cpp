@@ -1,8 +1,9 @@
-/* How long 10,000 messages of 1 KiB take from one client to another, time and again.
+/* How long 10,000 messages of 1 KiB take from one client to another, in several cycles.
  *
  *   throughput [CYCLES] [MESSAGES]
  *
- * send_to is the time until all of a cycle are on the disk, receive_from that from there until the last is handled. */
+ * send_to is the time until all messages of a cycle are on the disk, receive_from the time from then until the last is
+ * handled. */
 #include <chrono>
 #include <future>
 #include <iostream>

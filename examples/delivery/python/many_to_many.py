@@ -1,4 +1,4 @@
-"""Many to many: everybody in a room hears what everybody else says."""
+"""Many to many: everyone in a room receives everyone else's messages."""
 import asyncio
 
 from pinnace import Client
@@ -24,9 +24,9 @@ async def talk(name: str) -> int:
         while len(person.addresses("room")) < len(PEOPLE):
             await asyncio.to_thread(lambda: None)
         for number in range(SAID_BY_EACH):
-            person.send_all("room", f"{name} says {number}".encode())  # Nobody hears themselves.
+            person.send_all("room", f"{name} says {number}".encode())  # Not delivered to its sender.
         heard = await listen(person)
-        # Leaves when the others have heard it out.
+        # Stays until the others have acknowledged all.
         await asyncio.to_thread(person.wait_pending)
     return heard
 

@@ -1,4 +1,4 @@
-"""One to many: an agency sends its news to all who listen."""
+"""One to many: an agency sends its news to all newspapers that listen."""
 from contextlib import ExitStack
 
 from pinnace import Client
@@ -9,12 +9,12 @@ NAMES = ["Morning Post", "Evening Star", "Gazette"]
 with ExitStack() as stack:
     papers = [stack.enter_context(Client(name, "news")) for name in NAMES]
     agency = stack.enter_context(Client("agency", "tips"))
-    # Clients see each other a moment after they have started.
+    # Clients discover each other a moment after their start.
     while len(agency.addresses("news")) < len(papers):
         pass
     for number in range(NEWS):
         last = agency.send_async("news", str(number).encode(), all=True)
-    agency.wait(last)  # It is on the disk when all are.
+    agency.wait(last)  # Once the last message is on the disk, all are.
     printed = 0
     for paper in papers:
         for number in range(NEWS):

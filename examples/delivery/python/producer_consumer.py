@@ -1,4 +1,4 @@
-"""Producers and consumers: jobs go to whoever works, in turn, and each is done by one."""
+"""Producers and consumers: jobs go to the workers in turn, and each job is done by one worker."""
 from contextlib import ExitStack
 
 from pinnace import Client, Delivery
@@ -8,7 +8,7 @@ done = set()
 
 
 def work(job: Delivery) -> None:
-    """Returning acknowledges the job; one in which this raises comes again."""
+    """Returning acknowledges the job. If this raises, the job is redelivered."""
     done.add((job.sender, int(job.body)))
 
 

@@ -1,4 +1,4 @@
-//! Many to many: everybody in a room hears what everybody else says.
+//! Many to many: everyone in a room receives everyone else's messages.
 //!
 //! cargo run --example delivery_many_to_many
 
@@ -17,17 +17,17 @@ fn talk(name: &str) -> Result<usize, Error> {
         thread::yield_now();
     }
     for number in 1..=SAID_BY_EACH {
-        // Nobody hears themselves.
+        // Not delivered to its sender.
         person.send_all("room", format!("{name} says {number}").as_bytes())?;
     }
     let mut heard = 0;
     person.run(|delivery| {
         assert!(delivery.body().starts_with(delivery.from().as_bytes()));
         heard += 1;
-        // Returning acknowledges; after the last it is enough.
+        // Returning acknowledges the message; `Break` after the last ends `run`.
         if heard < HEARD_BY_EACH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    // Leaves when the others have heard it out.
+    // Stays until the others have acknowledged all.
     person.wait_pending(0, None)?;
     Ok(heard)
 }

@@ -1,4 +1,4 @@
-//! One to many: an agency sends its news to all who listen.
+//! One to many: an agency sends its news to all newspapers that listen.
 //!
 //! cargo run --example delivery_one_to_many
 
@@ -11,13 +11,13 @@ fn main() -> Result<(), Error> {
     let start = |paper: &&str| Client::builder(paper, "news").start();
     let papers: Vec<Client> = PAPERS.iter().map(start).collect::<Result<_, _>>()?;
     let agency = Client::builder("agency", "tips").start()?;
-    // Clients see each other a moment after they have started.
+    // Clients discover each other a moment after their start.
     while agency.addresses_of("news").len() < papers.len() {
         std::thread::yield_now();
     }
     let (to_all, mut last) = (Options { all: true, ..Options::default() }, None);
     for number in 1..=NEWS {
-        // Not waiting for the disk with each, but with the last: it is there when all are.
+        // Wait for the disk only with the last message: once it is on the disk, all are.
         last = Some(agency.send_async("news", number.to_string().as_bytes(), &to_all)?);
     }
     last.map_or(Ok(()), |ticket| agency.wait(ticket, None))?;

@@ -1,4 +1,4 @@
-//! One to one: a shop sends its orders to whoever bills them.
+//! One to one: a shop sends its orders to the billing department.
 //!
 //! cargo run --example delivery_one_to_one
 
@@ -7,10 +7,10 @@ use pinnace::delivery::{Client, Error};
 const ORDERS: u64 = 100;
 
 fn main() -> Result<(), Error> {
-    // A client has a name, which nobody else has, and a topic of its own, which it listens on.
+    // A client has a unique name, and a topic of its own that it listens on.
     let shop = Client::builder("shop", "orders").start()?;
     for number in 1..=ORDERS {
-        // On the disk when this returns. Nobody is there yet to receive it: it waits.
+        // The message is on the disk when this returns. It waits there until a receiver starts.
         shop.send_to("invoices", number.to_string().as_bytes())?;
     }
     let billing = Client::builder("billing", "invoices").start()?;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Error> {
         let order = billing.recv(None)?;
         billed += 1;
         assert_eq!(order.body(), billed.to_string().as_bytes(), "they come in order");
-        // What is not acknowledged comes again.
+        // Without it, the message is redelivered.
         order.ack();
     }
     shop.wait_pending(0, None)?;

@@ -1,4 +1,4 @@
-//! Producers and consumers: jobs go to whoever works, in turn, and each is done by one.
+//! Producers and consumers: jobs go to the workers in turn, and each job is done by one worker.
 //!
 //! cargo run --example delivery_producer_consumer
 

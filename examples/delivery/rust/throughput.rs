@@ -1,9 +1,9 @@
-//! How long 10,000 messages of 1 KiB take from one client to another, time and again.
+//! How long 10,000 messages of 1 KiB take from one client to another, in several cycles.
 //!
 //! cargo run --release --example delivery_throughput -- [CYCLES] [MESSAGES]
 //!
-//! `send_to` is the time until all of a cycle are on the disk, `receive_from` that from there until the last is
-//! handled.
+//! `send_to` is the time until all messages of a cycle are on the disk, `receive_from` the time from then until the
+//! last is handled.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::channel;
@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
                 assert_eq!(delivery.body().len(), SIZE);
                 received += 1;
                 if received % messages == 0 {
-                    // Nobody waits for it any more where sending has failed.
+                    // Fails only if the sending thread has returned with an error.
                     let _ = tell.send(Instant::now());
                 }
                 if received < cycles * messages {

@@ -1,4 +1,4 @@
-// What a C++ program does with libzmq by cppzmq. Runs the test that its argument names; a wrong value or an exception
+// Typical use of libzmq from C++ through cppzmq. Runs the test named by its argument; a wrong value or an exception
 // ends it with an error.
 #include <atomic>
 #include <functional>
@@ -30,7 +30,7 @@ zmq::socket_t open(zmq::context_t &context, zmq::socket_type type)
     return socket;
 }
 
-// Binds one to a port of the kernel's choice and connects the other to it.
+// Binds one to a port chosen by the kernel and connects the other to it.
 std::string join(zmq::socket_t &bound, zmq::socket_t &connected)
 {
     bound.bind("tcp://127.0.0.1:*");
@@ -161,7 +161,7 @@ void options(zmq::context_t &context)
     expect(context.get(zmq::ctxopt::io_threads) == 1 && context.get(zmq::ctxopt::max_sockets) == 1023, "context");
 }
 
-// Bytes of the program's own are given back once, after the receiver had them.
+// A zero-copy buffer is freed exactly once, after the receiver has the message and the last copy is gone.
 void shared(zmq::context_t &context)
 {
     auto pull = open(context, zmq::socket_type::pull), push = open(context, zmq::socket_type::push);

@@ -1,4 +1,4 @@
-"""CZMQ of the system: its library exports the test of each class. One process a class, each in a folder of its own."""
+"""The system's CZMQ: its library exports a test for each class. One process per class, each in its own directory."""
 import re
 import subprocess
 from pathlib import Path
@@ -19,7 +19,7 @@ PYTHON = "/usr/bin/python3"
 
 
 def install(_home):
-    """tools/setup has it installed by the system's package manager."""
+    """tools/setup installs it with the system's package manager."""
 
 
 def library(_home, env):

@@ -9,14 +9,14 @@ import org.zeromq.ZMQ;
 import org.zeromq.ZMQException;
 import org.zeromq.ZMsg;
 
-/** What a Java program does with libzmq. Runs the test that its argument names; an exception or a wrong value ends it. */
+/** Typical use of libzmq from Java. Runs the test named by its argument; an exception or a wrong value ends it. */
 public final class Smoke {
     private static final int DEADLINE_MS = 20_000;
     private static final String HOST = "tcp://127.0.0.1";
     private static final int EADDRINUSE = 98;
     private static final int EFSM = 156384763;
 
-    /** A socket on which nothing waits for ever. */
+    /** A socket with timeouts on all blocking calls. */
     private static final class Open extends ZMQ.Socket {
         Open(ZMQ.Context context, int type) {
             super(context, type);
@@ -146,7 +146,7 @@ public final class Smoke {
             expectText(client, "answer");
             client.close();
             worker.close();
-            // The proxy ends with the context, and its sockets are closed by this thread afterwards.
+            // The proxy ends with the context; this thread closes its sockets afterwards.
             Thread ending = new Thread(context::term);
             ending.start();
             between.join(DEADLINE_MS);
@@ -241,7 +241,7 @@ public final class Smoke {
         return client;
     }
 
-    /** A server that asks for a password, and a handler that knows it. */
+    /** A PLAIN server, and a ZAP handler that checks the password. */
     private static void plain() throws IOException {
         Path passwords = Files.writeString(Path.of("passwords"), "admin=secret\n");
         try (ZContext context = new ZContext()) {

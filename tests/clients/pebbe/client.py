@@ -1,4 +1,4 @@
-"""github.com/pebbe/zmq4 from the Go proxy, as go.mod and go.sum pin it, linked to libzmq as pkg-config finds it."""
+"""github.com/pebbe/zmq4 from the Go proxy, pinned by go.mod and go.sum, linked to the libzmq that pkg-config finds."""
 import subprocess
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def library(home, env):
 
 
 def verdict(name):
-    """A test that skips itself exits as one that passes does."""
+    """A skipped test exits with the status of a passed one."""
     return lambda output: "passed" if f"--- PASS: {name} " in output else "skipped"
 
 

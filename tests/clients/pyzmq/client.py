@@ -1,8 +1,8 @@
 """pyzmq from PyPI: built from its sdist against the system's libzmq, with the tests that the sdist carries.
 
-Its extension has no path of libzmq in it, so the loader's path decides what it runs on. The tests run away from the
-package's sources, which would hide the built one. A test that ends the process, or hangs, is a result like any other:
-the session goes on behind it in a new process.
+Its extension contains no path to libzmq, so the loader's path selects the library. The tests run outside the package's
+source directory, which would hide the built package. A test that crashes the process, or hangs, counts as a result: a
+new process continues the session after it.
 """
 import json
 import os
@@ -43,7 +43,7 @@ def install(home):
 
 
 def unpack(archive, suite):
-    """The tests and their settings, without the package beside them."""
+    """Unpacks the tests and their settings, without the package's sources."""
     with tarfile.open(archive) as files:
         for member in files.getmembers():
             inner = Path(*Path(member.name).parts[1:])
@@ -57,7 +57,8 @@ def library(home, env):
 
 
 def session(home, wanted, done):
-    """One pytest process on what is wanted and not done. Returns its results, and the test it died in, if it did."""
+    """Runs one pytest process on the tests that are wanted and not done. Returns its results, the test that it died in
+    or None, whether it died, and its output."""
     choice, report, log = (home / name for name in ("choice.json", "report.jsonl", "log"))
     choice.write_text(json.dumps({"wanted": wanted, "done": sorted(done)}))
     report.write_text("")

@@ -1,8 +1,8 @@
-"""A pytest session that writes down what it starts and how it ends: `session.py CHOICE REPORT LOG`.
+"""A pytest session that logs the start and the end of each test: `session.py CHOICE REPORT LOG`.
 
-CHOICE is JSON: the tests wanted (null for all) and those already done. REPORT gets a line of JSON an event, at once, so
-that what a dying process had reached is known. LOG gets the stacks of all threads when the process crashes or a test
-takes too long, which ends the process.
+CHOICE is JSON: the tests wanted (null for all) and those already done. REPORT gets one line of JSON per event, written
+at once, so that it shows how far a crashed process got. LOG gets the stacks of all threads if the process crashes or a
+test takes too long, which ends the process.
 """
 import faulthandler
 import json
@@ -58,7 +58,7 @@ def main():
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--durations=0"]
         status = pytest.main(options, plugins=[recorder])
         faulthandler.disable()
-    # Failed tests, or none left to run, are results too.
+    # Failed tests (1) and no tests left to run (5) are normal results.
     sys.exit(0 if status in (0, 1, 5) else int(status))
 
 

@@ -7,7 +7,7 @@ from results import loaded_by, run_one
 
 HERE = Path(__file__).resolve().parent
 BUILD_S = 1200
-# It runs the compiler on programs that must not compile: nothing of libzmq is in it.
+# It checks that some programs do not compile: it does not use libzmq.
 NOT_BUILT = "compile-tests"
 
 
@@ -17,7 +17,7 @@ def manifest():
 
 
 def install(home):
-    """Builds each of its test programs, and notes where they are."""
+    """Builds its test programs, and records their paths."""
     crate = Path(manifest())
     targets = sorted(file.stem for file in (crate.parent / "tests").glob("*.rs") if file.stem != NOT_BUILT)
     choice = [word for target in targets for word in ("--test", target)]

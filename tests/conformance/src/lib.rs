@@ -1,2 +1,2 @@
-//! The tests live in `tests/conformance`, a folder for each object of the ABI; those of messaging run over every
+//! The tests are in `tests/conformance`, one folder for each object of the ABI; the messaging tests run over every
 //! transport.

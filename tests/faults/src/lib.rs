@@ -1,7 +1,7 @@
-//! What the fault suites share: a victim in a process of its own, which counts what good peers send it, and
-//! tells what it costs.
+//! Shared code of the fault suites: a victim in a process of its own, which counts the messages of good peers and
+//! reports its own resource use.
 //!
-//! The suites themselves live in `tests/`. `FAULTS=long` in the environment chooses the long forms.
+//! The suites are in `tests/`. `FAULTS=long` in the environment selects the long forms.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub struct Victim {
     _ctx: Context,
 }
 
-/// What the victim says about itself.
+/// What the victim reports about itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
     pub received: u64,
@@ -27,7 +27,7 @@ pub struct Status {
     pub descriptors: usize,
 }
 
-/// How the good peer's messages begin. Others may send messages too: garbage can be a valid one.
+/// Prefix of the good peer's messages. Others may send messages too: garbage can be a valid message.
 const GOOD: &[u8] = b"from the good peer";
 
 /// The role `victim`: binds a PULL, reads the messages of the good peer and checks their order. Arguments:
@@ -56,7 +56,7 @@ pub fn victim(args: &[String]) {
     }
 }
 
-/// Answers a question of the parent; false at the end.
+/// Answers one request of the parent; false at the end.
 fn answer(received: u64) -> bool {
     if child::hear() == "end" {
         return false;
@@ -67,7 +67,7 @@ fn answer(received: u64) -> bool {
 }
 
 impl Victim {
-    /// Starts one, and a good peer that has sent its first messages.
+    /// Starts a victim, and a good peer that has sent its first messages.
     #[track_caller]
     pub fn start(transport: Transport, handshake_ms: u32, max_message: i64) -> Victim {
         let args = [transport.wildcard(), handshake_ms.to_string(), max_message.to_string()];
@@ -78,7 +78,7 @@ impl Victim {
         good.connect(&endpoint).expect("connect");
         let mut victim = Victim { child, endpoint, good, sent: 0, _ctx: ctx };
         victim.serves(1_000);
-        // A socket that has waited some times for connections has all descriptors that it is going to have.
+        // After some waits with connections the socket has opened all the descriptors that it will need.
         for _ in 0..5 {
             until("it waits", || process::sleeps(victim.pid()));
             victim.serves(1);
@@ -95,7 +95,7 @@ impl Victim {
         Status { received: next(), resident: next(), descriptors: next() as usize }
     }
 
-    /// Asserts that `count` more messages of the good peer come through.
+    /// Asserts that `count` more messages of the good peer arrive.
     #[track_caller]
     pub fn serves(&mut self, count: u64) {
         let start = Instant::now();
@@ -121,7 +121,7 @@ impl Victim {
         self.child.pid()
     }
 
-    /// Ends it in order.
+    /// Ends the victim normally.
     #[track_caller]
     pub fn ends(mut self) {
         self.serves(100);

@@ -1,1 +1,1 @@
-"""The interoperation matrix: who takes part, what is said, and how it is printed. ../README.md says how to read it."""
+"""The interoperation matrix: its peers, its patterns, and its table. ../README.md explains how to read it."""

@@ -6,7 +6,7 @@ from .patterns import PATTERNS, messages
 from .peer import Broken
 from .peers import MECHANISMS, TRANSPORTS
 
-# Keys made for this and used for nothing else.
+# Keys generated for these tests only.
 KEYS = {
     "server-public": "WqLu4oeNd#pN3!0AzIQ2UMyG2Pz$Bjil$]Mnuz>2",
     "server-secret": "EUjy:o$+CKsF$7WTe4ls.8><(Gud<>cc%CKb7KbZ",
@@ -24,7 +24,7 @@ STRANGER = {
 }
 SECURE = {"NULL": {}, "PLAIN": PLAIN_USER, "CURVE": KEYS}
 
-# What `make test` runs, in all directions.
+# The rows that `make test` runs, in all directions.
 EVERY = [pattern.name for pattern in PATTERNS]
 SHORT = {
     ("NULL", "tcp"): EVERY,
@@ -39,7 +39,7 @@ SHORT = {
 
 
 class Row:
-    """One pattern, mechanism and transport; which side of the pattern ours plays, and whether it binds."""
+    """One pattern, mechanism and transport; the side of the pattern that ours plays, and whether it binds."""
 
     def __init__(self, pattern, mechanism, transport, side, binds):
         self.pattern, self.mechanism, self.transport = pattern, mechanism, transport
@@ -59,7 +59,7 @@ class Row:
         }
 
     def lacking(self, ours, peer):
-        """What one of the two lacks: what prevents the cell, and what only part of it must do without."""
+        """What either side lacks: the lacks that prevent the cell, and those that spare part of it."""
         lacks = [
             *ours.lacking(self.seen_by(self.side, self.binds, peer)),
             *peer.lacking(self.seen_by(1 - self.side, not self.binds, ours)),
@@ -79,7 +79,7 @@ def rows():
 
 
 class Runner:
-    """Runs cells, one after the other; holds the folder of the Unix sockets."""
+    """Runs cells, one after the other; owns the directory of the Unix sockets."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="interop")
@@ -97,10 +97,10 @@ class Runner:
         return messages(spared)
 
     def look(self, row, ours, peer):
-        """A word on the two when the script is played to its end, and before either closes."""
+        """Hook: checks both sides after the script, before either closes."""
 
     def run(self, row, ours, peer, spared):
-        """Ours and the peer play the row. Whoever binds is the server of the mechanism."""
+        """Ours and the peer play the row. The side that binds is the server of the mechanism."""
         sides = (ours, peer) if row.side == 0 else (peer, ours)
         binder, connecter = (ours, peer) if row.binds else (peer, ours)
         for side, player in enumerate(sides):
@@ -118,11 +118,11 @@ class Runner:
         except Broken:
             if not row.pattern.stranger:
                 raise
-            said = []  # a peer that connects while it waits is told of the refusal at once, and has nothing to send on
+            said = []  # a peer that blocks in connect reports the refusal at once, and cannot send
         row.pattern.script(*sides, said, spared)
         self.look(row, ours, peer)
         if row.pattern.stranger:
-            connecter.stop()  # how a socket closes that was refused is not asked here
+            connecter.stop()  # how a refused socket closes is not tested here
         else:
             connecter.do("close")
         binder.do("close")

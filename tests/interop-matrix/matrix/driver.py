@@ -1,4 +1,4 @@
-"""Runs the rows asked for, cell by cell, and fills the table."""
+"""Runs the selected rows, cell by cell, and fills the table."""
 import time
 
 from .cells import Runner

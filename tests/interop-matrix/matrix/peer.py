@@ -1,6 +1,7 @@
-"""A peer as the scripts of patterns.py see it: a process that does with its one socket what it is told, line by line.
+"""A peer as the scripts of patterns.py see it: a process that executes commands on its one socket, one per line.
 
-Every command has a deadline. A peer that misses it, or ends, is killed and raises Broken; the next cell gets a new one.
+Every command has a deadline. If a peer misses it, or ends, it is killed and Broken is raised; the next cell starts a
+new process.
 """
 import functools
 import os
@@ -14,18 +15,18 @@ SHOWN_BYTES = 60
 
 
 class Broken(Exception):
-    """What ends a cell: a peer that answers with an error, too late or not at all, or something unexpected received."""
+    """Ends a cell: a peer answered with an error, too late or not at all, or something unexpected was received."""
 
 
 def shown(frames):
-    """Frames for a human being: short ones in full, of long ones the beginning and the length."""
+    """Frames in readable form: short ones in full, long ones as their beginning and the number of remaining bytes."""
     parts = [repr(f) if len(f) <= SHOWN_BYTES else f"{f[:8]!r}+{len(f) - 8}" for f in frames]
     return "[" + ", ".join(parts) + "]"
 
 
 @functools.cache
 def word(frame):
-    """A frame as the line protocol has it. The same few frames go to and fro all the time, some of them long."""
+    """A frame in the line protocol's encoding. Cached, because the same few frames recur, some of them long."""
     return frame.hex() or "-"
 
 
@@ -43,7 +44,7 @@ class Peer:
         os.set_blocking(self.process.stdin.fileno(), False)
 
     def stop(self):
-        """Ends the process, by force: a socket that was not closed may hold it up."""
+        """Kills the process: an open socket might delay a normal exit."""
         if self.process:
             self.process.kill()
             self.process.wait()
@@ -52,7 +53,7 @@ class Peer:
             self.process = None
 
     def do(self, *words):
-        """Sends a command. Returns the words of its answer, or None where that is `late`."""
+        """Sends a command. Returns the words of its answer, or None if the answer is `late`."""
         if not self.process:
             self.start()
         deadline = time.monotonic() + COMMAND_S
@@ -92,12 +93,12 @@ class Peer:
         self.do("send", *map(word, frames))
 
     def recv(self, milliseconds):
-        """The frames of the next message, or None where none comes in time."""
+        """The frames of the next message, or None if none arrives in time."""
         words = self.do("recv", str(milliseconds))
         return None if words is None else [bytes.fromhex(digits.strip("-")) for digits in words]
 
     def expect(self, *frames, milliseconds=10_000):
-        """The next message must be this one, byte for byte."""
+        """Receives the next message; it must be this one, byte for byte."""
         words = self.do("recv", str(milliseconds))
         if words is None:
             raise Broken(f"{self.name}: nothing came; expected {shown(frames)}")

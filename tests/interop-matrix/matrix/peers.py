@@ -1,5 +1,5 @@
-"""Who takes part, and what each of them has. What one lacks stands here with its reason and nowhere else, so that a
-cell which is not run is a fact with a name."""
+"""The peers, and what each of them supports. Missing features are listed only here, each with its reason, so that every
+skipped cell has a reason."""
 import os
 import re
 import subprocess
@@ -14,8 +14,8 @@ MECHANISMS, TRANSPORTS = ("NULL", "PLAIN", "CURVE"), ("tcp", "ipc", "ws")
 
 
 class Lack:
-    """Something a peer does not have: whatever all the given words hold for, which are those of Row.seen_by. With
-    `spares`, only that part of what is said in the cell."""
+    """A missing feature of a peer: it affects the cells that match all the given words, which are those of Row.seen_by.
+    With `spares`, it affects only that kind of message in the cell."""
 
     def __init__(self, reason, spares=None, **wanted):
         self.reason, self.spares, self.wanted = reason, spares, wanted
@@ -37,7 +37,7 @@ def is_pinnace(path):
 
 
 def system_library():
-    """The system's libzmq.so.5 as the loader finds it, unless that is our own."""
+    """The system's libzmq.so.5 that the loader finds, unless it is our own."""
     listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     for path in re.findall(r"libzmq\.so\.5 .*=> (\S+)", listing):
         if not is_pinnace(path):
@@ -57,7 +57,7 @@ def library(name, title, path, lacks=()):
 
 
 def ours(path):
-    """The library under test. Ours has everything; for one put in its place we know what the two libzmqs lack."""
+    """The library under test. Ours supports everything; for a libzmq in its place the lacks are known."""
     if is_pinnace(path):
         return library("ours", "ours", path)
     same = path.read_bytes() == system_library().read_bytes()

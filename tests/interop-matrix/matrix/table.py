@@ -2,7 +2,7 @@
 
 
 class Table:
-    """Collects what became of the cells; prints rows as they are complete, then notes, failures and the sum."""
+    """Collects the cells' results; prints each row when it is complete, then notes, failures and the totals."""
 
     def __init__(self, peers):
         self.heads = ["pattern", "mechanism", "transport", "ours", *(peer.title for peer in peers)]

@@ -1,1 +1,1 @@
-//! The tests live in `tests/interop`: with the system's libzmq, and with peers that speak raw bytes.
+//! The tests are in `tests/interop`: against the system's libzmq, and against raw-byte peers.

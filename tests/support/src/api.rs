@@ -1,7 +1,7 @@
 //! libzmq's C ABI as a table of functions, loaded from the library that this process tests.
 //!
-//! A symbol that the library lacks is found out when it is called, not when the library is loaded, so that a
-//! library under construction can already be tested.
+//! A symbol that the library lacks fails at its first call, not at loading, so that an incomplete library can be
+//! tested.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -46,8 +46,8 @@ pub type TimerFn = unsafe extern "C" fn(c_int, *mut c_void);
 type P = *mut c_void;
 type M = *mut RawMsg;
 
-/// Makes functions of the library's own, each by its name, over a table that is loaded once; `None` where the symbol is
-/// missing.
+/// Defines one wrapper per C function, over a table of symbols loaded once; an entry is `None` if the library lacks
+/// the symbol.
 macro_rules! functions {
     ($($visible:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => {
         struct Table { $($name: Option<unsafe extern "C" fn($($ty),*) $(-> $ret)?>,)* }
@@ -75,7 +75,7 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// The stable functions, then the drafts, which a stable build of libzmq has not.
+/// The stable functions, then the draft functions, which a stable build of libzmq lacks.
 macro_rules! table {
     (
         $(fn $stable:ident($($a:ident: $at:ty),*) $(-> $ar:ty)?;)*
@@ -89,7 +89,7 @@ macro_rules! table {
 
         /// The names of the stable functions.
         pub const SYMBOLS: &[&str] = &[$(stringify!($stable)),*];
-        /// The names of the drafts.
+        /// The names of the draft functions.
         pub const DRAFTS: &[&str] = &[$(stringify!($draft)),*];
     };
 }
@@ -204,7 +204,7 @@ table! {
     fn zmq_msg_group(msg: M) -> *const c_char;
 }
 
-/// Where the library under test lies.
+/// Path of the library under test.
 pub fn library_path() -> PathBuf {
     match std::env::var_os("PINNACE_LIB") {
         Some(path) => path.into(),
@@ -212,7 +212,7 @@ pub fn library_path() -> PathBuf {
     }
 }
 
-/// Where the system's libzmq lies: `SYSTEM_LIBZMQ`, or what the dynamic linker's cache names.
+/// Path of the system's libzmq: `SYSTEM_LIBZMQ`, or what `ldconfig -p` lists.
 pub fn system_library_path() -> PathBuf {
     if let Some(path) = std::env::var_os("SYSTEM_LIBZMQ") {
         return path.into();
@@ -228,28 +228,28 @@ pub fn system_library_path() -> PathBuf {
         .expect("the system has a libzmq.so.5 (Debian: libzmq5); otherwise name it in SYSTEM_LIBZMQ")
 }
 
-/// The library that this process tests; loaded at the first call, never unloaded.
+/// The library under test; loaded at the first call, never unloaded.
 pub fn library() -> &'static libloading::Library {
     static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let path = library_path();
-        // SAFETY: loading runs the library's initialisers, which is what is under test.
+        // SAFETY: loading runs the initialisers of the library under test.
         unsafe { libloading::Library::new(&path) }.unwrap_or_else(|error| {
             panic!("no library to test at {}: {error}; set PINNACE_LIB or build it first", path.display())
         })
     })
 }
 
-/// Whether the library has the symbol.
+/// Returns true if the library exports the symbol.
 pub fn exports(name: &str) -> bool {
-    // SAFETY: the symbol's address alone is asked for.
+    // SAFETY: only the symbol's address is used.
     unsafe { library().get::<*const c_void>(name.as_bytes()) }.is_ok()
 }
 
 /// Version of the loaded library.
 pub fn version() -> (c_int, c_int, c_int) {
     let (mut major, mut minor, mut patch) = (0, 0, 0);
-    // SAFETY: three valid places for a number.
+    // SAFETY: three writable ints.
     unsafe { zmq_version(&mut major, &mut minor, &mut patch) };
     (major, minor, patch)
 }

@@ -1,4 +1,5 @@
-//! CURVE certificates and stores of them: those functions of pinnace.h, over handles that are let go when dropped.
+//! CURVE certificates and certificate stores: the functions of pinnace.h for them, over handles destroyed when
+//! dropped.
 
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
@@ -33,7 +34,7 @@ functions! {
     fn pinnace_certstore_refused(store: P, index: size_t, buffer: *mut c_char, size: *mut size_t) -> c_int;
 }
 
-/// What is said of the last failure in this thread.
+/// The text of this thread's last certificate error.
 pub fn last_error() -> String {
     // SAFETY: no arguments; a C string that stays until the next failure.
     unsafe { CStr::from_ptr(pinnace_cert_error()) }.to_str().expect("UTF-8").to_owned()
@@ -51,7 +52,7 @@ fn handle(raw: P) -> Outcome<P> {
     if raw.is_null() { Err(errno::last()) } else { Ok(raw) }
 }
 
-/// Asks with too little room, then with as much as was said.
+/// Asks for the size first, with a buffer that is too small, then for the text.
 fn text_of(call: impl Fn(*mut c_char, *mut size_t) -> c_int) -> Outcome<String> {
     let mut size = 0;
     match errno::check(call(std::ptr::null_mut(), &mut size)) {
@@ -111,7 +112,7 @@ impl Certificate {
         errno::check(unsafe { save(self.0, c_path(path).as_ptr()) }).map(|_| ())
     }
 
-    /// The key that everybody may know, as Z85.
+    /// The public key, as Z85.
     pub fn public(&self) -> Outcome<String> {
         // SAFETY: room for 41 bytes, and null.
         self.key(|at, room| unsafe { pinnace_cert_keys(at, room, std::ptr::null_mut()) })
@@ -135,7 +136,7 @@ impl Certificate {
 
     pub fn meta(&self, name: &str) -> Outcome<String> {
         let name = c(name);
-        // SAFETY: a handle, a C string, and memory of the size said.
+        // SAFETY: a handle, a C string, and a buffer of the given size.
         text_of(|buffer, size| unsafe { pinnace_cert_meta(self.0, name.as_ptr(), buffer, size) })
     }
 
@@ -145,7 +146,7 @@ impl Certificate {
         errno::check(unsafe { pinnace_cert_set_meta(self.0, name.as_ptr(), value.as_ptr()) }).map(|_| ())
     }
 
-    /// Destroys it, however often that was done.
+    /// Destroys the certificate; it may be destroyed already.
     pub fn destroy(&self) -> Outcome<()> {
         // SAFETY: a handle in any state.
         errno::check(unsafe { pinnace_cert_destroy(self.0) }).map(|_| ())
@@ -179,7 +180,7 @@ impl Store {
     }
 
     pub fn refused(&self, index: usize) -> Outcome<String> {
-        // SAFETY: a handle, and memory of the size said.
+        // SAFETY: a handle, and a buffer of the given size.
         text_of(|buffer, size| unsafe { pinnace_certstore_refused(self.0, index, buffer, size) })
     }
 

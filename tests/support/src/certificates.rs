@@ -1,4 +1,4 @@
-//! Certificates for TLS, made anew in each process.
+//! Certificates for TLS, generated in each process.
 
 use std::sync::OnceLock;
 
@@ -7,17 +7,17 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use crate::Socket;
 use crate::consts::*;
 
-/// The name that the server's certificate is for, beside 127.0.0.1.
+/// The name in the server's certificate, besides 127.0.0.1.
 pub const NAME: &str = "pinnace.test";
 
-/// Who listens, and whom to trust; each as PEM.
+/// The listener's certificate and key, and the authority to trust; each as PEM.
 pub struct Certificates {
     pub authority: String,
     pub certificate: String,
     pub key: String,
 }
 
-/// An authority, and a certificate that it made for [`NAME`] and 127.0.0.1.
+/// Makes an authority, and a certificate signed by it for [`NAME`] and 127.0.0.1.
 pub fn make() -> Certificates {
     make_for(vec![NAME.into(), "127.0.0.1".into()])
 }
@@ -37,14 +37,14 @@ pub fn make_for(alternative_names: Vec<String>) -> Certificates {
     Certificates { authority, certificate, key: key.serialize_pem() }
 }
 
-/// Those of this process.
+/// The certificates of this process, made once.
 pub fn ours() -> &'static Certificates {
     static OURS: OnceLock<Certificates> = OnceLock::new();
     OURS.get_or_init(make)
 }
 
 impl Socket {
-    /// Shows our certificate to those who connect to it over TLS, and trusts our authority when it connects.
+    /// Presents our certificate as a TLS server, and trusts our authority as a TLS client.
     #[track_caller]
     pub fn secured(self) -> Socket {
         let ours = ours();

@@ -1,5 +1,5 @@
-//! Children that are this very test program, started again to play a role in a process of their own: with
-//! another library, with limits, or in order to crash or be killed.
+//! Child processes that run this test program again with a role: with another library, under limits, or in order to
+//! crash or be killed.
 //!
 //! A test file names its roles once, `support::roles!(reader, writer);`, and starts them by name:
 //!
@@ -9,9 +9,9 @@
 //! reader.succeeds();
 //! ```
 //!
-//! The two talk in lines: the role with [`say`] and [`hear`], the parent with [`Child::line`] and
-//! [`Child::tell`]. A child dies with the thread that started it, when its `Child` is dropped, and at the
-//! latest when a wait for it exceeds its deadline.
+//! Parent and child exchange lines: the role with [`say`] and [`hear`], the parent with [`Child::line`] and
+//! [`Child::tell`]. A child is killed when the thread that started it ends, when its `Child` is dropped, or when a
+//! wait for it exceeds its deadline.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ use crate::{api, transport};
 /// What a child does; its arguments are the strings given to [`Child::start`].
 pub type Role = fn(&[String]);
 
-/// How long a child may take for one line or to end.
+/// Deadline for one line from a child, and for its end.
 fn deadline() -> Duration {
     Duration::from_secs(crate::deadline::test_limit_s())
 }
@@ -36,8 +36,8 @@ const ROLE: &str = "PINNACE_TEST_ROLE";
 const ARGS: &str = "PINNACE_TEST_ARGS";
 pub(crate) const SCRATCH: &str = "PINNACE_TEST_SCRATCH";
 
-/// Makes the entry through which the file's children find their role. Run by itself it sees to it that a child
-/// whose role is misspelt fails, and its test with it.
+/// Defines the test through which the file's children find their role. Run without a role, it checks that a child
+/// with an unknown role fails, so a misspelt role fails its test.
 #[macro_export]
 macro_rules! roles {
     ($($role:ident),* $(,)?) => {
@@ -48,8 +48,9 @@ macro_rules! roles {
     };
 }
 
-/// For tests that measure or change their whole process: `alone!(a, b)` makes the tests `alone::a` and `alone::b`,
-/// which run these functions in a process each. `alone!(a, b; roles c)` replaces `roles!(c)` in the same file.
+/// For tests that measure or change their whole process: `alone!(a, b)` defines the tests `alone::a` and `alone::b`,
+/// each of which runs its function in a process of its own. `alone!(a, b; roles c)` replaces `roles!(c)` in the same
+/// file.
 #[macro_export]
 macro_rules! alone {
     ($($name:ident),* $(,)? $(; roles $($role:ident),* $(,)?)?) => {
@@ -70,7 +71,7 @@ macro_rules! alone {
     };
 }
 
-/// Plays the role that the environment names; where it names none, starts a child with a role that nobody has.
+/// Plays the role named in the environment. Without one, checks that a child with an unknown role fails.
 #[track_caller]
 pub fn enter(roles: &[(&str, Role)]) {
     let Ok(name) = std::env::var(ROLE) else {
@@ -84,15 +85,15 @@ pub fn enter(roles: &[(&str, Role)]) {
     role(&args);
 }
 
-/// Tells the parent one line.
+/// Sends the parent one line.
 pub fn say(line: impl std::fmt::Display) {
-    // The harness has written the start of a line of its own.
+    // The test harness may have begun a line of its own on stdout.
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n@{line}");
     let _ = out.flush();
 }
 
-/// Waits for a line of the parent; ends the process when the parent has hung up.
+/// Waits for a line from the parent; exits when the parent has closed the pipe.
 pub fn hear() -> String {
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {
@@ -101,7 +102,7 @@ pub fn hear() -> String {
     }
 }
 
-/// Ends the process at once, without running anything of the library or of the harness.
+/// Ends the process at once, without exit handlers of the library or the harness.
 pub fn leave(status: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
@@ -167,7 +168,7 @@ impl Child {
         self.process.id()
     }
 
-    /// The next line that the child says.
+    /// Waits for the child's next line.
     #[track_caller]
     pub fn line(&mut self) -> String {
         if let Some(line) = self.ahead.take() {
@@ -179,7 +180,7 @@ impl Child {
         }
     }
 
-    /// Whether the child has said something that [`Child::line`] would return at once.
+    /// Returns true if the child has sent a line, which [`Child::line`] then returns at once.
     pub fn has_line(&mut self) -> bool {
         if self.ahead.is_none() {
             self.ahead = self.lines.try_recv().ok();
@@ -187,14 +188,14 @@ impl Child {
         self.ahead.is_some()
     }
 
-    /// Tells the child one line.
+    /// Sends the child one line.
     pub fn tell(&mut self, line: impl std::fmt::Display) {
         if let Some(input) = &mut self.input {
             let _ = writeln!(input, "{line}");
         }
     }
 
-    /// Kills with SIGKILL and collects the process.
+    /// Kills the child with SIGKILL and reaps it.
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -221,7 +222,7 @@ impl Child {
         self.process.wait().expect("collected")
     }
 
-    /// Waits for the end of the child, which has to be a good one.
+    /// Waits for the child's exit, and asserts that it succeeded.
     #[track_caller]
     pub fn succeeds(&mut self) {
         let status = self.ends();
@@ -253,7 +254,7 @@ fn verdict(status: ExitStatus) -> String {
     }
 }
 
-/// Waits until the process has ended; it stays to be collected.
+/// Waits until the process has exited, without reaping it.
 fn exited(pid: u32, limit: Duration) -> bool {
     // SAFETY: opens a descriptor for a child of ours, polls and closes it.
     unsafe {
@@ -266,13 +267,13 @@ fn exited(pid: u32, limit: Duration) -> bool {
     }
 }
 
-/// Runs a role that needs a process of its own but no conversation.
+/// Runs a role that needs a process of its own but exchanges no lines.
 #[track_caller]
 pub fn alone(role: &str, args: &[&str]) {
     Child::start(role, args).succeeds();
 }
 
-/// Whether the long forms of the tests were asked for, by `FAULTS=long`.
+/// Returns true if `FAULTS=long` asks for the long forms of the tests.
 pub fn long() -> bool {
     std::env::var("FAULTS").is_ok_and(|value| value == "long")
 }

@@ -50,7 +50,7 @@ numbers! {
     BLOCKY = 70;
 }
 
-// Errors that libzmq numbers itself.
+// Errno values that libzmq defines itself.
 numbers! {
     EFSM = 156_384_763; ENOCOMPATPROTO = 156_384_764; ETERM = 156_384_765; EMTHREAD = 156_384_766;
 }

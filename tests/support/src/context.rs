@@ -8,7 +8,7 @@ use crate::api::*;
 use crate::errno::{self, Outcome};
 use crate::socket::Socket;
 
-/// Terminated when dropped. Sockets must be dropped before, as Rust does for locals declared after it.
+/// Terminated when dropped. Sockets must be dropped first, as Rust does for locals declared after it.
 pub struct Context {
     raw: *mut c_void,
 }
@@ -31,7 +31,7 @@ impl Context {
         Context { raw }
     }
 
-    /// A socket whose blocking calls end after [`crate::deadline::PATIENCE_MS`].
+    /// A socket with blocking calls that end after [`crate::deadline::PATIENCE_MS`].
     #[track_caller]
     pub fn socket(&self, kind: c_int) -> Socket {
         self.try_socket(kind).expect("zmq_socket")
@@ -41,7 +41,7 @@ impl Context {
         self.try_bare_socket(kind).map(Socket::patient)
     }
 
-    /// A socket with the library's own defaults: its calls may block for ever.
+    /// A socket with the library's default timeouts: its calls may block forever.
     #[track_caller]
     pub fn bare_socket(&self, kind: c_int) -> Socket {
         self.try_bare_socket(kind).expect("zmq_socket")
@@ -68,16 +68,16 @@ impl Context {
         errno::check(unsafe { zmq_ctx_shutdown(self.raw) }).map(|_| ())
     }
 
-    /// Terminates; blocks as the C function does.
+    /// Terminates the context; blocks as the C function does.
     pub fn term(self) -> Outcome<()> {
         let outcome = self.try_term();
         std::mem::forget(self);
         outcome
     }
 
-    /// As `term`; after EINTR the context is to be terminated again.
+    /// As `term`, but keeps the handle: after EINTR the caller must terminate again.
     pub fn try_term(&self) -> Outcome<()> {
-        // SAFETY: the handle is ours; what uses it after a success is told so.
+        // SAFETY: the handle is ours; later calls on it after a success must return an error.
         errno::check(unsafe { zmq_ctx_term(self.raw) }).map(|_| ())
     }
 
@@ -88,7 +88,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // A test that panicked may have leaked sockets into other threads: do not wait for those.
+        // A test that panicked may have leaked sockets into other threads: do not wait for them.
         if !std::thread::panicking() {
             // SAFETY: the handle is ours and not used again.
             while unsafe { zmq_ctx_term(self.raw) } == -1 && errno::last().0 == libc::EINTR {}

@@ -3,11 +3,11 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long the tests wait for one event that has to come. Long, because the machine may be busy: a test
-/// that passes does not wait for it.
+/// How long the tests wait for an event that must come. Long, because the machine may be busy; a passing test does
+/// not wait for it.
 pub const PATIENCE_MS: i32 = 20_000;
 
-/// How long the tests look when nothing is to come.
+/// How long the tests wait to show that no event comes.
 pub const ABSENCE_MS: i32 = 150;
 
 /// How long one test may take; the long forms take longer.
@@ -15,7 +15,7 @@ pub fn test_limit_s() -> u64 {
     if crate::child::long() { 1_200 } else { 60 }
 }
 
-/// Runs a test's body on a thread of its own; panics when it takes longer than `seconds`.
+/// Runs a test's body on its own thread; panics if it takes longer than `seconds`.
 #[track_caller]
 pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
@@ -33,13 +33,13 @@ pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send +
     }
 }
 
-/// Asks `condition` again and again until it holds; panics after [`PATIENCE_MS`].
+/// Polls `condition` until it holds; panics after [`PATIENCE_MS`].
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     until_some(what, || condition().then_some(()));
 }
 
-/// The same for a condition that brings a value.
+/// As [`until`], for a condition that yields a value.
 #[track_caller]
 pub fn until_some<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -52,8 +52,8 @@ pub fn until_some<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// Lets time pass where time itself is what is under test (idle costs, timers that must not fire): waits on
-/// a descriptor that never becomes ready.
+/// Lets time pass where time itself is under test (idle costs, timers that must not fire): poll(2) with no
+/// descriptors.
 pub fn pass(interval: Duration) {
     // SAFETY: no descriptors, only the timeout.
     unsafe { libc::poll(std::ptr::null_mut(), 0, interval.as_millis() as i32) };

@@ -1,4 +1,4 @@
-//! What libzmq's draft socket types need beside the stable functions.
+//! What libzmq's draft socket types need besides the stable functions.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ impl Socket {
         errno::check(unsafe { api::zmq_leave(self.raw(), text(group).as_ptr()) }).map(|_| ())
     }
 
-    /// Connects; the number of the peer at the other end.
+    /// Connects; returns the routing id of the peer.
     pub fn connect_peer(&self, endpoint: &str) -> Outcome<u32> {
         // SAFETY: a C string that outlives the call.
         match unsafe { api::zmq_connect_peer(self.raw(), text(endpoint).as_ptr()) } {
@@ -39,14 +39,14 @@ impl Socket {
         errno::check(unsafe { api::zmq_disconnect_peer(self.raw(), routing_id) }).map(|_| ())
     }
 
-    /// Sends to the peer with this number.
+    /// Sends to the peer with this routing id.
     pub fn send_to(&self, routing_id: u32, data: impl AsRef<[u8]>, flags: c_int) -> Outcome<usize> {
         let mut message = Message::of(data.as_ref());
         message.set_routing_id(routing_id)?;
         message.send(self, flags)
     }
 
-    /// Receives a message of one part, and the number of the peer that it came from.
+    /// Receives a message of one part, and its sender's routing id.
     #[track_caller]
     pub fn take_from(&self) -> (u32, Vec<u8>) {
         let mut message = Message::new();
@@ -62,7 +62,7 @@ impl Socket {
         message.send(self, flags)
     }
 
-    /// Receives a message of one part, and the group that it came for.
+    /// Receives a message of one part, and its group.
     #[track_caller]
     pub fn take_group(&self) -> (String, Vec<u8>) {
         let mut message = Message::new();
@@ -94,8 +94,8 @@ impl Message {
     }
 }
 
-/// Sends to a group of its own until the DISH has seen that what it joined and left so far is in effect at this
-/// RADIO. Messages that the DISH receives meanwhile are lost to the test.
+/// Sends to a unique group until the DISH has seen that its joins and leaves so far are in effect at this RADIO. The
+/// DISH drops other messages that it receives meanwhile.
 #[track_caller]
 pub fn settle(radio: &Socket, dish: &Socket) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -107,7 +107,7 @@ pub fn settle(radio: &Socket, dish: &Socket) {
         radio.send_group(&group, sent.to_le_bytes(), 0).expect("send");
         ready(dish, POLLIN, 10) != 0 && dish.take_group().0 == group
     });
-    // What was sent after the one that was seen is still under way: read up to the last.
+    // Later probes are still under way: read up to the last.
     sent += 1;
     radio.send_group(&group, sent.to_le_bytes(), 0).expect("send");
     while dish.take() != sent.to_le_bytes() {}

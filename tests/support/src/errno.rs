@@ -4,7 +4,7 @@ use libc::c_int;
 
 use crate::consts::*;
 
-/// What a call that returned -1 left in `zmq_errno()`.
+/// An errno, as `zmq_errno()` returns it after a call that returned -1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub c_int);
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Errno {
 
 /// The errno of the last failed call of this thread.
 pub fn last() -> Errno {
-    // SAFETY: takes nothing, returns a number.
+    // SAFETY: the function takes no arguments and returns a number.
     Errno(unsafe { crate::api::zmq_errno() })
 }
 

@@ -1,11 +1,11 @@
-//! Bodies whose every byte can be checked, and ways to fill a pipe to its mark.
+//! Bodies in which every byte can be checked, and ways to fill a pipe to its high-water mark.
 
 use std::time::{Duration, Instant};
 
 use crate::consts::*;
 use crate::{Errno, Socket, deadline};
 
-/// A body of `size` bytes that differs with `seed` and from place to place.
+/// A body of `size` bytes that depends on `seed` and on the position.
 pub fn body(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(size + 8);
@@ -32,7 +32,7 @@ pub fn renumber(bytes: &mut [u8], number: u64) {
     bytes[..8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The number of a body made by [`numbered`]; panics when the body is torn.
+/// The number of a body made by [`numbered`]; panics if the body is torn.
 #[track_caller]
 pub fn number_of(bytes: &[u8]) -> u64 {
     let number = u64::from_le_bytes(bytes[..8].try_into().expect("at least 8 bytes"));
@@ -41,18 +41,17 @@ pub fn number_of(bytes: &[u8]) -> u64 {
     number
 }
 
-/// Sends numbered bodies from `first` on until the socket has taken none for a while; returns the number of
-/// those that it took.
+/// Sends numbered bodies from `first` on until the socket has accepted none for 200 ms; returns how many it accepted.
 #[track_caller]
 pub fn fill(socket: &Socket, first: u64, size: usize) -> u64 {
     let (mut count, mut since) = (0, Instant::now());
-    // One buffer for all: the callers that measure memory do not want to see it.
+    // One buffer for all, because callers that measure memory must not see it grow.
     let mut bytes = vec![0; size.max(8)];
     loop {
         renumber(&mut bytes, first + count);
         match socket.send(&bytes, DONTWAIT) {
             Ok(_) => (count, since) = (count + 1, Instant::now()),
-            // A wait of its own, because PUB is always ready to send.
+            // A separate wait, because PUB is always ready to send.
             Err(Errno(libc::EAGAIN)) if since.elapsed() < Duration::from_millis(200) => {
                 deadline::pass(Duration::from_millis(5));
             }
@@ -71,7 +70,7 @@ pub fn drain(socket: &Socket, first: u64, count: u64) {
     }
 }
 
-/// Numbers that differ from run to run; the seed is printed, which the harness shows when the test fails.
+/// Random numbers; the seed is printed, and the harness shows it if the test fails.
 pub struct Chance(u64);
 
 impl Chance {
@@ -82,7 +81,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// The same numbers each time.
+    /// Numbers from a fixed seed.
     pub fn of(seed: u64) -> Chance {
         Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

@@ -1,11 +1,11 @@
-//! What the outer tests share: a library with libzmq's C ABI loaded by path, a small safe face over it,
-//! endpoints for every transport, deadlines, raw-byte peers, and children that are this very program.
+//! Shared code of the outer tests: a library with libzmq's C ABI loaded by path, a small safe wrapper over it,
+//! endpoints for every transport, deadlines, raw-byte peers, and children that run this program again.
 //!
 //! The library comes from `PINNACE_LIB` (default: the one staged in the project's `target/stage/lib`), the
 //! system's libzmq from `SYSTEM_LIBZMQ` (default: what `ldconfig -p` names). A process loads one of them.
 //!
-//! Every operation of [`Socket`] that could block has a deadline, so a broken library fails a test and does
-//! not hang it; [`deadline::within`] bounds the whole test besides.
+//! Every operation of [`Socket`] that could block has a deadline, so a broken library fails a test instead of hanging
+//! it; [`deadline::within`] also bounds the whole test.
 
 pub mod api;
 pub mod certificate_files;
@@ -43,9 +43,9 @@ pub use poller::Poller;
 pub use socket::Socket;
 pub use transport::Transport;
 
-/// Makes one `#[test]` for each function and each transport: `over_transports!(a, b)` gives `tcp::a`,
-/// `ipc::a`, `inproc::a`, `ws::a`; `over_transports!(a; wires b)` runs `b` over those that go through the kernel
-/// alone. The functions take the [`Transport`].
+/// Defines one `#[test]` for each function and each transport: `over_transports!(a, b)` gives `tcp::a`, `ipc::a`,
+/// `inproc::a`, `ws::a`; `over_transports!(a; wires b)` runs `b` only over the transports that go through the kernel.
+/// The functions take the [`Transport`].
 #[macro_export]
 macro_rules! over_transports {
     ($($name:ident),* $(,)? $(; wires $($wire:ident),* $(,)?)?) => {
@@ -56,7 +56,7 @@ macro_rules! over_transports {
     };
 }
 
-/// The same for functions that all need the kernel.
+/// As [`over_transports`], for functions that all need a kernel transport.
 #[macro_export]
 macro_rules! over_wires {
     ($($name:ident),* $(,)?) => {
@@ -65,7 +65,7 @@ macro_rules! over_wires {
     };
 }
 
-/// One transport's share of [`over_transports`].
+/// The tests of one transport for [`over_transports`].
 #[macro_export]
 macro_rules! over {
     ($module:ident, $transport:ident, $($name:ident,)*) => {

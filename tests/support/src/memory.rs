@@ -1,4 +1,5 @@
-//! A peer that shares memory by the bytes of the agreement (`docs/reference/shared-memory.md`), and may lie.
+//! A raw peer that speaks the shared-memory protocol (`docs/reference/shared-memory.md`) byte by byte, and may
+//! violate it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -7,29 +8,29 @@ use crate::peer::{RawListener, RawPeer};
 use crate::pinnace::text;
 use crate::{Socket, Transport, filler, wire};
 
-/// Where things lie in a process's memory: numbers, ...
+/// Offsets in one process's memory: the numbers, ...
 pub const SENT: usize = 0;
 pub const TAKEN: usize = 128;
 pub const ARMED: usize = 256;
 pub const REPAID: usize = 512;
 pub const BELL: usize = 768;
-/// ... behind them the ring, and the arena.
+/// ... then the ring, then the arena.
 pub const HEAD: usize = 4096;
 pub const RING: usize = 64 * 1024;
 pub const ARENA: usize = 4 * RING;
 pub const SIZE: usize = HEAD + RING + ARENA;
-/// What `ARMED` says of who sleeps by its bell: bit 0, it waits; bit 1, there.
+/// `ARMED`, for a receiver that sleeps on its doorbell. Bit 0: it waits; bit 1: on the doorbell.
 pub const AT_BELL: u32 = 3;
-/// What has to be sealed.
+/// The seals that the memory must have.
 pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Waits until the only peer's messages go through memory.
 #[track_caller]
 pub fn switched(socket: &Socket) {
-    until("it has switched to memory", || socket.peers().iter().any(|peer| text(&peer.carrier) == "memory"));
+    until("it has switched to memory", || socket.peers().iter().any(|peer| text(&peer.medium) == "memory"));
 }
 
-/// Has the sockets of a pair send each other so much that their connection switches to memory, and waits for that.
+/// Makes both sockets of a pair send enough that their connection switches to memory, and waits until it has.
 #[track_caller]
 pub fn switch_over(one: &Socket, other: &Socket) {
     one.put(filler::body(0, 100_000));
@@ -40,25 +41,25 @@ pub fn switch_over(one: &Socket, other: &Socket) {
     switched(other);
 }
 
-/// How the only peer's messages move, and why not otherwise; once it is there.
+/// The medium of the only peer's messages, and the fallback reason; waits for the peer.
 #[track_caller]
 pub fn way(socket: &Socket) -> (String, String) {
     let peer = until_some("a peer", || socket.peers().into_iter().find(|peer| peer.connected == 1));
-    (text(&peer.carrier), text(&peer.socket_because))
+    (text(&peer.medium), text(&peer.fallback_reason))
 }
 
-/// Memory of a peer's, mapped.
+/// The raw peer's memory, mapped.
 pub struct Memory {
     pub fd: OwnedFd,
     at: *mut u8,
 }
 
-// SAFETY: bytes that another process changes anyhow; they are written one word or one run at a time.
+// SAFETY: another process changes these bytes at any time anyway; writes are of one word or one run of bytes.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     pub fn new(bytes: usize, seals: i32) -> Memory {
-        // SAFETY: system calls with arguments of ours; the mapping is of the size that the file has.
+        // SAFETY: system calls with our own arguments; the mapping has the file's size.
         unsafe {
             let fd = libc::memfd_create(c"peer".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             assert!(fd >= 0 && libc::ftruncate(fd, bytes as i64) == 0);
@@ -70,40 +71,40 @@ impl Memory {
         }
     }
 
-    /// Writes a number.
+    /// Writes a 64-bit number.
     pub fn set(&self, offset: usize, number: u64) {
         assert!(offset + 8 <= SIZE, "beyond the memory");
-        // SAFETY: within the mapping, which is left to the process's end.
+        // SAFETY: within the mapping, which is never unmapped.
         unsafe { self.at.add(offset).cast::<u64>().write_volatile(number) }
     }
 
-    /// Writes bytes from the ring's beginning on.
+    /// Writes bytes at the start of the ring.
     pub fn write(&self, bytes: &[u8]) {
         assert!(bytes.len() <= RING, "more than the ring");
         self.put(HEAD, bytes);
     }
 
-    /// Writes bytes of the arena.
+    /// Writes bytes to the arena.
     pub fn write_arena(&self, position: usize, bytes: &[u8]) {
         self.put(HEAD + RING + position, bytes);
     }
 
     fn put(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= SIZE, "beyond the memory");
-        // SAFETY: as above; there is room for them.
+        // SAFETY: as above; the bytes fit.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) }
     }
 }
 
-/// The library's memory, mapped to be read.
+/// The library's memory, mapped for reading.
 pub struct Theirs(*const u8);
 
-// SAFETY: as above; it is only read, one word at a time.
+// SAFETY: as above; this mapping is only read, one word at a time.
 unsafe impl Sync for Theirs {}
 
 impl Theirs {
     fn new(fd: &OwnedFd) -> Theirs {
-        // SAFETY: a mapping of a page that the file has.
+        // SAFETY: maps one page within the file.
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), HEAD, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -111,14 +112,14 @@ impl Theirs {
         Theirs(at.cast())
     }
 
-    /// A number of 32 bits.
+    /// Reads 32 bits of a number.
     pub fn get(&self, offset: usize) -> u32 {
         assert!(offset + 4 <= HEAD, "beyond the page");
         // SAFETY: within the mapping.
         unsafe { self.0.add(offset).cast::<u32>().read_volatile() }
     }
 
-    /// Wakes who sleeps on a number (futex(2)). False: nobody does.
+    /// Wakes one sleeper on a number's futex word (futex(2)). False if there is none.
     pub fn wake(&self, offset: usize) -> bool {
         assert!(offset + 4 <= HEAD, "beyond the page");
         // SAFETY: the address of a number within the mapping.
@@ -128,16 +129,16 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // SAFETY: the mapping that was made, which nobody uses any more.
+        // SAFETY: unmaps our own mapping, which is not used again.
         unsafe { libc::munmap(self.0.cast_mut().cast(), HEAD) };
     }
 }
 
-/// Sends bytes, and a descriptor along with them.
+/// Sends bytes, with a descriptor attached (SCM_RIGHTS).
 pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
     let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = [0_u64; 3];
-    // SAFETY: the structures are of ours, and their sizes true (cmsg(3)).
+    // SAFETY: our own structures with correct sizes (cmsg(3)).
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         (message.msg_iov, message.msg_iovlen) = (&mut slice, 1);
@@ -151,7 +152,7 @@ pub fn pass(peer: &RawPeer, bytes: &[u8], fd: i32) {
     }
 }
 
-/// So many bytes, with which no descriptor may have come.
+/// Reads `count` bytes; asserts that no descriptor is attached.
 #[track_caller]
 pub fn read_alone(peer: &RawPeer, count: usize) -> Vec<u8> {
     let (bytes, passed) = read_along(peer, count);
@@ -159,7 +160,7 @@ pub fn read_alone(peer: &RawPeer, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// So many bytes, and the descriptor that came with them.
+/// Reads `count` bytes, and the descriptor attached to them.
 #[track_caller]
 fn read_along(peer: &RawPeer, count: usize) -> (Vec<u8>, Option<OwnedFd>) {
     let (mut bytes, mut along) = (vec![0; count], None);
@@ -169,7 +170,7 @@ fn read_along(peer: &RawPeer, count: usize) -> (Vec<u8>, Option<OwnedFd>) {
         let rest = &mut bytes[have..];
         let mut slice = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
         let mut control = [0_u64; 3];
-        // SAFETY: as in `pass`; the structures outlive the call. What is passed along is one descriptor, and ours.
+        // SAFETY: as in `pass`; the structures outlive the call. The received descriptor is new and ours.
         let come = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             (message.msg_iov, message.msg_iovlen) = (&mut slice, 1);
@@ -187,26 +188,26 @@ fn read_along(peer: &RawPeer, count: usize) -> (Vec<u8>, Option<OwnedFd>) {
     (bytes, along)
 }
 
-/// A step of the agreement: o, a, g, d.
+/// A step of the protocol: o, a, g, d.
 pub fn step(letter: &str) -> Vec<u8> {
     wire::command("MEMORY", letter.as_bytes())
 }
 
-/// What goes through the ring for a body in the arena.
+/// The ring's entry for a body in the arena.
 pub fn loan(flags: u8, position: u64, len: u64) -> Vec<u8> {
     [&[flags | 0x40][..], &position.to_be_bytes(), &len.to_be_bytes()].concat()
 }
 
-/// The version of the agreement.
+/// The protocol version.
 pub const VERSION: &[u8] = b"4";
 
-/// The READY of somebody who speaks a version of it.
+/// The READY of a peer with this protocol version.
 fn ready(socket_type: &str, version: &[u8]) -> Vec<u8> {
     let properties = [("Socket-Type", socket_type.as_bytes()), ("X-Pinnace-Memory", version)];
     wire::command("READY", &wire::metadata(&properties))
 }
 
-/// Shakes hands as a peer that speaks this version; the library has said that it speaks its own.
+/// Shakes hands as a peer with this protocol version, and expects the library's READY with its own version.
 #[track_caller]
 pub fn announce(peer: &mut RawPeer, types: [&str; 2], version: &[u8]) {
     let [ours, the_librarys] = types;
@@ -216,7 +217,7 @@ pub fn announce(peer: &mut RawPeer, types: [&str; 2], version: &[u8]) {
     peer.expect(&ready(the_librarys, VERSION));
 }
 
-/// A peer of `socket`, which is bound, that can share memory and has shaken hands.
+/// A raw peer connected to `socket`, which is bound here. It has offered shared memory in its handshake.
 pub fn offering(socket: &Socket, socket_type: &str) -> RawPeer {
     offering_to(&Transport::Ipc.bind(socket), socket_type)
 }
@@ -231,20 +232,20 @@ fn offering_to(endpoint: &str, socket_type: &str) -> RawPeer {
     peer
 }
 
-/// As `offering`, with the peer's memory, and everything agreed upon.
+/// As `offering`, with the raw peer's memory, after the whole exchange.
 pub fn sharing(socket: &Socket, socket_type: &str) -> (RawPeer, Memory) {
     let (peer, memory, _) = sharing_both(socket, socket_type);
     (peer, memory)
 }
 
-/// The same, with the library's memory.
+/// As `sharing`, with the library's memory too.
 pub fn sharing_both(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
     let both = sharing_at(&Transport::Ipc.bind(socket), socket_type);
     switched(socket);
     both
 }
 
-/// A peer that `socket` connects to, and that could share memory.
+/// A raw peer that `socket` connects to, able to share memory.
 #[track_caller]
 pub fn connected(socket: &Socket, socket_type: &str) -> RawPeer {
     let listener = RawListener::bind(Transport::Ipc);
@@ -257,8 +258,8 @@ pub fn connected(socket: &Socket, socket_type: &str) -> RawPeer {
     peer
 }
 
-/// A peer that `socket` connects to, which has offered memory, got the peer's, and said that it writes there from now
-/// on; the peer has not said so. What was sent until then is read.
+/// A raw peer that `socket` connects to. The library has offered its memory, has received the peer's, and has
+/// announced that it now writes to memory; the peer has not. All bytes up to that point have been read.
 #[track_caller]
 pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs) {
     let peer = connected(socket, socket_type);
@@ -286,7 +287,7 @@ pub fn accepting(socket: &Socket, socket_type: &str) -> (RawPeer, Memory, Theirs
     (peer, ours.expect("it was given"), Theirs::new(&theirs.expect("memory comes with it")))
 }
 
-/// A frame with a short header, and the descriptor that came with it.
+/// Reads a frame with a short header, and the descriptor attached to it.
 #[track_caller]
 fn read_short(peer: &RawPeer) -> (Vec<u8>, Option<OwnedFd>) {
     let (mut frame, passed) = read_along(peer, 2);
@@ -295,7 +296,7 @@ fn read_short(peer: &RawPeer) -> (Vec<u8>, Option<OwnedFd>) {
     (frame, passed.or(later))
 }
 
-/// The same, of the socket that is bound to an endpoint of any process.
+/// As `sharing_both`, for a socket already bound to `endpoint`, in any process.
 pub fn sharing_at(endpoint: &str, socket_type: &str) -> (RawPeer, Memory, Theirs) {
     let (mut peer, memory) = (offering_to(endpoint, socket_type), Memory::new(SIZE, SEALS));
     pass(&peer, &step("o"), memory.fd.as_raw_fd());

@@ -7,12 +7,12 @@ use libc::c_int;
 use crate::api::*;
 use crate::errno::{self, Outcome};
 
-/// Closed when dropped; closing it before is allowed, the second close then fails in the library.
+/// Closed when dropped. It may be closed before; the library then refuses the second close.
 pub struct Message {
     pub raw: RawMsg,
 }
 
-// SAFETY: a message belongs to whoever holds it, on any thread.
+// SAFETY: a message belongs to its holder, on any thread.
 unsafe impl Send for Message {}
 
 impl Default for Message {
@@ -45,7 +45,7 @@ impl Message {
     /// As in C.
     pub unsafe fn lent(data: *mut c_void, size: usize, free: Option<FreeFn>, hint: *mut c_void) -> Message {
         let mut raw = RawMsg::zeroed();
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         assert_eq!(unsafe { zmq_msg_init_data(&mut raw, data, size, free, hint) }, 0);
         Message { raw }
     }

@@ -1,5 +1,5 @@
-//! Somebody on the way between two libraries: each frame of ZMTP 3 goes through a script, which may change it, hold
-//! it back, repeat it, or cut the connection.
+//! A man in the middle between two libraries: each ZMTP 3 frame goes through a script, which may change it, hold it
+//! back, repeat it, or cut the connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex};
 
 use crate::wire;
 
-/// What goes on in place of a frame: these bytes, or the end of both connections after them.
+/// What replaces a frame: these bytes, or these bytes and then the end of both connections.
 pub enum Pass {
     On(Vec<u8>),
     Cut(Vec<u8>),
 }
 
-/// Whether the frame came from the client; its number in its direction, from 0 on, counted anew for each connection;
-/// and its bytes.
+/// Arguments: true if the frame came from the client; its number in its direction, from 0 for each connection; its
+/// bytes.
 pub type Script = dyn FnMut(bool, usize, Vec<u8>) -> Pass + Send;
 
-/// A listener that passes each connection on to a server over tcp.
+/// A listener that forwards each connection to a server over tcp.
 pub struct Man {
     pub endpoint: String,
 }
 
 impl Man {
-    /// In front of this endpoint. The greetings of 64 bytes pass as they are.
+    /// Listens in front of `server`. The 64-byte greetings pass unchanged.
     #[track_caller]
     pub fn before(server: &str, script: impl FnMut(bool, usize, Vec<u8>) -> Pass + Send + 'static) -> Man {
         let address = server.strip_prefix("tcp://").expect("a tcp endpoint").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let endpoint = format!("tcp://{}", listener.local_addr().expect("bound"));
         let script: Arc<Mutex<Script>> = Arc::new(Mutex::new(script));
-        // The threads end with the process, or their connections.
+        // The threads end with their connections or with the process.
         std::thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 let Ok(server) = TcpStream::connect(&address) else { return };
@@ -47,7 +47,7 @@ impl Man {
 
 fn pass(from_client: bool, mut from: TcpStream, mut to: TcpStream, script: &Mutex<Script>) {
     let mut greeting = [0; 64];
-    // In the pieces in which it comes: each side waits for the other's.
+    // Forwarded in the steps of the greeting, because each side waits for the other's part.
     for piece in [0..10, 10..11, 11..64] {
         if from.read_exact(&mut greeting[piece.clone()]).is_err() || to.write_all(&greeting[piece]).is_err() {
             return end(&from, &to);

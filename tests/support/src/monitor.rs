@@ -7,7 +7,7 @@ use crate::consts::*;
 use crate::errno::{self, Outcome};
 use crate::{Context, Socket, Transport};
 
-/// An event of the first version: number, value, endpoint.
+/// A version 1 event: number, value, endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub number: c_int,
@@ -55,7 +55,7 @@ impl Monitor {
         })
     }
 
-    /// The next event with this number; those before it are passed over.
+    /// Waits for the next event with this number; skips the others.
     #[track_caller]
     pub fn wait(&self, number: c_int) -> Event {
         loop {

@@ -1,4 +1,4 @@
-//! Peers that speak raw bytes: what a test sends and expects is on the page, byte by byte.
+//! Peers that speak raw bytes: each test spells out what it sends and expects.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::deadline::PATIENCE_MS;
 use crate::poll::fd_readable;
 use crate::{Context, RECONNECT_IVL, Socket, Transport, transport, wire};
 
-/// A frame of ZMTP 2 or 3 as it came; `LONG` is taken out of the flags.
+/// A frame of ZMTP 2 or 3 as received; `LONG` is removed from the flags.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
     pub flags: u8,
@@ -43,7 +43,7 @@ pub enum RawListener {
 }
 
 impl RawListener {
-    /// Listens where a library can connect to: tcp or ipc.
+    /// Listens where a library can connect: tcp or ipc.
     pub fn bind(transport: Transport) -> RawListener {
         match transport {
             Transport::Tcp => RawListener::Tcp(TcpListener::bind("127.0.0.1:0").expect("bind")),
@@ -70,7 +70,7 @@ impl RawListener {
         }
     }
 
-    /// Whether somebody connects within the time.
+    /// Returns true if a peer connects within the time.
     pub fn knocked(&self, timeout_ms: i32) -> bool {
         let fd = match self {
             RawListener::Tcp(listener) => listener.as_raw_fd(),
@@ -115,12 +115,12 @@ impl RawPeer {
         self.stream.write_all(bytes).expect("the library reads");
     }
 
-    /// Sends what the library takes; it may hang up meanwhile.
+    /// Sends the bytes; fails if the library hangs up.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// From now on a write that the library does not take ends with an error after this time.
+    /// From now on, a write that the library does not read fails after this time.
     pub fn give_up_writing_after_ms(&self, limit_ms: u64) {
         let limit = libc::timeval {
             tv_sec: (limit_ms / 1000) as libc::time_t,
@@ -166,7 +166,7 @@ impl RawPeer {
         Frame { flags: flags & !wire::LONG, body: self.read(size as usize) }
     }
 
-    /// The body of the next message frame of one part; commands before it are passed over.
+    /// The body of the next message, of one part; skips commands before it.
     #[track_caller]
     pub fn read_message(&mut self) -> Vec<u8> {
         loop {
@@ -187,7 +187,7 @@ impl RawPeer {
         self.read_frame()
     }
 
-    /// Asserts that the library hangs up, whatever it sends before; returns that.
+    /// Reads until the library hangs up, and returns all that it sent before.
     #[track_caller]
     pub fn expect_end(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
@@ -202,12 +202,12 @@ impl RawPeer {
         }
     }
 
-    /// Whether bytes, or the end, are there within the time.
+    /// Returns true if bytes or end of file arrive within the time.
     pub fn stirs(&self, timeout_ms: i32) -> bool {
         fd_readable(self.stream.as_raw_fd(), timeout_ms)
     }
 
-    /// Sends no more; still reads.
+    /// Shuts down the sending side; still reads.
     pub fn hang_up(&self) {
         self.stream.hang_up();
     }
@@ -217,7 +217,7 @@ impl RawPeer {
     }
 }
 
-/// The two ways in which a library and a peer of raw bytes meet.
+/// The two ways in which a library and a raw peer connect.
 pub const MEETINGS: [Meeting; 2] = [Meeting::LibraryBinds, Meeting::LibraryConnects];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,7 +226,7 @@ pub enum Meeting {
     LibraryConnects,
 }
 
-/// Has a socket of this type and a peer of raw bytes meet both ways; it does not connect again.
+/// Runs `test` with a socket of this type and a raw peer, once for each [`Meeting`]; the socket does not reconnect.
 pub fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)) {
     for meeting in MEETINGS {
         let ctx = Context::new();
@@ -237,7 +237,7 @@ pub fn each_way(transport: Transport, kind: i32, test: impl Fn(&Socket, RawPeer)
 }
 
 impl Meeting {
-    /// Brings the socket and a raw peer together; nothing has been sent yet.
+    /// Connects the socket and a raw peer; nothing has been sent yet.
     #[track_caller]
     pub fn arrange(self, transport: Transport, socket: &Socket) -> RawPeer {
         match self {

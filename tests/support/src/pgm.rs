@@ -1,5 +1,5 @@
-//! PGM's packets over UDP, from outside (RFC 3208): made by hand for a receiver, and overheard on their way from a
-//! sender. All of it goes over the loopback interface.
+//! Raw PGM packets over UDP (RFC 3208): built by hand for a receiver, and captured from a sender. All over the
+//! loopback interface.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -8,37 +8,37 @@ use std::time::Duration;
 
 use crate::PATIENCE_MS;
 
-/// PGM's packet type for data that are sent for the first time.
+/// PGM's packet type for original data, not repairs.
 const ODATA: u8 = 4;
 const HEADER: usize = 16;
-/// The group that all tests use; their ports differ.
+/// The multicast group of all tests; their ports differ.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 71, 1);
 
-/// A port of this process's own for the n-th test, and the endpoint there.
+/// A port for the n-th test of this process, and its endpoint.
 pub fn endpoint(n: u16) -> (u16, String) {
     let port = 20_000 + (std::process::id() % 1_200) as u16 * 32 + n;
     (port, format!("epgm://127.0.0.1;{GROUP}:{port}"))
 }
 
-/// What was overheard: a packet with data, and what it came in.
+/// A captured data packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overheard {
     pub number: u32,
     pub data: Vec<u8>,
-    /// Bytes of the packet, with the headers of PGM, UDP and IP.
+    /// Size of the packet, including the headers of PGM, UDP and IP.
     pub size: usize,
 }
 
-/// A socket of the system's in the group.
+/// A kernel socket that has joined the group.
 pub struct Wire {
     socket: UdpSocket,
     to: SocketAddrV4,
 }
 
 impl Wire {
-    /// To overhear what is sent at this port, beside others, and to send.
+    /// Receives what is sent to this port, alongside other receivers, and can send.
     pub fn new(port: u16) -> Wire {
-        // SAFETY: makes a socket, which is owned from here on.
+        // SAFETY: creates a socket, owned by the result.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
             assert!(fd >= 0, "{}", io::Error::last_os_error());
@@ -57,7 +57,7 @@ impl Wire {
         Wire { socket, to }
     }
 
-    /// The next packet with data; all others are passed over.
+    /// The next data packet; skips all others.
     pub fn overhear(&self) -> Overheard {
         let mut buffer = [0; 65_536];
         loop {
@@ -65,7 +65,7 @@ impl Wire {
             let packet = &buffer[..size];
             if packet.get(4) == Some(&ODATA) {
                 let number = u32::from_be_bytes(packet[HEADER..HEADER + 4].try_into().expect("four"));
-                // Twenty bytes of IP's header and eight of UDP's.
+                // 20 bytes of IP header and 8 of UDP header.
                 return Overheard { number, data: packet[HEADER + 8..].to_vec(), size: size + 28 };
             }
         }
@@ -76,7 +76,7 @@ impl Wire {
         self.socket.send_to(datagram, self.to).expect("sent");
     }
 
-    /// Sends data as the packet with this number of a sender.
+    /// Sends a data packet with this sequence number, of this sender.
     pub fn send_data(&self, sender: u32, number: u32, data: &[u8]) {
         let port = self.to.port().to_be_bytes();
         let mut packet = [&[7, 7], &port[..], &[ODATA, 0, 0, 0]].concat();
@@ -84,7 +84,7 @@ impl Wire {
         packet.extend_from_slice(&[9, 9]);
         packet.extend_from_slice(&(data.len() as u16).to_be_bytes());
         packet.extend_from_slice(&number.to_be_bytes());
-        packet.extend_from_slice(&number.to_be_bytes()); // Nothing older can be had.
+        packet.extend_from_slice(&number.to_be_bytes()); // Trailing edge of the window: nothing older can be repaired.
         packet.extend_from_slice(data);
         let sum = checksum(&packet).to_be_bytes();
         packet[6..8].copy_from_slice(&sum);
@@ -92,7 +92,7 @@ impl Wire {
     }
 }
 
-/// The Internet's checksum (RFC 1071); PGM keeps 0 for none.
+/// The Internet checksum (RFC 1071); PGM reserves 0 for "none".
 fn checksum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0));
     let mut sum: u64 = bytes.chunks(2).map(word).sum();

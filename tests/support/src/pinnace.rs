@@ -1,4 +1,4 @@
-//! What the library has beyond libzmq's interface: pinnace.h, over a [`Socket`].
+//! The functions of pinnace.h, beyond libzmq's interface, over a [`Socket`].
 
 use std::ffi::{CString, c_void};
 
@@ -69,8 +69,8 @@ pub struct Peer {
     pub address: [c_char; 128],
     pub user_id: [c_char; 256],
     pub endpoint: [c_char; 256],
-    pub carrier: [c_char; 16],
-    pub socket_because: [c_char; 64],
+    pub medium: [c_char; 16],
+    pub fallback_reason: [c_char; 64],
 }
 
 /// A text member of [`Peer`].
@@ -131,16 +131,16 @@ impl Context {
         errno::check(unsafe { pinnace_ctx_set_max_bytes(self.raw(), max_bytes) }).expect("a limit");
     }
 
-    /// What closed sockets have lost, by reason.
+    /// Messages lost by sockets now closed, by reason.
     #[track_caller]
     pub fn lost(&self) -> [u64; REASONS] {
         let mut lost = [0; REASONS];
-        // SAFETY: an open context, and room for so many numbers.
+        // SAFETY: an open context, and an array of that many numbers.
         errno::check(unsafe { pinnace_ctx_lost(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
         lost
     }
 
-    /// Terminates within a time; afterwards the context is nobody's.
+    /// Terminates within a time; the handle is not used afterwards.
     pub fn term_within(self, timeout_ms: c_long) -> Outcome<Leftover> {
         let mut left = Leftover { size: size_of::<Leftover>(), ..Leftover::default() };
         let outcome = self.try_term_within(timeout_ms, Some(&mut left));
@@ -148,7 +148,7 @@ impl Context {
         outcome.map(|()| left)
     }
 
-    /// The call as it is; None is NULL.
+    /// The raw call; `None` passes NULL.
     pub fn try_term_within(&self, timeout_ms: c_long, left: Option<&mut Leftover>) -> Outcome<()> {
         let left = left.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         // SAFETY: a context's handle in any state, and memory of the size said, or null.
@@ -183,7 +183,7 @@ impl Socket {
         let mut room = list.capacity();
         // SAFETY: a socket's handle in any state, and memory of the size said.
         errno::check(unsafe { peers(self.raw(), list.as_mut_ptr(), &mut room) }).expect("peers");
-        // So many were written.
+        // The library has written this many.
         // SAFETY: a socket's handle in any state, and memory of the size said.
         unsafe { list.set_len(room.min(list.capacity())) };
         list
@@ -202,7 +202,7 @@ impl Socket {
         })
     }
 
-    /// Asks how much there is, then for it.
+    /// Asks for the size first, then for the text.
     fn text_of(&self, call: impl Fn(*mut c_char, *mut size_t) -> c_int) -> String {
         let mut size = 0;
         let refused = errno::check(call(std::ptr::null_mut(), &mut size));
@@ -216,41 +216,41 @@ impl Socket {
     }
 
     pub fn kick(&self, peer: u64) -> Outcome<()> {
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state.
         errno::check(unsafe { pinnace_kick(self.raw(), peer) }).map(|_| ())
     }
 
     pub fn wait_peers(&self, count: usize) -> Outcome<()> {
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state.
         errno::check(unsafe { pinnace_wait_peers(self.raw(), count, patience()) }).map(|_| ())
     }
 
     pub fn wait_subscribers(&self, topic: &str, count: usize, timeout_ms: c_long) -> Outcome<()> {
         let (at, size) = (topic.as_ptr().cast(), topic.len());
         let wait = pinnace_wait_subscribers;
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state, and a buffer of the given size.
         errno::check(unsafe { wait(self.raw(), at, size, count, timeout_ms) }).map(|_| ())
     }
 
     pub fn wait_subscribed(&self, timeout_ms: c_long) -> Outcome<()> {
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state.
         errno::check(unsafe { pinnace_wait_subscribed(self.raw(), timeout_ms) }).map(|_| ())
     }
 
     pub fn wait_ended(&self, count: u64, timeout_ms: c_long) -> Outcome<()> {
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state.
         errno::check(unsafe { pinnace_wait_ended(self.raw(), count, timeout_ms) }).map(|_| ())
     }
 
     pub fn level_fd(&self, events: c_int) -> Outcome<c_int> {
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state.
         errno::check(unsafe { pinnace_fd(self.raw(), events as c_short) })
     }
 
     pub fn send_whole(&self, parts: &[&[u8]], flags: c_int) -> Outcome<c_int> {
         let parts: Vec<_> =
             parts.iter().map(|part| Part { data: part.as_ptr().cast(), size: part.len() }).collect();
-        // SAFETY: a socket's handle in any state, and memory of the size said.
+        // SAFETY: a socket's handle in any state, and an array of the given length.
         errno::check(unsafe { pinnace_send_parts(self.raw(), parts.as_ptr(), parts.len(), flags) })
     }
 }

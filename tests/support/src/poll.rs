@@ -16,7 +16,7 @@ pub fn fd_item(fd: RawFd, events: c_int) -> PollItem {
     PollItem { socket: std::ptr::null_mut(), fd, events: events as c_short, revents: 0 }
 }
 
-/// Polls; returns how many items are ready and leaves their events in them.
+/// Polls; returns how many items are ready and sets their `revents`.
 pub fn poll(items: &mut [PollItem], timeout_ms: c_long) -> Outcome<c_int> {
     // SAFETY: items of ours.
     errno::check(unsafe { zmq_poll(items.as_mut_ptr(), items.len() as c_int, timeout_ms) })
@@ -31,7 +31,7 @@ pub fn ready(socket: &Socket, events: c_int, timeout_ms: c_long) -> c_int {
     items[0].revents as c_int
 }
 
-/// Whether a plain descriptor is readable now or within the time.
+/// Returns true if a plain descriptor is or becomes readable within the time.
 pub fn fd_readable(fd: RawFd, timeout_ms: c_int) -> bool {
     let mut item = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd of ours.

@@ -1,4 +1,4 @@
-//! `zmq_poller_*`, a draft: what a stable build of libzmq lacks.
+//! `zmq_poller_*`, draft functions that a stable build of libzmq lacks.
 
 use std::ffi::c_void;
 use std::os::fd::RawFd;
@@ -22,14 +22,14 @@ fn done(rc: c_int) -> Outcome<()> {
     errno::check(rc).map(|rc| assert_eq!(rc, 0))
 }
 
-/// A number as the pointer that is given with a registration.
+/// A number as the user pointer of a registration.
 fn user(number: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(number)
 }
 
-// The functions below hand over live handles, or what the library has to refuse.
+// The functions below pass live handles, or handles that the library has to refuse.
 impl Poller {
-    /// None where the library has no pollers.
+    /// `None` if the library has no pollers.
     pub fn new() -> Option<Poller> {
         if !exports("zmq_poller_new") {
             return None;
@@ -79,7 +79,7 @@ impl Poller {
         done(unsafe { zmq_poller_remove_fd(self.0, fd) })
     }
 
-    /// The number given with what is ready, and its events. Checks that a failure clears the event.
+    /// The number of the ready registration, and its events. Checks that a failure clears the event.
     pub fn wait(&self, timeout_ms: c_long) -> Outcome<(usize, c_int)> {
         let mut event = PollerEvent { events: 77, ..NO_EVENT };
         // SAFETY: one event to write to.
@@ -90,7 +90,7 @@ impl Poller {
         outcome.map(|()| (event.user_data.addr(), event.events.into()))
     }
 
-    /// The same for at most `max` at once.
+    /// As `wait`, for at most `max` at once.
     pub fn wait_all(&self, max: usize, timeout_ms: c_long) -> Outcome<Vec<(usize, c_int)>> {
         let events = self.wait_events(max, timeout_ms)?;
         Ok(events.iter().map(|event| (event.user_data.addr(), event.events.into())).collect())
@@ -98,7 +98,7 @@ impl Poller {
 
     pub fn wait_events(&self, max: usize, timeout_ms: c_long) -> Outcome<Vec<PollerEvent>> {
         let mut events = vec![NO_EVENT; max];
-        // SAFETY: so many events to write to.
+        // SAFETY: room for `max` events.
         let count = unsafe { zmq_poller_wait_all(self.0, events.as_mut_ptr(), max as c_int, timeout_ms) };
         events.truncate(errno::check(count)? as usize);
         Ok(events)
@@ -106,7 +106,7 @@ impl Poller {
 
     pub fn fd(&self) -> Outcome<RawFd> {
         let mut fd = -1;
-        // SAFETY: a place for a number.
+        // SAFETY: a writable descriptor.
         done(unsafe { zmq_poller_fd(self.0, &mut fd) }).map(|()| fd)
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel says about a process: memory, processor time, descriptors; and its limits.
+//! A process's memory, processor time and descriptors, as the kernel reports them; and its limits.
 
 use std::time::Duration;
 
@@ -16,37 +16,37 @@ pub fn resident_bytes(pid: u32) -> u64 {
     field(pid, "status", "VmRSS:") * 1024
 }
 
-/// The most resident bytes that there ever were.
+/// Peak resident bytes.
 pub fn peak_bytes(pid: u32) -> u64 {
     field(pid, "status", "VmHWM:") * 1024
 }
 
-/// Whether its first thread sleeps, and is neither stopped nor running.
+/// Returns true if its first thread sleeps; false if it runs or is stopped.
 pub fn sleeps(pid: u32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
     text.rsplit_once(')').expect("a name in brackets").1.trim_start().starts_with('S')
 }
 
-/// The threads of this process.
+/// The ids of this process's threads.
 pub fn thread_ids() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the process is there").flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Which signals a thread of this process blocks: a bit for each, from 1 on.
+/// The signals that a thread of this process blocks: bit n-1 for signal n.
 pub fn blocked_signals(thread: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).expect("it runs");
     let text = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("it has a mask");
     u64::from_str_radix(text.trim(), 16).expect("a number")
 }
 
-/// Resident bytes that the process has written to and shares with nobody. A library's own pages are not among them:
-/// they count as private as soon as no other process has it loaded.
+/// Private dirty resident bytes. A library's own pages are not counted: they would become private as soon as no other
+/// process has the library loaded.
 pub fn private_bytes(pid: u32) -> u64 {
     field(pid, "smaps_rollup", "Private_Dirty:") * 1024
 }
 
-/// Resident bytes of this process's mappings of a name.
+/// Resident bytes of this process's mappings with this name.
 pub fn resident_of(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps").expect("the process is there");
     let (mut named, mut bytes) = (false, 0);
@@ -61,7 +61,7 @@ pub fn resident_of(name: &str) -> u64 {
     bytes
 }
 
-/// How many of this process's mappings have a name.
+/// Number of this process's mappings with this name.
 pub fn mappings_of(name: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/maps").expect("the process is there");
     text.lines().filter(|line| line.contains(name)).count()
@@ -72,20 +72,20 @@ pub fn cpu_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
     let fields: Vec<&str> = text.rsplit_once(')').expect("a name in brackets").1.split_whitespace().collect();
     let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum();
-    // SAFETY: asks for a constant.
+    // SAFETY: reads a constant.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
     Duration::from_secs_f64(ticks as f64 / per_second)
 }
 
-/// Processor time of the thread that asks.
+/// Processor time of the calling thread.
 pub fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a structure of ours; the clock is there.
+    // SAFETY: our own structure; the clock exists.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How many descriptors are open; more than any when this process has none left to look with.
+/// Number of open descriptors; `usize::MAX` if this process has no descriptor left to count with.
 pub fn descriptors(pid: u32) -> usize {
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(entries) => entries.count(),
@@ -94,12 +94,12 @@ pub fn descriptors(pid: u32) -> usize {
     }
 }
 
-/// Threads of the process.
+/// Number of threads of the process.
 pub fn threads(pid: u32) -> u64 {
     field(pid, "status", "Threads:")
 }
 
-/// Sets the soft limit of open descriptors of this process.
+/// Sets this process's soft limit of open descriptors.
 pub fn limit_descriptors(count: u64) {
     // SAFETY: reads and writes a structure of ours.
     unsafe {
@@ -110,7 +110,7 @@ pub fn limit_descriptors(count: u64) {
     }
 }
 
-/// This process.
+/// This process's id.
 pub fn own() -> u32 {
     std::process::id()
 }

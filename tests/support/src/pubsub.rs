@@ -1,7 +1,7 @@
 //! Waiting until subscriptions have arrived, without sleeping.
 //!
-//! Subscriptions travel in order. So a subscriber that asks for one more, unique topic and receives a
-//! message of it knows that all it had asked for before is in effect.
+//! Subscriptions travel in order. When a subscriber adds one more, unique topic and receives a message of it, all its
+//! earlier subscriptions are in effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,8 +9,8 @@ use crate::consts::*;
 use crate::poll::ready;
 use crate::{Errno, Socket, deadline};
 
-/// Publishes until the subscriber has seen that its subscriptions so far are in effect at this publisher.
-/// Messages that the subscriber receives meanwhile are lost to the test.
+/// Publishes until the subscriber has seen that its subscriptions so far are in effect at this publisher. The
+/// subscriber drops other messages that it receives meanwhile.
 #[track_caller]
 pub fn settle(publisher: &Socket, subscriber: &Socket) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -22,7 +22,7 @@ pub fn settle(publisher: &Socket, subscriber: &Socket) {
         publisher.put(format!("{topic}{sent}"));
         take_within(subscriber, 10).filter(|message| message.starts_with(topic.as_bytes()))
     });
-    // What was sent after the one that was seen is still under way: read up to the last.
+    // Later probes are still under way: read up to the last.
     let last = format!("{topic}{sent}").into_bytes();
     let mut current = seen;
     while current != last {

@@ -1,4 +1,4 @@
-//! Security as applications set it: mechanisms, keys, names, and a handler of ZAP that a test scripts.
+//! Security as applications set it: mechanisms, keys, names, and a ZAP handler scripted by the test.
 
 use std::ffi::c_char;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,10 +13,10 @@ use crate::deadline::PATIENCE_MS;
 use crate::poll::{poll, socket_item};
 use crate::{Context, Socket, Transport};
 
-/// Where a handler of ZAP is bound (RFC 27).
+/// The address of a ZAP handler (RFC 27).
 pub const ZAP: &str = "inproc://zeromq.zap.01";
 
-/// The two keys of one party, as text.
+/// A party's key pair, as text.
 #[derive(Debug, Clone)]
 pub struct Keys {
     pub public: String,
@@ -26,7 +26,7 @@ pub struct Keys {
 impl Keys {
     pub fn new() -> Keys {
         let (mut public, mut secret) = ([0u8; 41], [0u8; 41]);
-        // SAFETY: two places of 41 bytes, as the function wants them.
+        // SAFETY: two buffers of 41 bytes, as the function requires.
         let rc = unsafe {
             zmq_curve_keypair(public.as_mut_ptr().cast::<c_char>(), secret.as_mut_ptr().cast::<c_char>())
         };
@@ -66,7 +66,7 @@ impl Mechanism {
     }
 }
 
-/// The parties of a test: a server's keys, a client's, and a client's name and password.
+/// The credentials of a test: a server's keys, a client's keys, and a client's name and password.
 #[derive(Debug, Clone, Default)]
 pub struct Parties {
     pub server: Keys,
@@ -81,7 +81,7 @@ impl Parties {
         Parties::default()
     }
 
-    /// Makes the socket a server of the mechanism.
+    /// Makes the socket a server with the mechanism.
     #[track_caller]
     pub fn serve(&self, socket: &Socket, mechanism: Mechanism) {
         match mechanism {
@@ -94,7 +94,7 @@ impl Parties {
         }
     }
 
-    /// Makes the socket a client of it.
+    /// Makes the socket a client with the mechanism.
     #[track_caller]
     pub fn attend(&self, socket: &Socket, mechanism: Mechanism) {
         match mechanism {
@@ -115,7 +115,7 @@ impl Parties {
         }
     }
 
-    /// A server of the mechanism that is bound, with a domain of ZAP; and where.
+    /// A bound server with the mechanism and a ZAP domain; and its endpoint.
     #[track_caller]
     pub fn bound(
         &self,
@@ -131,7 +131,7 @@ impl Parties {
         (server, endpoint)
     }
 
-    /// A client of the mechanism that has not connected yet and comes back soon.
+    /// A client with the mechanism and a short reconnect interval, not connected yet.
     #[track_caller]
     pub fn client(&self, ctx: &Context, kind: c_int, mechanism: Mechanism) -> Socket {
         let client = ctx.socket(kind).with(RECONNECT_IVL, 30);
@@ -140,30 +140,30 @@ impl Parties {
     }
 }
 
-/// A question as the handler got it: all frames from the empty one on.
+/// A request as the handler received it: all frames from the empty one on.
 pub type Question = Vec<Vec<u8>>;
-/// The answer's frames from the empty one on; none: the handler keeps silent.
+/// The reply's frames from the empty one on; empty: the handler does not reply.
 pub type Reply = Vec<Vec<u8>>;
 
-/// A handler of ZAP on a thread of its own. It ends when it is dropped.
+/// A ZAP handler on its own thread. It ends when dropped.
 pub struct Handler {
     stop: Socket,
     thread: Option<JoinHandle<()>>,
     questions: Receiver<Question>,
 }
 
-/// An answer that is right: this status, user id and metadata.
+/// A well-formed reply with this status, user id and metadata.
 pub fn verdict(question: &Question, status: &str, user: &[u8], metadata: &[u8]) -> Reply {
     let frames: [&[u8]; 7] = [b"", b"1.0", &question[2], status.as_bytes(), b"text", user, metadata];
     frames.map(|frame| frame.to_vec()).to_vec()
 }
 
 impl Handler {
-    /// Binds a ROUTER at ZAP's address, which answers as `script` says: all replies of one question in turn.
+    /// Binds a ROUTER at ZAP's address. `script` returns the replies to each request, sent in order.
     #[track_caller]
     pub fn start(ctx: &Context, script: impl FnMut(&Question) -> Vec<Reply> + Send + 'static) -> Handler {
         let router = ctx.socket(ROUTER).hwm(0);
-        // Another handler's end may take a while.
+        // A previous handler may take a while to release the address.
         crate::until("the address of ZAP is free", || router.bind(ZAP).is_ok());
         let (stop, stopped) = Transport::Inproc.pair(ctx, PAIR, PAIR);
         let (tell, questions) = channel();
@@ -171,19 +171,19 @@ impl Handler {
         Handler { stop, thread: Some(thread), questions }
     }
 
-    /// One that always gives the same status, without a user id.
+    /// A handler that always replies with the same status, without a user id.
     #[track_caller]
     pub fn of(ctx: &Context, status: &'static str) -> Handler {
         Handler::start(ctx, move |question| vec![verdict(question, status, b"", b"")])
     }
 
-    /// The next question that it was asked.
+    /// Waits for the next request that the handler has received.
     #[track_caller]
     pub fn asked(&self) -> Question {
         self.questions.recv_timeout(Duration::from_millis(PATIENCE_MS as u64)).expect("a question")
     }
 
-    /// Whether it was asked a question that [`Handler::asked`] would return at once.
+    /// Returns true if the handler has received a request since; takes it.
     pub fn was_asked(&self) -> bool {
         self.questions.try_recv().is_ok()
     }
@@ -205,7 +205,7 @@ fn serve(
         let asker = question.remove(0);
         for mut reply in script(&question) {
             reply.insert(0, asker.clone());
-            // Who asked may be gone.
+            // The requester may be gone.
             let _ = router.send_parts(&reply, 0);
         }
         let _ = tell.send(question);

@@ -1,7 +1,7 @@
 //! A socket of the library under test.
 //!
-//! Each call of the C ABI has a method that returns an [`Outcome`]; `put`, `take`, `tx`, `rx` are for the
-//! straight path and panic with the errno.
+//! Each call of the C ABI has a method that returns an [`Outcome`]; `put`, `take`, `tx`, `rx` panic with the errno
+//! instead.
 
 use std::ffi::{CString, c_void};
 
@@ -13,13 +13,13 @@ use crate::deadline::PATIENCE_MS;
 use crate::errno::{self, Errno, Outcome};
 use crate::message::Message;
 
-/// Dropped without lingering; [`Socket::close`] keeps the linger that is set.
+/// Closed without lingering when dropped; [`Socket::close`] keeps the linger that is set.
 pub struct Socket {
     raw: *mut c_void,
 }
 
-// SAFETY: handing a socket to another thread is allowed with a fence, which Rust's own ways of doing it
-// contain. Sharing is what the library under test promises on top.
+// SAFETY: handing a socket to another thread needs a full fence, and Rust's ways to hand over a value contain one.
+// The library under test promises sharing as well.
 unsafe impl Send for Socket {}
 unsafe impl Sync for Socket {}
 
@@ -45,8 +45,8 @@ impl Socket {
         self
     }
 
-    /// Sets an option that the library under test may leave to a later release, as docs/compatibility.md says
-    /// then: false, and nothing else to test, when it answers ENOTSUP.
+    /// Sets an option that docs/compatibility.md allows the library to leave to a later release. Returns false on
+    /// ENOTSUP: there is nothing else to test then.
     #[track_caller]
     pub fn supports(&self, option: c_int, value: impl AsRef<[u8]>) -> bool {
         match self.set_bytes(option, value.as_ref()) {
@@ -56,7 +56,7 @@ impl Socket {
         }
     }
 
-    /// Both high-water marks.
+    /// Sets both high-water marks.
     #[track_caller]
     pub fn hwm(self, messages: c_int) -> Socket {
         self.with(SNDHWM, messages).with(RCVHWM, messages)
@@ -77,11 +77,11 @@ impl Socket {
         Ok(c_int::from_ne_bytes(bytes.try_into().expect("an int has 4 bytes")))
     }
 
-    /// Reads an option into `room` bytes; returns as many as the library says it wrote.
+    /// Reads an option into a buffer of `room` bytes; returns the bytes that the library reports as written.
     pub fn get_bytes(&self, option: c_int, room: usize) -> Outcome<Vec<u8>> {
         let mut value = vec![0u8; room];
         let mut size = room;
-        // SAFETY: a writable place of that size.
+        // SAFETY: a writable buffer of that size.
         let rc = unsafe { zmq_getsockopt(self.raw, option, value.as_mut_ptr().cast(), &mut size) };
         errno::check(rc)?;
         assert!(size <= room, "the library claims {size} bytes in {room}");
@@ -97,7 +97,7 @@ impl Socket {
         String::from_utf8(bytes).expect("text")
     }
 
-    /// The same with its NUL, whatever bytes it is made of.
+    /// The same bytes with the terminating NUL; they need not be UTF-8.
     #[track_caller]
     pub fn endpoint_bytes(&self) -> Vec<u8> {
         self.get_bytes(LAST_ENDPOINT, 200_000).expect("LAST_ENDPOINT")
@@ -136,14 +136,14 @@ impl Socket {
         errno::check(rc).map(|n| n as usize)
     }
 
-    /// `zmq_recv` into a buffer: returns the size of the message, which may exceed the buffer's.
+    /// `zmq_recv` into a buffer: returns the message's size, which may exceed the buffer's.
     pub fn recv_into(&self, buffer: &mut [u8], flags: c_int) -> Outcome<usize> {
         // SAFETY: a writable buffer of that size.
         let rc = unsafe { zmq_recv(self.raw, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
         errno::check(rc).map(|n| n as usize)
     }
 
-    /// One part, whatever its size.
+    /// Receives one part of any size.
     pub fn recv(&self, flags: c_int) -> Outcome<Vec<u8>> {
         let mut message = Message::new();
         let size = message.recv(self, flags)?;
@@ -151,7 +151,7 @@ impl Socket {
         Ok(message.bytes().to_vec())
     }
 
-    /// A whole message in its parts. Checks that the message's flag and `RCVMORE` agree.
+    /// Receives all parts of a message. Checks that the message's flag and `RCVMORE` agree.
     pub fn recv_parts(&self, flags: c_int) -> Outcome<Vec<Vec<u8>>> {
         let mut parts = Vec::new();
         loop {
@@ -214,7 +214,7 @@ impl Socket {
         assert_eq!(self.rx(), wanted);
     }
 
-    /// Asserts that nothing comes for a short while.
+    /// Asserts that no message arrives for a short while.
     #[track_caller]
     pub fn expect_nothing(&self) {
         let before = self.get(RCVTIMEO).expect("RCVTIMEO");

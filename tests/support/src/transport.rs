@@ -1,4 +1,4 @@
-//! Endpoints of each transport, unique in this process and unlikely to meet those of others.
+//! Endpoints of each transport, unique in this process and unlikely to clash with other processes'.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ fn next() -> usize {
     COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A directory of this process for socket files and the like, removed when the process ends in order. A
-/// child's lies in its parent's.
+/// This process's directory for socket files and the like, removed at normal exit. A child's directory is inside its
+/// parent's.
 pub fn scratch() -> &'static PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -34,7 +34,7 @@ pub fn scratch() -> &'static PathBuf {
                 let _ = std::fs::remove_dir_all(scratch());
             }
         }
-        // SAFETY: a function without arguments, to run at exit; in a forked child it does nothing.
+        // SAFETY: a function without arguments, run at exit; in a forked child it does nothing.
         unsafe { libc::atexit(remove) };
         path
     })
@@ -45,8 +45,8 @@ pub fn socket_path() -> String {
     scratch().join(format!("{}.sock", next())).to_string_lossy().into_owned()
 }
 
-/// A tcp port that nobody uses, on a loopback address of this process's own: others that ask for a wildcard
-/// port on 127.0.0.1 cannot be given it.
+/// An unused tcp port on a loopback address of this process's own, so the kernel cannot assign it to a process that
+/// binds a wildcard port on 127.0.0.1.
 pub fn free_tcp() -> String {
     let id = std::process::id();
     let address = format!("127.{}.{}.{}", 1 + (id >> 14 & 0x7f), id >> 7 & 0x7f, 1 + (id & 0x7f));
@@ -56,10 +56,10 @@ pub fn free_tcp() -> String {
 
 impl Transport {
     pub const ALL: [Transport; 4] = [Transport::Tcp, Transport::Ipc, Transport::Inproc, Transport::Ws];
-    /// Those over which peers of raw bytes speak.
+    /// The transports of raw-byte peers.
     pub const WIRES: [Transport; 2] = [Transport::Tcp, Transport::Ipc];
 
-    /// For the arguments of a child: see [`Transport::named`].
+    /// For a child's arguments: see [`Transport::named`].
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "tcp",
@@ -74,7 +74,7 @@ impl Transport {
         *Transport::ALL.iter().find(|transport| transport.name() == name).expect("a transport's name")
     }
 
-    /// An endpoint to bind that the library may complete: ask the socket for the result.
+    /// An endpoint to bind; may contain a wildcard, so ask the socket for the actual endpoint.
     pub fn wildcard(self) -> String {
         match self {
             Transport::Tcp => "tcp://127.0.0.1:*".into(),
@@ -83,7 +83,7 @@ impl Transport {
         }
     }
 
-    /// An endpoint that is known before anybody binds it.
+    /// An endpoint known before it is bound.
     pub fn fresh(self) -> String {
         match self {
             Transport::Tcp => format!("tcp://{}", free_tcp()),
@@ -93,7 +93,7 @@ impl Transport {
         }
     }
 
-    /// Binds the socket and returns where.
+    /// Binds the socket; returns the actual endpoint.
     #[track_caller]
     pub fn bind(self, socket: &Socket) -> String {
         let endpoint = self.wildcard();
@@ -101,7 +101,7 @@ impl Transport {
         socket.endpoint()
     }
 
-    /// Binds the first, connects the second to it; returns the endpoint.
+    /// Binds the first and connects the second to it; returns the endpoint.
     #[track_caller]
     pub fn join(self, binder: &Socket, connecter: &Socket) -> String {
         let endpoint = self.bind(binder);

@@ -1,11 +1,11 @@
-//! Bytes of ZMTP, built by hand from the RFCs (23 and 37 for 3.x, 15 for 2.0, 13 for 1.0), so that the tests
-//! do not share an encoder with what they test.
+//! ZMTP bytes built by hand from the RFCs (23 and 37 for 3.x, 15 for 2.0, 13 for 1.0), so that the tests share no
+//! encoder with the library under test.
 
 pub const MORE: u8 = 1;
 pub const LONG: u8 = 2;
 pub const COMMAND: u8 = 4;
 
-/// The 64 bytes with which ZMTP 3 opens.
+/// The 64-byte greeting of ZMTP 3.
 pub fn greeting(minor: u8, mechanism: &str, as_server: bool) -> Vec<u8> {
     let mut bytes = vec![0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, minor];
     bytes.extend_from_slice(mechanism.as_bytes());
@@ -23,7 +23,7 @@ pub fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The first nine bytes of a long frame, whatever it claims.
+/// The first nine bytes of a long frame that claims this size.
 pub fn long_header(flags: u8, size: u64) -> Vec<u8> {
     let mut bytes = vec![flags | LONG];
     bytes.extend_from_slice(&size.to_be_bytes());
@@ -44,7 +44,7 @@ pub fn command(name: &str, data: &[u8]) -> Vec<u8> {
     frame(COMMAND, &body)
 }
 
-/// Properties as READY carries them.
+/// Properties in READY's encoding.
 pub fn metadata(properties: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in properties {

@@ -1,10 +1,11 @@
-//! The work of `../ring.c` over iceoryx2: one publisher and one subscriber each way, in two processes, a copy into the
-//! loaned sample and a copy out of it.
+//! The workload of `../ring.c` over iceoryx2: two processes, one publisher and one subscriber in each direction, a copy
+//! into the loaned sample and a copy out of it.
 //!
 //!     iceoryx2-load stream|round size=BYTES count=N wait=spin|block
 //!
-//! Nothing is lost: a publisher whose subscriber is full tries again. Who finds nothing looks again (spin), or waits
-//! for an event (block), of which there is one a sample, as its own examples have it.
+//! Nothing is lost: a publisher retries if the subscriber's buffer is full. A side with nothing to receive polls again
+//! (spin), or waits for an event (block). With `block` the publisher sends one event per sample, as in iceoryx2's own
+//! examples.
 
 use std::error::Error;
 use std::process::{Child, Command};
@@ -23,9 +24,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 type Samples = publish_subscribe::PortFactory<ipc::Service, [u8], ()>;
 type Events = event::PortFactory<ipc::Service>;
 
-/// Who waits for a sample longer than this waits for one that does not come.
+/// A wait for a sample fails after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Samples that a subscriber holds before its publisher waits: a ring of `ring.c` of the same size, and 1,024 at most.
+/// Bytes of samples that a subscriber buffers before its publisher waits: the size of the ring of `ring.c`. At most
+/// `BUFFER_MAX` samples.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_MAX: usize = 1024;
 
@@ -55,7 +57,7 @@ impl Plan {
     }
 }
 
-/// One way of one side's.
+/// The sending end of one direction.
 struct Out {
     publisher: Publisher<ipc::Service, [u8], ()>,
     notifier: Option<Notifier<ipc::Service>>,
@@ -70,7 +72,7 @@ fn samples(plan: &Plan) -> usize {
     (BUFFER_BYTES / plan.size).clamp(2, BUFFER_MAX)
 }
 
-/// The service of the samples of one way, and that of its events.
+/// The services of one direction: for its samples, and for its events.
 fn services(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<(Samples, Events)> {
     let of_samples = node
         .service_builder(&format!("{name}/samples").as_str().try_into()?)
@@ -101,7 +103,7 @@ fn way_in(node: &Node<ipc::Service>, name: &str, plan: &Plan) -> Outcome<In> {
 }
 
 impl Out {
-    /// Sends a copy of the body. False: nobody is there to have it.
+    /// Sends a copy of the body. False: no subscriber received it.
     fn send(&self, body: &[u8]) -> Outcome<bool> {
         let sample = self.publisher.loan_slice_uninit(body.len())?;
         let reached = sample.write_from_slice(body).send()?;
@@ -111,8 +113,8 @@ impl Out {
         Ok(reached > 0)
     }
 
-    /// Sends until somebody has it. At the first full buffer, too, a sample may reach nobody, though the publisher was
-    /// told to try until it is delivered.
+    /// Sends until the subscriber has it. Not only without a subscriber, but also at the first full buffer a sample may
+    /// be undelivered, although the publisher's strategy is to retry until it is delivered.
     fn deliver(&self, body: &[u8]) -> Outcome<()> {
         while !self.send(body)? {
             std::thread::yield_now();
@@ -157,7 +159,7 @@ fn check(body: &[u8], number: u64) -> Outcome<()> {
     }
 }
 
-/// Puts a side on a processor of its own, where there are several.
+/// Pins a side to a processor of its own, if there are several.
 fn pin(side: usize) -> Outcome<()> {
     let allowed = sched_getaffinity(None)?;
     let mut chosen = CpuSet::new();
@@ -168,12 +170,12 @@ fn pin(side: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The numbers that nobody counts, until the other side hears.
+/// The number of the messages that are sent until the other side is connected; not counted.
 const HELLO: u64 = u64::MAX;
 
-/// The side that sends a stream, or answers.
+/// The other process: sends the stream, or answers.
 fn other_side(name: &str, plan: &Plan) -> Outcome<()> {
-    // Where that one fails nobody would end this.
+    // Otherwise this process would run on if its parent failed.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     pin(1)?;
     let node = NodeBuilder::new().create::<ipc::Service>()?;
@@ -190,11 +192,11 @@ fn other_side(name: &str, plan: &Plan) -> Outcome<()> {
         }
         there.deliver(&body)?;
     }
-    // What was sent is gone with its publisher.
+    // Wait for the end: unread samples are lost when their publisher is dropped.
     back.receive(&mut body)
 }
 
-/// Messages a second, or the median round trip in microseconds.
+/// Returns messages per second, or the median round trip in microseconds.
 fn measure(there: &In, back: &Out, plan: &Plan) -> Outcome<f64> {
     let mut body = vec![0; plan.size];
     there.receive(&mut body)?;
@@ -208,7 +210,7 @@ fn measure(there: &In, back: &Out, plan: &Plan) -> Outcome<f64> {
         }
         there.receive(&mut body)?;
         while body[..8] == HELLO.to_ne_bytes() {
-            there.receive(&mut body)?; // One that was said to have reached nobody may have.
+            there.receive(&mut body)?; // A hello that was reported as undelivered may have arrived.
         }
         check(&body, number)?;
         if number == 0 {
@@ -227,7 +229,7 @@ fn measure(there: &In, back: &Out, plan: &Plan) -> Outcome<f64> {
     })
 }
 
-/// User and system time of this process and of those it has waited for.
+/// User and system time of this process and of the children that it has waited for.
 fn cpu_seconds() -> Outcome<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let after = text.rsplit_once(") ").ok_or("no statistics")?.1;
@@ -252,7 +254,7 @@ fn main() -> Outcome<()> {
     let back = out(&node, &format!("{name}/back"), &plan)?;
     let mut other: Child =
         Command::new(std::env::current_exe()?).args(&words).arg(format!("other={name}")).spawn()?;
-    pin(0)?; // Not before: the other side would inherit that.
+    pin(0)?; // Only now: the other process would inherit the affinity.
     let figure = measure(&there, &back, &plan)?;
     if !other.wait()?.success() {
         return Err("the other side failed".into());

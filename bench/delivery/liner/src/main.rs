@@ -1,10 +1,10 @@
-//! The loads of the benchmark on liner_broker with Redis, as its own benchmark runs them: both clients in one process,
-//! at_least_once_delivery set, and the callback counts.
+//! The loads of the benchmark on liner_broker with Redis, like its own benchmark: both clients in one process,
+//! at_least_once_delivery set, and messages counted in the callback.
 //!
 //! liner-load cycles redis=URL size=N count=N cycles=N pause_ms=N
 //! liner-load run redis=URL size=N count=N limit_s=N
 //!
-//! Prints one line of key=value pairs. Times are CLOCK_MONOTONIC's, in nanoseconds.
+//! Prints one line of key=value pairs. Times are by CLOCK_MONOTONIC, in nanoseconds.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use liner_broker::Liner;
 
-/// A cycle that has not ended by then does not end by itself.
+/// A cycle that takes longer is stalled: it does not end by itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Messages that the callback has had.
+/// Number of messages that the callback has received.
 static HAD: AtomicU64 = AtomicU64::new(0);
 
 fn now_ns() -> u64 {
@@ -34,7 +34,7 @@ fn number(name: &str) -> u64 {
     word(name).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name}=N is missing"))
 }
 
-/// A client that listens on a free port. It is boxed because `Liner::run` keeps a pointer to it.
+/// A client that listens on a free port. Boxed, because `Liner::run` keeps a pointer to the client.
 fn client(name: &str) -> Box<Liner> {
     let port = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -44,7 +44,7 @@ fn client(name: &str) -> Box<Liner> {
     Box::new(Liner::new(name, &format!("topic_{name}"), &format!("localhost:{port}"), &redis))
 }
 
-/// Both clients; and, each time that `every` messages more had been received, how many, and when.
+/// Both clients, and a channel that gets the number of received messages and the time after each `every` messages.
 fn pair(every: u64) -> (Box<Liner>, Box<Liner>, Receiver<(u64, u64)>) {
     let (mut sender, mut receiver) = (client("client1"), client("client2"));
     let (reached, times) = channel();
@@ -56,7 +56,7 @@ fn pair(every: u64) -> (Box<Liner>, Box<Liner>, Receiver<(u64, u64)>) {
         assert_eq!(number, had, "none is missing, and they come in order");
         HAD.store(had, Ordering::Relaxed);
         if had % every == 0 {
-            // Nobody listens any more once the benchmark has ended.
+            // Fails once the benchmark has ended and dropped the receiver: ignored.
             let _ = reached.send((had, now_ns()));
         }
     }));
@@ -72,8 +72,8 @@ fn join(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `cycles_ns`: from before the first send of a cycle until the callback has had its last; `stalled`: cycles that did
-/// not end, whose rest came only with the next.
+/// `cycles_ns`: from before the first send of a cycle until the callback has received its last message; `stalled`: the
+/// number of cycles that did not end before the next one was sent.
 fn cycles() {
     let (size, count, pause) = (number("size"), number("count"), Duration::from_millis(number("pause_ms")));
     let (mut sender, _receiver, times) = pair(count);
@@ -97,8 +97,8 @@ fn cycles() {
     println!("cycles_ns={} stalled={stalled}", join(&took));
 }
 
-/// `tenths_ns`: when each tenth had been received, from before the first send; `seconds`: messages that each second
-/// brought. Ends when all are there, or at the limit, wherever it is then.
+/// `tenths_ns`: from before the first send until each tenth is received; `seconds`: messages received in each second.
+/// Ends when all have arrived, or at the time limit.
 fn run() {
     let (size, count) = (number("size"), number("count"));
     let (mut sender, _receiver, times) = pair(count / 10);
@@ -136,7 +136,7 @@ fn watch(times: &Receiver<(u64, u64)>, start: Instant, begin: u64, limit_s: u64)
 }
 
 fn main() {
-    // The last line says what is wrong.
+    // The harness reads the last line of stderr: make it the panic's message.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     match std::env::args().nth(1).as_deref() {
         Some("cycles") => cycles(),

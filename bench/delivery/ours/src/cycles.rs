@@ -1,4 +1,4 @@
-//! Cycles of messages with a pause between, as liner's benchmark has them, from one process to another.
+//! Cycles of messages with a pause after each, as in liner's benchmark, from one process to another.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub fn main() -> Outcome {
         let resolved = now_ns();
         accepted.push(resolved - begin);
         if cycle == 0 {
-            // When it had handled the first.
+            // The receiver also reports its first message: skip that time.
             receiver.time()?;
         }
         took.push(receiver.time()?.max(resolved) - begin);

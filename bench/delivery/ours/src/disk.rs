@@ -1,5 +1,5 @@
-//! What the disk itself takes: writes one behind the other, each followed by fdatasync(2), into a file that was written
-//! whole before, as the log has its files.
+//! The limit of the disk: sequential writes, each followed by fdatasync(2), into a preallocated file that was written
+//! in full before, like the files of the log.
 
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::words::{cpu_ns, now_ns, number, text};
 
 const FILE_BYTES: u64 = 64 << 20;
-/// Of a segment's first page.
+/// Offset of the first write: a segment of the log has a page before its batches.
 const BEGIN: u64 = 4096;
 
 pub struct Disk {
@@ -20,7 +20,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A file of zeros that are on the disk.
+    /// Creates a file of zeros, and syncs it.
     pub fn new(dir: &Path) -> Result<Disk, Box<dyn Error>> {
         fs::create_dir_all(dir)?;
         let path = dir.join("probe");
@@ -33,7 +33,7 @@ impl Disk {
         Ok(Disk { path, file, at: BEGIN })
     }
 
-    /// Writes behind what was written last, or from the beginning where the file ends, and syncs.
+    /// Writes after the previous write, or from the start if the file has no room left, and syncs.
     pub fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         if self.at + bytes.len() as u64 > FILE_BYTES {
             self.at = BEGIN;
@@ -46,12 +46,12 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The directory is removed by who made it.
+        // The caller removes the directory.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// `took_ns`, and `bytes` written.
+/// Prints `took_ns`, and the `bytes` written.
 pub fn main() -> Outcome {
     let (bytes, writes) = (number("bytes")?, number("writes")?);
     let mut disk = Disk::new(Path::new(&text("dir")?))?;

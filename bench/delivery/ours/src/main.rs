@@ -1,13 +1,13 @@
-//! The loads of the benchmark of guaranteed delivery on our side. Each prints one line of key=value pairs; times are
-//! CLOCK_MONOTONIC's, which is one clock for all processes of a machine.
+//! The loads of the benchmark of guaranteed delivery on our side. Each prints one line of key=value pairs. Times are
+//! by CLOCK_MONOTONIC, which all processes of a machine share.
 //!
 //! delivery-load cycles dir=D size=N count=N cycles=N pause_ms=N mode=sync|interval|memory
-//! delivery-load run dir=D size=N count=N mode=M          all in one go
+//! delivery-load run dir=D size=N count=N mode=M          all messages at once, without pauses
 //! delivery-load plain size=N count=N cycles=N pause_ms=N PUSH and PULL, without any guarantee
 //! delivery-load single dir=D size=N blocks=N block=N receiver=yes|no
-//! delivery-load disk dir=D bytes=N writes=N              write and fdatasync(2), as the log does it
-//! delivery-load recovery dir=D size=N count=N cold=yes|no  what waits arrives after the sender was killed
-//! delivery-load queue dir=D size=N count=N               memory, with the receiver stopped
+//! delivery-load disk dir=D bytes=N writes=N              write and fdatasync(2), as the log does
+//! delivery-load recovery dir=D size=N count=N cold=yes|no  delivery of pending messages after the sender was killed
+//! delivery-load queue dir=D size=N count=N               the sender's memory, with the receiver stopped
 
 mod cycles;
 mod disk;

@@ -1,4 +1,4 @@
-//! The sender's memory while everything waits for a receiver that is stopped (SIGSTOP).
+//! The sender's memory while all messages are pending for a receiver that is stopped (SIGSTOP).
 
 use std::error::Error;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::peer::{Peer, client};
 use crate::pipeline::Pipeline;
 use crate::words::{now_ns, number, text};
 
-/// How often the memory is looked at while messages are queued.
+/// Number of memory readings while messages are queued.
 const LOOKS: u64 = 100;
 
-/// `base_kib`, after the first message was handled; `most_kib`, the most while the others were queued; `last_kib`, when
-/// all were: private resident memory; `disk_bytes` of the store.
+/// Prints private resident memory: `base_kib` after the first message was handled, `most_kib` the maximum while the
+/// others were queued, `last_kib` when all were queued; and `disk_bytes` of the store.
 pub fn main() -> Outcome {
     let (dir, size, count) = (text("dir")?, number("size")?, number("count")?);
     let mut receiver = Peer::receiver(&dir, size, count + 1)?;

@@ -1,5 +1,5 @@
-//! The other process: a client that receives, checks that no message is missing, twice or out of order, and says when
-//! it has handled how many.
+//! The other process: a client that receives, checks that no message is missing, duplicated or out of order, and
+//! reports the times at which it has handled certain numbers of messages.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Lines};
@@ -10,14 +10,14 @@ use pinnace::delivery::Client;
 use crate::Outcome;
 use crate::words::{now_ns, number, text};
 
-/// A process of this program that receives. It ends with this.
+/// A child process of this program in a role. Dropping this kills it.
 pub struct Peer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Peer {
-    /// Starts a `role`, and returns once it says that it is ready.
+    /// Starts a `role`, and returns once the child reports that it is ready.
     pub fn start(role: &str, words: &[String]) -> Result<Peer, Box<dyn Error>> {
         let mut child =
             Command::new(std::env::current_exe()?).arg(role).args(words).stdout(Stdio::piped()).spawn()?;
@@ -27,17 +27,17 @@ impl Peer {
         Ok(peer)
     }
 
-    /// The receiver of what the sender sends. It says when it has handled the first message, and each `every` more.
+    /// Starts the receiver. It prints the time when it has handled the first message, and after each `every` messages.
     pub fn receiver(dir: &str, size: u64, every: u64) -> Result<Peer, Box<dyn Error>> {
         Peer::start("receiver", &[format!("dir={dir}"), format!("size={size}"), format!("every={every}")])
     }
 
-    /// The next that it says.
+    /// The next line that the child prints.
     pub fn line(&mut self) -> Result<String, Box<dyn Error>> {
         Ok(self.lines.next().ok_or("the receiver has ended")??)
     }
 
-    /// The next time that it says.
+    /// The next time that the child prints, in nanoseconds.
     pub fn time(&mut self) -> Result<u64, Box<dyn Error>> {
         Ok(self.line()?.parse()?)
     }
@@ -49,7 +49,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The child may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -63,7 +63,7 @@ pub fn client(dir: &str, name: &str) -> Result<Client, pinnace::delivery::Error>
 
 pub const TOPIC: &str = "to-receiver";
 
-/// The numbers of messages that arrive, each with its body's size: all, and in order.
+/// Checks the numbers and body sizes of messages: all must arrive, in order.
 pub struct Check {
     size: usize,
     last: u64,
@@ -74,7 +74,7 @@ impl Check {
         Check { size: size as usize, last: 0 }
     }
 
-    /// How many there were, this one included.
+    /// Checks a message. Returns the number of messages so far, this one included.
     pub fn count(&mut self, body: &[u8]) -> u64 {
         let number = body.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         assert_eq!(
@@ -87,7 +87,7 @@ impl Check {
     }
 }
 
-/// `receiver dir=D size=N every=N`: the role.
+/// The role `receiver dir=D size=N every=N`.
 pub fn receiver() -> Outcome {
     let (every, mut check) = (number("every")?, Check::new(number("size")?));
     let client = client(&text("dir")?, "receiver")?;

@@ -1,4 +1,4 @@
-//! A sender that does not wait for one message before it sends the next.
+//! A sender that does not wait for the disk after each message.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use pinnace::delivery::{Client, Error, Options, Ticket};
 
 use crate::peer::TOPIC;
 
-/// Tickets that are out at most, before the oldest is waited for.
+/// Maximum of unresolved tickets; beyond it, the sender waits for the oldest.
 const TICKETS: usize = 50_000;
 
 pub struct Pipeline<'a> {

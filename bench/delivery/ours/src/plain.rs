@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::peer::{Check, Peer};
 use crate::words::{join, now_ns, number};
 
-/// `cycles_ns`: from before the first send of a cycle until the last message is in the other process's hands.
+/// `cycles_ns`: from before the first send of a cycle until the other process has received its last message.
 pub fn main() -> Outcome {
     let (size, count) = (number("size")?, number("count")?);
     let pause = Duration::from_millis(number("pause_ms")?);
@@ -30,7 +30,7 @@ pub fn main() -> Outcome {
     Ok(())
 }
 
-/// `puller size=N every=N`: the role.
+/// The role `puller size=N every=N`.
 pub fn puller() -> Outcome {
     let (every, mut check) = (number("every")?, Check::new(number("size")?));
     let context = Context::new()?;

@@ -1,4 +1,4 @@
-//! What was queued for a receiver that was not there, after the sender was killed.
+//! Recovery: messages queued for an absent receiver are delivered after the sender was killed and restarted.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -12,13 +12,13 @@ use crate::peer::{Peer, client};
 use crate::pipeline::Pipeline;
 use crate::words::{now_ns, number, text, yes};
 
-/// From before the sender's process is started anew, while the receiver is up and waits: `open_ns` until its store is
-/// open, `first_ns` until the first message is handled, `last_ns` until the last is. With `cold` nothing of the store
-/// is in the kernel's cache then.
+/// Times from before the restart of the sender's process, while the receiver is running: `open_ns` until the sender's
+/// store is open, `first_ns` until the first message is handled, `last_ns` until the last is. With `cold` the store is
+/// dropped from the page cache before.
 pub fn main() -> Outcome {
     let (dir, size, count) = (text("dir")?, number("size")?, number("count")?);
     let of = |words: &[String]| [&[format!("dir={dir}"), format!("size={size}")], words].concat();
-    // It says that it is ready when every message is accepted; letting go of it kills it (SIGKILL).
+    // The child is ready when every message is accepted. Dropping it kills it (SIGKILL).
     drop(Peer::start("fill", &of(&[format!("count={count}")]))?);
     if yes("cold") {
         forget(&Path::new(&dir).join("sender"))?;
@@ -31,7 +31,7 @@ pub fn main() -> Outcome {
     Ok(())
 }
 
-/// Takes the files of a directory out of the kernel's cache.
+/// Drops the files of a directory from the page cache.
 fn forget(dir: &Path) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(dir)? {
         let file = File::open(entry?.path())?;
@@ -41,7 +41,7 @@ fn forget(dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `fill dir=D size=N count=N`: the role that queues, and is killed.
+/// The role `fill dir=D size=N count=N`: queues the messages, and is killed.
 pub fn fill() -> Outcome {
     let sender = client(&text("dir")?, "sender")?;
     let mut pipeline = Pipeline::new(&sender, number("size")?, Options::default());
@@ -51,7 +51,7 @@ pub fn fill() -> Outcome {
     wait_for_the_end()
 }
 
-/// `reopen dir=D`: the role that goes on.
+/// The role `reopen dir=D`: opens the store again and sends.
 pub fn reopen() -> Outcome {
     let _sender = client(&text("dir")?, "sender")?;
     println!("ready\n{}", now_ns());

@@ -1,4 +1,4 @@
-//! Many messages in one go.
+//! Many messages without pauses.
 
 use pinnace::delivery::Options;
 
@@ -7,9 +7,9 @@ use crate::peer::{Peer, client};
 use crate::pipeline::Pipeline;
 use crate::words::{join, mode, now_ns, number, text};
 
-/// `took_ns`: from before the first send until every ticket is resolved and the last handler has run; `tenths_ns`: when
-/// each tenth had been handled, from the same beginning, and `first_ns` the first message; `accepted_ns`: when every
-/// ticket was resolved.
+/// Times from before the first send: `took_ns` until every ticket is resolved and the last message is handled,
+/// `first_ns` until the first message is handled, `tenths_ns` until each tenth of the messages is handled,
+/// `accepted_ns` until every ticket is resolved.
 pub fn main() -> Outcome {
     let (dir, size, count) = (text("dir")?, number("size")?, number("count")?);
     let mut receiver = Peer::receiver(&dir, size, count / 10)?;

@@ -1,4 +1,4 @@
-//! One sender that waits for each message, beside the disk alone, in turns.
+//! One sender that waits for each message, in turns with bare writes to the disk.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::disk::Disk;
 use crate::peer::{Peer, TOPIC, client};
 use crate::words::{cpu_ns, join, now_ns, number, text, yes};
 
-/// What one message comes to in the log (docs/delivery.md): the batch's header, the record's, the message's with one
-/// destination, and the body, up to a multiple of 8.
+/// Bytes of one message in the log (docs/delivery.md): the headers of the batch, the record and the message with one
+/// destination, and the body, rounded up to a multiple of 8.
 fn log_bytes(size: usize) -> usize {
     const BATCH: usize = 32;
     const RECORD: usize = 8;
@@ -17,10 +17,11 @@ fn log_bytes(size: usize) -> usize {
     BATCH + (RECORD + MESSAGE + size).next_multiple_of(8)
 }
 
-/// Between two turns, so that what one leaves to be done does not fall on the other.
+/// Pause between two turns, so that background work of one turn does not fall into the next.
 const REST: Duration = Duration::from_millis(50);
 
-/// `ours_ns` and `disk_ns`: nanoseconds of each turn of `block` messages; `ours_cpu_ns` and `disk_cpu_ns` of all turns.
+/// Prints `ours_ns` and `disk_ns`, the times of each turn of `block` messages, and `ours_cpu_ns` and `disk_cpu_ns`, the
+/// CPU time of all turns.
 pub fn main() -> Outcome {
     let (dir, size, block) = (text("dir")?, number("size")? as usize, number("block")?);
     let receiver = match yes("receiver") {
@@ -32,7 +33,7 @@ pub fn main() -> Outcome {
     let (mut body, bytes, mut sent) = (vec![b'.'; size], vec![b'.'; log_bytes(size)], 0_u64);
     let (mut took, mut cpu) = ([Vec::new(), Vec::new()], [0, 0]);
     for turn in 0..2 * (number("blocks")? + 1) {
-        // Ours, the disk, the disk, ours: neither is always the first.
+        // In the order ours, disk, disk, ours, so that neither is always first.
         let is_disk = matches!(turn % 4, 1 | 2);
         let (begin, cpu_begin) = (now_ns(), cpu_ns());
         for _ in 0..block {
@@ -45,7 +46,7 @@ pub fn main() -> Outcome {
             }
         }
         let (end, cpu_end) = (now_ns(), cpu_ns());
-        // The first pair is for warming up.
+        // The first pair warms up.
         if turn > 1 {
             took[usize::from(is_disk)].push(end - begin);
             cpu[usize::from(is_disk)] += cpu_end - cpu_begin;

@@ -1,4 +1,4 @@
-//! What stands on the command line, and what the system's clock and the process table say.
+//! Command-line words, clocks, and output.
 
 use pinnace::delivery::Durability;
 use rustix::time::{ClockId, clock_gettime};
@@ -37,7 +37,7 @@ pub fn now_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// What all threads of this process have used.
+/// CPU time of all threads of this process.
 pub fn cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }

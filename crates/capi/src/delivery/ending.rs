@@ -1,4 +1,4 @@
-//! The end of a client that was closed while others were in it: when it came, for those who wait for it.
+//! Lets `pinnace_client_close` wait until other threads have left a closed client.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Clients that were closed and have not ended, by their handles.
+/// Clients that are closed but have not ended, by handle.
 static ENDING: Mutex<BTreeMap<usize, Arc<Ended>>> = Mutex::new(BTreeMap::new());
 
-/// Whether a client has ended.
+/// Whether a client has ended, with a condition variable to wait for it.
 #[derive(Default)]
 pub(super) struct Ended {
     has: Mutex<bool>,
@@ -22,15 +22,15 @@ impl Ended {
     }
 }
 
-/// The last part of a client: it has ended when this is dropped.
+/// The last field of a client: dropping it marks the client as ended.
 #[derive(Default)]
 pub(super) struct End {
-    /// Its handle, once it was closed.
+    /// The client's handle and what its closers wait on; set by `begin`.
     of: OnceLock<(usize, Arc<Ended>)>,
 }
 
 impl End {
-    /// The client of this handle is being closed. Returns what to wait for.
+    /// Registers the client of this handle as closing, and returns the object to wait on.
     pub(super) fn begin(&self, handle: *mut c_void) -> Arc<Ended> {
         let (handle, ended) = self.of.get_or_init(|| (handle.addr(), Arc::default()));
         ENDING.lock().insert(*handle, ended.clone());
@@ -47,7 +47,7 @@ impl Drop for End {
     }
 }
 
-/// What to wait for, where a client was closed and has not ended.
+/// The object to wait on, if this client is closed but has not ended.
 pub(super) fn of(handle: *mut c_void) -> Option<Arc<Ended>> {
     ENDING.lock().get(&handle.addr()).cloned()
 }

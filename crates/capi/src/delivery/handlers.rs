@@ -1,4 +1,4 @@
-//! Handlers: functions of C's that are called with each message, and with what goes wrong where nobody is told.
+//! Handlers: C functions called with each message, and with errors that no call can return.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::ControlFlow;
@@ -17,11 +17,11 @@ use super::{HANDLERS, Open, open};
 type HandlerFn = unsafe extern "C" fn(delivery: *mut c_void, argument: *mut c_void) -> c_int;
 type ReporterFn = unsafe extern "C" fn(error: c_int, text: *const c_char, argument: *mut c_void);
 
-/// What a handler returns: one of these, with STOP or without.
+/// Return values of a handler: one of these, with or without STOP.
 const ACK: c_int = 0;
 const NACK: c_int = 2;
 const TERMINATE: c_int = 3;
-/// The delivery is the handler's from now on.
+/// The handler keeps the delivery and settles it later.
 const KEEP: c_int = 4;
 const STOP: c_int = 16;
 
@@ -31,7 +31,8 @@ struct Handler {
     argument: *mut c_void,
 }
 
-// SAFETY: the argument is only handed back to the handler, which C says may be called on another thread.
+// SAFETY: the argument is only passed back to the handler. The C caller promises that the handler may run on another
+// thread.
 unsafe impl Send for Handler {}
 
 /// A handler of errors.
@@ -44,7 +45,8 @@ pub(super) struct Reporter {
 // SAFETY: as for Handler.
 unsafe impl Send for Reporter {}
 
-/// Counts the handlers that this thread is in. It is cancelled in none: their callers' frames have something to drop.
+/// Counts the handlers active on this thread. Cancellation is disabled in them: the Rust frames that call them have
+/// destructors.
 struct Inside {
     _uncancelled: Uncancelled,
 }
@@ -68,19 +70,19 @@ impl Handler {
         Ok(Handler { call, argument })
     }
 
-    /// Handles messages, one after the other, until the handler says STOP or the client is closed.
+    /// Handles messages, one after the other, until the handler returns STOP or the client is closed.
     fn run(&self, open: &Arc<Open>) -> Result<(), DeliveryError> {
         while self.handle(open.client.recv(None)?, open).is_continue() {}
         Ok(())
     }
 
-    /// As `run`, on a thread of the library: with the signal mask of the thread that started the client, but while it
-    /// waits.
+    /// As `run`, on a thread of the library. While it handles messages, it uses the signal mask of the thread that
+    /// started the client.
     fn listen(&self, open: &Arc<Open>) -> Result<(), DeliveryError> {
         let no_wait = Some(Instant::now());
         loop {
             let first = open.client.recv(None)?;
-            // Once for all that are there: two system calls a message halve the rate.
+            // Set the mask once per batch of available messages: two system calls per message would halve the rate.
             let flow = open.signals.during(|| {
                 let mut next = Ok(first);
                 while let Ok(delivery) = next {
@@ -95,14 +97,14 @@ impl Handler {
         }
     }
 
-    /// Handles one message. Break: the handler has said STOP.
+    /// Handles one message. Break: the handler returned STOP.
     fn handle(&self, delivery: Delivery, open: &Arc<Open>) -> ControlFlow<()> {
         let delivery = publish(delivery, open);
         let inside = Inside::enter();
-        // SAFETY: the promise of who gave the handler.
+        // SAFETY: the promise made when the handler was registered.
         let said = unsafe { (self.call)(delivery, self.argument) };
         drop(inside);
-        // None: the handler has settled it itself.
+        // None: the handler has settled the delivery itself.
         if said & !STOP != KEEP
             && let Some(delivery) = take_back(delivery)
         {
@@ -117,23 +119,23 @@ fn settle(delivery: Delivery, said: c_int) {
         ACK => delivery.ack(),
         NACK => delivery.nack(None),
         TERMINATE => delivery.terminate(),
-        // It fails by being dropped.
+        // Dropping the delivery fails it.
         _ => {}
     }
 }
 
-/// A client's handler of errors, where there is one.
+/// A client's error handler, if set.
 pub(super) type Reporting = Arc<Mutex<Option<Reporter>>>;
 
 pub(super) fn report(to: &Reporting, trouble: &Trouble) {
     let Some(reporter) = *to.lock() else { return };
     let text = trouble.text();
     let _inside = Inside::enter();
-    // SAFETY: the promise of who gave the handler.
+    // SAFETY: the promise made when the handler was registered.
     unsafe { (reporter.call)(trouble.number, text.as_ptr(), reporter.argument) };
 }
 
-/// Handles messages on this thread, one after the other, until the handler says PINNACE_STOP.
+/// Handles messages on this thread, one after the other, until the handler returns PINNACE_STOP.
 ///
 /// # Safety
 /// `handler` must be null or a function that can be called with a delivery and `argument`.
@@ -150,7 +152,7 @@ pub unsafe extern "C" fn pinnace_client_run(
     })
 }
 
-/// Handles messages on a thread of their own, until the handler says PINNACE_STOP or the client is closed.
+/// Handles messages on a thread of their own, until the handler returns PINNACE_STOP or the client is closed.
 ///
 /// # Safety
 /// `handler` must be null or a function that can be called with a delivery and `argument`, on another thread.
@@ -177,7 +179,7 @@ pub unsafe extern "C" fn pinnace_client_listen(
     })
 }
 
-/// Has a function called with what goes wrong where no call is told of it; NULL: none.
+/// Sets the function called with errors that no call can return; NULL removes it.
 ///
 /// # Safety
 /// `reporter` must be null or a function that can be called with a number, a C string and `argument`, on any thread.

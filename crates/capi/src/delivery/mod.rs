@@ -1,9 +1,9 @@
-//! Clients of guaranteed delivery, as C has them: pinnace.h from `pinnace_client_options_t` on.
+//! Clients of guaranteed delivery in C: pinnace.h from `pinnace_client_options_t` on.
 //!
-//! Options, clients and deliveries are handles that are checked: one that is none, or was let go, is EFAULT. A function
-//! that fails sets errno and leaves words for its thread (`pinnace_client_error`, [`trouble`]). A call that is inside
-//! holds its client open; `pinnace_client_close` wakes those that wait for messages, and returns when the last has
-//! left ([`ending`]). Handlers run with no lock held, and may call anything.
+//! Options, clients and deliveries are checked handles: an invalid or released one is EFAULT. A function that fails
+//! sets errno and stores a message for its thread (`pinnace_client_error`, [`trouble`]). A call in progress keeps its
+//! client open. `pinnace_client_close` wakes the calls that wait for messages, and returns when the last call has left
+//! ([`ending`]). Handlers run with no lock held, and may call anything.
 
 mod ending;
 mod handlers;
@@ -32,31 +32,31 @@ use trouble::{Trouble, attempt, of_registry};
 
 static CLIENTS: Registry<Open> = Registry::new();
 
-/// A client that C has open. Fields are dropped in their order: who waits for the end hears of it behind the client's.
+/// An open client. Fields drop in order: `end` is last, so its waiters wake after the client is gone.
 struct Open {
     client: Client,
     name: CString,
     endpoint: CString,
     reporter: Reporting,
-    /// The largest ticket that was given out.
+    /// The largest ticket issued so far.
     tickets: AtomicU64,
-    /// The process that it belongs to.
+    /// The fork generation of the process that it belongs to.
     fork: u32,
-    /// The signal mask of the thread that started it.
+    /// The signal mask of the thread that started the client.
     signals: Mask,
     end: End,
 }
 
 thread_local! {
-    /// How many handlers this thread is in.
+    /// Number of handlers active on this thread.
     static HANDLERS: Cell<usize> = const { Cell::new(0) };
 }
 
 fn no_client() -> Trouble {
-    Trouble::new(libc::EFAULT, "this is no client, or it was closed")
+    Trouble::new(libc::EFAULT, "not a client, or it was closed")
 }
 
-/// The client of a handle, which stays open for as long as the result is there.
+/// The client of a handle; it stays open as long as the result lives.
 fn open(handle: *mut c_void) -> Result<Arc<Open>, Trouble> {
     let open = CLIENTS.get(handle).map_err(|_| no_client())?;
     if open.fork != fork::generation() {
@@ -89,21 +89,21 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
     })
 }
 
-/// Closes a client: what was handled is noted, and what was accepted stays where it is. Who waits in it for messages,
-/// room or acknowledgements gets ECANCELED. Waits until all calls have returned, also where another has closed it
-/// already; unless a handler calls it.
+/// Closes a client: settled messages are recorded, and accepted messages stay stored. Calls that wait in it for
+/// messages, room or acknowledgements return ECANCELED. Waits until all calls have returned, even if another thread has
+/// closed the client already; does not wait if called from a handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
     attempt(|| {
         let ended = match CLIENTS.get(handle) {
             Err(_) => ending::of(handle).ok_or_else(no_client)?,
             Ok(open) if open.fork != fork::generation() => {
-                // Its threads are not here, and its files are the parent's.
+                // The child has none of the client's threads, and its files belong to the parent.
                 std::mem::forget((CLIENTS.remove(handle), open));
                 return Ok(0);
             }
             Ok(open) => {
-                // In this order, so that another who closes it finds it in one place or the other.
+                // In this order, so that a concurrent closer finds the client in one of the two tables.
                 let ended = open.end.begin(handle);
                 let _ = CLIENTS.remove(handle);
                 open.client.close();
@@ -117,19 +117,19 @@ pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
     })
 }
 
-/// Its name, which stays until it is closed; NULL on an error.
+/// The client's name, valid until the client is closed; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_name(handle: *mut c_void) -> *const c_char {
     attempt(|| Ok(open(handle)?.name.as_ptr()))
 }
 
-/// Where others reach it, which stays until it is closed; NULL on an error.
+/// The endpoint at which peers reach the client, valid until the client is closed; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_endpoint(handle: *mut c_void) -> *const c_char {
     attempt(|| Ok(open(handle)?.endpoint.as_ptr()))
 }
 
-/// Listens on a further topic.
+/// Subscribes to a further topic.
 ///
 /// # Safety
 /// `topic` must be null or a C string.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn pinnace_client_subscribe(handle: *mut c_void, topic: *c
     })
 }
 
-/// Does not listen on a topic any more.
+/// Unsubscribes from a topic.
 ///
 /// # Safety
 /// `topic` must be null or a C string.
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn pinnace_client_unsubscribe(handle: *mut c_void, topic: 
     })
 }
 
-/// Writes where those are that listen on a topic, a line each, as a C string; `*size` says how much that is, with its
-/// NUL. Returns how many they are.
+/// Writes the addresses of the clients subscribed to a topic, one per line, as a C string. `*size` receives its size
+/// with the NUL. Returns the number of addresses.
 ///
 /// # Safety
 /// `topic` must be null or a C string, `size` be null or point to the number of bytes at `buffer`.
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn pinnace_client_addresses(
     })
 }
 
-/// What keeps the client from being known in its registry, or from knowing who is there, as an error; 0: nothing.
+/// The current error of the client's registry, for registering itself or for reading the others; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
     attempt(|| match open(handle)?.client.registry_error() {
@@ -189,7 +189,7 @@ pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
     })
 }
 
-/// Clears away what dead clients left of themselves in the registry on a topic. Returns how many that were.
+/// Removes the registry entries that dead clients left for a topic. Returns how many it removed.
 ///
 /// # Safety
 /// `topic` must be null or a C string.

@@ -1,4 +1,4 @@
-//! What a client is to be: options by name, as text, so that more of them change no function.
+//! Options of a client, set by name as text, so that new options need no new functions.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -18,12 +18,12 @@ use crate::registry::Registry;
 
 pub(super) static OPTIONS: Registry<Mutex<Options>> = Registry::new();
 
-/// The options as they were set; they serve for any number of clients.
+/// The options as set; they serve for any number of clients.
 #[derive(Default)]
 pub(super) struct Options {
     name: String,
     topic: String,
-    /// By their places among KEYS.
+    /// By index in KEYS.
     values: BTreeMap<usize, Value>,
     peers: Vec<Peer>,
     curve: Option<KeyPair>,
@@ -36,7 +36,7 @@ struct Peer {
     topics: Vec<String>,
 }
 
-/// What an option takes.
+/// The type of an option's value.
 enum Kind {
     Path,
     Text,
@@ -49,10 +49,10 @@ enum Value {
     Number(u64),
 }
 
-/// An option: its name, what it takes, and what it does to a client that is to be.
+/// An option: its name, the type of its value, and the function that applies the value.
 struct Key(&'static str, Kind, fn(Plan, &Value) -> Plan);
 
-/// A client that is to be, with what takes two options.
+/// A client being configured. `retry` is collected here because two options set it.
 struct Plan {
     builder: Builder,
     retry: (Duration, Duration),
@@ -64,7 +64,7 @@ const TIME_OR_NONE: Kind = Kind::Number { least: 0, most: DAY_MS };
 const FLAG: Kind = Kind::Number { least: 0, most: 1 };
 const BYTES: Kind = Kind::Number { least: 0, most: u64::MAX };
 
-/// What can be set: a line an option.
+/// All options, one per entry.
 const KEYS: &[Key] = &[
     Key("data_dir", Kind::Path, |plan, value| plan.with(|builder| builder.data_dir(value.path()))),
     Key("registry", Kind::Text, |plan, value| plan.with(|builder| builder.registry(value.text()))),
@@ -102,7 +102,7 @@ const KEYS: &[Key] = &[
 ];
 
 impl Kind {
-    /// An error says what would be a value.
+    /// On an error, returns a description of the accepted values.
     fn read(&self, value: &CStr) -> Result<Value, String> {
         let text = value.to_str();
         match self {
@@ -118,7 +118,7 @@ impl Kind {
     }
 }
 
-/// Each of the kind that its key says.
+/// Each accessor requires the kind that the key has.
 impl Value {
     fn path(&self) -> PathBuf {
         if let Value::Path(path) = self { path.clone() } else { PathBuf::new() }
@@ -142,7 +142,7 @@ impl Plan {
         Plan { builder: change(self.builder), ..self }
     }
 
-    /// As `with`, but 0 changes nothing.
+    /// As `with`, but 0 leaves the default.
     fn with_some(self, value: &Value, change: impl FnOnce(Builder) -> Builder) -> Plan {
         if value.number() == 0 { self } else { self.with(change) }
     }
@@ -152,13 +152,14 @@ impl Options {
     fn set(&mut self, key: &CStr, value: &CStr) -> Result<(), Trouble> {
         let Some(at) = KEYS.iter().position(|Key(name, ..)| name.as_bytes() == key.to_bytes()) else {
             let known: Vec<&str> = KEYS.iter().map(|Key(name, ..)| *name).collect();
-            let words = format!("there is no option {key:?}; there are {}", known.join(", "));
+            let words = format!("unknown option {key:?}; the options are {}", known.join(", "));
             return Err(Trouble::new(libc::EINVAL, words));
         };
         let Key(name, kind, _) = &KEYS[at];
         let read = kind.read(value);
-        let read =
-            read.map_err(|wanted| Trouble::new(libc::EINVAL, format!("{name} is {wanted}, not {value:?}")))?;
+        let read = read.map_err(|wanted| {
+            Trouble::new(libc::EINVAL, format!("{name} must be {wanted}, not {value:?}"))
+        })?;
         self.values.insert(at, read);
         Ok(())
     }
@@ -179,10 +180,10 @@ impl Options {
     }
 }
 
-/// A C string, in whatever bytes it is.
+/// A C string of arbitrary bytes.
 ///
 /// # Safety
-/// `from` must be null or a C string that stays for as long as the result is used.
+/// `from` must be null or a C string that lives as long as the result is used.
 unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, Trouble> {
     if from.is_null() {
         return Err(Trouble::new(libc::EFAULT, format!("{what} is NULL")));
@@ -191,23 +192,23 @@ unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, Trouble
     Ok(unsafe { CStr::from_ptr(from) })
 }
 
-/// A C string in UTF-8; `what` it is goes into the words of an error.
+/// A C string in UTF-8; `what` names it in error messages.
 ///
 /// # Safety
 /// As `given`.
 pub(super) unsafe fn string<'a>(from: *const c_char, what: &str) -> Result<&'a str, Trouble> {
     // SAFETY: the caller's promise.
     unsafe { text(from) }.map_err(|error| {
-        let problem = if error == Error::Fault { "NULL" } else { "no UTF-8" };
+        let problem = if error == Error::Fault { "NULL" } else { "not UTF-8" };
         Trouble::new(error.errno(), format!("{what} is {problem}"))
     })
 }
 
 pub(super) fn no_options(_: Error) -> Trouble {
-    Trouble::new(libc::EFAULT, "these are no options, or they were destroyed")
+    Trouble::new(libc::EFAULT, "not an options handle, or it was destroyed")
 }
 
-/// The options of a client that is to be; NULL on an error.
+/// Creates the options of a client; NULL on an error.
 ///
 /// # Safety
 /// Both must be null or C strings.
@@ -243,10 +244,10 @@ pub unsafe extern "C" fn pinnace_client_options_set(
     })
 }
 
-/// Another client that is known beforehand, with the topics that it listens on.
+/// Adds another client that is known in advance, with its topics.
 ///
 /// # Safety
-/// Texts must be null or C strings, `topics` null or point to `count` of them.
+/// The strings must be null or C strings, `topics` null or point to `count` of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_options_peer(
     handle: *mut c_void,
@@ -274,7 +275,7 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
     })
 }
 
-/// Has all that the client says and hears encrypted, with the keys of a certificate (pinnace_cert_load).
+/// Encrypts all of the client's traffic (CURVE) with the keys of a certificate (pinnace_cert_load).
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_options_curve(handle: *mut c_void, certificate: *mut c_void) -> c_int {
     attempt(|| {
@@ -286,7 +287,7 @@ pub extern "C" fn pinnace_client_options_curve(handle: *mut c_void, certificate:
     })
 }
 
-/// The public key of another client, as 40 characters of Z85.
+/// Adds the public key of another client, as 40 characters of Z85.
 ///
 /// # Safety
 /// Both must be null or C strings.
@@ -301,13 +302,13 @@ pub unsafe extern "C" fn pinnace_client_options_trust(
         // SAFETY: the caller's promise.
         let (name, key) = unsafe { (string(name, "the name")?, string(key, "the key")?) };
         let key = z85::decode_key(key.as_bytes())
-            .ok_or_else(|| Trouble::new(libc::EINVAL, "a key is 40 characters of Z85"))?;
+            .ok_or_else(|| Trouble::new(libc::EINVAL, "a key must be 40 characters of Z85"))?;
         options.lock().trusted.push((name.to_owned(), key));
         Ok(0)
     })
 }
 
-/// Lets options go. Clients that were started with them are not concerned.
+/// Destroys options. Clients started with them are unaffected.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_options_destroy(handle: *mut c_void) -> c_int {
     attempt(|| OPTIONS.remove(handle).map(|_| 0).map_err(no_options))

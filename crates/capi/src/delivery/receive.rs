@@ -1,4 +1,4 @@
-//! Receiving: a delivery is C's until something is said of it.
+//! Receiving. A delivery belongs to C until it is settled.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,11 +16,11 @@ use crate::registry::Registry;
 
 static DELIVERIES: Registry<Held> = Registry::new();
 
-/// A delivery that C has.
+/// A delivery held by C.
 struct Held {
-    /// None: just being settled by another thread.
+    /// None while another thread is settling it.
     delivery: Mutex<Option<Delivery>>,
-    /// Whose it is.
+    /// The client that received it.
     of: Weak<Open>,
     from: OnceLock<CString>,
     topic: OnceLock<CString>,
@@ -39,7 +39,7 @@ pub struct Cursor {
 /// 32 hexadecimal digits and a NUL.
 const SENDER_TEXT: usize = 33;
 
-/// Hands a delivery over to C.
+/// Passes a delivery to C.
 pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
     DELIVERIES.insert(Held {
         delivery: Mutex::new(Some(delivery)),
@@ -51,16 +51,16 @@ pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
 }
 
 fn none() -> Trouble {
-    Trouble::new(libc::EFAULT, "this is no delivery, or it was settled")
+    Trouble::new(libc::EFAULT, "not a delivery, or it is already settled")
 }
 
-/// Takes a delivery back, to settle it; None: its client was closed, and it will come again.
+/// Takes a delivery back to settle it. None: its client was closed, and the message will be redelivered.
 fn take(handle: *mut c_void) -> Result<Option<Delivery>, Trouble> {
     let held = DELIVERIES.remove(handle).map_err(|_| none())?;
     let delivery = held.delivery.lock().take().ok_or_else(none)?;
     match held.of.upgrade() {
         Some(open) if open.fork != fork::generation() => {
-            // The parent has it, and settles it.
+            // The delivery belongs to the parent process, which settles it.
             std::mem::forget((delivery, open));
             Err(none())
         }
@@ -68,7 +68,7 @@ fn take(handle: *mut c_void) -> Result<Option<Delivery>, Trouble> {
     }
 }
 
-/// As `take`, where a handler may have settled it.
+/// As `take`, for a delivery that a handler may have settled.
 pub(super) fn take_back(handle: *mut c_void) -> Option<Delivery> {
     take(handle).ok().flatten()
 }
@@ -88,7 +88,7 @@ fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> 
     })
 }
 
-/// A text as C reads it, which stays where it is.
+/// A C string that stays valid as long as `at`.
 fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
     at.get_or_init(|| c_text(text)).as_ptr()
 }
@@ -97,7 +97,7 @@ pub(super) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
-/// The next message; NULL on an error.
+/// Returns the next message; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -> *mut c_void {
     attempt(|| {
@@ -107,51 +107,51 @@ pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -
     })
 }
 
-/// Its first byte; never NULL where there is a delivery.
+/// The address of the first byte of the body; never NULL for a valid delivery, even if the body is empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_body(handle: *mut c_void) -> *const c_void {
     look(handle, |_, delivery| Ok(delivery.body().as_ptr().cast()))
 }
 
-/// How many bytes it has.
+/// The size of the body in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_size(handle: *mut c_void) -> usize {
     look(handle, |_, delivery| Ok(delivery.body().len()))
 }
 
-/// Who sent it.
+/// The name of the sender.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_from(handle: *mut c_void) -> *const c_char {
     look(handle, |held, delivery| Ok(kept(&held.from, delivery.from())))
 }
 
-/// The topic to which it was sent; of a dead letter, that of dead letters.
+/// The topic that the message was sent to; for a dead letter, the topic of dead letters.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_topic(handle: *mut c_void) -> *const c_char {
     look(handle, |held, delivery| Ok(kept(&held.topic, delivery.topic())))
 }
 
-/// When it was accepted, in milliseconds since 1970, by the sender's clock.
+/// When the message was accepted, in milliseconds since 1970, by the sender's clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_accepted_ms(handle: *mut c_void) -> u64 {
     look(handle, |_, delivery| Ok(delivery.accepted_ms()))
 }
 
-/// How often it was delivered since the client was started, this time included.
+/// How often the message was delivered since the client was started, this time included.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_deliveries(handle: *mut c_void) -> u64 {
     look(handle, |_, delivery| Ok(delivery.deliveries().into()))
 }
 
-/// Writes which message it is, to be stored with its effect.
+/// Writes the identity of the message, to be stored together with its effect.
 ///
 /// # Safety
-/// `cursor` must be null or good for writing a cursor.
+/// `cursor` must be null or valid for writes of a cursor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_delivery_cursor(handle: *mut c_void, cursor: *mut Cursor) -> c_int {
     look(handle, |_, delivery| {
         if cursor.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "there is no place for the cursor"));
+            return Err(Trouble::new(libc::EFAULT, "the cursor pointer is NULL"));
         }
         let found = delivery.cursor();
         let (mut sender, digits) = ([0; SENDER_TEXT], found.sender_text());
@@ -163,18 +163,18 @@ pub unsafe extern "C" fn pinnace_delivery_cursor(handle: *mut c_void, cursor: *m
     })
 }
 
-/// A table for cursors, in SQL.
+/// The SQL schema of a table for cursors.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cursor_schema() -> *const c_char {
     static SCHEMA: OnceLock<CString> = OnceLock::new();
     kept(&SCHEMA, CURSOR_SCHEMA)
 }
 
-/// Looks at why it is a dead letter; ENOENT where it is none.
+/// Reads why the message is a dead letter; ENOENT if it is none.
 fn look_dead<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Dead) -> R) -> R {
     look(handle, |held, delivery| match delivery.dead() {
         Some(dead) => Ok(see(held, dead)),
-        None => Err(Trouble::new(libc::ENOENT, "this is no dead letter")),
+        None => Err(Trouble::new(libc::ENOENT, "the delivery is not a dead letter")),
     })
 }
 
@@ -182,25 +182,25 @@ fn dead_texts<'a>(held: &'a Held, dead: &Dead) -> &'a (CString, CString) {
     held.dead.get_or_init(|| (c_text(&dead.topic), c_text(&dead.receiver)))
 }
 
-/// The topic to which a dead letter was sent at first; NULL where it is none.
+/// The topic that a dead letter was sent to originally; NULL if it is no dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_dead_topic(handle: *mut c_void) -> *const c_char {
     look_dead(handle, |held, dead| dead_texts(held, dead).0.as_ptr())
 }
 
-/// Who has given a dead letter up; NULL where it is none.
+/// The name of the receiver that gave up on a dead letter; NULL if it is no dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_dead_receiver(handle: *mut c_void) -> *const c_char {
     look_dead(handle, |held, dead| dead_texts(held, dead).1.as_ptr())
 }
 
-/// How often a dead letter was delivered; 0 where it is none.
+/// How often a dead letter was delivered; 0 if it is no dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_dead_deliveries(handle: *mut c_void) -> u64 {
     look_dead(handle, |_, dead| dead.deliveries)
 }
 
-/// Why a dead letter was given up: PINNACE_TERMINATED and what follows it; -1 where it is none.
+/// Why a dead letter was given up: PINNACE_TERMINATED and following; -1 if it is no dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_dead_reason(handle: *mut c_void) -> c_int {
     look_dead(handle, |_, dead| match dead.reason {
@@ -211,7 +211,7 @@ pub extern "C" fn pinnace_delivery_dead_reason(handle: *mut c_void) -> c_int {
     })
 }
 
-/// It is still being handled: its time begins anew, where that is limited.
+/// Reports that the message is still being handled: restarts its acknowledgement timeout, if there is one.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_in_progress(handle: *mut c_void) -> c_int {
     look(handle, |_, delivery| {
@@ -220,25 +220,25 @@ pub extern "C" fn pinnace_delivery_in_progress(handle: *mut c_void) -> c_int {
     })
 }
 
-/// It is handled.
+/// Acknowledges the message.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_ack(handle: *mut c_void) -> c_int {
     settle(handle, Delivery::ack)
 }
 
-/// It is to be delivered again after `delay_ms`, below 0 after a while that grows; others of its stream go first.
+/// Requests redelivery after `delay_ms` (below 0: after a growing delay). Other messages of its stream go first.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_nack(handle: *mut c_void, delay_ms: c_long) -> c_int {
     settle(handle, |delivery| delivery.nack(timeout(delay_ms)))
 }
 
-/// It will never be handled here: its sender keeps it as a dead letter.
+/// Gives up on the message: its sender keeps it as a dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_terminate(handle: *mut c_void) -> c_int {
     settle(handle, Delivery::terminate)
 }
 
-/// It has failed: it is the next of its stream again, after a while.
+/// Fails the message: it is redelivered after a delay, before later messages of its stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_fail(handle: *mut c_void) -> c_int {
     settle(handle, drop)

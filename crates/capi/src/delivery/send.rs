@@ -1,4 +1,4 @@
-//! Sending, and waiting for the disk and for acknowledgements.
+//! Sending, and waits for the disk and for acknowledgements.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ const SYNC: c_int = 0;
 const INTERVAL: c_int = 1;
 const MEMORY: c_int = 2;
 
-/// pinnace_send_options_t. Later versions have more members at its end, whose default is 0.
+/// pinnace_send_options_t. Later versions append members, with 0 as their default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SendOptions {
@@ -28,10 +28,10 @@ pub struct SendOptions {
     durability: c_int,
 }
 
-/// More than any version will have.
+/// Upper bound for the size of any version.
 const SIZE_MAX: usize = 4096;
 
-/// When a wait is over; None: never.
+/// The deadline of a wait; None: no limit.
 pub(super) fn deadline(ms: i64) -> Option<Instant> {
     timeout(ms).and_then(|time| Instant::now().checked_add(time))
 }
@@ -40,10 +40,10 @@ fn wrong(words: impl std::fmt::Display) -> Trouble {
     Trouble::new(libc::EINVAL, words)
 }
 
-/// Null: as `pinnace_client_send_to` does it.
+/// Null: the defaults, as for `pinnace_client_send_to`.
 ///
 /// # Safety
-/// `from` must be null, or point to a size and be good for reading so many bytes.
+/// `from` must be null, or point to a size and be valid for reads of that many bytes.
 unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
     if from.is_null() {
         return Ok(Options::default());
@@ -51,12 +51,14 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
     // SAFETY: the caller's promise.
     let size = unsafe { from.cast::<usize>().read() };
     if !(size_of::<SendOptions>()..=SIZE_MAX).contains(&size) {
-        return Err(wrong(format_args!("send options do not have {size} bytes: is their size set?")));
+        return Err(wrong(format_args!(
+            "invalid size of the send options: {size}; set it to the size of the structure"
+        )));
     }
     let beyond = size - size_of::<SendOptions>();
     // SAFETY: as above.
     if unsafe { bytes(from.add(1).cast(), beyond) }?.iter().any(|byte| *byte != 0) {
-        return Err(Trouble::new(libc::E2BIG, "send options that this version does not know are set"));
+        return Err(Trouble::new(libc::E2BIG, "send options are set that this version does not support"));
     }
     // SAFETY: as above; it is large enough.
     let given = unsafe { from.read() };
@@ -64,12 +66,12 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
         SYNC => Durability::Sync,
         INTERVAL => Durability::Interval,
         MEMORY => Durability::Memory,
-        other => return Err(wrong(format_args!("there is no durability {other}"))),
+        other => return Err(wrong(format_args!("unknown durability {other}"))),
     };
     let ttl = match u32::try_from(given.ttl_ms) {
         Ok(0) => None,
         Ok(ms) => Some(Duration::from_millis(ms.into())),
-        Err(_) => return Err(wrong(format_args!("a ttl is 0 to {} ms, not {}", u32::MAX, given.ttl_ms))),
+        Err(_) => return Err(wrong(format_args!("ttl_ms must be 0 to {}, not {}", u32::MAX, given.ttl_ms))),
     };
     Ok(Options { all: given.all != 0, durability, ttl, deadline: deadline(given.timeout_ms) })
 }
@@ -77,7 +79,7 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
 /// Sends a message with options.
 ///
 /// # Safety
-/// `topic` must be null or a C string, `data` null or good for reading `size` bytes.
+/// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes.
 unsafe fn send(
     handle: *mut c_void,
     topic: *const c_char,
@@ -92,17 +94,17 @@ unsafe fn send(
 }
 
 /// # Safety
-/// `data` must be null or good for reading `size` bytes, for as long as the result is used.
+/// `data` must be null or valid for reads of `size` bytes, for as long as the result is used.
 unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], Trouble> {
     // SAFETY: the caller's promise.
-    unsafe { bytes(data, size) }
-        .map_err(|error| Trouble::new(error.errno(), "the body is NULL, or too large"))
+    unsafe { bytes(data, size) }.map_err(|error| Trouble::new(error.errno(), "the body is NULL or too large"))
 }
 
-/// Sends to one of those that listen on a topic, in turn. 0: it is on this machine's disk, and will be delivered.
+/// Sends to one of the clients that listen on a topic, in turn. Returns 0 once the message is on this machine's disk
+/// and will be delivered.
 ///
 /// # Safety
-/// `topic` must be null or a C string, `data` null or good for reading `size` bytes.
+/// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_send_to(
     handle: *mut c_void,
@@ -114,10 +116,10 @@ pub unsafe extern "C" fn pinnace_client_send_to(
     attempt(|| unsafe { send(handle, topic, (data, size), Ok(Options::default())) })
 }
 
-/// Sends to each of those that listen on a topic.
+/// Sends to every client that listens on a topic.
 ///
 /// # Safety
-/// `topic` must be null or a C string, `data` null or good for reading `size` bytes.
+/// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_send_all(
     handle: *mut c_void,
@@ -130,11 +132,11 @@ pub unsafe extern "C" fn pinnace_client_send_all(
     attempt(|| unsafe { send(handle, topic, (data, size), Ok(options)) })
 }
 
-/// Sends as the options say; NULL: as `pinnace_client_send_to`.
+/// Sends with options; NULL: as `pinnace_client_send_to`.
 ///
 /// # Safety
-/// `topic` must be null or a C string, `data` null or good for reading `size` bytes, `options` null or point to as many
-/// bytes as its first member says.
+/// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes, `options` null or point to as
+/// many bytes as its first member specifies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_send(
     handle: *mut c_void,
@@ -147,10 +149,10 @@ pub unsafe extern "C" fn pinnace_client_send(
     attempt(|| unsafe { send(handle, topic, (data, size), read_options(options)) })
 }
 
-/// As `pinnace_client_send`, without waiting for the disk. Writes to `ticket` what to wait for.
+/// As `pinnace_client_send`, but does not wait for the disk. Writes a ticket for `pinnace_client_wait` to `ticket`.
 ///
 /// # Safety
-/// As `pinnace_client_send`, and `ticket` must be null or good for writing a number.
+/// As `pinnace_client_send`, and `ticket` must be null or valid for writes of a u64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_send_async(
     handle: *mut c_void,
@@ -167,7 +169,7 @@ pub unsafe extern "C" fn pinnace_client_send_async(
         // SAFETY: as above.
         let options = unsafe { read_options(options) }?;
         if ticket.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "there is no place for the ticket"));
+            return Err(Trouble::new(libc::EFAULT, "the ticket pointer is NULL"));
         }
         let given = u64::from(open.client.send_async(topic, body, &options)?);
         open.tickets.fetch_max(given, Ordering::Relaxed);
@@ -183,23 +185,23 @@ pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_
     attempt(|| {
         let open = open(handle)?;
         if ticket > open.tickets.load(Ordering::Relaxed) {
-            return Err(wrong("this client gave no such ticket"));
+            return Err(wrong("unknown ticket: this client did not issue it"));
         }
         open.client.wait(Ticket::from(ticket), deadline(timeout_ms))?;
         Ok(0)
     })
 }
 
-/// Writes how many messages, and parts of such, nobody has yet said to have.
+/// Writes how many messages and message parts no receiver has acknowledged yet.
 ///
 /// # Safety
-/// `pending` must be null or good for writing a number.
+/// `pending` must be null or valid for writes of a u64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *mut u64) -> c_int {
     attempt(|| {
         let open = open(handle)?;
         if pending.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "there is no place for the number"));
+            return Err(Trouble::new(libc::EFAULT, "the pointer for the number is NULL"));
         }
         // SAFETY: not null, and the caller's promise.
         unsafe { pending.write(open.client.pending()) };
@@ -210,8 +212,8 @@ pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *m
 type PendingFn =
     unsafe extern "C" fn(receiver: *const c_char, topic: *const c_char, messages: u64, argument: *mut c_void);
 
-/// Calls a function with each receiver and topic, and how many messages, and parts of such, wait for it. Returns how
-/// many those are.
+/// Calls `each` with every receiver and topic that has pending messages, and the number of its pending messages and
+/// parts. Returns the number of calls.
 ///
 /// # Safety
 /// `each` must be null or a function that may be called with `argument`.
@@ -235,11 +237,11 @@ pub unsafe extern "C" fn pinnace_client_pending_by_peer(
     })
 }
 
-/// Forgets what waits on a topic: it is not sent any more. Writes how many messages, and parts of such, that were,
-/// where `cleared` is not null.
+/// Discards the pending messages of a topic. Writes how many messages and parts it discarded to `cleared`, unless it
+/// is null.
 ///
 /// # Safety
-/// `topic` must be null or a C string, `cleared` null or good for writing a number.
+/// `topic` must be null or a C string, `cleared` null or valid for writes of a u64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_clear_pending(
     handle: *mut c_void,
@@ -258,7 +260,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
     })
 }
 
-/// Waits until so many, or fewer, are pending.
+/// Waits until at most `most` messages and parts are pending.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_wait_pending(handle: *mut c_void, most: u64, timeout_ms: c_long) -> c_int {
     attempt(|| {

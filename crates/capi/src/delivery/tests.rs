@@ -1,4 +1,4 @@
-//! Clients through the C functions.
+//! Tests of delivery clients through the C functions.
 
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn start(dir: &Path, name: &str) -> *mut c_void {
 }
 
 fn words() -> &'static str {
-    // SAFETY: the thread's until the next failure.
+    // SAFETY: valid for this thread until its next failure.
     unsafe { CStr::from_ptr(pinnace_client_error()) }.to_str().unwrap()
 }
 
@@ -49,13 +49,13 @@ fn refused(returned: c_int, number: c_int, part: &str) {
 
 #[test]
 fn what_is_none_is_a_fault() {
-    // Handles are odd.
+    // Valid handles are odd.
     let gone = [null_mut(), std::ptr::without_provenance_mut(8)];
     for handle in gone {
         assert!(pinnace_client_start(handle).is_null());
-        refused(pinnace_client_close(handle), libc::EFAULT, "no client");
-        refused(pinnace_delivery_ack(handle), libc::EFAULT, "no delivery");
-        refused(pinnace_client_options_destroy(handle), libc::EFAULT, "no options");
+        refused(pinnace_client_close(handle), libc::EFAULT, "not a client");
+        refused(pinnace_delivery_ack(handle), libc::EFAULT, "not a delivery");
+        refused(pinnace_client_options_destroy(handle), libc::EFAULT, "not an options handle");
         assert!(pinnace_client_recv(handle, 0).is_null());
         assert!(pinnace_delivery_body(handle).is_null());
         assert_eq!((pinnace_delivery_size(handle), errno()), (0, libc::EFAULT));
@@ -65,7 +65,7 @@ fn what_is_none_is_a_fault() {
         assert!(pinnace_client_options_new(null(), c"topic".as_ptr()).is_null());
         assert_eq!((words(), errno()), ("the name is NULL", libc::EFAULT));
         assert!(pinnace_client_options_new(c"\xff".as_ptr(), c"topic".as_ptr()).is_null());
-        assert_eq!((words(), errno()), ("the name is no UTF-8", libc::EINVAL));
+        assert_eq!((words(), errno()), ("the name is not UTF-8", libc::EINVAL));
     }
 }
 
@@ -77,8 +77,8 @@ fn options_are_checked_when_they_are_set() {
     let set = |key: &CStr, value: &CStr| unsafe {
         pinnace_client_options_set(options, key.as_ptr(), value.as_ptr())
     };
-    refused(set(c"colour", c"blue"), libc::EINVAL, "there are data_dir, registry, listen");
-    refused(set(c"lease_ms", c"0"), libc::EINVAL, "lease_ms is a number from 1 to 2592000000");
+    refused(set(c"colour", c"blue"), libc::EINVAL, "the options are data_dir, registry, listen");
+    refused(set(c"lease_ms", c"0"), libc::EINVAL, "lease_ms must be a number from 1 to 2592000000");
     for none in [c"", c"-1", c"+1", c"1s", c" 1", c"99999999999999999999"] {
         refused(set(c"interval_ms", none), libc::EINVAL, "interval_ms");
     }
@@ -96,20 +96,20 @@ fn send_options_are_of_this_version_or_an_earlier_one() {
     let dir = tempfile::tempdir().unwrap();
     let client = start(dir.path(), "one");
     let given = |size: usize, ttl_ms: i64, durability: i64, beyond: i64| {
-        // As they lie in memory: `all` is the lower half of a word, and something may follow.
+        // As laid out in memory: `all` is the lower half of a word, and another word may follow.
         let options = [size as i64, -1, ttl_ms, durability << 32, beyond];
-        // SAFETY: a C string, an empty body, and options with what is beyond them.
+        // SAFETY: a C string, an empty body, and options followed by one more word.
         unsafe { pinnace_client_send(client, c"news".as_ptr(), null(), 0, options.as_ptr().cast()) }
     };
     let size = size_of::<SendOptions>();
     assert_eq!((given(size, 0, 0, 1), given(size + 8, u32::MAX.into(), 1, 0)), (0, 0));
-    refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not know");
-    refused(given(0, 0, 0, 0), libc::EINVAL, "0 bytes");
-    refused(given(usize::MAX, 0, 0, 0), libc::EINVAL, "is their size set?");
+    refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not support");
+    refused(given(0, 0, 0, 0), libc::EINVAL, "send options: 0;");
+    refused(given(usize::MAX, 0, 0, 0), libc::EINVAL, "set it to the size of the structure");
     refused(given(size, 0, 7, 0), libc::EINVAL, "durability 7");
     refused(given(size, -1, 0, 0), libc::EINVAL, "not -1");
     refused(given(size, 1 << 32, 0, 0), libc::EINVAL, "4294967295");
-    refused(pinnace_client_wait(client, u64::MAX, 0), libc::EINVAL, "no such ticket");
+    refused(pinnace_client_wait(client, u64::MAX, 0), libc::EINVAL, "unknown ticket");
     assert_eq!(pinnace_client_close(client), 0);
     refused(pinnace_client_close(client), libc::EFAULT, "closed");
 }
@@ -119,7 +119,7 @@ unsafe extern "C" fn pass_on(delivery: *mut c_void, client: *mut c_void) -> c_in
     if size == 0 {
         return pinnace_client_close(client);
     }
-    // SAFETY: what the delivery says of itself.
+    // SAFETY: body and size as the delivery reports them.
     unsafe { pinnace_client_send_to(client, c"last's".as_ptr(), body, size) }
 }
 
@@ -150,7 +150,7 @@ fn a_handler_may_send_and_close_its_own_client() {
         std::thread::yield_now();
     }
     assert_eq!(pinnace_client_close(first), 0);
-    // 0: it has not ended yet; it has then.
+    // Close returns 0 if the client has not ended yet; it waits for the end then.
     if pinnace_client_close(middle) != 0 {
         assert_eq!(errno(), libc::EFAULT);
     }
@@ -175,20 +175,20 @@ fn closing_ends_what_waits() {
             scope.spawn(move || (pinnace_client_recv(client(), -1).is_null(), errno())),
             scope.spawn(move || (pinnace_client_wait_pending(client(), 0, -1) == -1, errno())),
         ];
-        // The registry's reference, and one of each call that is inside.
+        // The registry's reference, one for each call in progress, and the one of this `get`.
         while Arc::strong_count(&CLIENTS.get(client()).unwrap()) < 4 {
             std::thread::yield_now();
         }
         let sends = scope.spawn(move || {
             let body = [7; 10_000];
-            // Until there is no room, and then it waits. SAFETY: a C string and a body.
+            // Sends until the disk is full, then waits. SAFETY: a C string and a body.
             let send = || unsafe {
                 pinnace_client_send_to(client(), c"nobody's".as_ptr(), body.as_ptr().cast(), body.len())
             };
             while send() == 0 {}
             errno()
         });
-        // It waits, or it is slow, and then this shows less.
+        // Either the sender waits, or it is slow and the test shows less.
         let (mut pending, mut since) = (0, Instant::now());
         while since.elapsed() < Duration::from_millis(100) {
             let mut now = 0;
@@ -203,9 +203,9 @@ fn closing_ends_what_waits() {
         for end in ends {
             assert_eq!(end.join().unwrap(), (true, libc::ECANCELED));
         }
-        // EFAULT: it was between two calls.
+        // EFAULT: the sender was between two calls.
         assert!([libc::ECANCELED, libc::EFAULT].contains(&sends.join().unwrap()));
     });
-    // Its name is free at once.
+    // The name is free at once.
     assert_eq!(pinnace_client_close(start(dir.path(), "one")), 0);
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as C hears of it: a number in errno, and words that stay for the thread.
+//! Errors as C sees them: a number in errno, and a message stored for the thread.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -17,7 +17,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Why a call failed.
+/// The error of a failed call.
 pub(super) struct Trouble {
     pub(super) number: c_int,
     pub(super) words: String,
@@ -28,7 +28,7 @@ impl Trouble {
         Trouble { number, words: words.to_string() }
     }
 
-    /// The words as C reads them.
+    /// The message as a C string.
     pub(super) fn text(&self) -> CString {
         CString::new(self.words.replace('\0', "?")).unwrap_or_default()
     }
@@ -84,7 +84,7 @@ pub(super) fn of_registry(error: &RegistryError) -> c_int {
     }
 }
 
-/// The number of a kind of error whose own was not kept.
+/// The errno for an error kind; the original errno was not kept.
 fn of_kind(kind: ErrorKind) -> c_int {
     match kind {
         ErrorKind::NotFound => libc::ENOENT,
@@ -103,25 +103,24 @@ fn of_kind(kind: ErrorKind) -> c_int {
 
 /// Runs `body`; a panic becomes an error.
 pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, Trouble>) -> Result<R, Trouble> {
-    // Its reads and writes of files would be cancellation points.
+    // The file I/O in `body` would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        Err(Trouble::new(libc::ENOTRECOVERABLE, "a fault of the library's own: it panicked"))
-    })
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|_| Err(Trouble::new(libc::ENOTRECOVERABLE, "internal error: the library panicked")))
 }
 
-/// Runs `body`. An error or a panic is told by errno, the thread's words, and the type's value for failure.
+/// Runs `body`. An error or a panic becomes errno, the thread's error message, and `R::FAILED`.
 pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Trouble>) -> R {
     caught(body).unwrap_or_else(|trouble| {
-        // A thread that is ending has none.
+        // Not available while the thread is exiting.
         let _ = LAST.try_with(|last| last.replace(trouble.text()));
         set_errno(trouble.number);
         R::FAILED
     })
 }
 
-/// What was wrong when a function of clients, their options or deliveries failed last in this thread; empty before
-/// that. It is the thread's until the next one fails.
+/// The message of this thread's last failure of a function of clients, options or deliveries; empty before the first.
+/// Valid until the thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

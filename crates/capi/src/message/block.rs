@@ -1,4 +1,4 @@
-//! Memory of a message of middling size: one allocation, shared by counting.
+//! Storage of a medium-sized message: one reference-counted allocation.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use pinnace_engine::Error;
 
-/// Before the bytes. It keeps them aligned as malloc does.
+/// Precedes the bytes, and aligns them as malloc does.
 #[repr(C, align(16))]
 struct Header {
     holders: AtomicUsize,
     len: usize,
 }
 
-/// One holder of a block. Cloning makes another; the last one frees it.
+/// A counted reference to a block. The last one frees it.
 pub(super) struct Block(NonNull<Header>);
 
-// SAFETY: the count is atomic; the bytes are C's to share, which is told to write them only as a sole holder.
+// SAFETY: the count is atomic. The bytes are shared by C, which must write them only as the sole holder.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -27,7 +27,7 @@ fn layout(len: usize) -> Result<Layout, Error> {
 }
 
 impl Block {
-    /// A block of `len` bytes of any content.
+    /// A block of `len` bytes of unspecified content.
     pub(super) fn with_len(len: usize) -> Result<Block, Error> {
         // SAFETY: the layout is never empty.
         let at = NonNull::new(unsafe { alloc(layout(len)?) }).ok_or(Error::NoMemory)?.cast();
@@ -37,7 +37,7 @@ impl Block {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: a header lies there for as long as there is a holder.
+        // SAFETY: the header is valid as long as a reference exists.
         unsafe { self.0.as_ref() }
     }
 
@@ -46,7 +46,7 @@ impl Block {
     }
 
     pub(super) fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: the bytes begin where the header ends.
+        // SAFETY: the bytes start right after the header.
         unsafe { self.0.add(1).cast().as_ptr() }
     }
 
@@ -64,7 +64,7 @@ impl Clone for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // The last holder sees what the others did with the bytes.
+        // Acquire pairs with the Release below: the last holder sees the other holders' accesses to the bytes.
         if self.header().holders.load(Ordering::Acquire) != 1 {
             if self.header().holders.fetch_sub(1, Ordering::Release) != 1 {
                 return;

@@ -1,16 +1,16 @@
-//! What a message carries beside its bytes, in one word: nothing, what is known of the peer it came from, or that
-//! and a group's name.
+//! What a message carries besides its bytes, packed into one word: nothing, the sender's properties, or these and a
+//! group name.
 
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 use pinnace_engine::About;
 
-/// The word: 0, or an `Arc<About>` as a pointer, or a `Box<Grouped>` as a pointer with its lowest bit set.
+/// The word: 0, an `Arc<About>` as a pointer, or a `Box<Grouped>` as a pointer with its lowest bit set.
 #[derive(Default)]
 pub(super) struct Properties(usize);
 
-/// The rarer case.
+/// The rarer case: a message with a group.
 #[derive(Clone, Default)]
 struct Grouped {
     about: Option<Arc<About>>,
@@ -40,7 +40,7 @@ impl Properties {
     }
 
     fn as_grouped(&self) -> Option<&Grouped> {
-        // SAFETY: a word with the bit is what `grouped` made, and lives as long as `self`.
+        // SAFETY: a word with the bit was made by `grouped`, and is valid as long as `self`.
         (self.0 & GROUPED != 0)
             .then(|| unsafe { &*std::ptr::with_exposed_provenance::<Grouped>(self.0 & !GROUPED) })
     }
@@ -49,7 +49,7 @@ impl Properties {
         if let Some(grouped) = self.as_grouped() {
             return grouped.about.as_deref();
         }
-        // SAFETY: a word without the bit that is not 0 is what `of` made, and lives as long as `self`.
+        // SAFETY: a word that is not 0 and has no bit set was made by `of`, and is valid as long as `self`.
         (self.0 != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<About>(self.0) })
     }
 
@@ -58,14 +58,14 @@ impl Properties {
             return grouped.about.clone();
         }
         let about: *const About = self.about()?;
-        // SAFETY: the word holds one reference of its own, and the new one is counted before it is made.
+        // SAFETY: the word owns one reference; the count is incremented before a second one is made.
         Some(unsafe {
             Arc::increment_strong_count(about);
             Arc::from_raw(about)
         })
     }
 
-    /// The group's name, a C string; empty where there is none.
+    /// The group's name; empty if none.
     pub(super) fn group(&self) -> &CStr {
         self.as_grouped().map_or(c"", |grouped| &grouped.group)
     }
@@ -95,7 +95,7 @@ impl Drop for Properties {
 }
 
 fn release(word: usize) {
-    // SAFETY: as in `as_grouped` and `about`; the word is used no more.
+    // SAFETY: as in `as_grouped` and `about`; the word is not used again.
     unsafe {
         if word & GROUPED != 0 {
             drop(Box::from_raw(std::ptr::with_exposed_provenance_mut::<Grouped>(word & !GROUPED)));

@@ -1,15 +1,15 @@
 //! The 64 bytes of a `zmq_msg_t`.
 //!
 //! ```text
-//!  0  up to 40 bytes of data, or what holds more of them:
+//!  0  up to 40 bytes of inline data, or a reference to more:
 //!     a block (pointer), a body (pointer), or constant bytes (pointer, length)
-//! 40  properties: of the peer it came from, and the group
+//! 40  properties: the sending peer's, and the group
 //! 48  routing id of the peer (SERVER, PEER)
-//! 52  kind: says which of these it is, and that it is a message at all
-//! 56  length of the data that lie here
+//! 52  kind: which of these it is; also marks a valid message
+//! 56  length of inline data
 //! 57  flags: MORE
 //! ```
-//! Nothing points into it, so that it can be moved by memcpy, as bindings do.
+//! It contains no pointers into itself, so bindings can move it by memcpy.
 
 use std::ffi::{CStr, CString};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -20,14 +20,14 @@ use pinnace_engine::{About, Body, Error, Frame, Label, Outgoing, Received, Socke
 use super::block::Block;
 use super::properties::Properties;
 
-/// The most bytes that lie in the message itself.
+/// The most bytes that are stored inline.
 pub(super) const INLINE_MAX: usize = 40;
-/// The most bytes that are copied into a block; more are a [`Body`].
+/// The most bytes that are stored in a block; larger ones use a [`Body`].
 pub(super) const BLOCK_MAX: usize = 32 * 1024;
-/// The fewest bytes of a body that are sent by reference: below, a copy costs less.
+/// Bodies at least this large are sent by reference; below, a copy costs less.
 pub(crate) const SHARE_MIN: usize = 1024;
 
-/// Kinds. Four bytes, so that what was never initialised is not taken for a message.
+/// Kinds. Four bytes, so that uninitialised memory is not taken for a message.
 const CLOSED: u32 = 0;
 const INLINE: u32 = 0x506e_4d01;
 const BLOCK: u32 = 0x506e_4d02;
@@ -36,7 +36,7 @@ const CONSTANT: u32 = 0x506e_4d04;
 
 const MORE: u8 = 1;
 
-/// A message as C holds it. Dropping it is closing it.
+/// A message as C holds it. Drop closes it.
 #[repr(C)]
 pub struct Message {
     content: Content,
@@ -58,7 +58,7 @@ union Content {
     constant: (*mut u8, usize),
 }
 
-/// The same, to be matched.
+/// The content as an enum, for matching.
 enum View<'a> {
     Inline,
     Block(&'a Block),
@@ -78,7 +78,7 @@ impl Message {
         Message::new(Content { inline: [MaybeUninit::uninit(); INLINE_MAX] }, INLINE)
     }
 
-    /// A message of `len` bytes of any content.
+    /// A message of `len` bytes of unspecified content.
     #[inline]
     pub(crate) fn with_len(len: usize) -> Result<Message, Error> {
         if len <= INLINE_MAX {
@@ -99,7 +99,7 @@ impl Message {
     #[inline]
     pub(crate) fn copy_of(data: &[u8]) -> Result<Message, Error> {
         let mut message = Message::with_len(data.len())?;
-        // SAFETY: a fresh message has room for as many bytes as it was made for, and no other holder.
+        // SAFETY: a new message has room for the requested bytes, and is not shared.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), message.as_ptr(), data.len()) };
         Ok(message)
     }
@@ -108,7 +108,7 @@ impl Message {
         Message::new(Content { body: ManuallyDrop::new(body) }, BODY)
     }
 
-    /// Of bytes that stay for good.
+    /// A message that refers to bytes valid for the rest of the process.
     pub(crate) fn constant(data: *mut u8, len: usize) -> Message {
         Message::new(Content { constant: (data, len) }, CONSTANT)
     }
@@ -133,10 +133,10 @@ impl Message {
         Ok(message)
     }
 
-    /// The message at `at`; Fault where there is none.
+    /// The message at `at`. Errors: Fault if there is none.
     ///
     /// # Safety
-    /// `at` must be null or point to a `zmq_msg_t` that nobody else uses for as long as the result is used.
+    /// `at` must be null or point to a `zmq_msg_t` that is not accessed otherwise as long as the result is used.
     #[inline(always)]
     pub(crate) unsafe fn at<'a>(at: *mut Message) -> Result<&'a mut Message, Error> {
         // SAFETY: the caller's promise.
@@ -145,13 +145,13 @@ impl Message {
         Ok(unsafe { &mut *at })
     }
 
-    /// As `at`, to be read only.
+    /// As `at`, for reading only.
     ///
     /// # Safety
-    /// `at` must be null or point to a `zmq_msg_t` that nobody changes for as long as the result is used.
+    /// `at` must be null or point to a `zmq_msg_t` that is not modified as long as the result is used.
     #[inline(always)]
     pub(crate) unsafe fn at_const<'a>(at: *const Message) -> Result<&'a Message, Error> {
-        // SAFETY: the caller's promise; whatever the bytes are, they are one.
+        // SAFETY: the caller's promise; any bytes are valid for a reference to a message.
         let message = unsafe { at.as_ref() }.ok_or(Error::Fault)?;
         match message.kind {
             INLINE..=CONSTANT => Ok(message),
@@ -161,7 +161,7 @@ impl Message {
 
     #[inline(always)]
     fn view(&self) -> View<'_> {
-        // SAFETY: the kind says which member was written.
+        // SAFETY: the kind tells which member was written.
         unsafe {
             match self.kind {
                 BLOCK => View::Block(&self.content.block),
@@ -182,7 +182,7 @@ impl Message {
         }
     }
 
-    /// Where the bytes are: for C to read, and to write as the only holder.
+    /// The address of the bytes. C may read them, and may write them as the only holder.
     #[inline(always)]
     pub(crate) fn as_ptr(&mut self) -> *mut u8 {
         let inline = &raw mut self.content.inline;
@@ -202,29 +202,29 @@ impl Message {
             View::Body(body) => body.as_ptr(),
             View::Constant(data, _) => data,
         };
-        // SAFETY: there are so many bytes there. The compiler never saw all of them written, because it is
-        // C's to write them; what C left out holds whatever the memory held, which C asked to have sent.
+        // SAFETY: `at` is valid for this many bytes. C writes them, unseen by the compiler; bytes that C did not write
+        // hold whatever the memory held, and C asked to send them.
         unsafe { slice::from_raw_parts(at, self.len()) }
     }
 
-    /// The message as the engine takes it. It keeps what it is, until the caller empties it.
+    /// The message as the engine takes it. The message keeps its content until the caller empties it.
     #[inline(always)]
     pub(crate) fn outgoing(&self) -> Outgoing<'_> {
         match self.view() {
             View::Body(body) => Outgoing::Body(body.clone()),
             View::Constant(data, len) if len >= SHARE_MIN => {
-                // SAFETY: zmq_msg_init_data without a free function: the bytes stay, and nobody has to free
-                // them.
+                // SAFETY: made by zmq_msg_init_data without a free function, so the bytes stay valid and need no
+                // freeing.
                 Outgoing::Body(unsafe { Body::foreign(data, len, Box::new(())) })
             }
             _ => Outgoing::Bytes(self.data()),
         }
     }
 
-    /// Another message of the same content, which is not copied where it lies elsewhere.
+    /// Another message with the same content. Bytes that are not inline are shared, not copied.
     pub(crate) fn share(&self) -> Message {
         let (content, kind) = match self.view() {
-            // SAFETY: any bytes are such an array.
+            // SAFETY: any bytes are valid for this array of MaybeUninit.
             View::Inline => (Content { inline: unsafe { self.content.inline } }, INLINE),
             View::Block(block) => (Content { block: ManuallyDrop::new(block.clone()) }, BLOCK),
             View::Body(body) => (Content { body: ManuallyDrop::new(body.clone()) }, BODY),
@@ -237,7 +237,7 @@ impl Message {
         copy
     }
 
-    /// Sends it; it keeps what it is.
+    /// Sends the content; the message keeps it.
     #[inline(always)]
     pub(crate) fn send(&self, socket: Socket, more: bool, wait: impl Into<Wait>) -> Result<(), Error> {
         if self.routing_id == 0 && self.properties.is_empty() {
@@ -247,22 +247,22 @@ impl Message {
         socket.send_labelled(self.outgoing(), &label, more, wait)
     }
 
-    /// Sends it; it is empty afterwards, or fails and is what it was. Returns its size.
+    /// Sends the message and empties it; on an error it is unchanged. Returns its size.
     #[inline(always)]
     pub(crate) fn send_and_empty(&mut self, socket: Socket, more: bool, wait: Wait) -> Result<usize, Error> {
         self.send(socket, more, wait)?;
         let size = self.len();
-        // Frees what the engine has not kept, with no lock held.
+        // Frees whatever the engine has not kept, with no lock held.
         *self = Message::empty();
         Ok(size)
     }
 
-    /// What is known of the peer it came from.
+    /// The properties of the sending peer.
     pub(crate) fn about(&self) -> Option<&About> {
         self.properties.about()
     }
 
-    /// The peer's number (SERVER, PEER); 0: none.
+    /// The peer's routing id (SERVER, PEER); 0 if none.
     pub(crate) fn routing_id(&self) -> u32 {
         self.routing_id
     }
@@ -271,7 +271,7 @@ impl Message {
         self.routing_id = routing_id;
     }
 
-    /// The group's name (RADIO, DISH); empty: none.
+    /// The group's name (RADIO, DISH); empty if none.
     pub(crate) fn group(&self) -> &CStr {
         self.properties.group()
     }
@@ -285,7 +285,7 @@ impl Message {
         self.flags & MORE != 0
     }
 
-    /// Whether others may see the same bytes.
+    /// True if other holders may see the same bytes.
     pub(crate) fn is_shared(&self) -> bool {
         match self.view() {
             View::Inline => false,
@@ -295,16 +295,15 @@ impl Message {
         }
     }
 
-    /// Frees what it holds; it is no message any more.
+    /// Frees the content; it is not a message afterwards.
     #[inline(always)]
     pub(crate) fn close(&mut self) {
         let kind = std::mem::replace(&mut self.kind, CLOSED);
         if kind != CLOSED {
-            // SAFETY: it was a message until now, so that this is the first time.
+            // SAFETY: it was a message until now, so this is the first drop.
             unsafe { ManuallyDrop::drop(&mut self.properties) }
         }
-        // SAFETY: the kind says which member was written, and it is dropped once, because the kind is closed
-        // now.
+        // SAFETY: the kind tells which member was written. It is dropped once, because the kind is CLOSED now.
         unsafe {
             match kind {
                 BLOCK => ManuallyDrop::drop(&mut self.content.block),

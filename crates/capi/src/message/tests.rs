@@ -132,7 +132,8 @@ fn what_is_no_message_is_a_fault() {
             set_errno(0);
             assert_eq!(outcomes(ptr, ok.ptr()), [-1; 7]);
             assert_eq!(errno(), libc::EFAULT);
-            // SAFETY: as above. A program that asks for more of nothing must not go on for ever.
+            // SAFETY: as above. A program that loops while there are more frames must not loop forever on an invalid
+            // message.
             assert_eq!(unsafe { zmq_msg_more(ptr) }, 0);
             // SAFETY: memory of a message, or null.
             unsafe {

@@ -1,4 +1,4 @@
-//! Stores of CURVE certificates: directories of them, as CZMQ's zcertstore.
+//! Stores of CURVE certificates: directories of certificate files, like CZMQ's zcertstore.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -12,7 +12,7 @@ use crate::registry::Registry;
 
 static STORES: Registry<Store> = Registry::new();
 
-/// A key as 32 bytes, or as 40 characters of Z85 with or without a NUL.
+/// Parses a key of 32 bytes, or of 40 characters of Z85 with or without a NUL.
 fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
     if let Ok(key) = bytes.try_into() {
         return Ok(key);
@@ -20,7 +20,7 @@ fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
     z85::decode_key(bytes.strip_suffix(b"\0").unwrap_or(bytes)).ok_or(Error::Invalid)
 }
 
-/// Reads the public certificates in a directory and those below it; NULL on an error.
+/// Reads the public certificates in a directory and its subdirectories; NULL on an error.
 ///
 /// # Safety
 /// `directory` must be null or a C string.
@@ -30,16 +30,16 @@ pub unsafe extern "C" fn pinnace_certstore_load(directory: *const c_char) -> *mu
     attempt(|| unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store)))
 }
 
-/// How many are known: INT_MAX at most.
+/// The number of certificates, at most INT_MAX.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_size(handle: *mut c_void) -> c_int {
     attempt(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
 }
 
-/// A certificate of whoever has this key, which is 32 bytes or 40 characters of Z85; NULL where nobody is known by it.
+/// Returns the certificate with this public key (32 bytes, or 40 characters of Z85); NULL and ENOENT if there is none.
 ///
 /// # Safety
-/// `key` must be null or good for reading `size` bytes.
+/// `key` must be null or valid for reads of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_certstore_find(
     handle: *mut c_void,
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn pinnace_certstore_find(
     })
 }
 
-/// Writes of the file with this index, of those that hold no certificate, its name and what is wrong with it, as a C
-/// string; `*size` says how much that is, with its NUL.
+/// Writes the name and the error of a file without a valid certificate, by its index among these files, as a C string.
+/// `*size` receives its size with the NUL.
 ///
 /// # Safety
 /// `size` must be null or point to the number of bytes at `buffer`.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn pinnace_certstore_refused(
     })
 }
 
-/// Lets a store go. What was found in it stays.
+/// Destroys a store. Certificates found in it stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_destroy(handle: *mut c_void) -> c_int {
     attempt(|| STORES.remove(handle).map(|_| 0))

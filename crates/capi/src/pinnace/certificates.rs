@@ -1,7 +1,7 @@
 //! CURVE certificates as files, in CZMQ's form.
 //!
-//! C knows them by handles that are checked. A function that fails sets errno, and leaves a line for its thread that
-//! says more: which file, which line of it, what is wrong there (`pinnace_cert_error`).
+//! C refers to certificates by checked handles. A function that fails sets errno, and stores a line of text for its
+//! thread (`pinnace_cert_error`): the file, the line in it and the error.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -21,7 +21,7 @@ use crate::registry::Registry;
 
 static CERTIFICATES: Registry<Mutex<Certificate>> = Registry::new();
 
-/// libzmq's numbers of the options that hold our keys.
+/// libzmq's numbers of the options for our keys.
 const CURVE_PUBLICKEY: i32 = 48;
 const CURVE_SECRETKEY: i32 = 49;
 
@@ -29,7 +29,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// The errno for what is wrong with a certificate. Its words, and those of `what`, are kept for the thread.
+/// The errno for a certificate error. Stores `what` and the error's text for the thread.
 fn failed(what: impl Display, error: &CertError) -> Error {
     let words = CString::new(format!("{what}: {error}").replace('\0', "?")).unwrap_or_default();
     LAST_ERROR.with(|last| last.replace(words));
@@ -43,10 +43,10 @@ fn failed(what: impl Display, error: &CertError) -> Error {
     })
 }
 
-/// Runs `body`, as `guard_uncancelled` does. A failure that has left no words of its own leaves those of its errno.
+/// Runs `body` as `guard_uncancelled` does. A failure that stored no text stores that of its errno.
 pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     guard_uncancelled(|| {
-        // A thread that is ending has none.
+        // Not available while the thread is exiting.
         let before = LAST_ERROR.try_with(RefCell::take).unwrap_or_default();
         let outcome = body();
         let _ = LAST_ERROR.try_with(|last| match &outcome {
@@ -64,12 +64,12 @@ pub(super) fn publish(certificate: Certificate) -> *mut c_void {
     CERTIFICATES.insert(Mutex::new(certificate))
 }
 
-/// The keys of a certificate; None where it has no secret one.
+/// The keys of a certificate; None if it has no secret key.
 pub(crate) fn keys(handle: *mut c_void) -> Result<Option<KeyPair>, Error> {
     Ok(CERTIFICATES.get(handle)?.lock().keys().cloned())
 }
 
-/// Does something with a certificate and a path, and says of which file it was where it fails.
+/// Passes a path to `work`. On an error, stores the file's name with the error text.
 ///
 /// # Safety
 /// `file` must be null or a C string.
@@ -82,8 +82,8 @@ pub(super) unsafe fn with_file<R>(
     work(file).map_err(|error| failed(file.display(), &error))
 }
 
-/// A certificate of these keys, as 40 characters of Z85 each: of new ones where both are null, of somebody else's where
-/// the secret one is. NULL on an error.
+/// A certificate with these keys, as 40 characters of Z85 each. With both null, generates a key pair; with a null
+/// secret, makes a public certificate. NULL on an error.
 ///
 /// # Safety
 /// Both must be null or C strings.
@@ -103,13 +103,13 @@ pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const 
         z85::decode_key_into(unsafe { text(secret) }?.as_bytes(), &mut key).ok_or(Error::Invalid)?;
         let keys = KeyPair::from_secret(key);
         if keys.public != public {
-            return Err(failed("a certificate of two keys", &CertError::WrongSecretKey));
+            return Err(failed("a certificate from two keys", &CertError::WrongSecretKey));
         }
         Ok(publish(Certificate::from(keys)))
     })
 }
 
-/// Reads `FILE_secret` where it is there, else `FILE`; NULL on an error.
+/// Reads `FILE_secret` if it exists, else `FILE`; NULL on an error.
 ///
 /// # Safety
 /// `file` must be null or a C string.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
     attempt(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
 }
 
-/// Reads the public key of one file, whatever else is in it; NULL on an error.
+/// Reads only the public key of one file; NULL on an error.
 ///
 /// # Safety
 /// `file` must be null or a C string.
@@ -177,17 +177,17 @@ unsafe fn save(
     write: impl FnOnce(&Certificate, &Path) -> Result<(), CertError>,
 ) -> Result<c_int, Error> {
     let certificate = CERTIFICATES.get(handle)?;
-    // Written from a copy: a slow disk holds nobody up.
+    // Written from a copy, so that a slow disk does not block other calls on the certificate.
     let certificate = certificate.lock().clone();
     // SAFETY: the caller's promise.
     unsafe { with_file(file, |path| write(&certificate, path)) }?;
     Ok(0)
 }
 
-/// Writes the keys as 40 characters and a NUL each; where a pointer is null, that key is not asked for.
+/// Writes the keys as 40 characters and a NUL each; a key with a null pointer is skipped.
 ///
 /// # Safety
-/// Both must be null or good for writing 41 bytes.
+/// Both must be null or valid for writes of 41 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_keys(
     handle: *mut c_void,
@@ -198,7 +198,8 @@ pub unsafe extern "C" fn pinnace_cert_keys(
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         if !secret.is_null() {
-            let keys = certificate.keys().ok_or_else(|| failed("its keys", &CertError::NoSecretKey))?;
+            let keys =
+                certificate.keys().ok_or_else(|| failed("reading the keys", &CertError::NoSecretKey))?;
             // SAFETY: the caller's promise; it is not null.
             unsafe { write_key(secret, &keys.secret) };
         }
@@ -217,14 +218,14 @@ pub extern "C" fn pinnace_cert_apply(handle: *mut c_void, to: *mut c_void) -> c_
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         let socket = socket(to)?;
-        let keys = certificate.keys().ok_or_else(|| failed("its keys", &CertError::NoSecretKey))?;
+        let keys = certificate.keys().ok_or_else(|| failed("reading the keys", &CertError::NoSecretKey))?;
         socket.set_option(CURVE_SECRETKEY, &*keys.secret)?;
         socket.set_option(CURVE_PUBLICKEY, &keys.public)?;
         Ok(0)
     })
 }
 
-/// Writes what is said of the owner under a name, as a C string; `*size` says how much that is, with its NUL.
+/// Writes the owner's metadata under a name, as a C string; `*size` receives its size with the NUL.
 ///
 /// # Safety
 /// `name` must be null or a C string, `size` be null or point to the number of bytes at `buffer`.
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn pinnace_cert_meta(
     })
 }
 
-/// Says something of the owner.
+/// Sets metadata about the owner.
 ///
 /// # Safety
 /// Both must be null or C strings.
@@ -265,14 +266,14 @@ pub unsafe extern "C" fn pinnace_cert_set_meta(
     })
 }
 
-/// Lets a certificate go; its secret key is wiped.
+/// Destroys a certificate, and wipes its secret key.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_destroy(handle: *mut c_void) -> c_int {
     attempt(|| CERTIFICATES.remove(handle).map(|_| 0))
 }
 
-/// What was wrong when a function of certificates failed last in this thread; empty before that. It is the thread's
-/// until the next one fails.
+/// The text of this thread's last failure of a certificate function; empty before the first. Valid until the thread's
+/// next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

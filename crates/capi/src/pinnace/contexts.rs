@@ -1,4 +1,4 @@
-//! Contexts: a limit in bytes, what was lost, and an end with a deadline.
+//! Contexts: a limit in bytes, lost messages, and termination with a deadline.
 
 use std::ffi::{c_int, c_long, c_void};
 
@@ -20,10 +20,10 @@ pub extern "C" fn pinnace_ctx_set_max_bytes(context: *mut c_void, max_bytes: u64
     })
 }
 
-/// How many bytes count for that limit now.
+/// Writes how many bytes count towards that limit now.
 ///
 /// # Safety
-/// `held` must be null or point to a number.
+/// `held` must be null or point to a u64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut u64) -> c_int {
     guard(|| {
@@ -37,10 +37,11 @@ pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut
     })
 }
 
-/// The messages that closed sockets of a context have lost, by reason; `lost` has room for PINNACE_REASONS numbers.
+/// Writes the numbers of messages that closed sockets of a context have lost, by reason; `lost` has PINNACE_REASONS
+/// elements.
 ///
 /// # Safety
-/// `lost` must be null or point to so many numbers.
+/// `lost` must be null or point to this many u64s.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
     guard(|| {
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) 
     })
 }
 
-/// pinnace_leftover_t. Later versions have more members at its end.
+/// pinnace_leftover_t. Later versions append members.
 #[repr(C)]
 pub struct LeftoverT {
     size: usize,
@@ -73,11 +74,11 @@ impl From<Leftover> for LeftoverT {
     }
 }
 
-/// Ends a context as zmq_ctx_term does, within `timeout_ms`: then open sockets are closed and what is not sent is given
-/// up. Says what was left, where `left` is not null.
+/// Terminates a context as zmq_ctx_term does, but after `timeout_ms` closes open sockets and discards unsent messages.
+/// Writes what was left to `left`, unless it is null.
 ///
 /// # Safety
-/// `left` must be null or point to as many bytes as its first member says.
+/// `left` must be null or point to as many bytes as its first member specifies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_ctx_term(
     context: *mut c_void,

@@ -1,8 +1,8 @@
-//! Statistics: as structs, as JSON, as Prometheus' text.
+//! Statistics as structs, as JSON and in Prometheus' text format.
 
 use std::ffi::{c_char, c_int, c_void};
 
-use pinnace_engine::{Carrier, Error, PeerStats, Reason, Stats, Traffic, prometheus};
+use pinnace_engine::{Error, Medium, PeerStats, Reason, Stats, Traffic, prometheus};
 
 use super::put_text;
 use crate::arguments::{SizedStruct, text};
@@ -18,7 +18,7 @@ pub struct TrafficT {
     queued: u64,
 }
 
-/// pinnace_stats_t. Later versions have more members at its end.
+/// pinnace_stats_t. Later versions append members.
 #[repr(C)]
 pub struct StatsT {
     size: usize,
@@ -53,13 +53,13 @@ pub struct PeerT {
     address: [c_char; 128],
     user_id: [c_char; 256],
     endpoint: [c_char; 256],
-    carrier: [c_char; 16],
-    socket_because: [c_char; 64],
+    medium: [c_char; 16],
+    fallback_reason: [c_char; 64],
 }
 
 /// PINNACE_REASONS.
 pub(super) const REASONS: usize = Reason::ALL.len();
-/// The longest routing id, and a byte that nobody uses.
+/// The longest routing id (255 bytes) and one unused byte.
 const ID_MAX: usize = 256;
 
 impl From<Traffic> for TrafficT {
@@ -114,13 +114,15 @@ impl PeerT {
             address: c_text(peer.address.as_bytes()),
             user_id: c_text(&peer.user_id),
             endpoint: c_text(peer.endpoint.as_bytes()),
-            carrier: c_text(peer.carrier.map_or("", Carrier::name).as_bytes()),
-            socket_because: c_text(peer.carrier.and_then(Carrier::because).unwrap_or_default().as_bytes()),
+            medium: c_text(peer.medium.map_or("", Medium::name).as_bytes()),
+            fallback_reason: c_text(
+                peer.medium.and_then(Medium::fallback_reason).unwrap_or_default().as_bytes(),
+            ),
         }
     }
 }
 
-/// As much of a text as there is room for, with a NUL.
+/// Copies as much of a text as fits, and a NUL.
 fn c_text<const N: usize>(text: &[u8]) -> [c_char; N] {
     let mut bytes = [0; N];
     for (to, from) in bytes[..N - 1].iter_mut().zip(text) {
@@ -129,11 +131,11 @@ fn c_text<const N: usize>(text: &[u8]) -> [c_char; N] {
     bytes
 }
 
-/// The socket's statistics. `stats->size` says how large the caller's struct is: so much of it is written, and it
-/// says how much there is afterwards.
+/// Writes the socket's statistics. On entry `stats->size` is the size of the caller's struct, and at most that much is
+/// written; on return it is the size of this version's struct.
 ///
 /// # Safety
-/// `stats` must be null or point to as many bytes as its first member says.
+/// `stats` must be null or point to as many bytes as its first member specifies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_socket_stats(handle: *mut c_void, stats: *mut StatsT) -> c_int {
     guard(|| {
@@ -145,11 +147,11 @@ pub unsafe extern "C" fn pinnace_socket_stats(handle: *mut c_void, stats: *mut S
     })
 }
 
-/// The socket's peers: at most `*count` are written, and `*count` says how many there are. NULL with 0 asks for the
-/// number alone.
+/// Writes at most `*count` of the socket's peers; `*count` receives the number of all peers. NULL with 0 queries only
+/// the number.
 ///
 /// # Safety
-/// `count` must be null or point to a number, and `peers` to as many peers as it says.
+/// `count` must be null or point to a size_t, and `peers` to that many peers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_socket_peers(
     handle: *mut c_void,
@@ -168,7 +170,7 @@ pub unsafe extern "C" fn pinnace_socket_peers(
         }
         let all = socket.stats()?.peers;
         for (index, peer) in all.iter().take(room).enumerate() {
-            // SAFETY: there is room for so many.
+            // SAFETY: the caller has room for `room` peers.
             unsafe { peers.add(index).write(PeerT::of(peer)) };
         }
         // SAFETY: as above.

@@ -38,12 +38,12 @@ fn recv(socket: Socket) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Runs a proxy until the context ends, and `test` beside it.
+/// Runs `test` while a proxy runs on another thread, then terminates the context.
 fn beside(context: &Context, front: Socket, back: Socket, capture: Option<Socket>, test: impl FnOnce()) {
     beside_and_measure(context, front, back, capture, |_| test());
 }
 
-/// As `beside`; the test may ask what processor time the proxy has used.
+/// As `beside`; the test can query the processor time that the proxy has used.
 fn beside_and_measure(
     context: &Context,
     front: Socket,
@@ -57,7 +57,7 @@ fn beside_and_measure(
     std::thread::scope(|scope| {
         let proxy = scope.spawn(move || {
             let mut clock = 0;
-            // SAFETY: this thread, and a place for its clock.
+            // SAFETY: this thread, and room for its clock id.
             assert_eq!(unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) }, 0);
             tell.send(clock).unwrap();
             let [front, back, capture] = [front, back, capture].map(std::ptr::with_exposed_provenance_mut);
@@ -70,11 +70,11 @@ fn beside_and_measure(
         let clock = told.recv().unwrap();
         let cpu_time = || {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the clock of a thread that runs, and a place for its time.
+            // SAFETY: the clock of a running thread, and room for its time.
             assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
             Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
         };
-        // A failed assertion must not leave the proxy running: the scope would wait for ever.
+        // A failed assertion must not leave the proxy running: the scope would wait forever.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&cpu_time)));
         context.shutdown().unwrap();
         assert_eq!(proxy.join().unwrap(), (-1, ETERM));
@@ -155,7 +155,7 @@ fn the_same_socket_twice_is_an_echo() {
     context.terminate().unwrap();
 }
 
-/// A receiver that takes nothing holds up its own direction alone.
+/// A receiver that takes nothing blocks only its own direction.
 #[test]
 fn one_full_direction_does_not_stop_the_other() {
     let context = Context::new().unwrap();
@@ -163,7 +163,7 @@ fn one_full_direction_does_not_stop_the_other() {
     let (left, right) =
         (connected(&context, DEALER, "inproc://front"), connected(&context, DEALER, "inproc://back"));
     beside(&context, front, back, None, || {
-        // Until nothing moves any more: both pipes and the proxy's hands are full.
+        // Until nothing moves any more: both pipes are full and the proxy holds a message.
         let mut patience = 100;
         while patience > 0 {
             match left.send(Outgoing::Bytes(b"to the right"), false, false) {
@@ -182,7 +182,7 @@ fn one_full_direction_does_not_stop_the_other() {
     });
 }
 
-/// Whom a message is for takes nothing, and another has room: POLLOUT of such a ROUTER says nothing of this message.
+/// The addressed peer is full and another has room, so POLLOUT of the mandatory ROUTER does not cover this message.
 #[test]
 fn a_mandatory_router_with_one_full_peer_is_waited_for() {
     const ROUTING_ID: c_int = 5;
@@ -213,7 +213,7 @@ fn a_mandatory_router_with_one_full_peer_is_waited_for() {
         for number in 0..MESSAGES {
             send(source, &[b"full", &number.to_ne_bytes()]);
         }
-        // A proxy that asks on and on never has such a while.
+        // A proxy that busy-polls is never quiet for this long.
         let is_quiet = || {
             let before = cpu_time();
             poll(&mut [], Some(WHILE), None, None).unwrap();

@@ -1,4 +1,4 @@
-//! What the sockets of libzmq's draft interface do beside sending and receiving: zmq_join(3), zmq_connect_peer(3).
+//! Calls specific to sockets of libzmq's draft API: zmq_join(3), zmq_connect_peer(3).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -8,7 +8,7 @@ use crate::arguments::text;
 use crate::guard::guard;
 use crate::handle::socket;
 
-/// A DISH joins a group: at most 255 bytes, and not one that it is in.
+/// Joins a DISH to a group of at most 255 bytes. EINVAL if it is longer or already joined.
 ///
 /// # Safety
 /// `group` must be null or a C string.
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_char) -> 
     guard(|| unsafe { join(handle, group, true) })
 }
 
-/// A DISH leaves a group that it is in.
+/// Removes a DISH from a group. EINVAL if it is not joined.
 ///
 /// # Safety
 /// `group` must be null or a C string.
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn zmq_connect_peer(handle: *mut c_void, endpoint: *const 
     guard(|| socket(handle)?.connect_peer(unsafe { text(endpoint) }?))
 }
 
-/// Ends the connection of a SERVER or a PEER to one peer.
+/// Closes the connection of a SERVER or PEER to one peer.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_disconnect_peer(handle: *mut c_void, routing_id: u32) -> c_int {
     guard(|| socket(handle)?.disconnect_peer(routing_id).map(|()| 0))

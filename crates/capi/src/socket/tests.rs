@@ -20,7 +20,7 @@ const SNDHWM: c_int = 23;
 const RCVMORE: c_int = 13;
 const LAST_ENDPOINT: c_int = 32;
 
-/// Two PAIR sockets that are connected.
+/// Two connected PAIR sockets.
 struct Pair {
     context: *mut c_void,
     one: *mut c_void,
@@ -71,12 +71,12 @@ fn each_call_takes_back_its_own_role_first() {
 }
 
 fn send(socket: *mut c_void, data: &[u8], flags: c_int) -> c_int {
-    // SAFETY: the slice is good for its length.
+    // SAFETY: the slice is valid for its length.
     unsafe { zmq_send(socket, data.as_ptr().cast(), data.len(), flags) }
 }
 
 fn recv(socket: *mut c_void, room: &mut [u8], flags: c_int) -> c_int {
-    // SAFETY: the slice is good for its length.
+    // SAFETY: the slice is valid for its length.
     unsafe { zmq_recv(socket, room.as_mut_ptr().cast(), room.len(), flags) }
 }
 
@@ -88,7 +88,7 @@ fn a_message_is_cut_to_the_room_and_tells_its_size() {
     assert_eq!(recv(pair.other, &mut room[..3], 0), 16);
     assert_eq!(&room, b"lon..");
     assert_eq!(send(pair.one, b"", 0), 0);
-    // SAFETY: null is fine where there are no bytes.
+    // SAFETY: null is allowed for 0 bytes.
     unsafe {
         assert_eq!(zmq_send(pair.one, null_mut(), 0, 0), 0);
         assert_eq!(zmq_recv(pair.other, null_mut(), 0, 0), 0);
@@ -99,7 +99,7 @@ fn a_message_is_cut_to_the_room_and_tells_its_size() {
 #[test]
 fn wrong_arguments_are_refused() {
     let pair = Pair::new();
-    // SAFETY: nulls, which is what is tried.
+    // SAFETY: null pointers, which are under test.
     unsafe {
         assert_eq!((zmq_send(pair.one, null_mut(), 1, 0), errno()), (-1, libc::EFAULT));
         assert_eq!((zmq_recv(pair.one, null_mut(), 1, 0), errno()), (-1, libc::EFAULT));
@@ -117,7 +117,7 @@ fn wrong_arguments_are_refused() {
     assert_eq!(errno(), libc::EINVAL);
 }
 
-/// As docs/compatibility.md says.
+/// These are absent according to docs/compatibility.md.
 #[test]
 fn what_is_not_there_yet_is_refused() {
     let pair = Pair::new();
@@ -187,11 +187,11 @@ fn an_ended_context_ends_its_sockets() {
     assert_eq!(errno(), pinnace_engine::ETERM);
 }
 
-/// CZMQ does it with every pointer.
+/// CZMQ reads four bytes at every pointer.
 #[test]
 fn the_pointer_of_a_socket_can_be_read() {
     let pair = Pair::new();
-    // SAFETY: what is tested: a readable int lies there, the number of no descriptor.
+    // SAFETY: under test: the pointer refers to a readable int, which is no descriptor's number.
     assert_eq!(unsafe { pair.one.cast::<c_int>().read_volatile() }, -1);
 }
 
@@ -200,7 +200,7 @@ fn messages_travel_and_are_freed_once() {
     static FREED: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn free(data: *mut c_void, len: *mut c_void) {
         FREED.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the boxed slice of that length that was given away below.
+        // SAFETY: the boxed slice of that length, leaked below.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(data.cast::<u8>(), len.addr())) });
     }
     let pair = Pair::new();

@@ -1,5 +1,5 @@
-//! The files against CZMQ's own zcert and zcertstore (Debian's libczmq4), which read ours and write what we read. It is
-//! loaded by Python's ctypes, so that nothing here is linked to it.
+//! Compatibility with CZMQ's zcert and zcertstore (Debian's libczmq4): CZMQ reads our files, and we read CZMQ's.
+//! Python's ctypes loads CZMQ, so that the tests do not link to it.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use pinnace_cert::{Certificate, Error, KeyPair, SecretKey, Store, secret_path};
 
 const LIBRARY: &str = "libczmq.so.4";
 
-/// Runs Python with CZMQ as `z`; returns what it prints. None where CZMQ is not installed.
+/// Runs Python with CZMQ as `z` and returns its output. `None` if CZMQ is not installed.
 fn czmq(code: &str, arguments: &[&Path]) -> Option<String> {
     let prelude = format!(
         "import sys, os\nfrom ctypes import *\ntry:\n    z = CDLL('{LIBRARY}')\nexcept OSError:\n    sys.exit(77)\n\

@@ -1,4 +1,4 @@
-//! What is in a directory beside whole certificates: other threads' work, left-overs, loops, what is no file.
+//! Directories with more than complete certificates: concurrent saves, temporary files, symlink loops, FIFOs.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinnace_cert::{Certificate, Error, Store, secret_path};
 
-/// How long may pass until something is taken to wait for ever.
+/// After this time a call counts as blocked forever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn names(directory: &Path) -> Vec<String> {
@@ -39,7 +39,7 @@ fn threads_may_save_to_one_path() {
     assert_eq!(names(directory.path()), ["shared", "shared_secret"]);
 }
 
-/// Of a process that died as it saved, say; a later one may have its number.
+/// Such files may remain from a process that died while saving; a later process may have the same process id.
 #[test]
 fn left_overs_are_in_nobodys_way_and_nobody_is_known_by_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn a_pipe_and_loops_of_links_hold_no_store_up() {
     assert_eq!(refused, [(&pipe, Error::NotText.to_string())], "once, by one way");
 }
 
-/// A file may say without quotes what no quotes can hold.
+/// An unquoted value in a file may contain both kinds of quotes, so it cannot be quoted.
 #[test]
 fn a_value_that_cannot_be_written_is_not_lost_in_silence() {
     let directory = tempfile::tempdir().unwrap();

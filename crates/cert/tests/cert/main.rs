@@ -1,4 +1,4 @@
-//! Certificates in files.
+//! Tests of certificate files.
 
 mod czmq;
 mod files;

@@ -1,10 +1,10 @@
-//! The client of a command: its start, its waits, its failures in words.
+//! The delivery client of a command: its start, its waits, its failures in words.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinnace::delivery::registry::RegistryError;
-use pinnace::delivery::{Builder, Client, Error, places};
+use pinnace::delivery::{Builder, Client, Error, paths};
 
 use super::holder::holder;
 use crate::face;
@@ -14,10 +14,10 @@ use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
 use crate::table::deliver::{ClientArgs, Peer, Trusted};
 
-/// Between two looks at signals, and whether somebody reads our output.
+/// Interval between checks for signals and for a closed standard output.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What is to be a client. Error: a certificate cannot be read.
+/// Builds a client from the flags. Error: a certificate cannot be read.
 pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     let mut builder =
         Client::builder(&given.name, topic).data_dir(store_of(given)).on_error(|error| say(error));
@@ -43,9 +43,9 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     Ok(if given.skip_damage { builder.skip_damage() } else { builder })
 }
 
-/// The directory of its store.
+/// The directory of the client's store.
 pub fn store_of(given: &ClientArgs) -> PathBuf {
-    given.data_dir.clone().unwrap_or_else(|| places::store_of(&given.name))
+    given.data_dir.clone().unwrap_or_else(|| paths::store_of(&given.name))
 }
 
 /// Starts a client.
@@ -61,7 +61,7 @@ pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
     })
 }
 
-/// Why a store cannot be used.
+/// Describes why a store cannot be used.
 pub fn of_store(store: &Path, error: Error) -> Failure {
     match (error, holder(store)) {
         (Error::InUse, Some(process)) => {
@@ -71,13 +71,13 @@ pub fn of_store(store: &Path, error: Error) -> Failure {
     }
 }
 
-/// A failure in words.
+/// Turns an error into a failure.
 pub fn failure(error: Error) -> Failure {
     match error {
         Error::Name | Error::Ttl => Failure::usage(error),
         Error::Registry(error) => of_registry(error),
         Error::TimedOut => Failure::TimedOut("timed out".to_owned()),
-        Error::NoRoom => Failure::TimedOut("timed out: there is no room for more".to_owned()),
+        Error::NoRoom => Failure::TimedOut("timed out: the disk is full, or a limit is reached".to_owned()),
         error => Failure::Failed(error.to_string()),
     }
 }
@@ -93,8 +93,8 @@ pub fn of_registry(error: RegistryError) -> Failure {
     }
 }
 
-/// Does what may wait until a moment that it is given, and then says TimedOut; it may be asked again. A signal is an
-/// error, and so is TimedOut at the deadline.
+/// Repeats a step that blocks until the given instant and then returns TimedOut. A signal is an error, and so is
+/// TimedOut at the deadline.
 pub fn wait<R>(
     signals: &Signals,
     deadline: Option<Instant>,
@@ -110,7 +110,7 @@ pub fn wait<R>(
     }
 }
 
-/// A pause between two looks. Signals, and an output that nobody reads, are errors.
+/// Pauses between two checks. A signal, or a closed standard output, is an error.
 pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
     let until = face::deadline(Some(time));
     while let Some(items) = face::wait(vec![output::end_item()], signals, until)? {
@@ -121,14 +121,14 @@ pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
     Ok(())
 }
 
-/// What is amiss with the registry, said once.
+/// Reports registry errors, each only once in a row.
 #[derive(Default)]
 pub struct Trouble {
     said: Option<RegistryError>,
 }
 
 impl Trouble {
-    /// Error: another client has taken the name.
+    /// Reports a new registry error. Error: another client has taken the name.
     pub fn tell(&mut self, client: &Client) -> Outcome {
         let error = client.registry_error();
         match &error {

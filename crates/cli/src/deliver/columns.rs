@@ -1,6 +1,6 @@
-//! Rows of words as columns. What was named by others is printed so that it moves no cursor.
+//! Rows of words as columns. Names from other clients are printed without control characters.
 
-/// A line a row; each column is as wide as its widest word, and the last as it comes.
+/// One line per row; each column is as wide as its widest word, the last one is not padded.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|word| printable(word)).collect()).collect();
@@ -18,7 +18,7 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A word without control characters; nothing is `-`.
+/// A word without control characters; an empty word becomes `-`.
 pub fn printable(word: &str) -> String {
     match word {
         "" => "-".to_owned(),

@@ -1,13 +1,14 @@
-//! Which process has a store: whose lock (flock(2)) lies on its directory, as the kernel lists them (proc_locks(5)).
+//! The process that has a store open: it holds the lock (flock(2)) on the directory, as listed in /proc/locks
+//! (proc_locks(5)).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How often the list is read: where locks come and go meanwhile, the kernel may leave others out.
+/// Number of reads of the list: the kernel may omit locks while others are taken or released.
 const READS: u32 = 4;
 
-/// The number of the process that has a store; None: none has, or the kernel does not tell.
+/// The id of the process that has a store open; `None` if no process has, or if the kernel does not list it.
 pub fn holder(store: &Path) -> Option<u32> {
     let inode = fs::metadata(store).ok()?.ino();
     (0..READS).find_map(|_| {
@@ -16,8 +17,8 @@ pub fn holder(store: &Path) -> Option<u32> {
     })
 }
 
-/// A line is: number, FLOCK or POSIX, ADVISORY, WRITE or READ, process, device:inode, and more. Of those that wait for
-/// a lock the number is followed by an arrow.
+/// A line is: number, FLOCK or POSIX, ADVISORY, WRITE or READ, process, device:inode, and more. An arrow after the
+/// number marks a process that waits for a lock.
 fn process_of(line: &str, inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     if words.next()? != "FLOCK" {

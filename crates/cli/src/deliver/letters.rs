@@ -1,7 +1,8 @@
-//! `pinnace deliver dead-letters` and `requeue`: messages that their receivers have given up, listed as the stores'
-//! files say it, and sent again.
+//! `pinnace deliver dead-letters` and `requeue`: lists messages that their receivers have given up, read from the
+//! stores' files, and sends them again.
 //!
-//! A letter that is sent again is done when that is on the disk: who is killed between leaves both, and never neither.
+//! A requeued letter is removed once the new message is on the disk: a process killed in between leaves both, never
+//! neither.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::output::{json_of, print};
 use crate::signals::Signals;
 use crate::table::deliver::{DeadLetters, Requeue};
 
-/// How much of a body stands in a column, in characters.
+/// Maximum length of a body in its column, in characters.
 const SHOWN: usize = 40;
 
 pub fn list(given: &DeadLetters) -> Outcome {
@@ -66,7 +67,7 @@ fn to_json(letter: &DeadLetter) -> serde_json::Value {
     })
 }
 
-/// The bytes without a character that was cut off at their end.
+/// The bytes without an incomplete UTF-8 character at the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -83,7 +84,7 @@ pub fn requeue(given: &Requeue) -> Outcome {
         let senders = peek(&store).map_err(|error| unseen(&store, error))?;
         let name = &given.client.name;
         if !senders.iter().any(|sender| sender.name == *name) {
-            return Err(Failure::of(store.display(), format_args!("{name} has no messages here")));
+            return Err(Failure::of(store.display(), format_args!("no messages of {name}")));
         }
     }
     let (wanted, mut outcome) = wanted(given, &own);
@@ -103,7 +104,7 @@ pub fn requeue(given: &Requeue) -> Outcome {
     outcome
 }
 
-/// The numbers of the letters that are to be sent again, and those that are not there, in words.
+/// The numbers of the letters to send again, and a failure for each number that does not exist.
 fn wanted(given: &Requeue, own: &[DeadLetter]) -> (Vec<LetterNumber>, Outcome) {
     if given.numbers.is_empty() {
         let is_wanted = |letter: &&DeadLetter| given.all || given.topics.contains(&letter.dead.topic);
@@ -119,5 +120,5 @@ fn wanted(given: &Requeue, own: &[DeadLetter]) -> (Vec<LetterNumber>, Outcome) {
 }
 
 fn missing(number: LetterNumber) -> Failure {
-    Failure::of(number, "there is no such dead letter")
+    Failure::of(number, "no such dead letter")
 }

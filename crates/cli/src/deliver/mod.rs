@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `send`, `recv`, `status`, `registry` | a command each |
 //! | `letters` | the commands `dead-letters` and `requeue` |
-//! | `client` | the client of a command: its start, its waits, its failures in words |
-//! | `stores` | which stores there are |
-//! | `holder` | which process has one |
+//! | `client` | the delivery client of a command: its start, its waits, its failures in words |
+//! | `stores` | the stores of the user |
+//! | `holder` | the process that has a store open |
 //! | `columns` | rows of words as columns |
 
 mod client;

@@ -1,7 +1,7 @@
-//! `pinnace deliver recv`: prints messages as they come, or gives each to a command.
+//! `pinnace deliver recv`: prints messages as they arrive, or passes each to a command.
 //!
-//! A message is acknowledged when it was printed and flushed, or its command has ended with 0. One that could not be
-//! printed has failed, and stays its sender's, to be delivered again.
+//! A message is acknowledged once it was printed and flushed, or its command has exited with 0. A message that
+//! could not be printed has failed: its sender keeps it and delivers it again.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -16,14 +16,14 @@ use crate::face;
 use crate::outcome::{self, Failure, Outcome, say};
 use crate::output;
 use crate::signals::Signals;
-use crate::table::deliver::Recv;
+use crate::table::deliver::DeliverRecv;
 
-/// Messages that are printed before they are flushed and acknowledged.
+/// Maximum number of messages printed before a flush and their acknowledgement.
 const BURST: usize = 1000;
-/// Bytes that are held back for one write.
+/// Size of the output buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
-pub fn run(given: &Recv) -> Outcome {
+pub fn run(given: &DeliverRecv) -> Outcome {
     let signals = Signals::new(false)?;
     let builder = client::builder(&given.client, &given.topics[0])?;
     let builder = match given.max_deliveries {
@@ -43,7 +43,7 @@ pub fn run(given: &Recv) -> Outcome {
 }
 
 struct Receiver<'a> {
-    given: &'a Recv,
+    given: &'a DeliverRecv,
     client: Client,
     signals: Signals,
     trouble: Trouble,
@@ -84,7 +84,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Waits for a message, for the end of whoever reads our output, and for signals.
+    /// Waits for a message. A closed standard output, or a signal, is an error.
     fn next(&mut self) -> Outcome<Delivery> {
         let deadline = face::deadline(self.given.timeout);
         loop {
@@ -97,7 +97,7 @@ impl Receiver<'_> {
             match self.client.recv(Some(deadline.map_or(next, |deadline| deadline.min(next)))) {
                 Ok(delivery) => return Ok(delivery),
                 Err(Error::TimedOut) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                    return Err(Failure::TimedOut("timed out: no message came".to_owned()));
+                    return Err(Failure::TimedOut("timed out: no message received".to_owned()));
                 }
                 Err(Error::TimedOut) => self.trouble.tell(&self.client)?,
                 Err(error) => return Err(failure(error)),
@@ -106,21 +106,21 @@ impl Receiver<'_> {
     }
 }
 
-/// Acknowledges what was printed, once it is out.
+/// Flushes the output, then acknowledges the printed messages.
 fn acknowledge(out: &mut impl Write, printed: &mut Vec<Delivery>) -> Outcome {
     out.flush().map_err(|error| Failure::of_output(&error))?;
     printed.drain(..).for_each(Delivery::ack);
     Ok(())
 }
 
-fn print(given: &Recv, out: &mut impl Write, delivery: &Delivery) -> io::Result<()> {
+fn print(given: &DeliverRecv, out: &mut impl Write, delivery: &Delivery) -> io::Result<()> {
     if given.json {
         return writeln!(out, "{}", to_json(delivery));
     }
     out.write_all(delivery.body())?;
     match given {
-        Recv { raw: true, .. } => Ok(()),
-        Recv { null: true, .. } => out.write_all(&[0]),
+        DeliverRecv { raw: true, .. } => Ok(()),
+        DeliverRecv { null: true, .. } => out.write_all(&[0]),
         _ => out.write_all(b"\n"),
     }
 }
@@ -144,7 +144,7 @@ fn to_json(delivery: &Delivery) -> serde_json::Value {
     object
 }
 
-/// Why a message was given up, as a word.
+/// The reason why a message was given up, as a word.
 pub fn reason(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Terminated => "terminated",
@@ -154,10 +154,10 @@ pub fn reason(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Gives a message to a command, and waits for that. True: it has ended with 0.
+/// Passes a message to a command and waits for it. True if it has exited with 0.
 fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
     let failed = |error| Failure::of("sh", error);
-    // An environment has no NUL.
+    // Environment variables cannot contain NUL.
     let text = |text: &str| text.replace('\0', "");
     let mut child = Command::new("sh")
         .arg("-c")
@@ -172,12 +172,12 @@ fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
     let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(delivery.body()));
     let status = child.wait().map_err(failed)?;
     match written {
-        // It need not read all of it.
+        // The command may exit without reading all of its input.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
         _ => {}
     }
     if !status.success() {
-        say(format!("the command has failed ({status}); its message stays with {}", delivery.from()));
+        say(format!("the command failed ({status}); its message stays with its sender, {}", delivery.from()));
     }
     Ok(status.success())
 }

@@ -1,6 +1,6 @@
-//! `pinnace deliver registry`: who is there.
+//! `pinnace deliver registry`: lists the clients.
 
-use pinnace::delivery::places;
+use pinnace::delivery::paths;
 use pinnace::delivery::registry::{self, Member, Members, RegistryError};
 use serde_json::json;
 
@@ -13,12 +13,12 @@ use crate::table::deliver::Registry;
 
 pub fn run(given: &Registry) -> Outcome {
     let signals = Signals::new(false)?;
-    let url = given.url.clone().unwrap_or_else(places::registry);
-    // To look at it makes none.
+    let url = given.url.clone().unwrap_or_else(paths::registry);
+    // Opening a registry would create it.
     if let Some(path) = registry::path_of(&url)
         && !path.exists()
     {
-        return Err(Failure::of(path.display(), "there is no registry"));
+        return Err(Failure::of(path.display(), "no registry found"));
     }
     let mut registry = registry::open(&url).map_err(of_registry)?;
     if let Some(topic) = &given.clear {
@@ -35,7 +35,7 @@ pub fn run(given: &Registry) -> Outcome {
     }
 }
 
-/// Prints all whenever they change. That the place does not answer now is said once.
+/// Prints the clients whenever they change. Repeated errors of an unreachable registry are reported once.
 fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Signals) -> Outcome {
     let mut said: Option<RegistryError> = None;
     loop {

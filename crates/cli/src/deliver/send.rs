@@ -1,7 +1,8 @@
-//! `pinnace deliver send`: messages from the command line or standard input. Done means accepted: they are on this
-//! machine's disk, from where they arrive; with `--wait`, or where they are in memory alone, handled.
+//! `pinnace deliver send`: sends messages from the command line or standard input. Success means accepted: the
+//! messages are on this machine's disk and will be delivered from there. With `--wait`, or with messages only in
+//! memory, it means handled.
 //!
-//! What was accepted before a failure is on the disk all the same.
+//! Messages that were accepted before a failure stay on the disk.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -13,15 +14,15 @@ use crate::face;
 use crate::input::{Cut, Input};
 use crate::outcome::{self, Failure, Outcome};
 use crate::signals::Signals;
-use crate::table::deliver::{Durability, Send};
+use crate::table::deliver::{DeliverSend, Durability};
 
-pub fn run(given: &Send) -> Outcome {
+pub fn run(given: &DeliverSend) -> Outcome {
     if (given.raw || given.null) && !reads_input(given) {
-        return Err(Failure::usage("--raw and --null say how standard input is read, and there is a BODY"));
+        return Err(Failure::usage("--raw and --null apply to standard input, and cannot be used with BODY"));
     }
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
-    // What is in memory alone is waited for here, and not when the client is dropped.
+    // Messages in memory are waited for here, not when the client is dropped.
     let client = client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
@@ -42,13 +43,13 @@ pub fn run(given: &Send) -> Outcome {
     outcome::both(outcome, wait_handled(given, &client, &signals, deadline, given_up))
 }
 
-fn reads_input(given: &Send) -> bool {
+fn reads_input(given: &DeliverSend) -> bool {
     given.bodies.is_empty() || given.bodies == ["-"]
 }
 
-/// How many messages it has `sent`, and the `last` of those that are to be waited for.
+/// Sends all messages. Counts them in `sent`, and stores the `last` ticket to wait for.
 fn send_all(
-    given: &Send,
+    given: &DeliverSend,
     client: &Client,
     signals: &Signals,
     sent: &mut u64,
@@ -62,8 +63,8 @@ fn send_all(
         return Ok(());
     }
     let cut = match given {
-        Send { raw: true, .. } => Cut::Whole,
-        Send { null: true, .. } => Cut::At(0),
+        DeliverSend { raw: true, .. } => Cut::Whole,
+        DeliverSend { null: true, .. } => Cut::At(0),
         _ => Cut::At(b'\n'),
     };
     let mut input = Input::new(Vec::new(), cut, given.max);
@@ -74,9 +75,16 @@ fn send_all(
     Ok(())
 }
 
-/// Has a message accepted, once there is room. Who gives up before has accepted nothing, so it is tried in steps, for
-/// signals to be seen; each is twice as long as the last, so that a large message finds the time it needs.
-fn accept(given: &Send, client: &Client, signals: &Signals, body: &[u8], number: u64) -> Outcome<Ticket> {
+/// Sends a message once there is room. A timed-out attempt accepts nothing, so it can be repeated: attempts are
+/// short, to check for signals, and each is twice as long as the last, so that a large message gets the time it
+/// needs.
+fn accept(
+    given: &DeliverSend,
+    client: &Client,
+    signals: &Signals,
+    body: &[u8],
+    number: u64,
+) -> Outcome<Ticket> {
     let durability = match given.durability {
         Durability::Sync => delivery::Durability::Sync,
         Durability::Interval => delivery::Durability::Interval,
@@ -92,7 +100,7 @@ fn accept(given: &Send, client: &Client, signals: &Signals, body: &[u8], number:
             Ok(ticket) => return Ok(ticket),
             Err(Error::TimedOut | Error::NoRoom) if end.is_none_or(|end| end > Instant::now()) => step *= 2,
             Err(Error::TimedOut | Error::NoRoom) => {
-                return Err(Failure::TimedOut(format!("timed out: there is no room for message {number}")));
+                return Err(Failure::TimedOut(format!("timed out: no room for message {number}")));
             }
             Err(Error::TooLarge) => {
                 return Err(Failure::of(format_args!("message {number}"), Error::TooLarge));
@@ -102,9 +110,9 @@ fn accept(given: &Send, client: &Client, signals: &Signals, body: &[u8], number:
     }
 }
 
-/// Waits until all that waits on the topic is handled. Those that were given up meanwhile are a failure.
+/// Waits until all messages on the topic are handled. Messages given up meanwhile are a failure.
 fn wait_handled(
-    given: &Send,
+    given: &DeliverSend,
     client: &Client,
     signals: &Signals,
     deadline: Option<Instant>,
@@ -113,7 +121,7 @@ fn wait_handled(
     let waiting = || pending(client, &given.topic);
     let waited = client::wait(signals, deadline, |until| match waiting() {
         0 => Ok(()),
-        // It also ends where something else is handled.
+        // This wait also ends if a message of another topic is handled.
         _ => {
             let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
             if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
@@ -136,7 +144,7 @@ fn wait_handled(
     }
 }
 
-/// What waits on a topic.
+/// Number of pending messages on a topic.
 fn pending(client: &Client, topic: &str) -> u64 {
     let all = client.pending_by_peer();
     all.iter().filter(|pending| pending.topic == topic).map(|pending| pending.messages).sum()

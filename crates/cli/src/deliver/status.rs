@@ -1,5 +1,5 @@
-//! `pinnace deliver status`: what the clients of stores have sent that nobody has yet said to have handled, as the
-//! stores' files say it.
+//! `pinnace deliver status`: the messages that the clients of stores have sent and that are not yet acknowledged as
+//! handled, read from the stores' files.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,9 +19,9 @@ use crate::output::print;
 use crate::signals::Signals;
 use crate::table::deliver::Status;
 
-/// A file whose time is younger may be written to again without getting another.
+/// A file with a younger modification time may be written again without a change of that time.
 const TIME_STEP: Duration = Duration::from_millis(50);
-/// A pause is so many times as long as the look before it.
+/// The pause between two scans, as a multiple of the last scan's duration.
 const REST: u32 = 4;
 
 pub fn run(given: &Status) -> Outcome {
@@ -52,15 +52,15 @@ fn watch(given: &Status, seen: &mut HashMap<PathBuf, Seen>, signals: &Signals) -
     }
 }
 
-/// A store that was looked at, and its files before that.
+/// The result of a scan of a store, and its files with modification times before the scan.
 struct Seen {
     files: Vec<(OsString, SystemTime)>,
-    /// Nobody can have written to them since and left their times as they were.
+    /// True if any later write must change a modification time.
     settled: bool,
     senders: Vec<Sender>,
 }
 
-/// What is to be printed of all stores, and why not all is: those that can be looked at are shown all the same.
+/// The text for all stores, and the failures: stores that can be read are shown even if others fail.
 fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(String, Outcome)> {
     let (mut shown, mut outcome) = (Vec::new(), Ok(()));
     for store in stores(given.data_dir.as_deref())? {
@@ -77,7 +77,7 @@ fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(String, O
 
 fn look_at(store: &Path, before: Option<Seen>) -> Outcome<Seen> {
     let now = SystemTime::now();
-    // Where they cannot be listed, looking says why.
+    // If the files cannot be listed, `peek` reports why.
     let files = files_of(store).unwrap_or_default();
     if let Some(before) = before.filter(|before| before.settled && before.files == files) {
         return Ok(before);
@@ -96,7 +96,7 @@ fn files_of(store: &Path) -> std::io::Result<Vec<(OsString, SystemTime)>> {
     Ok(files)
 }
 
-/// A store, the process that has it, and its clients.
+/// A store, the process that has it open, and its clients.
 type Shown = (PathBuf, Option<u32>, Vec<Sender>);
 
 fn to_text(shown: &[Shown]) -> String {
@@ -131,7 +131,7 @@ fn to_json(shown: &[Shown]) -> String {
     format!("{}\n", json!({ "stores": stores }))
 }
 
-/// What waits for each receiver on each topic; a receiver of null is whoever comes first.
+/// The pending messages for each receiver and topic; a receiver of null means any receiver.
 fn pending(sender: &Sender) -> Vec<Value> {
     let each = sender.pending.iter();
     each.map(|one| json!({ "topic": one.topic, "receiver": one.receiver, "messages": one.messages }))

@@ -1,25 +1,25 @@
-//! Which stores there are.
+//! The stores of the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinnace::delivery::{Error, places};
+use pinnace::delivery::{Error, paths};
 
 use super::client::of_store;
 use crate::outcome::{Failure, Outcome};
 
-/// The one that is named, or all of the user's, in the order of their names.
+/// The named store, or all of the user's stores, sorted by name.
 pub fn stores(named: Option<&Path>) -> Outcome<Vec<PathBuf>> {
     if let Some(store) = named {
-        // One that is being made has nothing yet; who names a directory means one that has.
+        // A store that is being created has no log yet; a directory named by the user must have one.
         let has_some = fs::read_dir(store).map(|mut entries| entries.any(|entry| entry.is_ok_and(is_log)));
         return match has_some {
             Ok(false) => Err(unseen(store, Error::Io(std::io::ErrorKind::NotFound))),
-            // Where it cannot be listed, looking says why.
+            // If it cannot be listed, reading it reports why.
             _ => Ok(vec![store.to_owned()]),
         };
     }
-    let folder = places::stores();
+    let folder = paths::stores();
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -36,10 +36,10 @@ fn is_log(file: fs::DirEntry) -> bool {
     file.path().extension().is_some_and(|extension| extension == "log")
 }
 
-/// Why a store cannot be looked at.
+/// Describes why a store cannot be read.
 pub fn unseen(store: &Path, error: Error) -> Failure {
     match error {
-        Error::Io(std::io::ErrorKind::NotFound) => Failure::of(store.display(), "there is no store"),
+        Error::Io(std::io::ErrorKind::NotFound) => Failure::of(store.display(), "no store found"),
         error => of_store(store, error),
     }
 }

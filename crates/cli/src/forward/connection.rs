@@ -1,4 +1,4 @@
-//! One TCP connection and its socket: lines one way, messages the other.
+//! One TCP connection and its socket: lines in one direction, messages in the other.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use crate::input::{Cutter, Unfit};
 use crate::outcome::{Failure, Outcome};
 use crate::output::joined;
 
-/// Bytes of one read.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
 pub struct Connection<'a> {
@@ -21,17 +21,17 @@ pub struct Connection<'a> {
     socket: &'a Socket,
     shared: &'a Shared<'a>,
     cutter: Cutter,
-    /// The client sends no more: since when.
+    /// When the client has finished sending.
     over: Option<Instant>,
-    /// It takes no more either.
+    /// True if the client does not read any more either.
     gone: bool,
-    /// A line did not fit, and ended it.
+    /// True if a line was rejected, which ended the connection.
     cut_off: bool,
     /// A line that the socket has no room for yet.
     held: Option<Message>,
-    /// Of an answer, what the client has not taken yet.
+    /// The part of an answer that the client has not accepted yet.
     out: Vec<u8>,
-    /// Lines sent, messages brought back.
+    /// Number of lines sent, and of messages brought back.
     pub asked: u64,
     pub answered: u64,
 }
@@ -55,8 +55,8 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// Until the client has ended, all that it sent was taken, and all that came back was written; or until a signal,
-    /// and the lines that were read are taken.
+    /// Runs until the client has finished, all its lines were accepted and all answers were written. After a
+    /// signal, runs until the lines already read are accepted.
     pub fn run(&mut self) -> Outcome {
         match self.converse() {
             Err(Failure::Signal(number)) => self.finish().and(Err(Failure::Signal(number))),
@@ -64,12 +64,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Lines that were read and not taken. What has no end yet is none, unless it was too long.
+    /// Number of lines that were read but not accepted. An incomplete line does not count, unless it was too long.
     pub fn left(&self) -> u64 {
         u64::from(self.held.is_some()) + u64::from(self.cut_off) + self.cutter.count(b'\n')
     }
 
-    /// Passes on what was read, until the last moment. Nothing more is read.
+    /// Passes on the lines already read, until the deadline. Reads nothing more.
     fn finish(&mut self) -> Outcome {
         let until = self.shared.last_moment();
         loop {
@@ -83,7 +83,7 @@ impl<'a> Connection<'a> {
                 items.push(PollItem::fd(self.stream.as_fd(), Interest::WRITABLE));
             }
             if face::wait_on(items, until)?.is_none() {
-                return Err(self.socket.timed_out("nobody took a line"));
+                return Err(self.socket.timed_out("no peer accepted a line"));
             }
         }
     }
@@ -103,7 +103,8 @@ impl<'a> Connection<'a> {
                 items.push(PollItem::fd(self.stream.as_fd(), self.wants_of_client()));
             }
             let Some(items) = face::wait(items, &self.shared.signals, until)? else {
-                let what = if self.held.is_some() { "nobody took a line" } else { "an answer is missing" };
+                let what =
+                    if self.held.is_some() { "no peer accepted a line" } else { "an answer is missing" };
                 return Err(self.socket.timed_out(what));
             };
             let client = items.get(1).map(|client| (client.ready().readable, client.is_over()));
@@ -132,7 +133,7 @@ impl<'a> Connection<'a> {
         !matches!(self.socket_type(), SocketType::Sub | SocketType::Pull)
     }
 
-    /// A REQ may not ask again before it was answered.
+    /// A REQ must not send again before it has received the answer.
     fn may_ask(&self) -> bool {
         self.socket_type() != SocketType::Req || self.asked == self.answered
     }
@@ -157,7 +158,7 @@ impl<'a> Connection<'a> {
         self.over.is_some() && self.held.is_none() && self.out.is_empty() && is_answered
     }
 
-    /// Sends the lines that are there, as far as there is room.
+    /// Sends the available lines, as long as there is room.
     fn pass_lines(&mut self) -> Outcome {
         loop {
             if self.held.is_none() {
@@ -185,7 +186,7 @@ impl<'a> Connection<'a> {
         Ok(Some(Message::from(line)))
     }
 
-    /// Writes what has come from the socket, as far as the client takes it.
+    /// Writes the received messages, as long as the client accepts them.
     fn pass_answers(&mut self) -> Outcome {
         loop {
             while !self.out.is_empty() {
@@ -208,7 +209,7 @@ impl<'a> Connection<'a> {
                 self.out.push(b'\n');
             }
             if self.held.is_some() && self.may_ask() {
-                // The next question can go; its answer is not waited for here.
+                // A REQ can send its next line now; this loop does not wait for the answer.
                 self.pass_lines()?;
             }
         }
@@ -216,7 +217,7 @@ impl<'a> Connection<'a> {
 
     fn cut_off(&mut self, why: Unfit) -> Failure {
         self.cut_off = true;
-        Failure::Failed(format!("cut off: a line is {why}"))
+        Failure::Failed(format!("disconnected: a line is {why}"))
     }
 
     fn read(&mut self, chunk: &mut [u8]) -> Outcome {
@@ -233,7 +234,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// The client has gone. What it has sent is passed on, what it was to get is not kept.
+    /// The client is gone. Its lines are passed on, its answers are discarded.
     fn leave(&mut self) {
         self.gone = true;
         self.over.get_or_insert_with(Instant::now);

@@ -1,4 +1,4 @@
-//! The commands below `pinnace deliver`, and their flags.
+//! The subcommands of `pinnace deliver`, and their flags.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,55 +11,57 @@ use super::{lifetime, milliseconds};
 
 #[derive(Subcommand)]
 pub enum Deliver {
-    /// Send messages to a topic. Done means that they are on this machine's disk, from where they arrive
-    Send(Send),
-    /// Receive what is sent to topics, print it, and acknowledge what is printed
-    Recv(Recv),
-    /// Print what the clients of stores have sent that is not handled, also while others have them open
+    /// Send messages to a topic. Success means that they are on this machine's disk and will be delivered from there
+    Send(DeliverSend),
+    /// Receive messages from topics, print them, and acknowledge those that were printed
+    Recv(DeliverRecv),
+    /// Print the messages in stores that are not handled yet, even while other processes have the stores open
     Status(Status),
-    /// Print the dead letters that stores keep: messages that their receivers have given up
+    /// Print the dead letters in stores: messages that their receivers have given up
     DeadLetters(DeadLetters),
-    /// Send dead letters again to the topic to which they were sent, and print their numbers
+    /// Send dead letters again to their original topics, and print their numbers
     Requeue(Requeue),
-    /// Print who is there: names, topics and addresses
+    /// Print the registered clients: names, addresses and topics
     Registry(Registry),
 }
 
-/// What every client takes.
+/// The flags of every client.
 #[derive(Args)]
 #[command(next_help_heading = "Client")]
 pub struct ClientArgs {
-    /// Our name, which no other client has
+    /// Name of this client; must be unique
     #[arg(long, value_name = "NAME")]
     pub name: String,
-    /// Where clients know of each other: dir://PATH, sqlite://PATH, redis://HOST[:PORT][/DATABASE], or none [default: a
-    /// directory of the user's]
+    /// Registry in which clients find each other: dir://PATH, sqlite://PATH, redis://HOST[:PORT][/DATABASE], or none
+    /// [default: a directory of the user]
     #[arg(long, value_name = "URL")]
     pub registry: Option<String>,
-    /// The directory of our store [default: one of the user's, by our name]
+    /// Directory of this client's store [default: one of the user's, named after the client]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Opens the store where it is damaged, without what is damaged: what lay there is lost
+    /// Open a damaged store without its damaged parts; the messages in them are lost
     #[arg(long)]
     pub skip_damage: bool,
-    /// Where others reach us [default: a local socket, for processes of this host]; tcp://127.0.0.1:* is a free port
+    /// Endpoint on which other clients reach this one [default: a local socket, for processes of this host];
+    /// tcp://127.0.0.1:* selects a free port
     #[arg(long, value_name = "ENDPOINT")]
     pub listen: Option<String>,
-    /// Where others are told to reach us [default: where we listen]
+    /// Endpoint that is announced to other clients [default: that of --listen]
     #[arg(long, value_name = "ENDPOINT")]
     pub advertise: Option<String>,
-    /// Another client that is known beforehand, where it is, and what it listens on; may be given again
+    /// Another client that is known in advance: its name, endpoint and topics; can be repeated
     #[arg(long = "peer", value_name = "NAME=ENDPOINT[,TOPIC...]", value_parser = peer)]
     pub peers: Vec<Peer>,
-    /// Our CURVE certificate, with the secret key: all is encrypted, and we speak to those alone that --trust names
+    /// CURVE certificate of this client, with the secret key: all traffic is encrypted, and only clients named by
+    /// --trust can exchange messages with this one
     #[arg(long, value_name = "FILE", requires = "trusted")]
     pub cert: Option<PathBuf>,
-    /// The public key of another client, as Z85 or as its certificate file; may be given again
+    /// Public key of another client, as Z85 or as a certificate file; can be repeated
     #[arg(long = "trust", value_name = "NAME=KEY|FILE", value_parser = trusted, requires = "cert")]
     pub trusted: Vec<Trusted>,
 }
 
-/// A client that is known beforehand.
+/// A client that is configured in advance.
 #[derive(Clone)]
 pub struct Peer {
     pub name: String,
@@ -67,7 +69,7 @@ pub struct Peer {
     pub topics: Vec<String>,
 }
 
-/// A client's public key, as it is given.
+/// Another client's public key, as given on the command line.
 #[derive(Clone)]
 pub struct Trusted {
     pub name: String,
@@ -86,55 +88,55 @@ fn trusted(text: &str) -> Result<Trusted, String> {
 }
 
 fn named(text: &str) -> Result<(String, &str), String> {
-    let (name, rest) = text.split_once('=').ok_or("NAME= is wanted before it")?;
+    let (name, rest) = text.split_once('=').ok_or("must begin with NAME=")?;
     Ok((name.to_owned(), rest))
 }
 
 /// When a message is on the disk.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Before the command ends with 0
+    /// Before the command exits with 0
     Sync,
-    /// The same, but it is synced within 100 ms and not as soon as may be
+    /// The same, but the disk is synced within 100 ms, not as soon as possible
     Interval,
-    /// Never: the command waits until it is handled, as with --wait, and what is not by then is lost
+    /// Never: the command waits until messages are handled, as with --wait; those not handled by then are lost
     Memory,
 }
 
 #[derive(Args)]
-pub struct Send {
-    /// Where to send to
+pub struct DeliverSend {
+    /// Topic to send to
     #[arg(value_name = "TOPIC")]
     pub topic: String,
-    /// A message each. Without one, or as - alone, standard input is read, a message a line
+    /// Messages to send. Without any, or with a single -, standard input is read, one message per line
     #[arg(value_name = "BODY")]
     pub bodies: Vec<OsString>,
-    /// A topic of our own, on which others may send to us [default: our name]
+    /// This client's own topic, on which others can send to it [default: its name]
     #[arg(long = "topic", value_name = "OWN")]
     pub own: Option<String>,
-    /// Send each message to all that listen on the topic, and not to one in turn
+    /// Send each message to all clients that listen on the topic, not to one of them in turn
     #[arg(long)]
     pub all: bool,
     /// When a message is on the disk
     #[arg(long, value_name = "WHEN", value_enum, default_value = "sync")]
     pub durability: Durability,
-    /// How long a message may live: it is not handled after that [default: for ever]
+    /// Time to live of a message; it is not handled after that [default: no limit]
     #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
-    /// The longest wait for room on the disk, and with --wait for the end of handling [default: for ever]
+    /// Maximum wait for space on the disk and, with --wait, until messages are handled [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// At the end, wait until all that waits on the topic is handled, or its --ttl over; one that is given up is a
-    /// failure
+    /// At the end, wait until all pending messages of the topic are handled or their --ttl has expired; a message that
+    /// is given up is a failure
     #[arg(long)]
     pub wait: bool,
-    /// The whole of standard input is one message
+    /// Send the whole of standard input as one message
     #[arg(long, conflicts_with = "null")]
     pub raw: bool,
-    /// Messages of standard input end with NUL, not with a line's end
+    /// Messages on standard input end with NUL instead of a newline
     #[arg(short = '0', long)]
     pub null: bool,
-    /// The largest message that is read from standard input
+    /// Maximum size of a message that is read from standard input
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub max: usize,
     #[command(flatten)]
@@ -142,32 +144,32 @@ pub struct Send {
 }
 
 #[derive(Args)]
-pub struct Recv {
-    /// What to listen on
+pub struct DeliverRecv {
+    /// Topics to listen on
     #[arg(value_name = "TOPIC", required = true)]
     pub topics: Vec<String>,
-    /// Stop after so many messages
+    /// Stop after this many messages
     #[arg(short = 'n', long, value_name = "MESSAGES", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// The longest wait for a message [default: for ever]
+    /// Maximum wait for a message [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// Give each message to a command of the shell's, on standard input, instead of printing it. It is acknowledged
-    /// when the command ends with 0, and has failed otherwise. DELIVERY_FROM, DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and
-    /// DELIVERY_COUNT tell of it
+    /// Run a shell command for each message, with the body on its standard input, instead of printing it. The message
+    /// is acknowledged if the command exits with 0, and has failed otherwise. The variables DELIVERY_FROM,
+    /// DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and DELIVERY_COUNT describe it
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
-    /// Give a message up that was delivered so often: its sender keeps it as a dead letter [default: never]
+    /// Give a message up after this many deliveries; its sender keeps it as a dead letter [default: never]
     #[arg(long, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_deliveries: Option<u32>,
-    /// A line of JSON a message: from, topic, accepted_ms (since 1970), deliveries, body (a body that is no UTF-8 as
-    /// {"base64":"..."}), and dead, where it is a dead letter
+    /// Print each message as a line of JSON: from, topic, accepted_ms (since 1970), deliveries, body ({"base64":"..."}
+    /// if it is not UTF-8) and, for a dead letter, dead
     #[arg(long, group = "format")]
     pub json: bool,
-    /// The bodies alone, nothing between them
+    /// Print only the bodies, with nothing between them
     #[arg(long, group = "format")]
     pub raw: bool,
-    /// Bodies end with NUL, not with a line's end
+    /// End each body with NUL instead of a newline
     #[arg(short = '0', long, group = "format")]
     pub null: bool,
     #[command(flatten)]
@@ -176,39 +178,39 @@ pub struct Recv {
 
 #[derive(Args)]
 pub struct Status {
-    /// The directory of a store [default: all of the user's]
+    /// Directory of a store [default: all stores of the user]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Print it again whenever it changes, until a signal comes
+    /// Print again after every change, until a signal arrives
     #[arg(long)]
     pub watch: bool,
-    /// A line of JSON
+    /// Print a line of JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
 pub struct DeadLetters {
-    /// The directory of a store [default: all of the user's]
+    /// Directory of a store [default: all stores of the user]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// A line of JSON a letter
+    /// Print each letter as a line of JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
 pub struct Requeue {
-    /// The number of a letter, as dead-letters prints it
+    /// Numbers of letters, as dead-letters prints them
     #[arg(value_name = "NUMBER", required_unless_present_any = ["all", "topics"])]
     pub numbers: Vec<LetterNumber>,
-    /// All letters that were sent to this topic; may be given again
+    /// Send all letters again that were sent to this topic; can be repeated
     #[arg(long = "topic", value_name = "TOPIC", conflicts_with = "numbers")]
     pub topics: Vec<String>,
-    /// All letters of the client's
+    /// Send all letters of the client again
     #[arg(long, conflicts_with_all = ["numbers", "topics"])]
     pub all: bool,
-    /// The longest wait for room on the disk, for each letter [default: for ever]
+    /// Maximum wait for space on the disk, for each letter [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
@@ -217,16 +219,16 @@ pub struct Requeue {
 
 #[derive(Args)]
 pub struct Registry {
-    /// dir://PATH, sqlite://PATH or redis://HOST[:PORT][/DATABASE] [default: a directory of the user's]
+    /// dir://PATH, sqlite://PATH or redis://HOST[:PORT][/DATABASE] [default: a directory of the user]
     #[arg(value_name = "URL")]
     pub url: Option<String>,
-    /// Print them again whenever they change, until a signal comes
+    /// Print again after every change, until a signal arrives
     #[arg(long)]
     pub watch: bool,
-    /// A line of JSON
+    /// Print a line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Clear away what the dead have left that listened on this topic, and print how many addresses that were
+    /// Remove the entries of dead clients that listened on this topic, and print how many were removed
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["watch", "json"])]
     pub clear: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! `deliver send`, `recv` and `registry`: what is accepted arrives, whoever is killed or closed in between.
+//! `deliver send`, `recv` and `registry`: accepted messages arrive, even if processes are killed or closed
+//! meanwhile.
 
 use crate::common::clients::{Clients, fails};
 use crate::common::{Folder, Running, run, start, start_limited};
@@ -49,7 +50,8 @@ fn bodies_of_any_bytes_and_sizes() {
     assert_eq!(received()["topic"], "refunds");
 }
 
-/// The store's files would be larger than files may be: an error, and no SIGXFSZ. With more room it is accepted.
+/// If the store's files would exceed the file size limit: an error, and no SIGXFSZ. With enough room the message is
+/// accepted.
 #[test]
 fn a_store_that_may_not_grow_is_an_error() {
     for (blocks, codes) in [("0", 1..=1), ("64", 1..=3), ("2048", 0..=3), ("1000000", 0..=0)] {
@@ -60,7 +62,7 @@ fn a_store_that_may_not_grow_is_an_error() {
     }
 }
 
-/// It is of use to a command: that one has its own way with limits and signals.
+/// The started command must have the default signal actions, not ours.
 #[test]
 fn a_command_ignores_no_signal_that_we_handle() {
     let clients = Clients::new();
@@ -99,7 +101,7 @@ fn memory_is_waited_for_and_lost_in_words() {
     assert!(done.err.contains("; they stay in the store"), "{done:?}");
 }
 
-/// The numbers of all lines that a receiver prints from here on, until the sender has ended.
+/// The numbers of all further lines that a receiver prints until the sender has ended.
 fn numbers_until_the_end(receiver: Running, sender: Running) -> Vec<u32> {
     let process = receiver.id();
     let reader = std::thread::spawn(move || receiver.end().expect(128 + 15).out);
@@ -108,7 +110,7 @@ fn numbers_until_the_end(receiver: Running, sender: Running) -> Vec<u32> {
     reader.join().unwrap().lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// Whatever was printed before the kill, and not acknowledged, is printed again; nothing is missing.
+/// Lines printed before the kill but not acknowledged are printed again; none is missing.
 #[test]
 fn a_receiver_that_is_killed_in_the_middle() {
     let clients = Clients::new();
@@ -120,7 +122,7 @@ fn a_receiver_that_is_killed_in_the_middle() {
         let mut receiver = clients.start("recv", "billing", &["orders"]);
         seen.extend((0..2_000).map(|_| receiver.line().parse::<u32>().unwrap()));
         receiver.signal(Signal::KILL);
-        // What it had written is read as well, but for a line that is torn.
+        // Read the lines written before the kill too, except an incomplete last line.
         let rest = receiver.end().expect(128 + 9).out;
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         seen.extend(whole.lines().map(|line| line.parse::<u32>().unwrap()));
@@ -142,7 +144,8 @@ fn a_closed_output_loses_and_acknowledges_nothing() {
     receiver.close_out();
     receiver.end().expect(0);
     let numbers = numbers_until_the_end(clients.start("recv", "billing", &["orders"]), sender);
-    // What the pipe and its reader held was printed; no more than that is acknowledged, and all else comes again.
+    // Lines in the pipe and its reader were printed. Nothing beyond them is acknowledged, so all the rest comes
+    // again.
     assert!(numbers[0] < 40_000, "{}", numbers[0]);
     assert!(numbers.iter().copied().eq(numbers[0]..50_000));
 }
@@ -169,7 +172,7 @@ fn commands_get_messages_and_fail_at_them() {
     let done = receiver.end().expect(0);
     assert_eq!(done.out, "shop orders 1 a message\nshop orders 2 a message\n");
     assert!(
-        done.err.contains("the command has failed (exit status: 1); its message stays with shop"),
+        done.err.contains("the command failed (exit status: 1); its message stays with its sender, shop"),
         "{done:?}"
     );
     let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", "true"]);
@@ -198,7 +201,7 @@ fn what_is_given_up_is_a_failure_and_a_dead_letter() {
 fn who_is_there() {
     let clients = Clients::new();
     let registry = |more: &[&str]| run(&[&["deliver", "registry", &clients.registry()], more].concat(), b"");
-    assert!(registry(&[]).expect(1).err.contains("there is no registry"));
+    assert!(registry(&[]).expect(1).err.contains("no registry found"));
     let mut receiver =
         clients.start("recv", "billing", &["orders", "refunds", "--listen", "tcp://127.0.0.1:*"]);
     clients.sent(&["one"], b"");
@@ -236,19 +239,19 @@ fn wrong_arguments_and_places() {
         "longer than 3 bytes (--max)",
     );
     fails(clients.run("recv", "shop", &["orders", "--listen", "nonsense"], b""), 1, "nonsense");
-    fails(clients.run("recv", "shop", &["orders", "--timeout", "100"], b""), 3, "no message came");
+    fails(clients.run("recv", "shop", &["orders", "--timeout", "100"], b""), 3, "no message received");
     assert!(
         clients
             .run("send", "shop", &["orders", "--ttl", "0", "a"], b"")
             .expect(2)
             .err
-            .contains("1 ms at least")
+            .contains("at least 1 ms")
     );
     fails(clients.run("recv", "shop", &["orders", "--advertise", "nonsense"], b""), 1, "nonsense");
     for registry in ["carrier://pigeon", "sqlite://", "", "sqlite:/x"] {
         let send = ["deliver", "send", "--name", "a", "--data-dir", &clients.folder.text("a"), "orders", "b"];
-        fails(run(&[&send[..], &["--registry", registry]].concat(), b""), 2, "a registry is");
-        fails(run(&["deliver", "registry", registry], b""), 2, "a registry is");
+        fails(run(&[&send[..], &["--registry", registry]].concat(), b""), 2, "invalid registry address");
+        fails(run(&["deliver", "registry", registry], b""), 2, "invalid registry address");
     }
     let nobody = ["deliver", "registry", "redis://:hidden@127.0.0.1:9/"];
     let done = run(&nobody, b"").expect(1);
@@ -278,12 +281,12 @@ fn a_store_and_a_name_are_one_client_s() {
     let elsewhere =
         ["--data-dir", &clients.folder.text("elsewhere"), "orders", "--registry", &clients.registry()];
     let done = run(&[&["deliver", "recv", "--name", "billing"], &elsewhere[..]].concat(), b"");
-    fails(done, 1, "billing: another client has this name");
+    fails(done, 1, "billing: another client uses this name");
     receiver.signal(Signal::TERM);
     receiver.end().expect(128 + 15);
 }
 
-/// Without a registry and a directory, those of the user's.
+/// Without --registry and --data-dir, the user's defaults are used.
 #[test]
 fn the_user_s_own_places() {
     let folder = Folder::new();
@@ -301,7 +304,7 @@ fn the_user_s_own_places() {
     assert_eq!(command(&["registry"]).end().expect(0).out, "NAME  ADDRESS  TOPICS\n");
 }
 
-/// Clients that are given, and no registry: with certificates they speak to those alone whose keys they have.
+/// Configured peers without a registry: with certificates, clients talk only to peers with trusted keys.
 #[test]
 fn given_peers_with_certificates() {
     let folder = Folder::new();
@@ -336,7 +339,7 @@ fn given_peers_with_certificates() {
     let elsewhere = start(&own("recv", "shop", &["orders", "--listen", &here, "--trust", &trust]));
     for (peer, code) in [("keyless=tcp://127.0.0.1:9", 3), ("nonsense=nonsense", 1)] {
         let done = send("stranger", &["--timeout", "1500", "--peer", &format!("{peer},orders")]).expect(code);
-        let words = format!("{} cannot be connected to", peer.split('=').next().unwrap());
+        let words = format!("cannot connect to {}:", peer.split('=').next().unwrap());
         assert!(done.err.contains(&words), "{done:?}");
     }
     elsewhere.signal(Signal::TERM);
@@ -349,8 +352,8 @@ fn given_peers_with_certificates() {
         let done = run(&own("send", "shop", &[more, &["orders", "one"]].concat()), b"");
         assert!(done.expect(2).err.contains(words), "{words:?}");
     };
-    wrong(&["--peer", "billing"], "NAME= is wanted");
-    wrong(&["--trust", "billing"], "NAME= is wanted");
+    wrong(&["--peer", "billing"], "must begin with NAME=");
+    wrong(&["--trust", "billing"], "must begin with NAME=");
     let done = run(&own("send", "shop", &["--trust", "billing=/nowhere", "orders", "one"]), b"");
     fails(done, 1, "/nowhere");
     let alone = ["deliver", "send", "--name", "a", "--trust", &trust, "orders", "one"];

@@ -1,4 +1,4 @@
-//! `deliver status`, `dead-letters` and `requeue`: what stores hold, also while others have them open.
+//! `deliver status`, `dead-letters` and `requeue`: what stores hold, also while other processes have them open.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::common::{Folder, Running, run, start, start_command};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-/// What `status --json` prints of the shop's store.
+/// The output of `status --json` for the shop's store.
 fn status(clients: &Clients) -> Value {
     json(
         &run(&["deliver", "status", "--json", "--data-dir", &clients.folder.text("shop")], b"").expect(0).out,
@@ -19,10 +19,11 @@ fn json(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// What waits: the topic, the receiver where it is known, and how much.
+/// Pending messages: the topic, the receiver if known, and the number.
 type Pending = (String, Option<String>, u64);
 
-/// What a line of `status --json` says of the first store: which process has it, and what waits of its first client's.
+/// From a line of `status --json`, for the first store: the process that has it open, and its first client's
+/// pending messages.
 fn seen(line: &Value) -> (Option<u64>, Vec<Pending>) {
     let store = &line["stores"][0];
     let pending = store["clients"][0]["pending"].as_array().unwrap();
@@ -46,7 +47,7 @@ fn what_waits_is_counted_beside_who_has_the_store() {
     let mut sender = clients.start("send", "shop", &["orders"]);
     let mut watch =
         start(&["deliver", "status", "--watch", "--json", "--data-dir", &clients.folder.text("shop")]);
-    // Whether the sender has the store already or not is seen as well.
+    // The sender may or may not have the store open yet in the first lines.
     let mut line = || seen(&json(&watch.line()));
     let mut last = line();
     while last != (process(&sender), vec![orders(2)]) {
@@ -66,7 +67,7 @@ fn what_waits_is_counted_beside_who_has_the_store() {
     while last != (None, vec![orders(4)]) {
         last = line();
     }
-    // And by peer, down to nothing.
+    // And by peer, down to zero.
     let receiver = clients.start("recv", "billing", &["orders", "-n", "4"]);
     clients.sent(&[], b"");
     receiver.end().expect(0);
@@ -102,21 +103,25 @@ fn what_there_is_not() {
     let folder = Folder::new();
     for command in ["status", "dead-letters"] {
         let none = run(&["deliver", command, "--data-dir", &folder.text("none")], b"");
-        fails(none, 1, "none: there is no store");
+        fails(none, 1, "none: no store found");
         let empty = run(&["deliver", command, "--data-dir", &folder.text("")], b"");
-        fails(empty, 1, "there is no store");
+        fails(empty, 1, "no store found");
     }
-    fails(run(&["deliver", "send", "--name", "shop", "-0", "news", "body"], b""), 2, "there is a BODY");
+    fails(
+        run(&["deliver", "send", "--name", "shop", "-0", "news", "body"], b""),
+        2,
+        "cannot be used with BODY",
+    );
     run(&["deliver", "status", "--data-dir"], b"").expect(2);
     fails(
         run(&["deliver", "requeue", "--name", "shop", "--data-dir", &folder.text("none"), "--all"], b""),
         1,
-        "there is no store",
+        "no store found",
     );
     for wrong in [&[][..], &["7"], &["1.1.x"], &["1.1.1", "--all"], &["--all", "--topic", "a"]] {
         run(&[&["deliver", "requeue", "--name", "shop"], wrong].concat(), b"").expect(2);
     }
-    // Of all of the user's stores those that can be read are printed; why another cannot is said.
+    // Of all of the user's stores, those that can be read are printed; for the others the error is printed.
     let state = format!("XDG_STATE_HOME={}", folder.text("state"));
     let command = |arguments: &[&str]| {
         let mut command = std::process::Command::new("env");
@@ -149,7 +154,7 @@ fn letters(clients: &Clients) -> Vec<Value> {
     listed.expect(0).out.lines().map(json).collect()
 }
 
-/// Messages to `orders` and one to `refunds`, given up.
+/// Sends messages to `orders` and one to `refunds`, which the receiver gives up.
 fn give_up(clients: &Clients, orders: &[u8]) {
     let receiver =
         clients.start("recv", "billing", &["orders", "refunds", "--exec", "false", "--max-deliveries", "1"]);
@@ -185,7 +190,7 @@ fn dead_letters_are_listed_and_sent_again() {
     assert_eq!(again(&[numbers[1]]).expect(0).out, format!("{}\n", numbers[1]));
     let done = again(&[numbers[1], numbers[2]]).expect(1);
     assert_eq!(done.out, format!("{}\n", numbers[2]));
-    assert!(done.err.contains(&format!("{}: there is no such dead letter", numbers[1])), "{done:?}");
+    assert!(done.err.contains(&format!("{}: no such dead letter", numbers[1])), "{done:?}");
     assert_eq!(again(&["--topic", "refunds"]).expect(0).out, format!("{}\n", numbers[3]));
     assert_eq!(again(&["--topic", "nothing"]).expect(0).out, "");
     assert_eq!(letters().len(), 1);
@@ -213,11 +218,11 @@ fn a_store_that_is_in_use_says_by_whom() {
     sender.end().expect(0);
     let store = clients.folder.text("shop");
     let other = run(&["deliver", "requeue", "--name", "other", "--data-dir", &store, "--all"], b"");
-    fails(other, 1, "other has no messages here");
+    fails(other, 1, "no messages of other");
     assert_eq!(clients.run("requeue", "shop", &["--all"], b"").expect(0).out.lines().count(), 2);
 }
 
-/// Whenever it is killed, each letter is a dead letter, or was sent again, or both.
+/// Whenever the process is killed, each letter is still a dead letter, or was sent again, or both.
 #[test]
 fn requeueing_that_is_killed_loses_no_letter() {
     let clients = Clients::new();

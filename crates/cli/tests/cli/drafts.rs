@@ -1,8 +1,8 @@
-//! The types of one frame a message, between `send` and `recv`: groups, routing ids, datagrams.
+//! The socket types with single-frame messages, between `send` and `recv`: groups, routing ids, datagrams.
 
 use crate::common::{Done, Running, run, start};
 
-/// A receiver that is bound, and where.
+/// A bound receiver and its endpoint.
 fn receiver(arguments: &[&str]) -> (Running, String) {
     receiver_at("tcp://127.0.0.1:*", arguments)
 }
@@ -91,17 +91,17 @@ fn datagrams_have_an_address_in_front() {
 fn groups_are_for_whom_they_are_for() {
     let somewhere = "tcp://127.0.0.1:9";
     for (arguments, words) in [
-        (&["send", somewhere, "-t", "radio", "-m", "a"][..], "wants a --group"),
-        (&["send", somewhere, "-g", "a", "-m", "a"], "--group is for radio"),
-        (&["recv", somewhere, "-t", "dish"], "--group is for dish, which wants one"),
-        (&["recv", somewhere, "-g", "a"], "--group is for dish"),
+        (&["send", somewhere, "-t", "radio", "-m", "a"][..], "radio requires --group"),
+        (&["send", somewhere, "-g", "a", "-m", "a"], "--group applies only to radio"),
+        (&["recv", somewhere, "-t", "dish"], "--group applies only to dish, and dish requires it"),
+        (&["recv", somewhere, "-g", "a"], "--group applies only to dish"),
         (&["recv", somewhere, "-t", "dish", "-g", "a", "-g", "a"], "--group a"),
-        (&["send", somewhere, "--await-reply", "-m", "a"], "--await-reply is for"),
-        (&["recv", somewhere, "-t", "gather", "--echo"], "--reply and --echo are for"),
+        (&["send", somewhere, "--await-reply", "-m", "a"], "--await-reply applies only to"),
+        (&["recv", somewhere, "-t", "gather", "--echo"], "--reply and --echo apply only to"),
     ] {
         let done = run(arguments, b"").expect(2);
         assert!(done.err.contains(words), "{words:?} is not in {done:?}");
     }
     let wrong = run(&["send", somewhere, "-t", "radio", "--json"], b"{\"frames\":[\"a\"],\"group\":1}\n");
-    assert!(wrong.expect(1).err.contains("is a text"));
+    assert!(wrong.expect(1).err.contains("must be a string"));
 }

@@ -1,4 +1,4 @@
-//! `forward`: lines of TCP connections to messages, and back.
+//! `forward`: lines of TCP connections become messages, and messages become lines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -29,7 +29,7 @@ fn ended(forwarder: Running) -> String {
     forwarder.end().expect(0).err
 }
 
-/// Sends `text`, says that there is no more, and reads all that comes.
+/// Sends `text`, closes the sending direction, and reads everything that arrives.
 fn conversation(address: &str, text: &str) -> String {
     let mut client = client(address);
     client.write_all(text.as_bytes()).unwrap();
@@ -49,21 +49,21 @@ fn lines_become_messages() {
     assert!(said.contains("4 lines forwarded"), "{said}");
 }
 
-/// The first thread is for signals, and no other.
+/// Only the first thread handles signals.
 #[test]
 fn other_threads_leave_signals_to_the_first() {
     let (receiver, forwarder, address) = forwarder(&["-n", "1"], &[]);
     let mut client = client(&address);
     client.write_all(b"one\n").unwrap();
     receiver.end().expect(0);
-    // It forwards a connection now, on a thread of its own.
+    // The forwarder now has a thread for this connection.
     let process = forwarder.id().as_raw_nonzero().to_string();
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut others = 0;
     for task in tasks.map(Result::unwrap).filter(|task| *task.file_name() != *process) {
         let status = std::fs::read_to_string(task.path().join("status")).unwrap();
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
-        // All but those of faults, and those that nobody can block.
+        // All signals except those for faults, and those that cannot be blocked.
         assert_eq!(blocked, "fffffffe3ffbfa07", "{status}");
         others += 1;
     }
@@ -121,7 +121,7 @@ fn answers_become_lines() {
     drop((client, answers));
     assert_eq!(receiver.line(), "a");
     let said = ended(forwarder);
-    assert!(said.contains("5 lines forwarded, 5 brought back"), "{said}");
+    assert!(said.contains("5 lines forwarded, 5 returned"), "{said}");
     receiver.signal(Signal::INT);
     receiver.end().expect(130);
 }
@@ -156,7 +156,7 @@ fn a_long_line_is_cut_off_and_others_go_on() {
     let (receiver, forwarder, address) = forwarder(&["-n", "2"], &["--max", "10"]);
     let mut long = client(&address);
     long.write_all(b"fine\nthis is far too long").unwrap();
-    // It is closed on us; how, the kernel decides by what was unread.
+    // The forwarder closes the connection; whether with FIN or RST depends on unread data.
     let mut rest = Vec::new();
     let _ = long.read_to_end(&mut rest);
     assert!(rest.is_empty());

@@ -1,5 +1,5 @@
-//! How `forward` ends: with many connections, with lines that were read and are not delivered yet, and with such as
-//! cannot be.
+//! How `forward` ends: with many connections, with lines that were read but not delivered yet, and with lines that
+//! cannot be delivered.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -28,13 +28,13 @@ fn client(address: &str, lines: &str) -> TcpStream {
     client
 }
 
-/// The number that stands in front of these words.
+/// The number before these words.
 fn number(text: &str, words: &str) -> u64 {
     let at = text.find(words).unwrap_or_else(|| panic!("{words:?} is not in {text:?}"));
     text[..at].trim_end().rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// So many descriptors at least, for us and for those that we start.
+/// Ensures at least this many descriptors, for us and our children.
 fn with_descriptors(count: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < count) {
@@ -64,7 +64,7 @@ fn lines_that_were_read_are_asked_after_a_signal() {
     let rep = Rep::new(&context).unwrap();
     let endpoint = rep.bind("tcp://127.0.0.1:*").unwrap();
     let (forwarder, address) = forwarder(&endpoint, &["-t", "req"]);
-    // Written as one, they are read as one.
+    // Written in one call, so they are read in one call.
     let client = client(&address, "1\n2\n3\n4\n5\nno end");
     assert_eq!(rep.recv_timeout(LONG).unwrap(), "1");
     forwarder.signal(Signal::TERM);
@@ -99,7 +99,7 @@ fn what_a_socket_still_holds_at_its_end_is_told() {
     let pull = Pull::builder(&context).receive_high_water_mark(1).build().unwrap();
     let endpoint = pull.bind("tcp://127.0.0.1:*").unwrap();
     let (forwarder, address) = forwarder(&endpoint, &["--hwm", "0", "--linger", "200"]);
-    // More than the kernel holds on both ways: the forwarder has read some that nobody takes.
+    // More than the kernel buffers on both connections, so the forwarder has read lines that nobody receives.
     let _client = client(&address, &("x".repeat(LINE - 1) + "\n").repeat(64));
     pull.recv_timeout(LONG).unwrap();
     forwarder.signal(Signal::TERM);
@@ -114,7 +114,7 @@ fn what_a_socket_still_holds_at_its_end_is_told() {
 #[test]
 fn as_many_connections_as_are_asked_for() {
     const CLIENTS: usize = 1100;
-    // Ours: a client and a peer each. The forwarder sees to its own.
+    // Ours: a client and a peer each. The forwarder raises its own limit.
     with_descriptors(2 * CLIENTS as u64 + 200);
     let context = Context::new().unwrap();
     let pull = Pull::new(&context).unwrap();
@@ -126,7 +126,7 @@ fn as_many_connections_as_are_asked_for() {
     forwarder.end().expect(0);
 }
 
-/// It counts whatever stands behind it, and whether it has come to its end.
+/// The line counts whatever follows it, and whether or not it has ended.
 #[test]
 fn a_line_that_is_too_long_is_not_delivered() {
     let context = Context::new().unwrap();
@@ -138,7 +138,7 @@ fn a_line_that_is_too_long_is_not_delivered() {
         let (mut forwarder, address) = forwarder(&endpoint, &["--max", "10"]);
         let _client = client(&address, &format!("short\n{rest}"));
         assert_eq!(pull.recv_timeout(LONG).unwrap(), "short");
-        assert!(forwarder.said().contains("cut off: a line is longer than 10 bytes"));
+        assert!(forwarder.said().contains("disconnected: a line is longer than 10 bytes"));
         forwarder.signal(Signal::TERM);
         let said = forwarder.end().expect(1).err;
         assert!(said.contains(&format!("lines not delivered: {left}\n")), "{said}");

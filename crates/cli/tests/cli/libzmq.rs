@@ -1,8 +1,9 @@
-//! The command with pyzmq on the system's libzmq at the other end.
+//! The command against pyzmq with the system's libzmq.
 
 use crate::common::{Folder, Running, python, run, start};
 
-/// A program that is bound; it prints where first. It ends its context: libzmq keeps nothing for who just exits.
+/// A bound Python program, which first prints its endpoint. It terminates its context, because libzmq drops unsent
+/// messages at a plain exit.
 fn bound(socket_type: &str, rest: &str, arguments: &[&str]) -> (Running, String) {
     let program = format!(
         "import sys, zmq\ncontext = zmq.Context()\nsocket = context.socket(zmq.{socket_type})\n\
@@ -49,7 +50,7 @@ fn libzmq_answers_and_asks() {
 
 #[test]
 fn libzmq_publishes_and_subscribes() {
-    // It is an XPUB: it can wait for the subscription.
+    // An XPUB, because it can wait for the subscription.
     let publish = format!("{BIND}socket.recv()\nsocket.send(b'other')\nsocket.send(b'topic 1')");
     let (peer, endpoint) = bound("XPUB", &publish, &[]);
     let got = run(&["recv", &endpoint, "-t", "sub", "-s", "topic", "-n", "1"], b"").expect(0);

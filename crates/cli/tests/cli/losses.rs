@@ -1,5 +1,5 @@
-//! What `send` cannot deliver and `recv` does not take: it is lost in nobody's silence, and nothing is
-//! waited for beyond the time given.
+//! Messages that `send` cannot deliver and `recv` does not read: every loss is reported, and no wait exceeds the
+//! given time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::common::{Running, run, start};
 use pinnace::{Context, Dealer, Pull, Push, Sub};
 
 const LONG: Duration = Duration::from_secs(20);
-/// More of these than a few hundred are more than the kernel takes for a connection.
+/// Size of a large message in bytes; a few hundred exceed what the kernel buffers for a connection.
 const LARGE: usize = 64 << 10;
 
 fn sender(arguments: &[&str]) -> (Running, String) {
@@ -29,7 +29,7 @@ fn what_was_accepted_and_is_given_up_is_counted() {
     let done =
         run(&["send", "--timeout", "100", "--hwm", "1000", "tcp://127.0.0.1:9"], lines.as_bytes()).expect(3);
     assert!(done.err.contains("not delivered: 1000"), "{done:?}");
-    assert!(done.err.contains("nobody took message 1001"), "{done:?}");
+    assert!(done.err.contains("no peer accepted message 1001"), "{done:?}");
 }
 
 #[test]
@@ -38,7 +38,8 @@ fn what_comes_in_beside_the_messages_asked_for_is_counted() {
     let push = Push::builder(&context).send_high_water_mark(1).build().unwrap();
     let endpoint = push.bind("tcp://127.0.0.1:*").unwrap();
     let receiver = start(&["recv", "-n", "1", &endpoint]);
-    // The first is more than a pipe holds: it waits for us to read it. All are more than kernel and sender hold.
+    // The first message exceeds a pipe's capacity, so `recv` blocks until we read. All together exceed the kernel's
+    // and the sender's buffers.
     let text = "x".repeat(4 * LARGE);
     (0..200).for_each(|_| push.send_timeout(text.as_str(), LONG).unwrap());
     let done = receiver.end().expect(0);
@@ -58,8 +59,8 @@ fn a_router_waits_for_whom_it_names() {
     to("worker", &[]).expect(0);
     assert_eq!(dealer.recv_timeout(LONG).unwrap(), "hello");
     let done = to("nobody", &["--timeout", "200"]).expect(3);
-    assert!(done.err.contains("nobody of that name"), "{done:?}");
-    // Who wants them dropped is told.
+    assert!(done.err.contains("no peer with this routing id"), "{done:?}");
+    // With router_mandatory off, messages are dropped, and the loss is reported.
     let done = to("nobody", &["-o", "router_mandatory=0"]).expect(1);
     assert!(done.err.contains("messages lost: 1 (unroutable)"), "{done:?}");
     let done = run(&["send", &endpoint, "-t", "router", "-m", "worker"], b"").expect(1);
@@ -75,7 +76,7 @@ fn what_a_lost_peer_did_not_get_is_no_success() {
     let (sender, endpoint) = sender(&["--hwm", "0", "-w", "2", "-m", &text, "-n", &count]);
     let lost = Pull::builder(&far).receive_high_water_mark(1).connect(&endpoint).unwrap();
     let other = Pull::builder(&near).connect(&endpoint).unwrap();
-    // They come in turn: with this one's last all are with the sender's socket, or gone.
+    // The peers take turns: after this one's last message, all are in the sender's socket, or gone.
     (0..COUNT / 2).for_each(|_| assert_eq!(other.recv_timeout(LONG).unwrap(), text));
     lost.recv_timeout(LONG).unwrap();
     drop(lost);

@@ -1,4 +1,4 @@
-//! The command, used as in a shell.
+//! The command, run as in a shell.
 
 mod common;
 mod deliver;

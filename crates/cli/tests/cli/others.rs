@@ -1,4 +1,4 @@
-//! `monitor`, `bench`, `keygen`, security, and what is made from the table of flags.
+//! `monitor`, `bench`, `keygen`, security, and the pages generated from the table of flags.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn a_monitor_tells_a_script_whether_somebody_answers() {
     endless.end().expect(0);
 }
 
-/// The end of a connection lies behind all that came before it, which is more than socket and kernel hold.
+/// A connection's end is queued behind all its messages, which exceed the socket's and the kernel's buffers.
 #[test]
 fn a_monitor_of_a_busy_connection_sees_its_end() {
     let context = pinnace::Context::new().unwrap();
@@ -64,7 +64,7 @@ fn a_monitor_of_a_busy_connection_sees_its_end() {
     assert_eq!(left.messages, 0);
 }
 
-/// The numbers that a measurement printed.
+/// Parses the printed figures of a measurement.
 fn figures(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -154,7 +154,7 @@ fn curve_between_two_of_us() {
     let endpoint = receiver.said_after("bound to");
     let sent =
         |more: &[&str]| run(&[&["send", &endpoint, "--timeout", "300", "-m", "sealed"], more].concat(), b"");
-    // Nobody gets in without the server's key, or with another's.
+    // Clients without the server's key, or with another key, are rejected.
     sent(&[]).expect(3);
     sent(&["--curve-server-key", &client]).expect(3);
     let long = &["--timeout", "20000"];
@@ -184,7 +184,7 @@ fn only_who_is_on_the_list_gets_in() {
             start(&[&["recv", "-v", "-b", "tcp://127.0.0.1:*", "-n", "1"], &guarded[..]].concat());
         if allowed.ends_with("friends") {
             let said = receiver.said();
-            assert!(said.contains("friends/notes: lets nobody in: "), "{said}");
+            assert!(said.contains("friends/notes: accepts no client: "), "{said}");
         }
         let endpoint = receiver.said_after("bound to");
         let sent = |cert: &str, timeout| {
@@ -201,7 +201,7 @@ fn only_who_is_on_the_list_gets_in() {
     let empty = folder.text("empty");
     std::fs::create_dir(&empty).unwrap();
     let done = run(&[&guarded[..], &["--allow", &empty]].concat(), b"").expect(3);
-    assert!(done.err.contains("empty: lets nobody in: there is no certificate in it"), "{done:?}");
+    assert!(done.err.contains("empty: accepts no client: the folder contains no certificate"), "{done:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::common::{Folder, run, start, start_limited};
 use rustix::process::Signal;
 
-/// It ends with `code` and says one line that holds `words`.
+/// Asserts that the command ends with `code` and prints one error line that contains `words`.
 fn fails(code: i32, words: &str, arguments: &[&str], input: &[u8]) {
     let done = run(arguments, input).expect(code);
     assert!(done.err.starts_with("pinnace: ") && done.err.lines().count() == 1, "{done:?}");
@@ -15,33 +15,33 @@ fn fails(code: i32, words: &str, arguments: &[&str], input: &[u8]) {
 #[test]
 fn wrong_arguments() {
     let somewhere = "tcp://127.0.0.1:9";
-    fails(2, "an endpoint is wanted", &["send", "file"], b"");
-    fails(2, "not an endpoint", &["recv", "tcp://127.0.0.1:99999"], b"");
+    fails(2, "an endpoint is required", &["send", "file"], b"");
+    fails(2, "invalid endpoint", &["recv", "tcp://127.0.0.1:99999"], b"");
     fails(2, "unknown transport", &["recv", "carrier://pigeon"], b"");
-    fails(2, "no socket option wings", &["recv", somewhere, "-o", "wings=2"], b"");
+    fails(2, "unknown socket option wings", &["recv", somewhere, "-o", "wings=2"], b"");
     fails(2, "NAME=VALUE", &["recv", somewhere, "-o", "linger"], b"");
-    fails(2, "can only be read", &["recv", somewhere, "-o", "type=1"], b"");
+    fails(2, "is read-only", &["recv", somewhere, "-o", "type=1"], b"");
     fails(2, "0 or more", &["recv", somewhere, "-o", "sndhwm=-1"], b"");
-    fails(2, "a number is wanted", &["recv", somewhere, "-o", "sndhwm=many"], b"");
+    fails(2, "must be a number", &["recv", somewhere, "-o", "sndhwm=many"], b"");
     fails(2, "out of range", &["recv", somewhere, "-o", "sndhwm=99999999999"], b"");
     fails(2, "hexadecimal", &["recv", somewhere, "-o", "routing_id=hex:abc"], b"");
     fails(2, "not an option of REP", &["recv", "-t", "rep", somewhere, "-o", "req_relaxed=1"], b"");
     for endpoint in ["wss://127.0.0.1:*", "tls+tcp://127.0.0.1:*"] {
-        fails(2, "without a certificate: -o wss_cert_pem", &["recv", "-b", endpoint], b"");
+        fails(2, "no certificate: set -o wss_cert_pem", &["recv", "-b", endpoint], b"");
     }
     let client = ["send", "-t", "client", somewhere, "--frames=tab", "-m", "a\tb", "--linger", "100"];
-    fails(1, "CLIENT has one frame", &client, b"");
+    fails(1, "CLIENT must have one frame", &client, b"");
     let dgram = ["send", "-t", "dgram", "-b", "udp://127.0.0.1:*", "-m", "a"];
-    fails(1, "the first is the address", &dgram, b"");
-    fails(2, "for sub and xsub", &["recv", somewhere, "-s", "a"], b"");
-    fails(2, "are for rep", &["recv", somewhere, "--echo"], b"");
-    fails(2, "either --message or a file", &["send", somewhere, "-", "-m", "a"], b"");
+    fails(1, "the first being the address", &dgram, b"");
+    fails(2, "only to sub and xsub", &["recv", somewhere, "-s", "a"], b"");
+    fails(2, "apply only to rep", &["recv", somewhere, "--echo"], b"");
+    fails(2, "--message cannot be used with a file", &["send", somewhere, "-", "-m", "a"], b"");
     for arguments in [&["recv"][..], &["fly"], &["recv", somewhere, "-t", "bird"], &["bench", "thr"]] {
         run(arguments, b"").expect(2);
     }
 }
 
-/// Where it would grow beyond the limit, an error and no SIGXFSZ.
+/// Beyond the file size limit: an error, and no SIGXFSZ.
 #[test]
 fn an_output_that_may_not_grow_is_an_error() {
     let folder = Folder::new();
@@ -51,7 +51,7 @@ fn an_output_that_may_not_grow_is_an_error() {
     assert!(done.err.contains("File too large"), "{done:?}");
 }
 
-/// A radio would drop what is sent to it.
+/// A RADIO would drop messages to such a group.
 #[test]
 fn a_group_that_is_too_long_is_refused() {
     let group = "g".repeat(256);
@@ -106,7 +106,7 @@ fn curve_and_plain_are_not_both_asked_for() {
     }
 }
 
-/// A password that has lost its end would let in whoever knows the beginning.
+/// A truncated password would admit anyone with only its beginning.
 #[test]
 fn a_file_with_secrets_is_read_whole_or_not_at_all() {
     let folder = Folder::new();
@@ -129,11 +129,11 @@ fn what_the_network_and_the_input_do() {
     fails(1, "No such file", &["send", &taken, &folder.text("nowhere")], b"");
     fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10"], b"short\nbut this is long\n");
     fails(1, "longer than 10 bytes", &["send", &taken, "--max", "10", "--raw"], b"this is long");
-    fails(1, "\"frames\" is wanted", &["send", &taken, "--json"], b"{}\n");
+    fails(1, "must be an object with \"frames\"", &["send", &taken, "--json"], b"{}\n");
     fails(1, "expected", &["send", &taken, "--json"], b"nonsense\n");
     fails(
         1,
-        "no public key",
+        "no valid public key",
         &["send", &endpoint, "--curve-server", "--cert", &folder.write("empty", b"")],
         b"",
     );
@@ -145,13 +145,13 @@ fn what_the_network_and_the_input_do() {
 fn time_runs_out() {
     let folder = Folder::new();
     let endpoint = folder.ipc("nobody");
-    fails(3, "no message came (no connection)", &["recv", &endpoint, "--timeout", "100"], b"");
-    fails(3, "no message came (no peer)", &["recv", "-b", &endpoint, "--timeout", "100"], b"");
+    fails(3, "no message received (no connection)", &["recv", &endpoint, "--timeout", "100"], b"");
+    fails(3, "no message received (no peer)", &["recv", "-b", &endpoint, "--timeout", "100"], b"");
     fails(3, "not delivered: 2", &["send", &endpoint, "-m", "a", "-m", "b", "--timeout", "100"], b"");
     fails(3, "not delivered: 1", &["send", &endpoint, "-m", "a", "--linger", "100"], b"");
-    fails(3, "nobody took message 1", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
+    fails(3, "no peer accepted message 1", &["send", "-b", &endpoint, "-m", "a", "--timeout", "100"], b"");
     fails(3, "fewer than 1", &["send", &endpoint, "-m", "a", "-w", "1", "--timeout", "100"], b"");
-    fails(3, "no reply came", &["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "100"], b"");
+    fails(3, "no reply received", &["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "100"], b"");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_peer_that_does_not_fit_is_named_as_the_reason() {
     let mut receiver = start(&["recv", "-v", "-b", "tcp://127.0.0.1:*"]);
     let endpoint = receiver.said_after("bound to");
     let arguments = ["send", &endpoint, "-t", "req", "-m", "a", "--timeout", "300"];
-    fails(3, "another socket type", &arguments, b"");
+    fails(3, "socket type, key, mechanism or protocol does not match", &arguments, b"");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn signals_end_whatever_waits() {
     }
 }
 
-/// As nohup has it: what was ignored stays so.
+/// As with nohup: ignored signals stay ignored.
 #[test]
 fn ignored_signals_stay_ignored() {
     let mut command = Command::new("env");
@@ -228,7 +228,7 @@ fn who_stops_reading_ends_the_receiver_quietly() {
     assert!(run(&["version"], b"").expect(0).out.starts_with("pinnace "));
 }
 
-/// The command with so much memory, in kilobytes.
+/// The command with a memory limit in kilobytes.
 fn with_memory(kilobytes: u32, arguments: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -v {kilobytes}; exec {} {arguments}", crate::common::PINNACE)]);
@@ -243,16 +243,16 @@ fn what_memory_does_not_hold_is_an_error_and_no_abort() {
         500_000,
         "bench lat --self --size 1000000000 --count 1 --timeout 500",
     ));
-    assert!(done.end().expect(1).err.contains("no memory for 1000000000 bytes"));
+    assert!(done.end().expect(1).err.contains("cannot allocate 1000000000 bytes"));
     for cut in ["--raw", ""] {
-        // Zeros without an end have no line's end either.
+        // Endless zeros contain no line end either.
         let send = format!("send tcp://127.0.0.1:9 {cut} --max 500000000 --timeout 500 /dev/zero");
         let done = crate::common::start_command(&mut with_memory(300_000, &send)).end().expect(1);
-        assert!(done.err.contains("larger than the memory"), "{done:?}");
+        assert!(done.err.contains("too large for the available memory"), "{done:?}");
     }
 }
 
-/// An end that was asked for and not reached is no success because nobody reads.
+/// If the command has a goal that it did not reach, a closed output is a failure.
 #[test]
 fn a_closed_output_is_a_failure_where_a_goal_is_left() {
     let bound = ["-v", "-b", "tcp://127.0.0.1:*"];
@@ -262,17 +262,17 @@ fn a_closed_output_is_a_failure_where_a_goal_is_left() {
         let mut waiting = start(&[command, &bound].concat());
         waiting.said();
         waiting.close_out();
-        assert!(waiting.end().expect(1).err.contains("closed before all was done"));
+        assert!(waiting.end().expect(1).err.contains("closed before the command was done"));
     }
     let mut answering = start(&[&["recv", "-t", "rep"], &bound[..]].concat());
     let endpoint = answering.said_after("bound to");
     let mut asking = start(&["send", "-t", "req", &endpoint, "-"]);
     asking.close_out();
     asking.write(b"first\n");
-    assert!(asking.end().expect(1).err.contains("closed before all was done"));
+    assert!(asking.end().expect(1).err.contains("closed before the command was done"));
 }
 
-/// Who refuses is not told that it was refused.
+/// The message distinguishes the side that refused from the side that was refused.
 #[test]
 fn a_failed_handshake_is_told_by_the_part_that_was_played() {
     let folder = Folder::new();
@@ -284,11 +284,7 @@ fn a_failed_handshake_is_told_by_the_part_that_was_played() {
     let plain = ["--plain-username", "me", "--plain-password", "other"];
     for (server, client, said) in [
         (&["--plain-users", &users][..], &plain[..], "we refused a peer"),
-        (
-            &["--curve-server", "--cert", &secret],
-            &["--curve-server-key", &wrong],
-            "it has another socket type, key",
-        ),
+        (&["--curve-server", "--cert", &secret], &["--curve-server-key", &wrong], "its socket type, key"),
     ] {
         let bound = ["recv", "-v", "-b", "tcp://127.0.0.1:*", "--timeout", "4000"];
         let mut receiver = start(&[&bound[..], server].concat());

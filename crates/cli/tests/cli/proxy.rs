@@ -1,4 +1,4 @@
-//! `proxy`: both ways, with a copy for whoever listens, and statistics.
+//! `proxy`: both directions, with captured copies and statistics.
 
 use crate::common::{Folder, Running, run, start};
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ fn one_way_with_a_copy_and_statistics_meanwhile() {
     let mut copied = start(&["recv", &copies, "-t", "sub"]);
     let mut receiver = start(&["recv", &back]);
     let mut sender = start(&["send", &front, "-"]);
-    // Until the subscription is there, nothing is copied.
+    // Nothing is copied before the subscription has arrived.
     let mut sent = 0;
     let (told, seen) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -68,13 +68,13 @@ fn one_way_with_a_copy_and_statistics_meanwhile() {
 fn subscriptions_go_through_to_publishers() {
     let (proxy, front, back) = proxy(&["--front-type", "xsub"]);
     let subscriber = start(&["recv", &back, "-t", "sub", "-s", "b", "-n", "1"]);
-    // The publisher's wait ends when the subscription has come all the way.
+    // The publisher's wait ends when the subscription has reached it through the proxy.
     run(&["send", &front, "-t", "pub", "-w", "1", "-m", "b1"], b"").expect(0);
     assert_eq!(subscriber.end().expect(0).out, "b1\n");
     ended(proxy, Signal::TERM);
 }
 
-/// The copies are as safe from strangers as what they are copies of.
+/// Captured copies have the same security as the original messages.
 #[test]
 fn copies_are_published_with_the_same_security() {
     let folder = Folder::new();

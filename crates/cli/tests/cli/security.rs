@@ -1,10 +1,10 @@
-//! What the flags for CURVE and PLAIN ask for is done or refused: never is a message sent as if they were not there.
+//! The flags for CURVE and PLAIN take effect or are refused: no message is ever sent as if they were absent.
 
 use crate::common::{Folder, run};
 
 const SOMEWHERE: &str = "tcp://127.0.0.1:9";
 
-/// A certificate, and the secret one.
+/// A public certificate and its secret one.
 fn keys(folder: &Folder, name: &str) -> (String, String) {
     run(&["keygen", &folder.text(name)], b"").expect(0);
     (folder.text(name), folder.text(&format!("{name}_secret")))
@@ -39,7 +39,7 @@ fn a_transport_without_security_is_refused_where_it_is_asked_for() {
     ];
     for command in commands {
         for flags in asked {
-            refused(&[command, flags], "has neither CURVE nor PLAIN");
+            refused(&[command, flags], "supports neither CURVE nor PLAIN");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Done, Folder, Running, run, start};
 
-/// A receiver that is bound, and where.
+/// A bound receiver and its endpoint.
 fn receiver(arguments: &[&str]) -> (Running, String) {
     let mut receiver = start(&[&["recv", "--bind", "-v", "tcp://127.0.0.1:*"], arguments].concat());
     let endpoint = receiver.said_after("bound to");
@@ -13,7 +13,7 @@ fn sent(endpoint: &str, arguments: &[&str], input: &[u8]) -> Done {
     run(&[&["send", endpoint, "--timeout", "20000"], arguments].concat(), input).expect(0)
 }
 
-/// What `recv` prints of `count` messages that `send` makes of `input`.
+/// What `recv` prints for `count` messages that `send` makes from `input`.
 fn carried(count: &str, receive: &[&str], send: &[&str], input: &[u8]) -> String {
     let (receiver, endpoint) = receiver(&[&["-n", count], receive].concat());
     sent(&endpoint, send, input);

@@ -1,4 +1,4 @@
-//! Secrets, and the cryptography beside another implementation.
+//! Tests of the secret types, and of the cryptography against another implementation.
 
 mod oracle;
 mod secrets;

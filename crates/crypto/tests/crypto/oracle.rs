@@ -1,4 +1,4 @@
-//! The same boxes, made and opened by the pure-Rust crates `crypto_box` and `crypto_secretbox`.
+//! Compares our boxes with those of the pure-Rust crates `crypto_box` and `crypto_secretbox`.
 
 use crypto_box::SalsaBox;
 use crypto_box::aead::Aead;
@@ -65,7 +65,7 @@ proptest! {
         stream.open(tail, tag, ciphertext).unwrap();
         prop_assert_eq!(&ciphertext[..], &message[..]);
 
-        // One bit anywhere, and it stays shut and untouched.
+        // Flip single bits: the box must not open, and the ciphertext must be unchanged.
         for bit in [0, 7, sealed.len() * 8 - 1, sealed.len() * 4] {
             let mut changed = sealed.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -81,7 +81,7 @@ proptest! {
     }
 }
 
-/// Every length around the blocks of Salsa20, and the sizes at which libsodium changes its code.
+/// All lengths around Salsa20's block boundaries, and the sizes at which libsodium switches its code.
 #[test]
 fn streams_of_every_length() {
     let key = [3; 32];

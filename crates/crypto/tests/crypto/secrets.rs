@@ -1,4 +1,4 @@
-//! Keys that are weak, boxes that are changed, and secrets that are not shown.
+//! Weak keys, changed boxes, and secrets that must not be printed.
 
 use pinnace_crypto::{BoxKey, Forged, KeyPair, Secret, SecretBytes, equal, random};
 
@@ -22,7 +22,7 @@ fn boxes_stay_shut_for_everybody_else() {
     }
 }
 
-/// RFC 7748, section 6.1: a shared secret of zeros must be noticed.
+/// RFC 7748, section 6.1: an all-zero shared secret must be rejected.
 #[test]
 fn weak_points_are_refused() {
     let ours = KeyPair::generate().unwrap();

@@ -1,4 +1,4 @@
-//! A client that is to be: what is settled before it starts.
+//! The settings of a client before it starts.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use pinnace_sys::signals::Mask;
 
 use super::Client;
 use crate::Error;
-use crate::carrier::{self, Command, Keyring, Listening, Notify};
-use crate::depot::{self, Depot};
 use crate::inbox::{Inbox, Retry};
+use crate::instance::{self, Instance};
 use crate::log::Settings;
-use crate::places;
+use crate::paths;
+use crate::peer_loop::{self, Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
-/// The fewest bytes of files that a store goes on with.
+/// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
 
-/// A client that is to be.
+/// A client to be started.
 pub struct Builder {
     name: String,
     topic: String,
@@ -78,15 +78,16 @@ impl Builder {
         }
     }
 
-    /// Where others reach it: an endpoint of ZeroMQ's; by default a local socket (zmq_ipc(7)) with an abstract name of
-    /// its own, which processes of the same host reach. `tcp://127.0.0.1:*` is a free port, `tcp://*:5555` one for all.
+    /// The endpoint to listen on, in ZeroMQ's syntax. By default a local socket (zmq_ipc(7)) with a unique abstract
+    /// name, which processes of the same host can reach. `tcp://127.0.0.1:*` takes a free port, `tcp://*:5555` that
+    /// port on all interfaces.
     pub fn listen(mut self, endpoint: &str) -> Builder {
         self.endpoint = Some(endpoint.to_owned());
         self
     }
 
-    /// Where others are told to reach it; by default where it listens. For who is behind a name, a port that is
-    /// forwarded, or an address of all interfaces.
+    /// The endpoint that others are told to connect to; by default the one it listens on. For host names, forwarded
+    /// ports, and clients that listen on all interfaces.
     pub fn advertise(mut self, endpoint: &str) -> Builder {
         self.advertised = Some(endpoint.to_owned());
         self
@@ -98,23 +99,22 @@ impl Builder {
         self
     }
 
-    /// Where clients know of each other: `dir://PATH`, a directory that the processes of one host share, or
-    /// `sqlite://PATH`, or a server that hosts share, `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` (`rediss://` for
-    /// TLS), or `none`, where only those are known that are given ([`Builder::peer`]). By default a directory of the
-    /// user's. A server need not be there: see [`Client::registry_error`].
+    /// The registry by which clients find each other: `dir://PATH`, a directory shared by processes of one host;
+    /// `sqlite://PATH`; `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` (`rediss://` for TLS), a server shared by
+    /// hosts; or `none`, which leaves only the peers given by [`Builder::peer`]. By default a directory of the user. A
+    /// server may be unreachable at the start: see [`Client::registry_error`].
     pub fn registry(mut self, url: &str) -> Builder {
         self.registry = Some(url.to_owned());
         self
     }
 
-    /// How long the name stays this client's where it says nothing, in a registry that goes by the clock; 10 s by
-    /// default.
+    /// How long the client keeps its name without renewing it, in a registry with leases; 10 s by default.
     pub fn lease(mut self, lease: Duration) -> Builder {
         self.lease = lease;
         self
     }
 
-    /// Another client that is known beforehand.
+    /// Adds a client that is known in advance.
     pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
         let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
@@ -122,51 +122,51 @@ impl Builder {
         self
     }
 
-    /// How long what was sent with [`Durability::Interval`] may be away from the disk; 100 ms by default.
+    /// How long messages sent with [`Durability::Interval`] may stay unsynced; 100 ms by default.
     pub fn interval(mut self, interval: Duration) -> Builder {
         self.interval = interval;
         self
     }
 
-    /// How long to wait before a message that failed is delivered again: at first, and at most; 100 ms and a minute by
-    /// default. Each wait is twice the last, give or take a quarter.
+    /// The first and the longest pause before a failed message is delivered again; 100 ms and a minute by default. Each
+    /// pause is twice the previous, randomized by a quarter.
     pub fn retry(mut self, first: Duration, most: Duration) -> Builder {
         (self.retry.first, self.retry.most) = (first, most);
         self
     }
 
-    /// How long a handler may take from a message's delivery to its acknowledgement; by default as long as it likes.
-    /// After that it has failed, and another may get it; an acknowledgement that comes late still counts.
-    /// [`Delivery::in_progress`] asks for more time.
+    /// How long a handler may take from a message's delivery to its acknowledgement; by default without limit. After
+    /// that the message has failed, and another handler may get it; a late acknowledgement still counts.
+    /// [`Delivery::in_progress`] restarts the time.
     pub fn ack_within(mut self, time: Duration) -> Builder {
         self.retry.within = Some(time);
         self
     }
 
-    /// Lets others of its stream go first while a message that failed waits: it is out of order then, and no other. By
-    /// default the stream waits with it.
+    /// Lets later messages of a stream pass a failed one while it waits, so only the failed one is out of order. By
+    /// default the stream waits.
     pub fn skip_failing(mut self) -> Builder {
         self.retry.skips = true;
         self
     }
 
-    /// How long what was sent to one of a topic's clients ([`Client::send_to`]) waits for that one when it is away, by
-    /// what the registry says, before another of them gets it, out of order and perhaps once more; 30 s by default.
-    /// None: for ever.
+    /// How long a message sent to one of a topic's clients ([`Client::send_to`]) waits while that client is away,
+    /// according to the registry, before another client gets it, out of order and perhaps a second time; 30 s by
+    /// default. None: for ever.
     pub fn reassign_after(mut self, time: Option<Duration>) -> Builder {
         self.patience = time;
         self
     }
 
-    /// After so many deliveries a message is given up, and its sender keeps it as a dead letter: it is sent on the
-    /// topic of that name with `.dead` behind it. By default none is.
+    /// Gives a message up after this many deliveries. Its sender keeps it as a dead letter, sent on the topic with
+    /// `.dead` appended. By default no message is given up.
     pub fn max_deliveries(mut self, deliveries: u32) -> Builder {
         self.retry.deliveries = Some(deliveries.max(1));
         self
     }
 
-    /// How many bytes of messages [`Durability::Memory`] may keep, with 64 for each; 64 MiB by default. All clients
-    /// with the same directory share them. A send that finds no room waits, until its deadline.
+    /// The most bytes of messages that [`Durability::Memory`] may hold, counting 64 more for each; 64 MiB by default.
+    /// Clients with the same directory share them. A send without room waits, until its deadline.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = bytes;
         self
@@ -179,31 +179,31 @@ impl Builder {
         self
     }
 
-    /// How many bytes of files the store may have, of which two or more are spare; 4 MiB at least, and as many as
-    /// there are by default. A send that finds no room waits, until its deadline. A body takes a sixteenth of them at
-    /// most, or half of what is beyond 16 MiB: a larger one is TooLarge. All clients with the same directory share
-    /// them, and the first decides.
+    /// The most bytes of the store's files, including two or more spares; at least 4 MiB, unlimited by default. A send
+    /// without room waits, until its deadline. A body may take a sixteenth of them, or half of what exceeds 16 MiB if
+    /// that is more: a larger one is TooLarge. Clients with the same directory share them, and the first one's setting
+    /// applies.
     pub fn disk_limit(mut self, bytes: u64) -> Builder {
         self.disk_limit = bytes;
         self
     }
 
-    /// The largest body that is sent and taken, in bytes; 1 GiB by default. A larger one is not sent; one that comes is
-    /// given up, and its sender keeps it as a dead letter.
+    /// The largest body sent and accepted, in bytes; 1 GiB by default. A larger one is not sent. A larger one received
+    /// is given up, and its sender keeps it as a dead letter.
     pub fn max_body(mut self, bytes: usize) -> Builder {
         self.largest = bytes;
         self
     }
 
-    /// From how many bytes on bodies are compressed (Zstandard), where that makes them smaller by an eighth; 1 MiB by
+    /// Compresses bodies of at least this many bytes (Zstandard), if that makes them smaller by an eighth; 1 MiB by
     /// default. usize::MAX: never.
     pub fn compress_from(mut self, bytes: usize) -> Builder {
         self.pack_from = bytes;
         self
     }
 
-    /// Has all that this client says and hears encrypted, by CURVE (RFC 26) with these keys. It speaks to those alone
-    /// that [`trust`](Self::trust) names; nobody else can say to be one of them.
+    /// Encrypts all of this client's traffic with CURVE (RFC 26) and these keys. It communicates only with the clients
+    /// that [`trust`](Self::trust) names, and no other client can impersonate one of them.
     pub fn curve(mut self, keys: &KeyPair) -> Builder {
         self.keys = Some(keys.clone());
         self
@@ -215,15 +215,15 @@ impl Builder {
         self
     }
 
-    /// Has what goes wrong where no call says it told: the store fails or is found to be damaged, another client
-    /// refuses what this one sends or cannot be connected to. It is called on a thread of the library's, which waits
-    /// for it, and so does everything; signals are as in a handler of [`Client::listen`].
+    /// Called for errors that no call returns: the store fails or is found damaged, or a peer refuses messages or
+    /// cannot be connected to. It runs on the thread that moves all messages, which waits for it; signals are as in a
+    /// handler of [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
     }
 
-    /// Opens a damaged store, without what is damaged.
+    /// Opens a damaged store without its damaged parts.
     pub fn skip_damage(mut self) -> Builder {
         self.skip_damage = true;
         self
@@ -234,11 +234,11 @@ impl Builder {
             return Err(Error::Name);
         }
         self.check()?;
-        let path = self.data_dir.clone().unwrap_or_else(|| places::store_of(&self.name));
-        self.start_in(&Depot::open(&path, self.settings())?)
+        let path = self.data_dir.clone().unwrap_or_else(|| paths::store_of(&self.name));
+        self.start_in(&Instance::open(&path, self.settings())?)
     }
 
-    /// Whether each setting makes sense, and with the others.
+    /// Checks each setting, and that they are consistent.
     fn check(&self) -> Result<(), Error> {
         let Retry { first, most, .. } = self.retry;
         match () {
@@ -268,31 +268,32 @@ impl Builder {
         Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage }
     }
 
-    /// Starts it as one of the clients of a depot.
-    pub(super) fn start_in(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
-        depot.take_name(&self.name)?;
-        let started = self.start_with_name(depot);
+    /// Starts the client in an instance.
+    pub(super) fn start_in(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
+        instance.take_name(&self.name)?;
+        let started = self.start_with_name(instance);
         if started.is_err() {
-            depot.give_name_back(&self.name);
+            instance.give_name_back(&self.name);
         }
         started
     }
 
-    fn start_with_name(&self, depot: &Arc<Depot>) -> Result<Client, Error> {
+    fn start_with_name(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
         let registry = self.registry_url();
         let watch = registry.as_deref().map(Watch::open).transpose()?;
-        let record = depot.store.claim(&self.name, id)?;
+        let record = instance.store.claim(&self.name, id)?;
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
         let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
         let endpoint = self.endpoint.clone().unwrap_or_else(own);
         let (socket, endpoint) =
-            carrier::listen(&depot::context()?, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
-        let (bell, number) = (depot.bell.clone(), record.number);
-        let inbox = Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || bell.ring_for(number))));
-        depot.carrier.tell(Command::Add(Box::new(Listening {
+            peer_loop::listen(&instance::context()?, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
+        let (doorbell, number) = (instance.doorbell.clone(), record.number);
+        let inbox =
+            Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
+        instance.peer_loop.tell(Command::Add(Box::new(Listening {
             client: record.clone(),
             socket,
             inbox: inbox.clone(),
@@ -310,7 +311,7 @@ impl Builder {
         let client = Client {
             record,
             endpoint,
-            depot: depot.clone(),
+            instance: instance.clone(),
             inbox,
             closed: AtomicBool::new(false),
             routes: Arc::default(),
@@ -333,8 +334,8 @@ impl Builder {
         Ok(client)
     }
 
-    /// The address of the registry, where there is one.
+    /// The address of the registry; None: `none`.
     fn registry_url(&self) -> Option<String> {
-        Some(self.registry.clone().unwrap_or_else(places::registry)).filter(|url| url != "none")
+        Some(self.registry.clone().unwrap_or_else(paths::registry)).filter(|url| url != "none")
     }
 }

@@ -1,26 +1,26 @@
-//! Exactly once: what a receiver stores with a message's effect, in one transaction of its own database.
+//! Exactly-once processing: a key that a receiver stores with a message's effect, in one transaction of its database.
 
 use super::Delivery;
 use crate::wire::Id;
 
-/// Which message it is, beyond doubt: no other ever has the same client, sender, stream and number.
+/// Identifies a message: the combination of client, sender, stream and number is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// The store it comes from.
+    /// The id of the sender's store.
     pub sender: Id,
-    /// Which of that store's streams it belongs to: one for each receiver and topic.
+    /// The stream in that store: one for each receiver and topic.
     pub stream: u64,
-    /// Its number there; later messages have larger ones.
+    /// Its number in the stream; later messages have larger ones.
     pub number: u64,
-    /// Messages of the stream up to this number are not delivered again: what is known of them can be forgotten.
+    /// Messages of the stream up to this number are not delivered again: their rows can be deleted.
     pub settled: u64,
 }
 
 /// A table for cursors, in SQL that SQLite, PostgreSQL, MySQL and others understand.
 ///
-/// For each message, in one transaction: insert client, sender, stream and number. Where that row is there already,
-/// this is the same message once more: roll back, and acknowledge it. Else bring about the effect, delete the rows of
-/// the same client, sender and stream with numbers up to `settled`, commit, and acknowledge.
+/// For each message, in one transaction: insert client, sender, stream and number. If that row exists, this is a
+/// redelivery: roll back, and acknowledge it. Otherwise apply the effect, delete the rows of the same client, sender
+/// and stream with numbers up to `settled`, commit, and acknowledge.
 pub const CURSOR_SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS pinnace_handled (
     client VARCHAR(255) NOT NULL,
@@ -38,7 +38,8 @@ impl Cursor {
 }
 
 impl Delivery {
-    /// What to store with the message's effect, so that it happens once, whatever crashes: see [`CURSOR_SCHEMA`].
+    /// The key to store with the message's effect, so that the effect happens once despite crashes: see
+    /// [`CURSOR_SCHEMA`].
     pub fn cursor(&self) -> Cursor {
         let Some(message) = self.message() else {
             return Cursor { sender: [0; 16], stream: 0, number: 0, settled: 0 };

@@ -1,4 +1,4 @@
-//! A client: it sends to topics, and receives what others send to those that it listens on.
+//! A client: it sends to topics, and receives messages sent to the topics that it listens on.
 
 mod builder;
 mod cursor;
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use pinnace_sys::signals::Mask;
 
 use crate::Error;
-use crate::carrier::Command;
-use crate::depot::Depot;
 use crate::inbox::Inbox;
+use crate::instance::Instance;
 use crate::log::Damage;
-use crate::registry::{Entry, Member, RegistryError, Tell, Trouble, Watch};
+use crate::peer_loop::Command;
+use crate::registry::{Entry, Member, MembersCallback, RegistryError, Trouble, Watch};
 use crate::signal::Patience;
 use crate::store::records;
 pub use builder::Builder;
@@ -33,17 +33,17 @@ pub use receive::{Dead, Deliveries, Delivery};
 use send::Routes;
 pub use send::{Durability, Options, Ticket};
 
-/// A client. Its calls may come from any thread.
+/// A client. Thread-safe.
 pub struct Client {
-    record: records::Client,
+    record: records::ClientRecord,
     endpoint: String,
-    depot: Arc<Depot>,
+    instance: Arc<Instance>,
     inbox: Arc<Inbox>,
     closed: AtomicBool,
     routes: Arc<Mutex<Routes>>,
-    /// The registry, and what this client says of itself there.
+    /// The registry's thread, which keeps this client's entry.
     watch: Option<Arc<Watch>>,
-    /// Threads that handle messages.
+    /// The threads of `listen`.
     handlers: Mutex<Vec<JoinHandle<()>>>,
     entry: Mutex<Entry>,
     memory_limit: u64,
@@ -51,14 +51,14 @@ pub struct Client {
     largest: usize,
     pack_from: usize,
     trouble: Trouble,
-    /// Where the registry is; None: there is none.
+    /// The registry's address; None: there is none.
     registry: Option<String>,
-    /// The signal mask of the thread that started it, which its handlers have while they run.
+    /// The signal mask of the thread that started the client; handlers run with it.
     signals: Mask,
 }
 
 impl Client {
-    /// A client of this name, which no other has, that listens on a topic of its own.
+    /// A client with this unique name, which listens on `topic`.
     pub fn builder(name: &str, topic: &str) -> Builder {
         Builder::new(name, topic)
     }
@@ -67,37 +67,37 @@ impl Client {
         &self.record.name
     }
 
-    /// What was damaged in its store when that was opened, and left out ([`Builder::skip_damage`]).
+    /// Damage that was left out when the store was opened ([`Builder::skip_damage`]).
     pub fn damage(&self) -> &[Damage] {
-        &self.depot.store.damage
+        &self.instance.store.damage
     }
 
-    /// Where it listens.
+    /// The endpoint it listens on.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Receives nothing more: who waits in `recv` or `run`, for room or for acknowledgements, now or later, gets
-    /// Closed. It ends when it is dropped.
+    /// Stops receiving. Calls that wait in `recv` or `run`, for room or for acknowledgements, now or later, return
+    /// Closed. The client itself ends when it is dropped.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        self.depot.store.look_again();
+        self.instance.store.look_again();
         self.inbox.close();
     }
 
-    /// Until a deadline, or the client is closed.
+    /// Until the deadline, or until the client is closed.
     fn patience(&self, until: Option<Instant>) -> Patience<'_> {
         Patience { until, called_off: Some(&self.closed) }
     }
 }
 
 impl Client {
-    /// Listens on a further topic.
+    /// Listens on another topic.
     pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.push(topic.to_owned()))
     }
 
-    /// Does not listen on a topic any more. What others have sent by then still comes.
+    /// Stops listening on a topic. Messages already sent to it still arrive.
     pub fn unsubscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.retain(|other| other != topic))
     }
@@ -112,44 +112,45 @@ impl Client {
         Ok(())
     }
 
-    /// Where those are that listen on a topic, as far as this client knows.
+    /// The endpoints of known clients that listen on a topic.
     pub fn addresses_of(&self, topic: &str) -> Vec<String> {
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         routes.members().addresses_of(topic).map(str::to_owned).collect()
     }
 
-    /// What keeps this client from being known in its registry, or from knowing who is there; None: nothing. It is
-    /// tried again and again, and meanwhile the client goes on: what it sends is stored, and reaches those that it
-    /// knows of. NameTaken: another client, which lives, has taken the name while the registry was not there.
+    /// Why this client is not registered, or does not know the other clients; None: all is well. The registry is
+    /// retried; meanwhile the client works on: its messages are stored, and reach the clients that it knows. NameTaken:
+    /// another live client has taken the name while the registry was unreachable.
     pub fn registry_error(&self) -> Option<RegistryError> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Clears away what clients that are dead left of themselves in the registry on a topic: what is sent to all from
-    /// then on is not kept for them. Returns how many there were. What is kept already stays
-    /// ([`clear_pending`](Self::clear_pending)).
+    /// Removes what dead clients on a topic left in the registry: messages sent to all are no longer kept for them.
+    /// Returns how many there were. Messages already kept stay ([`clear_pending`](Self::clear_pending)).
     pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
         let Some(registry) = &self.registry else { return Ok(0) };
         Ok(crate::registry::open(registry)?.clear(topic)?)
     }
 
-    /// What to do with the news who is there.
-    fn teller(&self, given: Vec<Member>) -> Tell {
-        let (routes, depot, client) = (self.routes.clone(), Arc::downgrade(&self.depot), self.record.number);
+    /// The callback for changes of the registry's members.
+    fn teller(&self, given: Vec<Member>) -> MembersCallback {
+        let (routes, instance, client) =
+            (self.routes.clone(), Arc::downgrade(&self.instance), self.record.number);
         Box::new(move |members| {
-            let Some(depot) = depot.upgrade() else { return };
-            // Shared by all clients of the registry, where nothing is to be added.
+            let Some(instance) = instance.upgrade() else { return };
+            // Without peers of its own, share the list with the registry's other clients.
             let members = if given.is_empty() { members.clone() } else { Arc::new(members.with(&given)) };
             routes.lock().unwrap_or_else(PoisonError::into_inner).change(members.clone());
-            depot.carrier.tell(Command::Members { client, members });
+            instance.peer_loop.tell(Command::Members { client, members });
         })
     }
 }
 
 impl Drop for Client {
-    /// What was handled is noted; what is on the disk stays there; what is in memory has [`Builder::linger`] to go.
+    /// Logs what was handled. Messages on the disk stay; messages in memory have [`Builder::linger`] to be
+    /// acknowledged.
     fn drop(&mut self) {
-        self.depot.store.wait_for_held(self.record.number, Instant::now() + self.linger);
+        self.instance.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
             watch.leave(&self.record.name, self.record.id);
         }
@@ -157,13 +158,13 @@ impl Drop for Client {
         let handlers = std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
         let own = std::thread::current().id();
         for thread in handlers.into_iter().filter(|thread| thread.thread().id() != own) {
-            // One that panicked has said so.
+            // A thread that panicked has printed its message already.
             let _ = thread.join();
         }
         let (done, removed) = channel();
-        self.depot.carrier.tell(Command::Remove { client: self.record.number, done });
-        // An error: the carrier has ended, and with it all there was to remove.
+        self.instance.peer_loop.tell(Command::Remove { client: self.record.number, done });
+        // An error means that the peer loop has ended, and removed everything.
         let _ = removed.recv();
-        self.depot.give_name_back(&self.record.name);
+        self.instance.give_name_back(&self.record.name);
     }
 }

@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receiving messages.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,26 +15,26 @@ use crate::inbox::{Inbox, Message, Parts};
 use crate::pack::unpack;
 use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
 
-/// A message, from its arrival until it is handled.
+/// A received message, until it is handled.
 ///
-/// It is done when it is acknowledged ([`Delivery::ack`]). One that is dropped before has failed: it is the next of its
-/// stream again, after a while in which its stream rests, so that the order stays.
+/// It is done when it is acknowledged ([`Delivery::ack`]). Dropping it without that means that it failed: it is
+/// delivered next of its stream again, after a pause of the stream, so that the order is kept.
 pub struct Delivery {
-    /// There, until something is said of it.
+    /// Taken when the outcome is reported.
     message: Option<Message>,
-    /// The body of a message in parts, or of one that was compressed; and where it begins.
+    /// The body, if it had several parts or was compressed; and the offset at which it begins.
     whole: Option<Vec<u8>>,
     begin: usize,
     dead: Option<Box<Dead>>,
     inbox: Arc<Inbox>,
 }
 
-/// Why a dead letter is one.
+/// Why a message became a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dead {
     /// The topic to which it was sent.
     pub topic: String,
-    /// Who has given it up.
+    /// The receiver that gave it up.
     pub receiver: String,
     /// Why it was given up.
     pub reason: Verdict,
@@ -43,7 +43,7 @@ pub struct Dead {
 }
 
 impl Delivery {
-    /// Err: the message cannot be delivered.
+    /// Err: the message cannot be decompressed, or is too large.
     fn new(message: Message, inbox: Arc<Inbox>) -> Result<Delivery, (Message, Verdict)> {
         let whole = match &message.parts {
             Parts::One(_) => None,
@@ -79,55 +79,54 @@ impl Delivery {
         &whole[self.begin..]
     }
 
-    /// Who sent it.
+    /// The sender's name.
     pub fn from(&self) -> &str {
         self.message().map_or("", |message| &message.parts.first().frame.origin.from)
     }
 
-    /// The topic to which it was sent; of a dead letter, that of dead letters.
+    /// The topic to which it was sent; of a dead letter, the dead-letter topic.
     pub fn topic(&self) -> &str {
         self.message().map_or("", |message| &message.parts.first().frame.origin.topic)
     }
 
-    /// When it was accepted, in milliseconds since 1970, by the sender's clock.
+    /// When the sender accepted it, in milliseconds since 1970, by the sender's clock.
     pub fn accepted_ms(&self) -> u64 {
         self.message().map_or(0, |message| message.parts.first().accepted_ms)
     }
 
-    /// How often it was delivered since this client was started, this time included.
+    /// How often it was delivered since this client was started, including this time.
     pub fn deliveries(&self) -> u32 {
         self.message().map_or(0, |message| message.deliveries)
     }
 
-    /// Why it is a dead letter; None: it is none.
+    /// Why it is a dead letter; None: it is not one.
     pub fn dead(&self) -> Option<&Dead> {
         self.dead.as_deref()
     }
 
-    /// It is handled: it is not delivered again once that is on the disk here.
+    /// Marks it as handled: it is not delivered again once this is on the disk here.
     pub fn ack(mut self) {
         if let Some(message) = self.message.take() {
             self.inbox.ack(&message);
         }
     }
 
-    /// It is still being handled: where that has a time limit ([`Builder::ack_within`](super::Builder::ack_within)) it
-    /// begins anew.
+    /// Restarts the handler's time limit, if there is one ([`Builder::ack_within`](super::Builder::ack_within)).
     pub fn in_progress(&self) {
         if let Some(message) = self.message() {
             self.inbox.go_on(message);
         }
     }
 
-    /// It is to be delivered again after `delay`, or, where that is not said, after a while that grows. Others of its
-    /// stream go first: this one is out of order then.
+    /// Has it delivered again after `delay`, or by default after a growing pause. Later messages of its stream pass it,
+    /// so it is then out of order.
     pub fn nack(mut self, delay: Option<Duration>) {
         if let Some(message) = self.message.take() {
             self.inbox.put_off(message, delay);
         }
     }
 
-    /// It will never be handled here: its sender keeps it as a dead letter.
+    /// Gives it up: it is never delivered again, and its sender keeps it as a dead letter.
     pub fn terminate(mut self) {
         if let Some(message) = self.message.take() {
             self.inbox.give_up(&message, Verdict::Terminated);
@@ -135,7 +134,7 @@ impl Delivery {
     }
 }
 
-/// What precedes a dead letter's body, and how long that is.
+/// Reads the envelope of a dead letter. Returns it and its length.
 pub(crate) fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
     let mut from = Bytes::new(body);
     let (topic, receiver) = (from.text(NAME_MAX)?.to_owned(), from.text(NAME_MAX)?.to_owned());
@@ -177,12 +176,12 @@ impl Client {
         }
     }
 
-    /// All messages that come, until the client is closed.
+    /// Receives all messages, until the client is closed.
     pub fn iter(&self) -> impl Iterator<Item = Delivery> + '_ {
         std::iter::from_fn(|| self.recv(None).ok())
     }
 
-    /// The next message, for a task of any executor. Error: Closed. Dropped before its end, it has taken none.
+    /// The next message, for a task of any executor. Error: Closed. Cancel-safe: dropping the future loses no message.
     pub async fn recv_async(&self) -> Result<Delivery, Error> {
         loop {
             let message = std::future::poll_fn(|task| self.inbox.poll_next(task)).await?;
@@ -193,23 +192,23 @@ impl Client {
         }
     }
 
-    /// All messages that come, for a task of any executor, until the client is closed.
+    /// A stream of all messages, for a task of any executor, until the client is closed.
     pub fn stream(&self) -> Deliveries<'_> {
         Deliveries { client: self }
     }
 
-    /// Has a thread of its own handle messages, one after the other, until the client is closed or dropped. A message
-    /// is done when the handler has returned Ok. One for which it returns an error, or panics, has failed.
+    /// Starts a thread that passes messages to `handler` one by one, until the client is closed or dropped. A message
+    /// is done when the handler returns Ok. If it returns an error or panics, the message has failed.
     ///
-    /// The thread blocks signals while it waits. While the handler runs it has the signal mask of the thread that
-    /// started the client, and so has a process that the handler starts.
+    /// The thread blocks signals while it waits. While the handler runs, the thread and any process that the handler
+    /// starts have the signal mask of the thread that started the client.
     pub fn listen<E>(
         &self,
         mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
     ) -> Result<(), Error> {
         let (inbox, signals) = (self.inbox.clone(), self.signals);
         let mut handle = move |message, inbox: &Arc<Inbox>| match Delivery::new(message, inbox.clone()) {
-            // One that is dropped has failed.
+            // Dropping the delivery marks it as failed.
             Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
                 Ok(Ok(())) => delivery.ack(),
                 Ok(Err(_)) | Err(_) => drop(delivery),
@@ -219,7 +218,7 @@ impl Client {
         let work = move || {
             let no_wait = Some(Instant::now());
             while let Ok(first) = inbox.next(None) {
-                // Once for all that are there: two system calls a message halve the rate.
+                // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {
                     let mut next = Ok(first);
                     while let Ok(message) = next {
@@ -235,8 +234,8 @@ impl Client {
         Ok(())
     }
 
-    /// Handles messages, one after the other, until the handler breaks or the client is closed. A message is done when
-    /// the handler has returned. One in which it panics has failed; the panic goes on to the caller.
+    /// Passes messages to `handler` one by one, until it breaks or the client is closed. A message is done when the
+    /// handler returns. If it panics, the message has failed, and the panic continues in the caller.
     pub fn run<B>(&self, mut handler: impl FnMut(&Delivery) -> ControlFlow<B>) -> Result<B, Error> {
         loop {
             let delivery = self.recv(None)?;

@@ -1,4 +1,4 @@
-//! Dead letters that are sent again.
+//! Sends dead letters again.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -7,18 +7,18 @@ use super::Client;
 use super::receive::read_envelope;
 use super::send::Options;
 use crate::Error;
-use crate::carrier::{Command, Part, read_parts};
-use crate::letters::LetterNumber;
+use crate::dead_letters::LetterNumber;
 use crate::pack::unpack;
-use crate::ranges::Done;
+use crate::peer_loop::{Command, Part, read_parts};
+use crate::ranges::RangeSet;
 use crate::wire::{BEGINS, DEAD, ENDS, PACKED, Verdict};
 
 impl Client {
-    /// Sends a dead letter of its own ([`dead_letters`](crate::dead_letters)) again, to one of those that listen on the
-    /// topic to which it was sent, in turn. Once that is on the disk the letter is done; a crash before leaves both.
-    /// False: there is no such letter. Errors: as of [`Client::send`]; Io, its body cannot be read.
+    /// Sends a dead letter of this client ([`dead_letters`](crate::dead_letters)) again, to one of the clients that
+    /// listen on its original topic, in turn. Once the copy is on the disk the letter is done; a crash before that
+    /// leaves both. False: there is no such letter. Errors: as of [`Client::send`]; Io, its body cannot be read.
     pub fn requeue(&self, letter: LetterNumber, deadline: Option<Instant>) -> Result<bool, Error> {
-        let (store, LetterNumber { stream, seq: first }) = (&self.depot.store, letter);
+        let (store, LetterNumber { stream, seq: first }) = (&self.instance.store, letter);
         let is_own = store
             .lock()
             .outbox
@@ -36,15 +36,15 @@ impl Client {
         })?;
         let options = Options { deadline, ..Options::default() };
         self.send(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
-        let mut done = Done::default();
+        let mut done = RangeSet::default();
         done.add(first, first + parts.len() as u64 - 1);
         store.settle(&mut store.lock(), stream, &done)?;
-        self.depot.carrier.tell(Command::Gone(stream));
+        self.instance.peer_loop.tell(Command::Gone(stream));
         Ok(true)
     }
 }
 
-/// The flags of a letter that is whole.
+/// The flags of a complete letter.
 fn flags_of(parts: &[Part]) -> Option<u8> {
     let (first, last) = (parts.first()?, parts.last()?);
     (first.flags & (BEGINS | DEAD) == BEGINS | DEAD && last.flags & ENDS != 0).then_some(first.flags)

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending messages.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use foldhash::HashMap;
 
 use super::Client;
 use crate::Error;
-use crate::carrier::{Command, SUFFIX};
 use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
+use crate::peer_loop::{Command, SUFFIX};
 use crate::registry::Members;
 use crate::signal::Patience;
 use crate::store::records::Receiver;
@@ -21,53 +21,53 @@ use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Before Ok.
+    /// Before the send returns Ok.
     #[default]
     Sync,
     /// Some time after Ok, see [`Builder::interval`](super::Builder::interval).
     Interval,
-    /// Never: it is in memory until it is acknowledged, and lost with this process.
+    /// Never: it is held in memory until it is acknowledged, and lost if this process ends.
     Memory,
 }
 
-/// How a message is sent; the default is as [`Client::send_to`] does it.
+/// How to send a message; the default is that of [`Client::send_to`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// To each of those that listen on the topic, as [`Client::send_all`], and not to one in turn.
+    /// To each client that listens on the topic, as [`Client::send_all`], instead of to one in turn.
     pub all: bool,
     pub durability: Durability,
-    /// How long it may live, up to u32::MAX ms, and more than nothing. It is not handled after that.
+    /// Its time to live, more than zero and at most u32::MAX ms. It is not handled after that.
     pub ttl: Option<Duration>,
-    /// Until when to wait, for room and for the disk; None: as long as it takes.
+    /// How long to wait for room and for the disk; None: without limit.
     pub deadline: Option<Instant>,
 }
 
-/// A message that is on its way to the disk.
+/// A message on its way to the disk.
 #[derive(Debug, Clone, Copy)]
 #[must_use = "whether it is on the disk is known when it was waited for"]
 pub struct Ticket {
     batch: u64,
 }
 
-/// For those who keep it as a number.
+/// For callers that store it as a number.
 impl From<Ticket> for u64 {
     fn from(ticket: Ticket) -> u64 {
         ticket.batch
     }
 }
 
-/// A number that never was a ticket of the client's may be waited for until its deadline.
+/// Waiting for a number that never was a ticket of the client may last until the deadline.
 impl From<u64> for Ticket {
     fn from(batch: u64) -> Ticket {
         Ticket { batch }
     }
 }
 
-/// Which streams a topic's messages go by.
+/// The streams of each topic.
 #[derive(Default)]
 pub(super) struct Routes {
     members: Arc<Members>,
-    /// Of messages to one, and of those to all.
+    /// For messages to one, and for messages to all.
     in_turn: HashMap<String, Turns>,
     to_all: HashMap<String, Arc<[u32]>>,
 }
@@ -77,7 +77,7 @@ struct Turns {
     next: usize,
 }
 
-/// By which streams one message goes.
+/// The streams of one message.
 enum Route {
     One(u32),
     All(Arc<[u32]>),
@@ -101,7 +101,7 @@ impl Route {
 }
 
 impl Routes {
-    /// Others are there now.
+    /// Replaces the members, and forgets the cached streams.
     pub(super) fn change(&mut self, members: Arc<Members>) {
         self.members = members;
         self.in_turn.clear();
@@ -113,12 +113,12 @@ impl Routes {
     }
 }
 
-/// In how many parts a message goes.
+/// The number of parts of a message.
 fn parts_of(body: &[u8]) -> usize {
     body.len().div_ceil(PART_MAX).max(1)
 }
 
-/// One part of a message, with its flags, of which some are those of the message.
+/// One part of a message, and its flags, based on the flags of the message.
 fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
     let end = body.len().min((part + 1) * PART_MAX);
     let place = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
@@ -126,20 +126,21 @@ fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
 }
 
 impl Client {
-    /// Sends to one of those that listen on a topic, in turn; where nobody does, to the first that will. Ok: it is on
-    /// this machine's disk, and will be delivered.
+    /// Sends to one of the clients that listen on a topic, in turn; if there is none, to the first that will listen.
+    /// Ok: it is on this machine's disk, and will be delivered.
     pub fn send_to(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
         self.send(topic, body, &Options::default())
     }
 
-    /// Sends to each of those that listen on a topic, and of those that did until they were killed, for when they come
-    /// again ([`Client::clear_addresses`] has them forgotten); where there is nobody, to the first that will.
+    /// Sends to each client that listens on a topic, and to those that listened until they were killed, for when they
+    /// return ([`Client::clear_addresses`] forgets them); if there is none, to the first that will listen.
     pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
         self.send(topic, body, &Options { all: true, ..Options::default() })
     }
 
-    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom, or TimedOut, at the deadline; Closed, where
-    /// there was no room yet when that was said. After TimedOut the message may be on the disk, or come to be.
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, if the
+    /// client was closed while there was no room. After TimedOut the message may be on the disk already, or reach it
+    /// later.
     pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
@@ -148,24 +149,25 @@ impl Client {
         }
     }
 
-    /// Waits until a message is on the disk; one that is kept in memory is not waited for.
+    /// Waits until a message is on the disk; returns at once for one that is held in memory.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         match ticket.batch {
             0 => Ok(()),
-            batch => Ok(self.depot.store.log().wait(batch, deadline)?),
+            batch => Ok(self.instance.store.log().wait(batch, deadline)?),
         }
     }
 
-    /// As `send`, without waiting for the disk. It is sent when it is there, whether or not anybody waits.
+    /// Like `send`, without waiting for the disk. It is sent to the receiver once it is there, whether or not a caller
+    /// waits.
     pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
-        // There is room for the name of its dead letters' topic.
+        // Leave room for the suffix of the dead-letter topic.
         if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
             return Err(Error::Name);
         }
         if body.len() > self.largest {
             return Err(Error::TooLarge);
         }
-        // 0 is for ever.
+        // 0 means without limit.
         let ttl_ms = match options.ttl.map(|ttl| u32::try_from(ttl.as_micros().div_ceil(1000))) {
             None => 0,
             Some(Ok(ttl_ms)) if ttl_ms > 0 => ttl_ms,
@@ -188,7 +190,7 @@ impl Client {
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
-        let store = &self.depot.store;
+        let store = &self.instance.store;
         if body.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
             return Err(Error::TooLarge);
         }
@@ -208,8 +210,8 @@ impl Client {
                 Err(error) => return Err(error),
             }
         };
-        // Whatever becomes of this message: the streams are there now.
-        opened.into_iter().for_each(|stream| self.depot.carrier.tell(Command::Stream(stream)));
+        // Tell the peer loop even if this message fails: the streams exist now.
+        opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
         let (parts, streams) = (parts_of(body), route.streams());
         if parts > 1 && options.durability != Durability::Memory {
             state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
@@ -254,7 +256,7 @@ impl Client {
         body: &'a [u8],
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
-        let (store, parts, flags) = (&self.depot.store, parts_of(body), sending.flags);
+        let (store, parts, flags) = (&self.instance.store, parts_of(body), sending.flags);
         let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
@@ -266,13 +268,13 @@ impl Client {
         }
         drop(state);
         if is_news {
-            self.depot.bell.ring();
+            self.instance.doorbell.ring();
         }
         Ok(Ticket { batch: 0 })
     }
 
-    /// Accepts a message, `whole` or a part of one that has begun, once there is room. Returns the batch that
-    /// holds it.
+    /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part. Returns the
+    /// batch that holds it.
     fn accept<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -280,7 +282,7 @@ impl Client {
         whole: bool,
         patience: Patience<'_>,
     ) -> Result<u64, Error> {
-        let store = &self.depot.store;
+        let store = &self.instance.store;
         loop {
             while !store.log().is_calm() {
                 drop(state);
@@ -301,7 +303,7 @@ impl Client {
         }
     }
 
-    /// The streams by which a message goes.
+    /// The streams for a message.
     fn route(
         &self,
         state: &mut State,
@@ -330,9 +332,9 @@ impl Client {
         Ok(route)
     }
 
-    /// The streams of `streams_of`, and to those that died while they listened: they come again, or are cleared away.
+    /// The streams of `streams_of`, and those to clients that died while listening, until they return or are cleared.
     fn streams_to_all(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
-        let (store, client) = (&self.depot.store, self.record.number);
+        let (store, client) = (&self.instance.store, self.record.number);
         let mut away = members.away_from(topic).filter(|member| member.name != self.record.name).peekable();
         let nobody_else = members.of_topic(topic).all(|member| member.name == self.record.name);
         let mut streams = match away.peek().is_some() && nobody_else {
@@ -348,10 +350,10 @@ impl Client {
         Ok(streams)
     }
 
-    /// The streams to those that listen on a topic; where nobody does, to those that did, who may come again; and where
-    /// nobody ever did, to whoever comes first.
+    /// The streams to the clients that listen on a topic; if there is none, to those that did before; and if there
+    /// never was any, to the first that will listen.
     fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
-        let (store, client) = (&self.depot.store, self.record.number);
+        let (store, client) = (&self.instance.store, self.record.number);
         let listening = members.of_topic(topic).filter(|member| member.name != self.record.name);
         let receivers: Vec<Receiver> =
             listening.map(|member| Receiver::Client(member.name.clone())).collect();
@@ -362,7 +364,7 @@ impl Client {
                 false => Ok(known),
             };
         };
-        // What waited for anyone goes on as theirs, so that it stays ahead of what follows.
+        // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.
         if let Some(waiting) = state.outbox.find(client, &Receiver::Anyone, topic) {
             store.hand_over(state, waiting, first.clone())?;
         }

@@ -1,4 +1,5 @@
-//! Whole clients whose power is cut: of what was written and not synced some is on the disk, and some is not.
+//! Complete clients over disks that lose power: some of the written and unsynced data reaches the disk, and some does
+//! not.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,10 +11,10 @@ use std::time::{Duration, Instant};
 use super::{Builder, Client, Durability, Options};
 use crate::Error;
 use crate::checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
-use crate::depot::Depot;
+use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
 
-/// Messages that a receiver may have acknowledged and not noted when its power is cut: the connection's credit.
+/// Messages that a receiver may have acknowledged but not logged at a power cut: the connection's credit.
 const UNDER_WAY: usize = (8 << 20) / (64 + 12);
 
 fn soon() -> Option<Instant> {
@@ -24,7 +25,7 @@ fn durability(number: u32) -> Durability {
     [Durability::Interval, Durability::Memory, Durability::Sync, Durability::Sync][number as usize % 4]
 }
 
-/// A client over a disk whose power can be cut.
+/// A client with a disk that can lose power.
 struct Powered {
     name: &'static str,
     disk: Faulty,
@@ -47,20 +48,20 @@ impl Powered {
 
     fn start(&mut self, dir: &Path) -> Arc<Client> {
         let builder = self.builder(dir);
-        let depot = Depot::over(Arc::new(self.disk.clone()), builder.settings()).unwrap();
-        let client = Arc::new(builder.start_in(&Arc::new(depot)).unwrap());
+        let instance = Instance::over(Arc::new(self.disk.clone()), builder.settings()).unwrap();
+        let client = Arc::new(builder.start_in(&Arc::new(instance)).unwrap());
         self.run += 1;
         self.client.insert(client).clone()
     }
 
-    /// The power is gone at once; what still runs does so for nothing.
+    /// Cuts the power at once; the old client keeps running on a dead disk.
     fn cut(&mut self) {
         self.disk = self.disk.left_by_power();
         self.client.take().unwrap().close();
     }
 }
 
-/// Sends a message. A disk that is dead makes no room, either.
+/// Sends a message, and waits for room unless the disk is dead.
 fn send_one(sender: &Client, disk: &Faulty, body: &[u8], options: Options) -> Result<(), Error> {
     loop {
         let deadline = Some(Instant::now() + Duration::from_millis(200));
@@ -71,7 +72,7 @@ fn send_one(sender: &Client, disk: &Faulty, body: &[u8], options: Options) -> Re
     }
 }
 
-/// Sends until the power is cut, or `stop` says so. Only what a message behind it says is on the disk counts.
+/// Sends until the power is cut or `stop` is set. Messages count as accepted once a later `Sync` send returns Ok.
 fn send(sender: &Client, disk: &Faulty, run: u32, books: &Shared, stop: &AtomicU32) {
     let mut waiting = Vec::new();
     for number in 0.. {
@@ -91,7 +92,7 @@ fn send(sender: &Client, disk: &Faulty, run: u32, books: &Shared, stop: &AtomicU
             Err(error) => return assert!(disk.is_dead(), "{error}"),
         }
         if number % 16 == 15 {
-            // No more than that under way, so that there is something of each.
+            // Limit the pending messages, so that all durabilities occur among them.
             while sender.pending() > 100 && !disk.is_dead() && stop.load(Relaxed) == 0 {
                 std::thread::yield_now();
             }
@@ -106,7 +107,7 @@ fn receive(receiver: &Client, run: u32, books: &Shared) {
     }
 }
 
-/// Cuts the power of either or both again and again.
+/// Cuts the power of either or both clients repeatedly.
 fn live(seed: u64, cuts: u32) -> Sums {
     let dir = tempfile::tempdir().unwrap();
     let (mut sender, mut receiver) = (Powered::new("sender", seed), Powered::new("receiver", seed + 1));
@@ -141,7 +142,7 @@ fn live(seed: u64, cuts: u32) -> Sums {
                 receiver.cut();
                 receivers_cut += 1;
             }
-            // Each has gone before it comes again.
+            // The old thread must end before a new client starts.
             if whom != 0 {
                 sends.take().unwrap().join().unwrap();
             }
@@ -180,30 +181,30 @@ fn power_cuts_of_either_or_both() {
     );
 }
 
-/// The carriers' threads.
-fn carriers() -> BTreeSet<String> {
+/// The threads of all peer loops.
+fn peer_loops() -> BTreeSet<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
-    // One may end meanwhile.
+    // A thread may end in the meantime.
     let is_one = |task: &PathBuf| {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "pinnace-carry")
     };
     tasks.filter(is_one).map(|task| task.display().to_string()).collect()
 }
 
-/// What a thread has used of a processor (proc_pid_stat(5)), in hundredths of a second.
+/// Processor time of a thread (proc_pid_stat(5)), in hundredths of a second.
 fn used(task: &str) -> u64 {
     let stat = std::fs::read_to_string(format!("{task}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Starts a client, and finds the thread that carries for it.
-fn start_with_carrier(powered: &mut Powered, dir: &Path) -> (Arc<Client>, String) {
+/// Starts a client, and finds the thread of its peer loop.
+fn start_with_peer_loop(powered: &mut Powered, dir: &Path) -> (Arc<Client>, String) {
     loop {
         // Another test may start one at the same time.
-        let before = carriers();
+        let before = peer_loops();
         let client = powered.start(dir);
-        let new: Vec<String> = carriers().difference(&before).cloned().collect();
+        let new: Vec<String> = peer_loops().difference(&before).cloned().collect();
         match &new[..] {
             [one] => return (client, one.clone()),
             _ => drop((client, powered.client.take())),
@@ -215,10 +216,10 @@ fn start_with_carrier(powered: &mut Powered, dir: &Path) -> (Arc<Client>, String
 fn a_store_that_has_failed_keeps_nobody_busy() {
     let dir = tempfile::tempdir().unwrap();
     let (mut sender, mut receiver) = (Powered::new("sender", 1), Powered::new("receiver", 2));
-    let (client, carrier) = start_with_carrier(&mut receiver, dir.path());
+    let (client, peer_loop) = start_with_peer_loop(&mut receiver, dir.path());
     let sender = sender.start(dir.path());
     let interval = Options { durability: Durability::Interval, ..Options::default() };
-    // It fails between two notes of what was handled, so that something waits to be noted.
+    // Fail between two writes of the receiver's progress, so that some progress waits to be logged.
     receiver.disk.fail_in(12, ErrorKind::Other);
     let until = soon().unwrap();
     while !receiver.disk.is_dead() {
@@ -229,9 +230,9 @@ fn a_store_that_has_failed_keeps_nobody_busy() {
     while !matches!(client.send_to("elsewhere", b"mine"), Err(Error::Failed(_))) {
         assert!(Instant::now() < until, "its disk has failed");
     }
-    let before = used(&carrier);
+    let before = used(&peer_loop);
     let half_a_second = Some(Instant::now() + Duration::from_millis(500));
     assert_eq!(client.recv(half_a_second).err(), Some(Error::TimedOut));
-    assert!(used(&carrier) - before <= 10, "{} of 50", used(&carrier) - before);
+    assert!(used(&peer_loop) - before <= 10, "{} of 50", used(&peer_loop) - before);
     assert!(sender.pending() > 0);
 }

@@ -1,61 +1,61 @@
-//! One stream from another client: what has arrived of it, and how far it is.
+//! One incoming stream: its received messages and its progress.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
-use crate::ranges::Done;
-use crate::wire::{BEGINS, COST, Data, ENDS, Entry, VOLATILE, Verdict};
+use crate::ranges::RangeSet;
+use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, VOLATILE, Verdict};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
-    /// Up to which number it has arrived, without a gap.
+    /// The number up to which it has arrived without a gap.
     pub received: u64,
-    /// What was handled, and what never will be.
-    pub done: Done,
-    /// Up to which number that is beyond doubt, and the sender heard of it.
+    /// Numbers handled, and numbers that will never be handled.
+    pub done: RangeSet,
+    /// The number up to which `done` is final and acknowledged.
     pub settled: u64,
-    /// Something of that lies in the sender's log, and how far it is was not yet noted here.
+    /// `done` includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
-    /// More is done than was noted.
+    /// More is done than the peer loop was told.
     pub dirty: bool,
-    /// What is missing behind this number was asked for by the present connection.
+    /// The present connection was already asked to resend what follows this number.
     asked_behind: Option<u64>,
     queue: VecDeque<Arrived>,
-    /// Bytes of the message that arrives; and the first part of one that is too large.
+    /// Bytes of the message that is arriving; and the number of the first part of one that is too large.
     growing: usize,
     skipping: Option<u64>,
-    /// Messages that were delivered and failed: they come before all that wait.
+    /// Messages to deliver again, ahead of `queue`.
     again: VecDeque<Message>,
-    /// Nothing is delivered until then, so that what failed stays ahead.
+    /// Delivery is paused until then, so that a failed message keeps its place.
     pub held_until: Option<Instant>,
-    /// It is in the list of those with something to deliver.
+    /// It is in `Waiting::ready`.
     pub listed: bool,
-    /// Bytes of messages that nobody has to handle any more, by connection: they may be sent anew.
+    /// Credit of messages that need no handling, by connection; to be returned.
     pub unpaid: Vec<(u32, u64)>,
-    /// What the receiver has given up and the sender has not yet put away, by the number of its last part.
+    /// Given-up messages that the sender has not made dead letters yet, by the number of the last part.
     pub given_up: BTreeMap<u64, GivenUp>,
 }
 
-/// What came of a frame: what it cost, and how much of that nobody has to handle.
+/// The result of taking in a frame: its cost, and how much of that to return at once.
 pub struct Taken {
     pub outcome: Outcome,
     pub cost: u64,
     pub at_once: u64,
-    /// Messages that are larger than is taken here, by the number of the last part.
+    /// Messages that are too large, by the number of the last part.
     pub given_up: Vec<(u64, GivenUp)>,
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Clone)]
 pub struct Message {
     pub parts: Parts,
-    /// How often it was delivered, this time included, since this client was started.
+    /// Its deliveries since this client was started, including this one.
     pub deliveries: u32,
-    /// Of this delivery, where it has a time limit.
+    /// The key of this delivery's time limit, if it has one.
     pub watch: Option<u64>,
-    /// Up to which number no message of its stream comes again.
+    /// The number up to which no message of its stream is delivered again.
     pub settled: u64,
 }
 
@@ -76,7 +76,7 @@ impl Parts {
     pub fn first(&self) -> &Arrived {
         match self {
             Parts::One(part) => part,
-            // There is no message without a part.
+            // A message has at least one part.
             Parts::Many(parts) => &parts[0],
         }
     }
@@ -91,7 +91,7 @@ impl Flow {
         Flow {
             origin,
             received: 0,
-            done: Done::default(),
+            done: RangeSet::default(),
             settled: 0,
             to_note: false,
             dirty: false,
@@ -107,29 +107,29 @@ impl Flow {
         }
     }
 
-    /// A connection begins: what an earlier one asked for may never have been heard.
+    /// A new connection begins: the earlier one's request to resend may be lost.
     pub fn begin(&mut self) {
         self.asked_behind = None;
     }
 
-    /// A message, or a part, was handled, or never will be.
+    /// Marks a message or part as done.
     pub fn finish(&mut self, part: &Arrived) {
         self.done.add(part.first, part.seq);
         self.to_note |= !part.has(VOLATILE);
     }
 
-    /// The sender has nothing of these any more.
-    pub fn settle(&mut self, done: &Done) {
+    /// Marks what the sender no longer has as done.
+    pub fn settle(&mut self, done: &RangeSet) {
         self.to_note = true;
         self.done.add_all(done, u64::MAX);
         self.received = self.received.max(self.done.all_upto());
         self.given_up.retain(|seq, _| !done.contains(*seq));
     }
 
-    /// Takes messages in.
+    /// Takes in the messages of a data frame.
     pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         if data.prev > self.received {
-            // What is passed over here comes again, and is paid for again.
+            // These messages are dropped, resent later, and charged again then.
             let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
             let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
             let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
@@ -146,7 +146,7 @@ impl Flow {
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             let skipped = is_new && self.skips(&entry, first, largest);
             if !(is_new && is_whole) || skipped {
-                // The rest of a message in parts may be more than may be under way.
+                // Return the credit of parts on arrival: a message may be larger than the window.
                 taken.at_once += COST + entry.body.len() as u64;
             }
             self.received = self.received.max(entry.seq);
@@ -168,9 +168,9 @@ impl Flow {
         taken
     }
 
-    /// Whether a message, or a part, belongs to one that is larger than is taken here.
-    /// `first`: the number behind that of the one before it.
-    fn skips(&mut self, entry: &Entry<'_>, first: u64, largest: usize) -> bool {
+    /// Returns true if the entry belongs to a message that is too large. `first`: the number after the previous
+    /// entry's.
+    fn skips(&mut self, entry: &FrameEntry<'_>, first: u64, largest: usize) -> bool {
         if entry.flags & BEGINS != 0 {
             (self.growing, self.skipping) = (0, None);
         }
@@ -185,31 +185,31 @@ impl Flow {
         self.skipping.is_some()
     }
 
-    /// All of it was skipped.
+    /// Gives up a message after all its parts were skipped.
     fn give_up_skipped(&mut self, last: u64) -> Option<(u64, GivenUp)> {
         let given_up = GivenUp { first: self.skipping.take()?, verdict: Verdict::TooLarge, deliveries: 0 };
         self.given_up.insert(last, given_up);
         Some((last, given_up))
     }
 
-    /// A message failed: it is the next again, but not before `until`.
+    /// A message failed: it is delivered next again, but not before `until`.
     pub fn put_back(&mut self, message: Message, until: Instant) {
-        // Of several that were out at once the earliest comes first.
+        // If several failed, the earliest is first.
         let at = self.again.partition_point(|other| other.parts.last_seq() < message.parts.last_seq());
         self.again.insert(at, message);
         self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
     }
 
-    /// A message is to be delivered again, whatever waits.
+    /// Delivers a message again, ahead of all that wait.
     pub fn deliver_again(&mut self, message: Message) {
         self.again.push_back(message);
     }
 
-    /// The next message, where all of it is there. Expired ones, and parts whose message has no beginning or no end
-    /// because its sender ended in the middle of it, are done with.
+    /// The next complete message. Marks as done: expired messages, and parts of messages that lack a beginning or an
+    /// end because the sender ended in between.
     pub fn next(&mut self, now_ms: impl Fn() -> u64) -> Option<Message> {
         while let Some(mut message) = self.again.pop_front() {
-            // Whoever was late with it may have handled it since.
+            // A late handler may have finished it since.
             if !self.done.contains(message.parts.last_seq()) {
                 message.deliveries += 1;
                 return Some(message);
@@ -244,7 +244,7 @@ impl Flow {
                     if first.has(BEGINS) && count == self.queue.len() {
                         return None;
                     }
-                    // Another message begins where this one should have gone on.
+                    // A new message begins before this one's last part.
                     let parts: Vec<Arrived> = self.queue.drain(..count).collect();
                     parts.iter().for_each(|part| self.finish(part));
                     self.dirty = true;
@@ -263,13 +263,13 @@ mod tests {
     use super::*;
     use crate::wire::FromSender;
 
-    /// A frame with one message of 10 bytes.
+    /// A data frame with one message of 10 bytes.
     fn frame(prev: u64, seq: u64) -> Vec<u8> {
         let mut frame = Vec::new();
         Data::begin(&mut frame, 1, prev, 0);
         let body = &[7; 10];
         let (accepted_ms, ttl_ms) = (0, None);
-        Entry { seq, accepted_ms, ttl_ms, flags: BEGINS | ENDS, body }.put(&mut frame, prev, 0);
+        FrameEntry { seq, accepted_ms, ttl_ms, flags: BEGINS | ENDS, body }.put(&mut frame, prev, 0);
         frame
     }
 
@@ -305,7 +305,7 @@ mod tests {
         ];
         for (seq, (flags, len)) in (1..).zip(parts) {
             let body = &[7; 20][..len];
-            Entry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
+            FrameEntry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
         }
         let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 0));
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, COST + 10), "it is there already");
         assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(2), COST + 10));
-        // An epoch later numbers begin above all others.
+        // Numbers of a later epoch begin above all others.
         assert_eq!(take(&mut flow, frame(2, 1 << 40)), (Outcome::Taken, 0));
         let numbers: Vec<u64> =
             std::iter::from_fn(|| flow.next(|| 0)).map(|message| message.parts.last_seq()).collect();

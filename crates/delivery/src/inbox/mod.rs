@@ -1,7 +1,7 @@
-//! What has arrived for one client and waits for its handler, and how far each stream from others is.
+//! Messages that have arrived for one client and wait for its handler, and the progress of each incoming stream.
 //!
-//! A stream's messages are delivered in order. One that failed is the next again, after a while in which its stream
-//! rests; one that is put off lets others go first. Streams have their turns.
+//! A stream's messages are delivered in order. A message that failed is delivered next again, after a pause of its
+//! stream; one that is put off lets later ones pass. Streams take turns.
 
 mod flow;
 mod waiting;
@@ -14,7 +14,7 @@ use pinnace_engine::Body;
 
 use crate::Error;
 use crate::clock::now_ms;
-use crate::ranges::Done;
+use crate::ranges::RangeSet;
 use crate::signal::Signal;
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
@@ -22,56 +22,56 @@ use flow::{Flow, Taken};
 pub use flow::{Message, Parts};
 use waiting::Waiting;
 
-/// Where messages wait for their handler.
+/// The queue of received messages of one client.
 pub struct Inbox {
     state: Mutex<Waiting>,
     arrived: Signal,
     retry: Retry,
-    /// The largest body that is taken, in bytes.
+    /// The largest body accepted, in bytes.
     largest: usize,
-    /// Called where there is news for the first time since `take_news`.
+    /// Called at the first news since `take_news`.
     tell: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What becomes of messages whose handler fails.
+/// How to retry messages that failed.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
-    /// The wait before the second delivery; each later one is twice the last, up to `most`.
+    /// The pause before the second delivery; each later pause is twice the previous, up to `most`.
     pub first: Duration,
     pub most: Duration,
-    /// Deliveries after which a message is given up; None: never.
+    /// The number of deliveries after which a message is given up; None: no limit.
     pub deliveries: Option<u32>,
-    /// How long a handler may take; None: as long as it likes.
+    /// How long a handler may take; None: no limit.
     pub within: Option<Duration>,
-    /// Others go first while one that failed waits.
+    /// Later messages pass one that failed while it waits.
     pub skips: bool,
 }
 
-/// Who sends a stream, and what about.
+/// The sender and topic of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Origin {
     pub of: Incoming,
     pub from: String,
     pub topic: String,
-    /// Its flow in the inbox.
+    /// The index of its flow in the inbox.
     pub flow: usize,
 }
 
-/// A frame as it came.
+/// A received frame.
 pub struct Frame {
     pub bytes: Body,
-    /// The connection by which it came.
+    /// The connection that it came from.
     pub session: u32,
     pub origin: Arc<Origin>,
 }
 
-/// One message of a frame, or a part of one.
+/// A message of a frame, or a part of one.
 #[derive(Clone)]
 pub struct Arrived {
     pub frame: Arc<Frame>,
     at: usize,
     len: usize,
-    /// The number behind that of the message before, and its own.
+    /// The number after the previous message's, and its own number.
     pub first: u64,
     pub seq: u64,
     pub accepted_ms: u64,
@@ -79,7 +79,7 @@ pub struct Arrived {
     pub flags: u8,
 }
 
-/// A message that will not be handled here.
+/// A message that this client will not handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GivenUp {
     pub first: u64,
@@ -87,31 +87,31 @@ pub struct GivenUp {
     pub deliveries: u32,
 }
 
-/// What came of a frame.
+/// The result of taking in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Taken,
-    /// Something is missing behind this number.
+    /// Messages after this number are missing.
     Gap(u64),
-    /// It makes no sense.
+    /// The frame is invalid.
     Nonsense,
 }
 
-/// What the carrier has to see to.
+/// Work for the peer loop.
 #[derive(Default)]
-pub struct News {
-    /// How far streams are of which more is done, and whether that is to be noted.
-    pub done: Vec<(Incoming, Done, bool)>,
-    /// Flows that are to be among them.
+pub struct InboxNews {
+    /// Streams with more done: all that is done, and whether it must be logged.
+    pub done: Vec<(Incoming, RangeSet, bool)>,
+    /// Flows to add to `done`.
     dirty: Vec<usize>,
-    /// What was paid back, by connection.
+    /// Credit to return, by connection.
     pub taken: Vec<(u32, u64)>,
-    /// Streams with messages that were given up, with the number of the last part of each.
+    /// Given-up messages, by stream and the number of their last part.
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
 }
 
-impl News {
-    /// What a connection has paid may be spent anew.
+impl InboxNews {
+    /// Returns credit to a connection.
     pub fn pay_back(&mut self, session: u32, cost: u64) {
         match self.taken.iter_mut().rev().find(|(other, _)| *other == session) {
             Some((_, taken)) => *taken += cost,
@@ -121,7 +121,7 @@ impl News {
 }
 
 impl Arrived {
-    /// Whether its time is over by a clock.
+    /// Returns true if its time to live is over. `now_ms` is called only if it has one.
     pub fn is_expired(&self, now_ms: impl Fn() -> u64) -> bool {
         self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms())
     }
@@ -130,7 +130,7 @@ impl Arrived {
         self.flags & flags == flags
     }
 
-    /// What it costs its connection until it is handled.
+    /// The credit that it costs until it is handled.
     pub fn cost(&self) -> u64 {
         COST + self.len as u64
     }
@@ -141,7 +141,7 @@ impl Arrived {
 }
 
 impl Retry {
-    /// How long to wait after so many deliveries, give or take a quarter, so that not all try again at once.
+    /// The pause after `deliveries` deliveries, randomized by a quarter, so that not all messages retry at once.
     fn wait(&self, deliveries: u32) -> Duration {
         let doubled = self.first.saturating_mul(1 << (deliveries - 1).min(20)).min(self.most);
         let bytes = pinnace_sys::random::bytes::<2>().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Inbox {
         Inbox { state: Mutex::default(), arrived: Signal::default(), retry, largest, tell }
     }
 
-    /// The largest body that is taken, in bytes.
+    /// The largest body accepted, in bytes.
     pub fn largest(&self) -> usize {
         self.largest
     }
@@ -163,16 +163,17 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream goes on: how far it has arrived, and what of it is done beyond doubt. `noted`: what was, when the store
-    /// was opened; `gone`: what the sender has no more. Also what was given up of it and the sender may not know of.
+    /// Opens or resumes a stream. `noted`: done according to the store when it was opened; `gone`: what the sender no
+    /// longer has. Returns the number up to which it has arrived, what is certainly done, and given-up messages that
+    /// the sender may not know of.
     pub fn open(
         &self,
         of: Incoming,
         from: &str,
         topic: &str,
-        noted: &Done,
-        gone: &Done,
-    ) -> (Arc<Origin>, u64, Done, Vec<(u64, GivenUp)>) {
+        noted: &RangeSet,
+        gone: &RangeSet,
+    ) -> (Arc<Origin>, u64, RangeSet, Vec<(u64, GivenUp)>) {
         let mut state = self.lock();
         let next = state.flows.len();
         let index = *state.by_stream.entry(of).or_insert(next);
@@ -182,7 +183,7 @@ impl Inbox {
         }
         let flow = &mut state.flows[index];
         if flow.origin.topic != topic || flow.origin.from != from {
-            // The sender lost the first stream of that number before it was on its disk.
+            // The sender lost its record of the earlier stream before it reached the disk, and reused the number.
             flow.origin =
                 Arc::new(Origin { of, from: from.to_owned(), topic: topic.to_owned(), flow: index });
         }
@@ -192,14 +193,14 @@ impl Inbox {
         flow.settle(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let (origin, received) = (flow.origin.clone(), flow.received);
-        // What was handled since may not be on the disk yet: it is noted, and said then.
+        // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
         let done = if index == next { flow.done.clone() } else { gone.clone() };
         state.note(index);
         self.tell_once(&mut state);
         (origin, received, done, given_up)
     }
 
-    /// Takes a frame of messages in; they are to be announced. Returns what came of it, and what it cost.
+    /// Takes in a data frame; the caller then calls `announce`. Returns the result and the credit that the frame cost.
     pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else {
@@ -220,20 +221,20 @@ impl Inbox {
         (outcome, cost)
     }
 
-    /// What was taken in can be delivered: several frames together cost one word.
+    /// Wakes receivers once for several frames taken in.
     pub fn announce(&self) {
         self.tell_arrived(self.lock());
     }
 
-    /// The sender has nothing of these any more.
-    pub fn settle(&self, origin: &Origin, gone: &Done) {
+    /// Marks what the sender no longer has as done.
+    pub fn settle(&self, origin: &Origin, gone: &RangeSet) {
         let mut state = self.lock();
         state.flows[origin.flow].settle(gone);
         state.note(origin.flow);
         self.tell_once(&mut state);
     }
 
-    /// What is done of a stream up to a number is so beyond doubt.
+    /// Records that what is done of a stream up to `upto` is final.
     pub fn settled(&self, of: &Incoming, upto: u64) {
         let mut state = self.lock();
         if let Some(index) = state.by_stream.get(of).copied() {
@@ -274,13 +275,13 @@ impl Inbox {
             state.tasks.push(task.waker().clone());
         }
         if due.is_some() {
-            // Somebody has to look at the clock for it.
+            // The peer loop must watch the time for the task.
             (self.tell)();
         }
         Poll::Pending
     }
 
-    /// Looks at the clock for tasks that wait and for handlers that take too long. Returns when to look again.
+    /// Handles due items for waiting tasks and expired handlers. Returns when to call this again.
     pub fn wake_tasks(&self) -> Option<Instant> {
         let mut state = self.lock();
         if state.tasks.is_empty() && state.limits.is_empty() {
@@ -293,7 +294,7 @@ impl Inbox {
         due
     }
 
-    /// Something can be delivered, or could be.
+    /// Wakes all receivers: a message may be deliverable.
     fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
@@ -322,7 +323,7 @@ impl Inbox {
                 state.list(index);
                 if let Some(within) = self.retry.within {
                     if state.limits.is_empty() {
-                        // Somebody has to look at the clock for it.
+                        // The peer loop must watch the time for the handler.
                         (self.tell)();
                     }
                     state.watch(&mut message, Instant::now() + within);
@@ -333,7 +334,7 @@ impl Inbox {
         None
     }
 
-    /// A message was handled.
+    /// Marks a message as handled.
     pub fn ack(&self, message: &Message) {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
@@ -349,7 +350,7 @@ impl Inbox {
         self.tell_once(&mut state);
     }
 
-    /// A message failed: it is the next of its stream again, after a while.
+    /// A message failed: it is delivered next of its stream again, after a pause.
     pub fn fail(&self, message: Message) {
         let mut state = self.lock();
         if state.take_back(&message) {
@@ -372,7 +373,7 @@ impl Inbox {
         state.resting.insert((until, index), ());
     }
 
-    /// A message is delivered again after `delay`, or where that is not said after a while; others go on.
+    /// Delivers a message again after `delay`, or after the retry pause; later ones pass it.
     pub fn put_off(&self, message: Message, delay: Option<Duration>) {
         let mut state = self.lock();
         if !state.take_back(&message) {
@@ -385,7 +386,7 @@ impl Inbox {
         self.tell_arrived(state);
     }
 
-    /// A handler is still at it: its time begins anew.
+    /// Restarts a handler's time limit.
     pub fn go_on(&self, message: &Message) {
         let (mut state, within) = (self.lock(), self.retry.within);
         let (Some(watch), Some(within)) = (message.watch, within) else { return };
@@ -401,7 +402,7 @@ impl Inbox {
         self.retry.deliveries.is_some_and(|most| message.deliveries >= most)
     }
 
-    /// A message is not delivered here any more; its sender puts it away.
+    /// Gives up a message; its sender keeps it as a dead letter.
     pub fn give_up(&self, message: &Message, verdict: Verdict) {
         let mut state = self.lock();
         if state.take_back(message) {
@@ -425,8 +426,8 @@ impl Inbox {
         }
     }
 
-    /// What happened since the last time.
-    pub fn take_news(&self) -> News {
+    /// The news since the last call.
+    pub fn take_news(&self) -> InboxNews {
         let mut state = self.lock();
         state.told = false;
         let mut news = std::mem::take(&mut state.news);
@@ -439,21 +440,21 @@ impl Inbox {
         news
     }
 
-    /// Nothing more is delivered; who waits is told.
+    /// Ends delivery, and wakes all receivers with Closed.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.tell_arrived(state);
     }
 
-    /// What is due is ready. Returns when more is.
+    /// Makes due messages ready, and fails those of expired handlers. Returns when the next is due.
     fn wake(&self, state: &mut MutexGuard<'_, Waiting>) -> Option<Instant> {
         if state.later.is_empty() && state.resting.is_empty() && state.limits.is_empty() {
             return None;
         }
         let now = Instant::now();
         while let Some((_, watch)) = state.limits.first().copied().filter(|(until, _)| *until <= now) {
-            // Whoever has it may still handle it; another may try before.
+            // The late handler may still finish; another may try in the meantime.
             if let Some(out) = state.take_out(watch) {
                 self.fail_in(state, out.message);
             }

@@ -1,45 +1,45 @@
-//! What waits, and for what: streams for their turns, messages for their time, tasks for messages.
+//! The inbox's queues: streams waiting for their turn, messages for their time, tasks for messages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::News;
+use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
 use crate::store::Incoming;
 
-/// A message that is with its handler, which has a time limit.
+/// A message in the hands of a handler with a time limit.
 pub struct Out {
     pub message: Message,
     pub until: Instant,
 }
 
-/// Everything behind an inbox's lock.
+/// The state behind an inbox's lock.
 #[derive(Default)]
 pub struct Waiting {
     pub flows: Vec<Flow>,
     pub by_stream: HashMap<Incoming, usize>,
-    /// Flows with something to deliver, in their turns.
+    /// Flows with deliverable messages, in round-robin order.
     pub ready: VecDeque<usize>,
-    /// Messages that were put off, by when they are due.
+    /// Deferred messages, by the time they are due.
     pub later: BTreeMap<(Instant, u64), Message>,
-    /// To tell those apart that are due at once.
+    /// Distinguishes messages that are due at the same time.
     pub put_off_last: u64,
-    /// Flows that rest, by when they go on.
+    /// Paused flows, by the time they resume.
     pub resting: BTreeMap<(Instant, usize), ()>,
-    /// Messages whose handlers have a time limit, and by when they reach it.
+    /// Messages in the hands of handlers with a time limit, and the limits sorted by time.
     pub out: HashMap<u64, Out>,
     pub limits: BTreeSet<(Instant, u64)>,
     pub last_watch: u64,
-    /// Tasks that wait for a message.
+    /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
-    pub news: News,
+    pub news: InboxNews,
     pub told: bool,
     pub closed: bool,
 }
 
 impl Waiting {
-    /// What is due by `now` is ready. Returns when more is.
+    /// Makes everything due by `now` ready. Returns when the next item is due.
     pub fn wake(&mut self, now: Instant) -> Option<Instant> {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             let message = entry.remove();
@@ -61,7 +61,7 @@ impl Waiting {
         later.into_iter().chain(resting).chain(limit).min()
     }
 
-    /// A message goes to a handler that has time until then.
+    /// Starts a handler's time limit for a message.
     pub fn watch(&mut self, message: &mut Message, until: Instant) {
         self.last_watch += 1;
         message.watch = Some(self.last_watch);
@@ -75,7 +75,7 @@ impl Waiting {
         Some(out)
     }
 
-    /// A handler is through with a message. False: it was too late.
+    /// Ends a handler's time limit for a message. False: it had expired.
     pub fn take_back(&mut self, message: &Message) -> bool {
         message.watch.is_none_or(|watch| self.take_out(watch).is_some())
     }
@@ -93,7 +93,7 @@ impl Waiting {
         }
     }
 
-    /// The bytes of a message may be sent anew by its connection; those of parts could be before.
+    /// Returns the credit of a whole message to its connection. That of parts was returned on arrival.
     pub fn credit(&mut self, message: &Message) {
         if let Parts::One(part) = &message.parts {
             self.news.pay_back(part.frame.session, part.cost());

@@ -1,43 +1,42 @@
-//! The thread that writes: the next batch gathers while the one before is on its way to the disk, so that everybody
-//! who waits shares one fdatasync(2), and nobody waits for a timer.
+//! The thread that writes the log (group commit). While one batch is on its way to the disk, the next one gathers, so
+//! all waiting callers share one fdatasync(2), and no caller waits for a timer.
 //!
-//! A write or a sync that fails ends the log: what the kernel says of the same pages later is worth nothing. All who
-//! wait hear of it, and the log has to be opened anew.
+//! A write or sync that fails ends the log, because the kernel's later reports on the same pages cannot be trusted. All
+//! waiting callers get the error, and the log has to be reopened.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::queue::{Gathered, ToSeal};
+use super::queue::{PendingBatch, ToSeal};
 use super::segment::Segment;
 use super::{Failure, Shared, locked};
 
-/// Bytes that are written, and synced, before others have to hear of it: receivers are served meanwhile.
+/// Bytes to write and sync before waiting callers are notified of the progress.
 const ROUND_BYTES: usize = 1 << 20;
-/// How long what nobody waits for may gather.
+/// How long records that no caller waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
-/// The committer's own account of what it has written.
+/// What the committer has written and not synced.
 #[derive(Default)]
 struct Unsynced {
     segments: Vec<Arc<Segment>>,
     seals: Vec<ToSeal>,
-    /// A segment has begun.
+    /// It includes a segment that is new since the last sync.
     has_begun: bool,
     since: Option<Instant>,
 }
 
-/// What there is to do.
 enum Work {
-    Write { batches: Vec<Gathered>, sync: bool },
+    Write { batches: Vec<PendingBatch>, sync: bool },
     Sync,
     Stop,
 }
 
 pub fn run(shared: &Shared) {
     let mut unsynced = Unsynced::default();
-    // The last batch that was written, and the last that is on the disk.
+    // The last batch that is written, and the last that is on the disk.
     let (mut written, mut durable) = {
         let queue = locked(&shared.queue);
         (queue.written, queue.durable)
@@ -60,7 +59,7 @@ pub fn run(shared: &Shared) {
     }
 }
 
-/// Everything is on the disk: the last segment says where the log ends. What becomes of that is no matter.
+/// Seals the last segment, to record where the log ends. Everything is on the disk already, so an error is ignored.
 fn close(shared: &Shared) {
     let (segment, end) = {
         let queue = locked(&shared.queue);
@@ -72,7 +71,7 @@ fn close(shared: &Shared) {
     let _ = segment.seal(0, end, &[]).and_then(|()| segment.sync());
 }
 
-/// Waits until there is something to do.
+/// Waits for the next work.
 fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
     let mut queue = locked(&shared.queue);
     let mut gathers_since = None;
@@ -85,7 +84,7 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
         let overdue = sync_at.is_some_and(|at| at <= now);
         let some = queue.open.records > 0 || !queue.closed.is_empty();
         let since = *gathers_since.get_or_insert(now);
-        let enough = queue.stir() > 1 || since + GATHER_FOR <= now;
+        let enough = queue.urgency_level() > 1 || since + GATHER_FOR <= now;
         if some && (enough || overdue || queue.stop) {
             if queue.open.records > 0 {
                 queue.close();
@@ -108,8 +107,8 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
     }
 }
 
-/// Tells everybody how far it is, which are the last batches that are written and on the disk.
-fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<Gathered>) {
+/// Publishes the result: the last batch written and the last on the disk.
+fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<PendingBatch>) {
     let mut queue = locked(&shared.queue);
     match outcome {
         Ok(progress) => {
@@ -127,9 +126,9 @@ fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<Gathere
 }
 
 impl Unsynced {
-    fn write(&mut self, batch: &mut Gathered, durable: u64) -> io::Result<()> {
+    fn write(&mut self, batch: &mut PendingBatch, durable: u64) -> io::Result<()> {
         if batch.first && self.has_begun {
-            // A segment of which nothing is there before one of which something is can only be damage.
+            // Recovery takes an empty segment before a used one for damage, so sync the earlier segment first.
             self.sync()?;
         }
         self.has_begun |= batch.first;
@@ -145,8 +144,8 @@ impl Unsynced {
         batch.segment.write(&batch.bytes, batch.at)
     }
 
-    /// Everything written is on the disk. Of a segment that is full it is so before its seal is written, which is on
-    /// the disk with what is written next.
+    /// Syncs everything written, then writes the seals of full segments. A full segment is on the disk before its seal
+    /// is written; the next sync covers the seal.
     fn sync(&mut self) -> io::Result<()> {
         self.segments.drain(..).try_for_each(|segment| segment.sync())?;
         self.has_begun = false;

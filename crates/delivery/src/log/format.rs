@@ -1,5 +1,5 @@
-//! How a log lies on the disk. Numbers are little-endian; CRCs are CRC32C, begun with the segment's generation, so
-//! that what an earlier use left in a file never passes for what a later use wrote.
+//! The log's format on the disk. Integers are little-endian. CRCs are CRC32C, seeded with the segment's generation, so
+//! that bytes of a file's earlier use never pass for those of a later use.
 //!
 //! ```text
 //! segment   header (4096)  batch  batch  ...  (old bytes)  ...  seal (4096)
@@ -11,12 +11,12 @@
 //!           generation u32  crc u32
 //! ```
 //!
-//! A segment's number grows by one from each to the next and is never used twice. A batch's `number` grows by one from
-//! each to the next, over all segments; `durable` is the number of a batch that was on the disk, with all before it,
-//! when this one was written. The seal is written once the segment `next` is on the disk, or by who opens the log anew
-//! (`next` is 0): `end` is where batches end, and `summary` where the summary lies that whoever fills the log gave.
+//! Segment numbers increase by one and are never reused. A batch's `number` increases by one, over all segments;
+//! `durable` is a batch that was on the disk, with all before it, when this one was written. The seal is written once
+//! the segment `next` is on the disk, or when the log is reopened (`next` is 0): `end` is where batches end, and
+//! `summary` is the offset of the keeper's summary.
 
-/// Of a segment's header and of its seal: a page each.
+/// The size of a segment's header and of its seal: one page each.
 pub const PAGE: u64 = 4096;
 pub const HEADER: usize = 32;
 pub const SEAL: usize = 56;
@@ -29,7 +29,7 @@ const SEGMENT_MAGIC: [u8; 8] = *b"PINLOG01";
 const SEAL_MAGIC: [u8; 8] = *b"PINSEAL1";
 const BATCH_MAGIC: [u8; 4] = *b"BTCH";
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub number: u64,
@@ -37,11 +37,11 @@ pub struct Header {
     pub generation: u32,
 }
 
-/// What the seal of a segment says.
+/// The seal of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     pub number: u64,
-    /// The segment that followed, which was on the disk before the seal was; 0 where none had begun.
+    /// The following segment, which was on the disk before the seal was written; 0 if none had begun.
     pub next: u64,
     pub end: u64,
     pub summary: u64,
@@ -49,13 +49,13 @@ pub struct Seal {
     pub summary_crc: u32,
 }
 
-/// What the header of a batch says.
+/// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     pub number: u64,
     pub durable: u64,
     pub records: u32,
-    /// Of its records, without the header.
+    /// Bytes of its records, without the header.
     pub bytes: u32,
 }
 
@@ -64,7 +64,7 @@ pub fn crc(generation: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(generation, bytes)
 }
 
-/// What `len` bytes of payload come to as a record.
+/// Bytes of a record with a payload of `len` bytes.
 pub fn record_bytes(len: usize) -> usize {
     (RECORD_HEADER + len).next_multiple_of(8)
 }
@@ -100,7 +100,7 @@ impl Seal {
         finish(to, generation)
     }
 
-    /// The seal, where it is this segment's.
+    /// The seal, if it belongs to this segment.
     pub fn read(from: &[u8; SEAL], header: &Header) -> Option<Seal> {
         let seal = Seal {
             number: u64_at(from, 8),
@@ -138,7 +138,7 @@ impl Batch {
     }
 }
 
-/// Adds a record to `to`: `parts`, one behind the other, are its payload, of MAX_PAYLOAD bytes at most.
+/// Appends a record to `to`. Its payload is the concatenation of `parts`, at most MAX_PAYLOAD bytes.
 pub fn add_record(to: &mut Vec<u8>, generation: u32, kind: u8, parts: &[&[u8]]) {
     let start = to.len();
     let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -153,14 +153,14 @@ pub fn add_record(to: &mut Vec<u8>, generation: u32, kind: u8, parts: &[&[u8]]) 
     to.resize(start + record_bytes(len), 0);
 }
 
-/// The record at the beginning of `from`: its kind, its payload, and its bytes in all.
+/// The record at the start of `from`: its kind, payload and total size in bytes.
 pub fn read_record(from: &[u8], generation: u32) -> Option<(u8, &[u8], usize)> {
     let (kind, payload, bytes) = record_at(from)?;
     let checked = &from[4..RECORD_HEADER + payload.len()];
     (u32_at(from, 0) == crc(generation, checked)).then_some((kind, payload, bytes))
 }
 
-/// The same, of bytes that need no check because they were never on a disk.
+/// Like `read_record`, without the CRC check: for bytes that were never on a disk.
 pub fn record_at(from: &[u8]) -> Option<(u8, &[u8], usize)> {
     let word = u32::from_le_bytes(from.get(4..8)?.try_into().ok()?);
     let len = (word & MAX_PAYLOAD as u32) as usize;

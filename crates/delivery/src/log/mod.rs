@@ -1,15 +1,15 @@
-//! A log on the disk: records go in, and are there after a crash; what nobody needs any more makes room.
+//! A write-ahead log on the disk: records are appended, survive a crash, and their space is reused when no longer
+//! needed.
 //!
-//! What it is: segments of batches of records (`format`), written by one thread (`committer`) into files that were made
-//! whole before (`spares`). What the records mean is their [`Keeper`]'s business; the log hands them back when it is
-//! opened ([`Replay`]).
+//! Structure: segments of batches of records (`format`), written by one thread (`committer`) into preallocated files
+//! (`spares`). The [`Checkpointer`] knows what the records mean; the log replays them when it is opened ([`Replay`]).
 //!
-//! What it guarantees:
-//! - a record whose batch is [`Log::wait`]ed for successfully is found when the log is opened, whatever happened since
-//!   to the process, the machine or its power, in the order of appending;
-//! - what is found is what was written (CRC32C), and anything that was on the disk and is not found is said
-//!   ([`Damage`]); what was never said to be on the disk may be missing without a word;
-//! - a write or a sync that fails is the end of the log, and all who wait hear of it.
+//! Guarantees:
+//! - Once [`Log::wait`] has returned Ok for a batch, its records are found when the log is opened again, in the order
+//!   of appending, after any failure of the process, the machine or its power.
+//! - Every record found is as it was written (CRC32C). Anything that was on the disk and is missing is reported
+//!   ([`Damage`]). A record not yet reported as being on the disk may be missing silently.
+//! - A write or sync that fails ends the log, and all waiting callers get the error.
 
 mod committer;
 mod format;
@@ -41,15 +41,15 @@ pub use viewing::View;
 
 use crate::signal::{Patience, Signal};
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub segment: u64,
-    /// From the segment's beginning, in bytes.
+    /// Offset in the segment's file, in bytes.
     pub at: u32,
 }
 
-/// What became of a record that was appended.
+/// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     pub place: Place,
@@ -57,54 +57,54 @@ pub struct Appended {
     pub batch: u64,
 }
 
-/// When a record is to be on the disk.
+/// When a record must be on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// As soon as may be: somebody waits.
+    /// As soon as possible: a caller waits.
     Sync,
     /// Within `Settings::interval`.
     Interval,
-    /// The same, and it goes where there is room for nothing else: it makes room, or keeps others from waiting.
+    /// Like `Interval`, but may use the reserved spare when space is short, because it frees space or unblocks others.
     Control,
-    /// As soon as may be, and where there is room for nothing else.
+    /// Like `Sync`, but may use the reserved spare when space is short.
     Note,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long what nobody waits for may be away from the disk.
+    /// How long records that no caller waits for may stay unsynced.
     pub interval: Duration,
-    /// Bytes of files that there may be.
+    /// The most bytes of all files.
     pub most: u64,
-    /// Opens a damaged log, without what is damaged.
+    /// Opens a damaged log without its damaged parts.
     pub skip_damage: bool,
 }
 
 /// Knows what the records mean.
-pub trait Keeper {
-    /// Adds what has to be known when all older segments are gone.
+pub trait Checkpointer {
+    /// Adds the records that replace all older segments.
     fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]]));
-    /// What has to be known of the records in a segment that is full, so that nobody needs to read it; may be nothing.
+    /// A summary of a full segment's records, which spares reading them; may be empty.
     fn summary(&self, segment: u64) -> Vec<u8>;
 }
 
-/// Is told what a log holds, older segments first.
+/// Receives a log's content when it is opened, older segments first.
 pub trait Replay {
-    /// A segment whose records are not read. False: read them, then.
+    /// The summary of a segment. Returns false if the segment's records must be read instead.
     fn summary(&mut self, segment: u64, summary: &[u8]) -> bool;
     fn record(&mut self, place: Place, kind: u8, payload: &[u8]);
 }
 
-/// Something was on the disk, and is not there any more or not as it was.
+/// Something that was on the disk is missing or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
-    /// A file with something in it, but not as a segment begins.
+    /// A file with content, but without a valid segment header.
     Header { file: String },
-    /// A second file that says it is this segment.
+    /// A second file with this segment's number.
     Twice { segment: u64, file: String },
-    /// A segment that should be there.
+    /// A segment that should exist.
     Missing { segment: u64 },
-    /// From this offset of a segment's file on.
+    /// A segment is unreadable from this offset on.
     Batches { segment: u64, file: String, at: u64 },
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How a log came to its end.
+/// Why a log has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: io::ErrorKind,
@@ -131,20 +131,20 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogError {
     Io(io::ErrorKind),
-    /// A write failed earlier; the log takes nothing more until it is opened anew.
+    /// A write failed earlier; the log accepts nothing until it is reopened.
     Failed(Failure),
     Damaged(Vec<Damage>),
-    /// There is no file to go on in: one is being made, or cannot be made for the reason that is given.
+    /// No file for a new segment: one is being made, or could not be made for this reason.
     NoRoom(Option<io::ErrorKind>),
-    /// More than MAX_PAYLOAD, or than any segment holds.
+    /// More than MAX_PAYLOAD, or than a segment holds.
     TooLarge,
     TimedOut,
 }
 
-/// Is called when more is written or on the disk, and with true when the log has failed.
-pub type Tell = Box<dyn Fn(bool) + Send + Sync>;
+/// Called after progress of writing or syncing; the argument is true if the log has failed.
+pub type SyncCallback = Box<dyn Fn(bool) + Send + Sync>;
 
-/// A log that takes records. Calls may come from any thread.
+/// An open log. Calls may come from any thread.
 pub struct Log {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -154,19 +154,19 @@ struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
     queue: Mutex<Queue>,
-    /// For the committer.
+    /// Wakes the committer.
     work: Signal,
-    /// For those who wait for the disk, or for room.
+    /// Wakes callers that wait for the disk or for room.
     settled: Signal,
     wants_spare: Signal,
-    /// There is rot that was not told.
+    /// There is damage in `Queue::rot` that was not reported.
     is_rotten: AtomicBool,
-    /// Too much is on its way to the disk.
+    /// The backlog of unwritten bytes is over its limit.
     is_crowded: AtomicBool,
-    tell: Tell,
+    tell: SyncCallback,
 }
 
-/// A log that was read and does not take anything yet.
+/// A log that was read and accepts no records yet.
 pub struct Opened {
     storage: Arc<dyn Storage>,
     settings: Settings,
@@ -183,7 +183,7 @@ impl Shared {
     }
 }
 
-/// Whether files cannot be made until somebody changes the directory.
+/// Returns true if no file can be made until the directory itself is fixed.
 fn is_final(reason: io::ErrorKind) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
     matches!(reason, NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem)
@@ -193,7 +193,7 @@ fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads what a storage holds.
+/// Reads the log in a storage.
 pub fn open(
     storage: Arc<dyn Storage>,
     settings: Settings,
@@ -204,15 +204,15 @@ pub fn open(
 }
 
 impl Opened {
-    /// What was damaged and left out.
+    /// The damaged parts that were left out.
     pub fn damage(&self) -> &[Damage] {
         &self.found.damage
     }
 
-    /// Goes on in a new segment.
-    pub fn start(self, keeper: &dyn Keeper, tell: Tell) -> Result<Log, LogError> {
+    /// Continues the log in a new segment.
+    pub fn start(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Log, LogError> {
         let Opened { storage, settings, mut found } = self;
-        // Before anything says that the log ends ahead of them.
+        // Retire torn segments before a seal declares an end of the log that precedes them.
         for segment in found.torn.drain(..) {
             segment.retire()?;
             found.spares.push(segment.into_spare());
@@ -262,16 +262,16 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a record of one of the keeper's kinds (from 2 on); `parts`, one behind the other, are its payload.
+    /// Appends a record of one of the keeper's kinds (2 and above). Its payload is the concatenation of `parts`.
     pub fn append(
         &self,
         urgency: Urgency,
         kind: u8,
         parts: &[&[u8]],
-        keeper: &dyn Keeper,
+        keeper: &dyn Checkpointer,
     ) -> Result<Appended, LogError> {
         let mut queue = locked(&self.shared.queue);
-        let before = (queue.stir(), queue.next_segment);
+        let before = (queue.urgency_level(), queue.next_segment);
         let appended = queue.append(urgency, kind, parts, keeper);
         if queue.is_crowded() {
             self.shared.is_crowded.store(true, Ordering::Relaxed);
@@ -280,9 +280,9 @@ impl Log {
         appended
     }
 
-    /// Wakes whom a change concerns. `before`: the stir and the next segment, as they were.
+    /// Wakes the threads that a change concerns. `before`: the urgency and the next segment before the change.
     fn follow(&self, queue: MutexGuard<'_, Queue>, before: (u8, u64), wants_room: bool) {
-        let is_news = queue.stir() > before.0;
+        let is_news = queue.urgency_level() > before.0;
         if queue.next_segment != before.1 || wants_room {
             self.shared.wants_spare.tell();
         }
@@ -292,16 +292,16 @@ impl Log {
         }
     }
 
-    /// Nothing in the segment is needed any more: its file is used again.
-    pub fn free(&self, segment: u64, keeper: &dyn Keeper) -> Result<(), LogError> {
+    /// Frees a segment with no needed records: its file is used again.
+    pub fn free(&self, segment: u64, keeper: &dyn Checkpointer) -> Result<(), LogError> {
         let mut queue = locked(&self.shared.queue);
-        let before = (queue.stir(), queue.next_segment);
+        let before = (queue.urgency_level(), queue.next_segment);
         let freed = queue.free(segment, keeper);
         self.follow(queue, before, freed.is_err());
         freed
     }
 
-    /// The last batch that is written, and the last that is on the disk, with all before them.
+    /// The last batch that is written, and the last that is on the disk, each with all before it.
     pub fn progress(&self) -> Result<(u64, u64), LogError> {
         let queue = locked(&self.shared.queue);
         match &queue.failed {
@@ -319,12 +319,12 @@ impl Log {
         })
     }
 
-    /// Whether there is no need to wait until not too much is on its way to the disk. Takes no lock.
+    /// Returns true if `wait_until_calm` would not block. Takes no lock.
     pub fn is_calm(&self) -> bool {
         !self.shared.is_crowded.load(Ordering::Relaxed)
     }
 
-    /// Waits until not too much is on its way to the disk.
+    /// Waits until the backlog of unwritten bytes is within its limit.
     pub fn wait_until_calm<'a>(&self, patience: impl Into<Patience<'a>>) -> Result<(), LogError> {
         self.wait_until(patience.into(), |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
@@ -332,8 +332,9 @@ impl Log {
         })
     }
 
-    /// Waits until there is a file to go on in, where `append` said that there is none. NoRoom: there was none until
-    /// patience was at its end, for the reason that is given. Io: none can be made, however long one waits.
+    /// Waits until a file for a new segment is ready, after `append` returned NoRoom. Errors: NoRoom, the time is over
+    /// and the last attempt to make a file failed for this reason; TimedOut; Io, none can be made however long one
+    /// waits; Failed.
     pub fn wait_for_room<'a>(&self, patience: impl Into<Patience<'a>>) -> Result<(), LogError> {
         let waited = self.wait_until(patience.into(), |queue| match &queue.failed {
             Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
@@ -360,15 +361,15 @@ impl Log {
         }
     }
 
-    /// Somebody's patience was called off: who waits looks again.
+    /// Makes waiting callers check again, after a `Patience::called_off` flag was set.
     pub fn look_again(&self) {
         drop(locked(&self.shared.queue));
         self.shared.settled.tell();
     }
 
-    /// Reads what is written from a place on, about `most` bytes, within one segment: visits each whole record, until
-    /// the visitor returns false. Returns where to go on, which is in the next segment where all of this one was read;
-    /// the same place: nothing more is written.
+    /// Reads written records of one segment from `from` on, about `most` bytes, until the visitor returns false.
+    /// Returns where to continue, which is in the next segment once this one is read to its end; `from` itself: no more
+    /// is written.
     pub fn read(
         &self,
         from: Place,
@@ -394,7 +395,7 @@ impl Log {
             {
                 let file = segment.name.clone();
                 self.shared.note_rot(Damage::Batches { segment: from.segment, file, at: u64::from(at) });
-                // Behind what makes no sense, the next batch, or the end.
+                // Skip the unreadable bytes: continue at the next valid batch, or at the segment's end.
                 let batch = scan::look_behind(segment, u64::from(at) + 8, end, None)?;
                 at = batch.map_or(end, |(at, _)| at) as u32;
             }
@@ -405,13 +406,13 @@ impl Log {
         })
     }
 
-    /// Behind all that is written.
+    /// The position behind all written records.
     pub fn end(&self) -> Place {
         let (segment, at) = locked(&self.shared.queue).end;
         Place { segment, at: at as u32 }
     }
 
-    /// What was found to be damaged while it was read, since this was last asked.
+    /// Damage found while reading, since the last call.
     pub fn take_rot(&self) -> Vec<Damage> {
         if !self.shared.is_rotten.swap(false, Ordering::Relaxed) {
             return Vec::new();
@@ -422,8 +423,8 @@ impl Log {
         news
     }
 
-    /// The most bytes of one message, in all its parts: as many find room once there is nothing else, beside the
-    /// segment that is written to and two spares.
+    /// The most bytes of one message, over all its parts. A message of this size fits into an otherwise empty log,
+    /// beside the current segment and two spares.
     pub fn largest(&self) -> u64 {
         let most = self.shared.settings.most;
         (most / 16).max(most.saturating_sub(16 << 20) / 2)
@@ -441,7 +442,7 @@ impl Log {
 }
 
 impl Drop for Log {
-    /// Writes what has gathered; with everything on the disk, says where the log ends.
+    /// Writes and syncs everything gathered, then seals the last segment.
     fn drop(&mut self) {
         locked(&self.shared.queue).stop = true;
         self.shared.work.tell();

@@ -1,6 +1,6 @@
-//! What is to be written: records gather into batches, and batches into segments.
+//! The write queue: records gather into batches, and batches into segments.
 //!
-//! Everything here is behind the log's lock and does no I/O; the committer takes the batches and writes them.
+//! Everything here is behind the log's lock and does no I/O. The committer takes the batches and writes them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,43 +12,44 @@ use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::recent::{Recent, Written};
 use super::segment::{MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::spares;
-use super::{Appended, Damage, Failure, Keeper, LogError, Place, Urgency};
+use super::{Appended, Checkpointer, Damage, Failure, LogError, Place, Urgency};
 
-/// Kinds of records that the log writes itself: the segments in use before this one, each with where its batches end,
-/// and those that are not any more.
+/// Kinds of records that the log writes itself: the list of segments in use before this one, each with the end of its
+/// batches; and a segment freed since.
 pub const IN_USE: u8 = 0;
 pub const FREED: u8 = 1;
 
-/// Bytes that gather at most before `Log::wait_until_calm` has callers wait.
+/// The most gathered bytes before `Log::wait_until_calm` blocks callers.
 const GATHERED_MAX: usize = 8 << 20;
 
-/// Bytes that are written without waiting for more.
+/// Gathered bytes that the committer writes without waiting for more.
 pub const GATHER_BYTES: usize = 256 << 10;
 
-/// Where a segment was full sooner, the next files are larger.
+/// If a segment fills up in less time, the next files are larger, up to PACE_MAX bytes.
 const SEGMENT_TIME: Duration = Duration::from_millis(100);
 const PACE_MAX: u64 = 16 << 20;
 
-/// Bytes in one batch at most, where one record is not more: what is lost in one piece.
+/// The most bytes of one batch, unless its only record is larger. A batch is the unit of loss.
 const BATCH_MAX: usize = 1 << 20;
 
-/// A batch, being gathered or to be written.
-pub struct Gathered {
+/// A batch that is gathering records or waits to be written.
+pub struct PendingBatch {
     pub number: u64,
     pub segment: Arc<Segment>,
-    /// Where it goes.
+    /// Its offset in the segment.
     pub at: u64,
-    /// Its records, behind room for its header.
+    /// Room for its header, then its records.
     pub bytes: Vec<u8>,
     pub records: u32,
-    /// Somebody waits for it to be on the disk.
+    /// A caller waits until it is on the disk.
     pub sync: bool,
-    /// It is the first of its segment. Then this is to be sealed, once it is on the disk.
+    /// It is the first batch of its segment. `seal` is the previous segment, to be sealed once this batch is on the
+    /// disk.
     pub first: bool,
     pub seal: Option<ToSeal>,
 }
 
-/// A segment that is full.
+/// A full segment.
 pub struct ToSeal {
     pub segment: Arc<Segment>,
     pub next: u64,
@@ -56,50 +57,51 @@ pub struct ToSeal {
     pub summary: Vec<u8>,
 }
 
-/// Behind the log's lock.
+/// The state behind the log's lock.
 pub struct Queue {
-    /// In use, by number.
+    /// Segments in use, by number.
     pub segments: BTreeMap<u64, Arc<Segment>>,
-    /// Where the batches of those end that are full.
+    /// Where the batches of full segments end.
     pub ends: BTreeMap<u64, u64>,
-    /// With which batch those began that have begun since the log was opened.
+    /// The first batch of each segment begun since the log was opened.
     first_batch: BTreeMap<u64, u64>,
-    pub open: Gathered,
-    pub closed: VecDeque<Gathered>,
+    pub open: PendingBatch,
+    pub closed: VecDeque<PendingBatch>,
     /// Bytes in `open` and `closed`.
     pub gathered: usize,
-    /// What was written last.
+    /// The batches written last.
     pub recent: Recent,
-    /// The number of the last batch that is written, and of the last that is on the disk.
+    /// The last batch that is written, and the last that is on the disk.
     pub written: u64,
     pub durable: u64,
-    /// Behind the last batch that is written: the segment, and where in it.
+    /// The end of the last written batch: its segment and the offset in it.
     pub end: (u64, u64),
     pub failed: Option<Failure>,
     pub spares: Vec<Spare>,
-    /// Segments that nobody needs, to be spares once the batch is on the disk that says so.
+    /// Segments no longer needed, each with the batch that records this. They become spares once the batch is on the
+    /// disk.
     pub freed: VecDeque<(u64, Arc<Segment>)>,
-    /// Why there are not as many spares as there should be, where there was a reason.
+    /// Why a spare could not be made, if the last attempt failed.
     pub no_spare: Option<io::ErrorKind>,
-    /// The segment that comes after the last.
+    /// The number of the next new segment.
     pub next_segment: u64,
     pub checkpoint_bytes: usize,
-    /// When the last segment began, and how large files are to be so that not too many begin.
+    /// When the current segment began, and the file size that keeps the rate of new segments low.
     began: Instant,
     pub pace_bytes: u64,
-    /// The bytes of the largest record that a new segment was needed for.
+    /// Bytes of the largest record that needed a new segment.
     pub largest_record: u64,
-    /// What was found to be damaged while it was read, and how much of that was told.
+    /// Damage found while reading, and how many entries of it were reported.
     pub rot: Vec<Damage>,
     pub rot_told: usize,
     pub stop: bool,
 }
 
-impl Gathered {
-    pub fn new(number: u64, segment: Arc<Segment>, at: u64, mut bytes: Vec<u8>) -> Gathered {
+impl PendingBatch {
+    pub fn new(number: u64, segment: Arc<Segment>, at: u64, mut bytes: Vec<u8>) -> PendingBatch {
         bytes.clear();
         bytes.resize(BATCH_HEADER, 0);
-        Gathered { number, segment, at, bytes, records: 0, sync: false, first: false, seal: None }
+        PendingBatch { number, segment, at, bytes, records: 0, sync: false, first: false, seal: None }
     }
 
     /// Where the next record goes.
@@ -107,7 +109,7 @@ impl Gathered {
         self.at + self.bytes.len() as u64
     }
 
-    /// Writes its header; `durable`: the last batch that is on the disk.
+    /// Writes its header. `durable` is the last batch that is on the disk.
     pub fn finish(&mut self, durable: u64) {
         let bytes = (self.bytes.len() - BATCH_HEADER) as u32;
         let header = Batch { number: self.number, durable, records: self.records, bytes };
@@ -116,11 +118,11 @@ impl Gathered {
 }
 
 impl Queue {
-    /// Goes on behind the segments that were found, with batch `number` and those after it.
+    /// Continues after the recovered segments. `first` gets the batch number `number`.
     pub fn new(
         mut segments: BTreeMap<u64, Arc<Segment>>,
         spares: Vec<Spare>,
-        mut first: Gathered,
+        mut first: PendingBatch,
         number: u64,
     ) -> Queue {
         first.number = number;
@@ -153,13 +155,13 @@ impl Queue {
         queue
     }
 
-    /// Adds a record; it is written, and synced where `urgency` says so, in its turn.
+    /// Appends a record to the open batch. The committer writes it in order, and syncs it if `urgency` requires that.
     pub fn append(
         &mut self,
         urgency: Urgency,
         kind: u8,
         parts: &[&[u8]],
-        keeper: &dyn Keeper,
+        keeper: &dyn Checkpointer,
     ) -> Result<Appended, LogError> {
         if let Some(failure) = &self.failed {
             return Err(LogError::Failed(failure.clone()));
@@ -173,7 +175,7 @@ impl Queue {
             self.close();
         }
         if self.open.end() + need > self.open.segment.limit() {
-            // Where space is short, what frees space comes first.
+            // When space is short, the last spare is reserved for records that free space.
             let kept = usize::from(!matches!(urgency, Urgency::Control | Urgency::Note));
             self.largest_record = self.largest_record.max(need);
             if self.spares.len() <= kept || !self.has_spare_for(need) {
@@ -198,17 +200,17 @@ impl Queue {
         self.gathered += open.bytes.len() - before;
     }
 
-    /// The batch that is being gathered is whole; another begins.
+    /// Closes the open batch and begins another.
     pub fn close(&mut self) {
         let (segment, end) = (self.open.segment.clone(), self.open.end());
-        let next = Gathered::new(self.open.number + 1, segment, end, self.recent.vector());
+        let next = PendingBatch::new(self.open.number + 1, segment, end, self.recent.vector());
         self.closed.push_back(std::mem::replace(&mut self.open, next));
     }
 
-    /// Goes on in a new segment, which begins with what has to be known when all older ones are gone.
-    fn rotate(&mut self, keeper: &dyn Keeper) -> Result<(), LogError> {
+    /// Begins a new segment, with a checkpoint that replaces all older ones.
+    fn rotate(&mut self, keeper: &dyn Checkpointer) -> Result<(), LogError> {
         let generation = generation()?;
-        // The largest: what gathered in one of its size fills another.
+        // Take the largest: the bytes gathered at one size fill the next segment as well.
         let Some(spare) = self.largest_spare() else { return Err(LogError::NoRoom(self.no_spare)) };
         let full = self.open.segment.clone();
         let end = if self.open.records > 0 { self.open.end() } else { self.open.at };
@@ -233,12 +235,12 @@ impl Queue {
         let summary = keeper.summary(full.header.number);
         let seal = ToSeal { segment: full, next: self.next_segment, end: self.open.at, summary };
         let number = self.open.number;
-        self.begin(Gathered { number, seal: Some(seal), ..first });
+        self.begin(PendingBatch { number, seal: Some(seal), ..first });
         Ok(())
     }
 
-    /// Goes on behind the first batch of a segment.
-    fn begin(&mut self, first: Gathered) {
+    /// Makes `first` the first batch of the current segment, and continues after it.
+    fn begin(&mut self, first: PendingBatch) {
         self.next_segment = first.segment.header.number + 1;
         self.segments.insert(first.segment.header.number, first.segment.clone());
         self.first_batch.insert(first.segment.header.number, first.number);
@@ -254,7 +256,7 @@ impl Queue {
         self.close();
     }
 
-    /// Whether a record fits into a segment that begins in one of the spare files.
+    /// Returns true if a new segment in one of the spare files has room for the record.
     fn has_spare_for(&self, need: u64) -> bool {
         let bytes = spares::bytes_to_begin_with(self.checkpoint_bytes as u64 + need);
         self.spares.iter().any(|spare| spare.bytes >= bytes)
@@ -265,8 +267,8 @@ impl Queue {
         Some(self.spares.swap_remove(at))
     }
 
-    /// Nothing in the segment is needed any more.
-    pub fn free(&mut self, number: u64, keeper: &dyn Keeper) -> Result<(), LogError> {
+    /// Frees a segment with no needed records.
+    pub fn free(&mut self, number: u64, keeper: &dyn Checkpointer) -> Result<(), LogError> {
         if number == self.open.segment.header.number || !self.segments.contains_key(&number) {
             return Ok(());
         }
@@ -279,8 +281,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The batches that are to be written next, of about so many bytes.
-    pub fn take_closed(&mut self, bytes: usize) -> Vec<Gathered> {
+    /// The next batches to write, of about `bytes` bytes in total.
+    pub fn take_closed(&mut self, bytes: usize) -> Vec<PendingBatch> {
         let mut left = bytes;
         let fits = self.closed.iter().take_while(|batch| {
             let fits = left > 0;
@@ -291,22 +293,22 @@ impl Queue {
         self.closed.drain(..count).collect()
     }
 
-    /// A batch is written.
-    pub fn wrote(&mut self, batch: Gathered) {
+    /// Records that a batch is written.
+    pub fn wrote(&mut self, batch: PendingBatch) {
         self.gathered = self.gathered.saturating_sub(batch.bytes.len() - BATCH_HEADER);
         let batch = Written { segment: batch.segment.header.number, at: batch.at, bytes: batch.bytes };
         self.end = (batch.segment, batch.end());
         self.recent.add(batch);
     }
 
-    /// Takes those of the freed segments whose files can be used again.
+    /// Turns freed segments into spares, once the record that frees them is on the disk.
     pub fn reclaim(&mut self) {
         while self.freed.front().is_some_and(|(batch, _)| *batch <= self.durable) {
             let Some((batch, segment)) = self.freed.pop_front() else { return };
             match Arc::try_unwrap(segment) {
                 Ok(segment) => self.spares.push(segment.into_spare()),
                 Err(segment) => {
-                    // Somebody still reads there.
+                    // A reader still holds the segment.
                     self.freed.push_front((batch, segment));
                     return;
                 }
@@ -314,15 +316,15 @@ impl Queue {
         }
     }
 
-    /// The segment in use behind another of which nothing is still to be written.
+    /// The next segment in use after `segment`. None while batches of `segment` are still unwritten.
     pub fn next_segment_of(&self, segment: u64) -> Option<u64> {
         let (next, _) = self.segments.range(segment + 1..).next()?;
-        // What is still to be written is in the order of the segments.
+        // Batches are written in the order of their segments.
         let pending = self.written + 1 < self.first_batch.get(next).copied().unwrap_or(0);
         (!pending).then_some(*next)
     }
 
-    /// Where what is written of a segment ends; None: that is not known.
+    /// Where the written part of a segment ends; None: unknown.
     pub fn end_of(&self, segment: u64) -> Option<u64> {
         match segment.cmp(&self.end.0) {
             Ordering::Less => self.ends.get(&segment).copied(),
@@ -331,34 +333,34 @@ impl Queue {
         }
     }
 
-    /// How much there is for the committer: nothing, something, or something that is not to wait.
-    pub fn stir(&self) -> u8 {
+    /// How urgent the committer's work is: 0 none, 1 may wait for more, 2 write now.
+    pub fn urgency_level(&self) -> u8 {
         let some = self.open.records > 0 || !self.closed.is_empty();
         let now =
             self.open.sync || self.gathered >= GATHER_BYTES || self.closed.iter().any(|batch| batch.sync);
         u8::from(some) + u8::from(some && now)
     }
 
-    /// Whether too much is on its way to the disk.
+    /// Returns true if the backlog of unwritten bytes is over its limit.
     pub fn is_crowded(&self) -> bool {
         self.gathered > GATHERED_MAX && self.failed.is_none()
     }
 
-    /// Bytes of files in use.
+    /// Bytes of all files in use.
     pub fn bytes_in_use(&self) -> u64 {
         self.segments.values().map(|segment| segment.header.bytes).sum()
     }
 }
 
-/// The first batch of a segment in a spare file: which others are in use and where they end, and what the keeper has to
-/// say. Err: there is no room for so many bytes in this file.
+/// The first batch of a segment in a spare file: the list of the other segments in use, and the keeper's checkpoint.
+/// Err: the batch takes too much of this file; the spare is returned with the bytes needed.
 pub fn first_batch(
     spare: Spare,
     generation: u32,
     number: u64,
     in_use: &BTreeMap<u64, u64>,
-    keeper: &dyn Keeper,
-) -> Result<Gathered, (Spare, usize)> {
+    keeper: &dyn Checkpointer,
+) -> Result<PendingBatch, (Spare, usize)> {
     let segment = spare.into_segment(number, generation);
     let (mut bytes, mut records) = (vec![0; BATCH_HEADER], 0);
     let mut add = |kind: u8, parts: &[&[u8]]| {
@@ -371,12 +373,12 @@ pub fn first_batch(
     if PAGE + bytes.len() as u64 > segment.limit() / 2 {
         return Err((segment.into_spare(), bytes.len()));
     }
-    // All that comes behind it would be lost with it.
+    // `sync`: losing this batch would lose every later batch of the segment.
     let segment = Arc::new(segment);
-    Ok(Gathered { number: 0, segment, at: PAGE, bytes, records, sync: true, first: true, seal: None })
+    Ok(PendingBatch { number: 0, segment, at: PAGE, bytes, records, sync: true, first: true, seal: None })
 }
 
-/// A number that no earlier use of a file is likely to have had.
+/// A random generation, unlikely to be one of the file's earlier ones.
 pub fn generation() -> Result<u32, LogError> {
     let bytes = pinnace_sys::random::bytes::<4>().map_err(|error| LogError::Io(error.kind()))?;
     Ok(u32::from_le_bytes(bytes) | 1)

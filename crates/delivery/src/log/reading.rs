@@ -1,29 +1,28 @@
-//! Reads records back while the log is written to.
+//! Reads records back while the log is being written.
 
 use super::format::{BATCH_HEADER, Batch, RECORD_HEADER, read_record, record_bytes};
 use super::segment::Segment;
 use super::{LogError, MAX_PAYLOAD, Place};
 
-/// A part of a segment, read at once.
+/// A part of a segment, read with one read.
 pub struct Window<'a> {
     segment: &'a Segment,
     /// The last batch that is written.
     written: u64,
     from: u32,
     bytes: &'a mut Vec<u8>,
-    /// Behind the last byte that is read.
+    /// Offset in `bytes` behind the last record visited.
     at: usize,
 }
 
-/// What lies next.
 enum Next<'a> {
     Record(u32, u8, &'a [u8]),
-    /// Nothing that is written, or nothing whole in the window.
+    /// The next batch is not written yet, or the record is not whole in the window.
     Nothing,
 }
 
 impl<'a> Window<'a> {
-    /// Up to `most` bytes from an offset on, at which a record or a batch begins.
+    /// Reads up to `most` bytes from the offset `from`, which must be the start of a record or of a batch.
     pub fn read(
         segment: &'a Segment,
         from: u32,
@@ -37,8 +36,8 @@ impl<'a> Window<'a> {
         Ok(Window { segment, written, from, bytes, at: 0 })
     }
 
-    /// Visits the whole records of the window, and returns the offset of what follows them. A visitor that returns
-    /// false wants no more.
+    /// Visits the whole records of the window, and returns the offset behind the last one visited. The visitor returns
+    /// false to stop.
     pub fn visit(mut self, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> Result<u32, LogError> {
         self.fit_first()?;
         let number = self.segment.header.number;
@@ -49,7 +48,7 @@ impl<'a> Window<'a> {
         Ok(self.from + self.at as u32)
     }
 
-    /// Makes the window large enough for its first record. Behind the last there may be anything.
+    /// Grows the window to hold its first record. Beyond the last record the bytes are arbitrary.
     fn fit_first(&mut self) -> Result<(), LogError> {
         self.step_over_header();
         let Some(head) = self.bytes.get(self.at..self.at + RECORD_HEADER) else { return Ok(()) };
@@ -62,7 +61,8 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// At a batch's end the header of the next follows, or what is not written yet. False: the latter.
+    /// Steps over a batch header, if there is one at the current offset. Returns false if it belongs to a batch that is
+    /// not written yet.
     fn step_over_header(&mut self) -> bool {
         let Some(Ok(header)) = self.bytes.get(self.at..self.at + BATCH_HEADER).map(TryInto::try_into) else {
             return true;

@@ -1,4 +1,4 @@
-//! What was written last, still in memory: who reads on behind the end of the log need not have it from the disk.
+//! The batches written last, still in memory: a reader close to the end of the log need not read the disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use super::Place;
 use super::format::{BATCH_HEADER, record_at};
 
-/// Bytes that are kept.
+/// The most bytes kept.
 const MOST: usize = 8 << 20;
-/// Vectors that are kept for other batches.
+/// The most empty vectors kept for reuse.
 const EMPTIED_MAX: usize = 8;
 
 /// A batch as it was written.
 pub struct Written {
     pub segment: u64,
-    /// Where its header is.
+    /// The offset of its header.
     pub at: u64,
     /// Its header and its records.
     pub bytes: Vec<u8>,
 }
 
-/// The last batches, in the order of the log.
+/// The last batches, in log order.
 #[derive(Default)]
 pub struct Recent {
     batches: VecDeque<Arc<Written>>,
     bytes: usize,
-    /// Vectors of batches that are not kept any more.
+    /// Vectors of dropped batches, for reuse.
     emptied: Vec<Vec<u8>>,
 }
 
 impl Recent {
-    /// A vector for another batch.
+    /// A vector for a new batch.
     pub fn vector(&mut self) -> Vec<u8> {
         self.emptied.pop().unwrap_or_default()
     }
@@ -43,13 +43,14 @@ impl Recent {
         {
             self.bytes -= first.bytes.capacity();
             if self.emptied.len() < EMPTIED_MAX {
-                // Who reads it still has it for a moment; then it is of no use here.
+                // If a reader still holds the batch, its vector is not reused.
                 self.emptied.extend(Arc::into_inner(first).map(|batch| batch.bytes));
             }
         }
     }
 
-    /// The batches of one segment from a place in the first of them on, about `most` bytes. None: that is not here.
+    /// The batches of one segment from the one that contains `place` on, about `most` bytes. Empty: that one is not
+    /// kept.
     pub fn from(&self, place: Place, most: usize) -> Vec<Arc<Written>> {
         let at = (place.segment, u64::from(place.at));
         let first = self.batches.partition_point(|batch| (batch.segment, batch.end()) <= at);
@@ -67,13 +68,13 @@ impl Recent {
 }
 
 impl Written {
-    /// Behind it.
+    /// The offset behind it.
     pub fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 
-    /// Visits its records from an offset in the segment on, at which it begins or one of them, until the visitor
-    /// returns false. Returns the offset of what follows, and what the visitor returned.
+    /// Visits its records from the segment offset `from` (the start of the batch or of a record), until the visitor
+    /// returns false. Returns the offset behind the last record visited, and the visitor's last result.
     fn visit(&self, from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> (u32, bool) {
         let mut at = (u64::from(from).saturating_sub(self.at) as usize).max(BATCH_HEADER);
         let mut wanted = true;
@@ -86,7 +87,7 @@ impl Written {
     }
 }
 
-/// Visits the records of batches that follow each other, as one does.
+/// Visits the records of consecutive batches as if they were one.
 pub fn visit(batches: &[Arc<Written>], from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> u32 {
     let (mut at, mut wanted) = (from, true);
     for batch in batches {

@@ -1,9 +1,9 @@
-//! What is found when a log is opened: which batches count, and whether anything that was on the disk is missing.
+//! Recovery when a log is opened: which batches are valid, and whether anything that was on the disk is missing.
 //!
-//! Every batch says up to which batch all was on the disk when it was written. So where the bytes stop making sense
-//! before a batch, and a later batch says that it was on the disk, the log is damaged; where none does, nobody was told
-//! that what is missing is safe, and the log ends there. The log also knows by name the segments that have to be
-//! there: the newest begins with a list of them, and the seal of a full one names the next.
+//! Every batch names a batch up to which everything was on the disk when it was written. If valid batches stop and a
+//! later batch says that the missing one was on the disk, the log is damaged. If no later batch does, the missing part
+//! was never reported as safe, and the log ends there. Required segments are also known by number: the newest segment
+//! begins with a list of them, and the seal of a full segment names the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use std::sync::Arc;
 use super::format::PAGE;
 use super::queue::{FREED, IN_USE};
 use super::scan::{Scan, scan};
-use super::segment::{Found, Segment, Spare};
+use super::segment::{FoundFile, Segment, Spare};
 use super::storage::Storage;
 use super::{Damage, LogError, Place, Replay};
 
-/// What a storage held.
+/// The content of a storage.
 pub struct Recovered {
     pub segments: BTreeMap<u64, Arc<Segment>>,
     pub spares: Vec<Spare>,
-    /// Segments that do not count, which the next opening has to know.
+    /// Segments that do not count. They must be retired before the log continues.
     pub torn: Vec<Segment>,
     pub last_batch: u64,
     pub last_segment: u64,
-    /// Segments that were not sealed, and where their batches end.
+    /// Segments without a seal, and where their batches end.
     pub unsealed: Vec<(Arc<Segment>, u64)>,
-    /// Where the batches of each end.
+    /// Where the batches of each segment end.
     pub ends: BTreeMap<u64, u64>,
     pub damage: Vec<Damage>,
 }
 
-/// Reads everything, older segments first. Damage is left out where `skip` is set, and else an error.
+/// Reads everything, older segments first. Damage is skipped if `skip` is set, otherwise an error.
 pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Result<Recovered, LogError> {
     let mut found = look(storage)?;
     found.leave_out_unbegun()?;
@@ -46,20 +46,20 @@ pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Re
     }
 }
 
-/// Looks at all files.
+/// Examines all files.
 fn look(storage: &dyn Storage) -> Result<Recovered, LogError> {
     let (mut segments, mut spares, mut damage) = (BTreeMap::new(), Vec::new(), Vec::new());
     for name in storage.list()?.into_iter().filter(|name| name.ends_with(".log")) {
         match Segment::find(storage, name.clone())? {
-            Found::Segment(segment) => {
+            FoundFile::Segment(segment) => {
                 let number = segment.header.number;
                 if let Some(other) = segments.insert(number, Arc::new(segment)) {
                     damage.push(Damage::Twice { segment: number, file: other.name.clone() });
                 }
             }
-            Found::Spare(spare) => spares.push(spare),
-            Found::Unfinished => storage.remove(&name)?,
-            Found::Damaged => damage.push(Damage::Header { file: name }),
+            FoundFile::Spare(spare) => spares.push(spare),
+            FoundFile::Unfinished => storage.remove(&name)?,
+            FoundFile::Damaged => damage.push(Damage::Header { file: name }),
         }
     }
     let last_segment = segments.keys().next_back().copied().unwrap_or(0);
@@ -76,7 +76,7 @@ fn look(storage: &dyn Storage) -> Result<Recovered, LogError> {
 }
 
 impl Recovered {
-    /// The newest segment that has a batch is where the log goes on; what is newer was about to begin.
+    /// Drops newest segments without any batch: the log continues in the newest segment that has one.
     fn leave_out_unbegun(&mut self) -> Result<(), LogError> {
         while let Some((&number, segment)) = self.segments.last_key_value() {
             let batches = scan(segment, segment.limit(), false, &mut |_, _, _| {})?;
@@ -84,14 +84,14 @@ impl Recovered {
             if batches.first.is_some() || batches.is_damaged() || was_written {
                 return Ok(());
             }
-            // Never to be used again, though nobody heard of them.
+            // Their batch numbers must not be reused, even though no caller was told of them.
             self.note(batches.later.iter().map(|batch| batch.number).max());
             self.leave_out(number);
         }
         Ok(())
     }
 
-    /// Where the end of a segment is missing and nobody was told that it was safe, what follows does not count either.
+    /// If the end of a segment is missing and was never reported as safe, the following segments do not count either.
     fn leave_out_torn(&mut self) -> Result<(), LogError> {
         let mut scans: Vec<(u64, Scan)> = Vec::new();
         for (number, segment) in self.segments.iter().rev() {
@@ -124,7 +124,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// Segments that the newest does not list are not used any more; those that it lists have to be there.
+    /// Sets aside segments that the newest does not list, and reports listed ones that are missing.
     fn leave_out_unused(&mut self) -> Result<(), LogError> {
         let Some((&newest, segment)) = self.segments.last_key_value() else { return Ok(()) };
         let (mut in_use, mut freed, mut listed) = (BTreeMap::new(), BTreeSet::new(), false);
@@ -143,7 +143,7 @@ impl Recovered {
             self.damage.push(Damage::Missing { segment: seal.next });
         }
         if !listed {
-            // Its beginning is damaged, of which more is said when it is read.
+            // The segment's beginning is damaged, which `read` reports.
             return Ok(());
         }
         for number in self.segments.keys().copied().collect::<Vec<u64>>() {
@@ -161,7 +161,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// Hands over what the segments hold, older ones first.
+    /// Replays the segments, older ones first.
     fn read(&mut self, skip: bool, replay: &mut dyn Replay) -> Result<(), LogError> {
         let newest = self.segments.keys().next_back().copied();
         for (number, segment) in self.segments.clone() {
@@ -173,7 +173,7 @@ impl Recovered {
                 self.ends.entry(number).or_insert(seal.end);
                 continue;
             }
-            // The newest's end is known by its seal alone, where it was closed.
+            // Only its seal tells the end of the newest segment, if the log was closed.
             let end = self.ends.get(&number).copied().or(sealed.as_ref().map(|(seal, _)| seal.end));
             let until = end.map_or(segment.limit(), |end| end.min(segment.limit()));
             let mut record = |at: u32, kind: u8, payload: &[u8]| {
@@ -201,15 +201,15 @@ impl Recovered {
         self.last_batch = self.last_batch.max(batch.unwrap_or(0));
     }
 
-    /// A segment that does not count, where nothing says so yet.
+    /// Drops a segment that does not count, and is not marked as such on the disk.
     fn leave_out(&mut self, number: u64) {
         if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
             self.torn.push(segment);
         }
     }
 
-    /// A segment that holds nothing that counts, of which the log says so: its file can be used again. One that never
-    /// was sealed could be taken for the last of a later log.
+    /// Sets aside an unused segment, so that its file can be reused. An unsealed one has to be retired first: a later
+    /// recovery could take it for the last segment.
     fn set_aside(&mut self, number: u64) -> Result<(), LogError> {
         if let Some(Ok(segment)) = self.segments.remove(&number).map(Arc::try_unwrap) {
             match segment.sealed()?.is_some() {

@@ -1,29 +1,29 @@
-//! Reads the batches of one segment, and looks behind what makes no sense for what does again.
+//! Scans the batches of one segment, and looks for valid batches behind invalid bytes.
 
 use std::io;
 
 use super::format::{BATCH_HEADER, Batch, PAGE, read_record};
 use super::segment::Segment;
 
-/// What is done with each record: where it lies, its kind, its payload.
+/// Called with each record's offset, kind and payload.
 pub type Visit<'a> = &'a mut dyn FnMut(u32, u8, &[u8]);
 
-/// What the batches of one segment come to.
+/// The result of scanning one segment.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Scan {
-    /// The first and the last good batch, up to where batches are good.
+    /// The first and last batch of the contiguous valid ones.
     pub first: Option<u64>,
     pub last: Option<u64>,
-    /// Where that is.
+    /// The offset behind them.
     pub end: u64,
-    /// The last batch that was on the disk when one of these was written, the later ones among them.
+    /// The highest `durable` of all batches found, including `later`.
     pub durable: u64,
-    /// The batches that make sense again behind it.
+    /// Valid batches behind the invalid bytes at `end`.
     pub later: Vec<Batch>,
 }
 
 impl Scan {
-    /// Whether a batch behind the good ones says that one was on the disk that is not good.
+    /// Returns true if a later batch says that a missing batch was on the disk.
     pub fn is_damaged(&self) -> bool {
         let Some(next) = self.later.first() else { return false };
         let missing = self.last.map_or(next.number.saturating_sub(1), |last| last + 1);
@@ -31,7 +31,7 @@ impl Scan {
     }
 }
 
-/// Visits the records of good batches, one behind the other; with `salvage` also what is good behind others.
+/// Visits the records of consecutive valid batches; with `salvage`, also those of batches behind invalid bytes.
 pub fn scan(segment: &Segment, until: u64, salvage: bool, visit: Visit<'_>) -> io::Result<Scan> {
     let mut scan = Scan { end: PAGE, ..Scan::default() };
     let mut bytes = Vec::new();
@@ -67,7 +67,7 @@ fn next_batch(segment: &Segment, at: u64, until: u64, last: Option<u64>) -> io::
     }))
 }
 
-/// The next batch header from an offset on, of a batch behind the last good one.
+/// The next valid batch header at or after `from`, with a number above `last`.
 pub fn look_behind(
     segment: &Segment,
     from: u64,
@@ -98,7 +98,7 @@ pub fn look_behind(
     Ok(None)
 }
 
-/// Reads a batch's records, or as many of them as the segment holds.
+/// Reads the records of a batch, or as many of them as the segment holds.
 fn read(segment: &Segment, at: u64, batch: &Batch, into: &mut Vec<u8>) -> io::Result<()> {
     let start = at + BATCH_HEADER as u64;
     let len = u64::from(batch.bytes).min(segment.limit().saturating_sub(start));

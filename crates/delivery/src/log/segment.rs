@@ -1,27 +1,27 @@
-//! One file of a log: its header, its batches, its seal.
+//! One file of a log: its header, batches and seal.
 
 use std::io::{self, ErrorKind};
 
 use super::format::{self, BATCH_HEADER, Batch, HEADER, Header, PAGE, SEAL, Seal};
 use super::storage::{File, Storage};
 
-/// The sizes of a segment's file, in bytes: powers of two.
+/// The sizes of segment files, in bytes: powers of two within these limits.
 pub const MIN_BYTES: u64 = 1 << 20;
 pub const MAX_BYTES: u64 = 64 << 20;
 
-/// The number in the header of a file whose segment does not count; others begin at 1.
+/// The number in the header of a retired segment; valid numbers begin at 1.
 const RETIRED: u64 = 0;
 
-/// A file in use as the segment `header.number`.
+/// A file that holds the segment `header.number`.
 pub struct Segment {
     pub name: String,
     pub header: Header,
     file: Box<dyn File>,
-    /// There is no header in the file yet, nor ever was.
+    /// The file never had a header.
     is_fresh: bool,
 }
 
-/// A file with room for a segment.
+/// A file available for a new segment.
 pub struct Spare {
     pub name: String,
     pub bytes: u64,
@@ -30,25 +30,25 @@ pub struct Spare {
     pub is_fresh: bool,
 }
 
-/// What a file was found to be.
-pub enum Found {
+/// The state in which a file was found.
+pub enum FoundFile {
     Segment(Segment),
-    /// Never used.
+    /// Never used, or retired.
     Spare(Spare),
-    /// Less than a file that was made whole.
+    /// Creation did not finish: the file has not its full size.
     Unfinished,
-    /// Something is there, but no header.
+    /// It has content but no valid header.
     Damaged,
 }
 
 impl Spare {
-    /// A new file.
+    /// Creates a new file.
     pub fn create(storage: &dyn Storage, name: String, bytes: u64) -> io::Result<Spare> {
         let file = storage.create(&name, bytes)?;
         Ok(Spare { name, bytes, file, is_fresh: true })
     }
 
-    /// The file as a segment; its header is still to be written.
+    /// Turns the file into a segment; its header is not written yet.
     pub fn into_segment(self, number: u64, generation: u32) -> Segment {
         let header = Header { number, bytes: self.bytes, generation };
         Segment { name: self.name, header, file: self.file, is_fresh: self.is_fresh }
@@ -56,47 +56,47 @@ impl Spare {
 }
 
 impl Segment {
-    /// Looks at a file.
-    pub fn find(storage: &dyn Storage, name: String) -> io::Result<Found> {
+    /// Opens a file and determines its state.
+    pub fn find(storage: &dyn Storage, name: String) -> io::Result<FoundFile> {
         let file = storage.open(&name)?;
         let bytes = file.bytes()?;
         if bytes < MIN_BYTES || !bytes.is_power_of_two() {
-            return Ok(Found::Unfinished);
+            return Ok(FoundFile::Unfinished);
         }
         let mut start = [0; HEADER];
         file.read_at(&mut start, 0)?;
         if let Some(header) = Header::read(&start) {
             return match header.bytes == bytes {
                 true if header.number == RETIRED => {
-                    Ok(Found::Spare(Spare { name, bytes, file, is_fresh: false }))
+                    Ok(FoundFile::Spare(Spare { name, bytes, file, is_fresh: false }))
                 }
-                true => Ok(Found::Segment(Segment { name, header, file, is_fresh: false })),
-                false => Ok(Found::Damaged),
+                true => Ok(FoundFile::Segment(Segment { name, header, file, is_fresh: false })),
+                false => Ok(FoundFile::Damaged),
             };
         }
         let mut first = [0; BATCH_HEADER];
         file.read_at(&mut first, PAGE)?;
         match start == [0; HEADER] && first == [0; BATCH_HEADER] {
-            true => Ok(Found::Spare(Spare { name, bytes, file, is_fresh: true })),
-            false => Ok(Found::Damaged),
+            true => Ok(FoundFile::Spare(Spare { name, bytes, file, is_fresh: true })),
+            false => Ok(FoundFile::Damaged),
         }
     }
 
-    /// It begins: what lay in the file before is nothing from here on. A header is on the disk before all else, so that
-    /// a file without one is never more than that.
+    /// Writes the header, which invalidates the file's earlier content. In a fresh file the header is synced before any
+    /// batch is written, so a file without a header never holds batches.
     pub fn begin(&self) -> io::Result<()> {
         self.file.write_at(&self.header.write(), 0)?;
         if self.is_fresh { self.file.sync() } else { Ok(()) }
     }
 
-    /// Nothing that is in it ever counts again.
+    /// Durably invalidates everything in the file.
     pub fn retire(&self) -> io::Result<()> {
         let header = Header { number: RETIRED, ..self.header };
         self.file.write_at(&header.write(), 0)?;
         self.file.sync()
     }
 
-    /// Where batches may go up to.
+    /// The offset at which batches must end.
     pub fn limit(&self) -> u64 {
         self.header.bytes - PAGE
     }
@@ -116,7 +116,7 @@ impl Segment {
         self.file.read_at(into, at)
     }
 
-    /// Says where batches end. A summary for which there is no room is left out. Not synced.
+    /// Writes the seal, with the offset at which batches end. Omits a summary that does not fit. Does not sync.
     pub fn seal(&self, next: u64, end: u64, summary: &[u8]) -> io::Result<()> {
         let fits = end + summary.len() as u64 <= self.limit();
         let summary = if fits { summary } else { &[] };
@@ -132,7 +132,7 @@ impl Segment {
         self.file.write_at(&seal.write(self.header.generation), self.limit())
     }
 
-    /// The seal, and the summary where there is a good one.
+    /// The seal, if there is one, and its summary if that is valid.
     pub fn sealed(&self) -> io::Result<Option<(Seal, Option<Vec<u8>>)>> {
         let mut bytes = [0; SEAL];
         self.file.read_at(&mut bytes, self.limit())?;
@@ -144,7 +144,7 @@ impl Segment {
         Ok(Some((seal, is_good.then_some(summary))))
     }
 
-    /// The batch header at an offset, where there is one whose records fit.
+    /// The batch header at an offset, if it is valid and its records fit into the segment.
     pub fn batch_at(&self, at: u64) -> io::Result<Option<Batch>> {
         if at + BATCH_HEADER as u64 > self.limit() {
             return Ok(None);
@@ -155,7 +155,7 @@ impl Segment {
         Ok(batch.filter(|batch| at + BATCH_HEADER as u64 + u64::from(batch.bytes) <= self.limit()))
     }
 
-    /// The file, to be used for another segment.
+    /// The file, for use by another segment.
     pub fn into_spare(self) -> Spare {
         Spare { name: self.name, bytes: self.header.bytes, file: self.file, is_fresh: false }
     }

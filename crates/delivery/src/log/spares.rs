@@ -1,8 +1,8 @@
-//! Files with room, made ahead of their use.
+//! Preallocated files for new segments.
 //!
-//! One is kept for the next segment, and one more for what frees space where the disk is full. A file is made whole,
-//! its zeros on the disk, before it is one: to write there later takes no new room and changes nothing of the file
-//! system's own. Files of segments that nobody needs any more are used again.
+//! One spare is kept for the next segment, and one for records that free space when the disk is full. A file is a spare
+//! only once its zeros are on the disk: writing to it then needs no new space and changes no file system metadata.
+//! Files of freed segments are reused.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -14,20 +14,20 @@ use super::segment::{MAX_BYTES, MIN_BYTES, Spare};
 use super::storage::Storage;
 use super::{Shared, locked};
 
-/// How many there should be: for the next segment, and for what frees space.
+/// The number of spares to keep: one for the next segment, one for records that free space.
 pub const WANTED: usize = 2;
-/// And at most; more are removed.
+/// The most spares; more are removed.
 const MOST: usize = 4;
-/// How long to wait before a file is tried again for which there was no room.
+/// The pause before another attempt to create a file.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Makes spares as they are wanted, until the log stops.
+/// Makes spares on demand, until the log stops.
 pub fn run(shared: &Shared) {
     let mut queue = locked(&shared.queue);
     while !queue.stop && queue.failed.is_none() {
         if let Some(spare) = superfluous(&mut queue) {
             drop(queue);
-            // A file that stays is found and used when the log is opened.
+            // If removal fails, the next opening of the log finds and uses the file.
             let _ = shared.storage.remove(&spare.name);
             queue = locked(&shared.queue);
             continue;
@@ -37,7 +37,7 @@ pub fn run(shared: &Shared) {
         shared.settled.tell();
         if is_wanted(&queue) {
             let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
-            // As large as there is room for, where that is large enough.
+            // Fall back to the smallest usable size.
             let least = least_bytes(&queue);
             let bytes = if bytes <= room { bytes } else { least };
             drop(queue);
@@ -57,7 +57,7 @@ pub fn run(shared: &Shared) {
                 Err(error) => {
                     if let Some(spare) = too_small(&mut queue, room) {
                         drop(queue);
-                        // As above.
+                        // If removal fails, the next opening of the log finds and uses the file.
                         let _ = shared.storage.remove(&spare.name);
                         queue = locked(&shared.queue);
                         continue;
@@ -76,7 +76,7 @@ pub fn run(shared: &Shared) {
         }
         if let Some(bytes) = larger_bytes(&queue, shared.settings.most) {
             drop(queue);
-            // It would be welcome; without it all goes on.
+            // Optional: the log works without it.
             let made = create(&*shared.storage, bytes);
             queue = locked(&shared.queue);
             match made {
@@ -89,26 +89,26 @@ pub fn run(shared: &Shared) {
     }
 }
 
-/// Whether another is to be made: there are too few, or none that is large enough for what a segment begins with.
+/// Returns true if another spare is needed: there are too few, or none is large enough for the start of a segment.
 pub fn is_wanted(queue: &Queue) -> bool {
     let least = least_bytes(queue);
     queue.spares.len() < WANTED || !queue.spares.iter().any(|spare| spare.bytes >= least)
 }
 
-/// The size of the next file: small for who has little waiting, and such that there are never very many.
+/// The size of the next file: small while little is stored, and large enough that the number of files stays low.
 pub fn wanted_bytes(queue: &Queue) -> u64 {
     let by_use = (queue.bytes_in_use() / 2).next_power_of_two();
     by_use.max(queue.pace_bytes).max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
 }
 
-/// The size of a file that is to be used instead of a smaller one, because segments are full too soon.
+/// The size of an extra, larger file, wanted because segments fill up too quickly.
 fn larger_bytes(queue: &Queue, most: u64) -> Option<u64> {
     let bytes = queue.pace_bytes;
     let is_there = queue.spares.iter().any(|spare| spare.bytes >= bytes);
     (!is_there && bytes_of_files(queue) + bytes <= most / 2).then_some(bytes)
 }
 
-/// Bytes of all files that there are.
+/// Bytes of all files.
 fn bytes_of_files(queue: &Queue) -> u64 {
     let spare: u64 = queue.spares.iter().map(|spare| spare.bytes).sum();
     let freed: u64 = queue.freed.iter().map(|(_, segment)| segment.header.bytes).sum();
@@ -119,12 +119,12 @@ fn least_bytes(queue: &Queue) -> u64 {
     bytes_to_begin_with(queue.checkpoint_bytes as u64 + queue.largest_record)
 }
 
-/// The size of a file for a segment that begins with so many bytes.
+/// The size of a file for a segment that begins with `bytes` bytes.
 pub fn bytes_to_begin_with(bytes: u64) -> u64 {
     (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
 }
 
-/// One that takes the room of one that is large enough, where that is all that is missing of it.
+/// Takes out a spare that is too small, if removing it makes room for one that is large enough.
 fn too_small(queue: &mut Queue, room: u64) -> Option<Spare> {
     let least = least_bytes(queue);
     if queue.spares.len() < WANTED || queue.spares.iter().any(|spare| spare.bytes >= least) {
@@ -143,7 +143,7 @@ fn superfluous(queue: &mut Queue) -> Option<Spare> {
     Some(queue.spares.swap_remove(at))
 }
 
-/// A new file, by a name that none has.
+/// Creates a file with an unused name.
 pub fn create(storage: &dyn Storage, bytes: u64) -> io::Result<Spare> {
     let taken: HashSet<String> = storage.list()?.into_iter().collect();
     let name = (0..u32::MAX).map(|n| format!("{n:08x}.log")).find(|name| !taken.contains(name));

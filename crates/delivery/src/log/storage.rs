@@ -1,8 +1,8 @@
-//! Where a log's files are: a directory, or whatever a test puts in its place.
+//! Where a log keeps its files: a directory, or a test's replacement.
 //!
-//! The log asks of it: a file that [`Storage::create`] returned is there after a power cut, with as many zeros as
-//! were asked for; what was written before a [`File::sync`] that succeeded is there after a power cut; and after one
-//! that failed nothing is known. Files are known by name, and no two logs share a storage.
+//! The log relies on this: a file that [`Storage::create`] returned survives a power cut, with all its zeros; bytes
+//! written before a successful [`File::sync`] survive a power cut; after a failed sync nothing is known. Files are
+//! identified by name, and no two logs share a storage.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -16,41 +16,41 @@ pub trait Storage: Send + Sync {
     /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
     fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
-    /// A new file of `bytes` zeros, with all its room taken on the disk.
+    /// Creates a file of `bytes` zeros, with its space allocated on the disk.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>>;
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
-/// One file. Calls may come from several threads.
+/// One file. Thread-safe.
 pub trait File: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
-    /// Fills `into` from the offset `at`; UnexpectedEof where the file ends before.
+    /// Fills `into` from the offset `at`. Errors: UnexpectedEof, the file ends earlier.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Everything written is on the disk (fdatasync(2)).
+    /// Brings everything written to the disk (fdatasync(2)).
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A directory of the file system, locked (flock(2)) for as long as this lives.
+/// A directory of the file system, locked (flock(2)) during the lifetime of this value.
 pub struct Directory {
     path: PathBuf,
     _lock: fs::File,
 }
 
-/// How the names of the log's files end; others are left alone.
+/// The suffix of the log's file names; other files are ignored.
 pub const ENDING: &str = ".log";
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Directory {
-    /// Makes the directory where it is missing. WouldBlock: another process has it open.
+    /// Creates the directory if it is missing. Errors: WouldBlock, another process has it open.
     pub fn open(path: &Path) -> io::Result<Directory> {
         fs::create_dir_all(path)?;
-        // The directory itself has the lock: a file for that might be removed.
+        // Lock the directory itself: a lock file could be removed.
         let lock = fs::File::open(path)?;
         match lock.try_lock() {
             Ok(()) => {
                 let directory = Directory { path: path.to_owned(), _lock: lock };
-                // What an earlier process made, and the directory itself, may not be on the disk yet.
+                // The directory, and files that an earlier process created, may not be on the disk yet.
                 directory.sync_names()?;
                 if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                     fs::File::open(parent)?.sync_all()?;
@@ -64,7 +64,7 @@ impl Directory {
         }
     }
 
-    /// Names that were made or removed are so after a power cut, too.
+    /// Makes created and removed names durable.
     fn sync_names(&self) -> io::Result<()> {
         fs::File::open(&self.path)?.sync_all()
     }

@@ -1,6 +1,6 @@
-//! Reads a log as it lies there, whoever writes to it meanwhile: without its lock, and without changing anything.
+//! Reads a log without its lock and without changing it, even while another process writes to it.
 //!
-//! What is read may be torn between two moments of the log, which looks like damage: then it is to be read again.
+//! A read may combine two states of the log, which looks like damage. The caller then reads again.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use super::scan::scan;
 use super::storage::ENDING;
 use super::{Damage, File, LogError, Replay, Storage};
 
-/// A directory in which nothing is changed.
+/// A directory, read-only.
 struct Untouched(PathBuf);
 
 /// A log that was read.
@@ -23,8 +23,8 @@ impl View {
         recover(&Untouched(path.to_owned()), false, replay).map(View)
     }
 
-    /// Visits the kind and the payload of each record of a segment. Error: Damaged, it does not hold any more what it
-    /// held when the log was read.
+    /// Visits the kind and payload of each record of a segment. Errors: Damaged, the segment has changed since the log
+    /// was read.
     pub fn visit(&self, segment: u64, visit: &mut dyn FnMut(u8, &[u8])) -> Result<(), LogError> {
         let Some(end) = self.0.ends.get(&segment).copied() else { return Ok(()) };
         let Some(file) = self.0.segments.get(&segment) else { return Ok(()) };
@@ -54,7 +54,7 @@ impl Storage for Untouched {
         Err(ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    /// A file that is not whole is left out, and stays.
+    /// Does nothing: recovery ignores an unfinished file, and it stays.
     fn remove(&self, _: &str) -> io::Result<()> {
         Ok(())
     }

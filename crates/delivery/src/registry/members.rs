@@ -1,4 +1,4 @@
-//! What is known of clients: what one says of itself, and what others see of it.
+//! Clients in a registry: the entry that a client claims, and the member that others see.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +13,19 @@ pub const TOPICS_MAX: usize = 1 << 16;
 /// The longest lease.
 pub const LEASE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What a client says of itself.
+/// What a client publishes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// 1 to 255 bytes, none of them NUL.
     pub name: String,
-    /// Which client it is, whatever its name.
+    /// Identifies the client, whatever its name.
     pub id: Id,
-    /// Where others reach it: 1 to 1024 bytes, none of them NUL.
+    /// Its endpoint: 1 to 1024 bytes, none of them NUL.
     pub endpoint: String,
-    /// What it listens on, its own topic among it: at most 65,536, each of at most 255 bytes, none of them NUL.
-    /// Their order says nothing.
+    /// The topics it listens on, including its own: at most 65,536, each of at most 255 bytes, none of them NUL. Their
+    /// order has no meaning.
     pub topics: Vec<String>,
-    /// How long it has the name without renewing: 1 ms to 30 days.
+    /// How long it keeps the name without renewing: 1 ms to 30 days.
     pub lease: Duration,
 }
 
@@ -33,14 +33,14 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
-    /// None: it was given by its address, and which client that is shows when it answers.
+    /// None: it was given by its endpoint, and its id is known only once it answers.
     pub id: Option<Id>,
     pub endpoint: String,
-    /// What it listens on, its own topic among it. From a registry: by their bytes, each once.
+    /// The topics it listens on, including its own. From a registry: sorted by bytes, without duplicates.
     pub topics: Vec<String>,
 }
 
-/// All clients that are known: those that live, by all calls but two, and those that are away.
+/// All known clients: the living, which all calls but two refer to, and those that are away.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Members {
     living: BTreeMap<String, Member>,
@@ -48,7 +48,7 @@ pub struct Members {
 }
 
 impl Entry {
-    /// Whether every part is within its range. Errors: Name, Endpoint, Topics, Lease.
+    /// Checks that every field is within its range. Errors: Name, Endpoint, Topics, Lease.
     pub fn check(&self) -> Result<(), RegistryError> {
         check_name(&self.name)?;
         if self.endpoint.is_empty() || self.endpoint.len() > ENDPOINT_MAX || self.endpoint.contains('\0') {
@@ -64,7 +64,7 @@ impl Entry {
         Ok(())
     }
 
-    /// As others see it.
+    /// The entry as others see it.
     pub fn to_member(&self) -> Member {
         let mut topics = self.topics.clone();
         topics.sort_unstable();
@@ -92,7 +92,7 @@ impl Members {
         self.living.get(name)
     }
 
-    /// All, in the order of their names.
+    /// All, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Member> {
         self.living.values()
     }
@@ -105,7 +105,7 @@ impl Members {
         self.living.is_empty()
     }
 
-    /// These, and of others those whose names are not among them.
+    /// These, and those of `others` with names that are not among them.
     pub fn with(&self, others: &[Member]) -> Members {
         let mut all = self.clone();
         for other in others {
@@ -115,28 +115,28 @@ impl Members {
         all
     }
 
-    /// These, and some that died and did not give their names back: they may come again, and nobody has their names.
+    /// Adds clients that died without giving their names back: they may return, and no other client has their names.
     pub fn with_away(mut self, away: impl IntoIterator<Item = Member>) -> Members {
         self.away.extend(away.into_iter().map(|member| (member.name.clone(), member)));
         self
     }
 
-    /// Those that are away, in the order of their names.
+    /// The clients that are away, sorted by name.
     pub fn away(&self) -> impl Iterator<Item = &Member> {
         self.away.values()
     }
 
-    /// Those of them that listened on a topic.
+    /// The clients away that listened on a topic.
     pub fn away_from(&self, topic: &str) -> impl Iterator<Item = &Member> {
         self.away.values().filter(move |member| member.listens_on(topic))
     }
 
-    /// Those that listen on a topic, in the order of their names.
+    /// The clients that listen on a topic, sorted by name.
     pub fn of_topic(&self, topic: &str) -> impl Iterator<Item = &Member> {
         self.living.values().filter(move |member| member.listens_on(topic))
     }
 
-    /// Where those are reached that listen on a topic, in the order of their names.
+    /// The endpoints of the clients that listen on a topic, sorted by their names.
     pub fn addresses_of(&self, topic: &str) -> impl Iterator<Item = &str> {
         self.of_topic(topic).map(|member| member.endpoint.as_str())
     }

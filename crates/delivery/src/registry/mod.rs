@@ -1,15 +1,15 @@
-//! Who is where: names, topics and addresses, in a place that clients share.
+//! The registry: names, topics and endpoints, in a place that clients share.
 //!
-//! What it is: a trait, [`Registry`], and three places: a directory of one host ([`Folder`]), a database in a file
-//! ([`Sqlite`]) and a server that hosts share ([`Redis`]). [`open`] takes any by its address. Nothing here runs by
-//! itself: who has a name renews it, and who wants to know of others asks now and then.
+//! It is a trait, [`Registry`], with three implementations: a directory of one host ([`Folder`]), a database in a file
+//! ([`Sqlite`]) and a server shared by hosts ([`Redis`]). [`open`] chooses one by its address. A registry has no thread
+//! of its own: the holder of a name renews it, and clients poll for changes.
 //!
-//! What it guarantees:
-//! - at no time two clients have one name with leases that live, whatever crashes between;
-//! - what [`Registry::members`] shows of a client is all from one claim;
-//! - what makes no sense in the place is an error or is passed over, and never a panic.
+//! Guarantees:
+//! - two clients never have one name with live leases at the same time, whatever crashes;
+//! - what [`Registry::members`] shows of a client comes from one claim;
+//! - invalid content is an error or is skipped, and never a panic.
 //!
-//! What it does not: it believes whoever can write to the place. And what it shows may have changed a moment later.
+//! Not guaranteed: a process that can write to the place is trusted. And members may have changed a moment later.
 //!
 //! ```
 //! use std::time::Duration;
@@ -47,47 +47,47 @@ pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;
-pub(crate) use watch::{Tell, Trouble, Watch};
+pub(crate) use watch::{MembersCallback, Trouble, Watch};
 
-/// How long a call waits for others that have the place locked.
+/// How long a call waits while others have the place locked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who is where; shared by clients that know of each other by it alone.
+/// The place where clients publish their names, topics and endpoints.
 ///
-/// An object may hold several names, and several objects may be open on one place, in one process or many. One that
-/// goes without giving its names back leaves them as a client does that was killed. Every call may fail with Busy,
+/// An object may hold several names, and several objects may be open on one place, in one process or many. Dropping an
+/// object without giving its names back leaves them as a killed client does. Every call may fail with Busy,
 /// Unreachable, Foreign, Damaged or Io.
 pub trait Registry: Send {
-    /// Takes the name for `lease` from now on. Called again by the same id, from this object or another, it changes
-    /// what others see. Errors: NameTaken, while another id has the name and lives; Name, Endpoint, Topics, Lease.
+    /// Claims the name for `lease` from now on. Called again with the same id, from this object or another, it updates
+    /// the entry. Errors: NameTaken, another id has the name with a live lease; Name, Endpoint, Topics, Lease.
     fn claim(&mut self, me: &Entry) -> Result<(), RegistryError>;
 
-    /// The lease goes on, as long as was claimed, from now. Where it was over and nobody took the name since, it lives
-    /// again, or is Lost. Error: Lost, another has the name, or nobody; then it is to be claimed anew.
+    /// Extends the lease, by the time that was claimed, from now. If it had expired and no other client took the name,
+    /// it lives again, or is Lost. Error: Lost, another client has the name, or none has; then it must be claimed
+    /// again.
     fn renew(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// Renews many names: for each what `renew` says. In a place that is far it takes a few questions in all.
+    /// Renews many names: for each the result of `renew`. A remote registry needs only a few round trips in all.
     fn renew_all(&mut self, held: &[(&str, &Id)]) -> Vec<Result<(), RegistryError>> {
         held.iter().map(|(name, id)| self.renew(name, id)).collect()
     }
 
-    /// Gives the name back at once; Ok also where nobody has it. Error: Lost, another has it and keeps it.
+    /// Gives the name back at once; Ok also if no client has it. Error: Lost, another client has it and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// All clients whose leases live, those of this object among them, and as away those that died and did not give
-    /// their names back. Whatever was claimed or given back before is seen; a death, when its lease is over (in a
-    /// [`Folder`], a moment after it). None: nothing has changed since this object was last asked, which costs little
-    /// to find out.
+    /// All clients with live leases, including those of this object, and as away those that died without giving their
+    /// names back. Every completed claim and release is visible; a death once its lease has expired (in a [`Folder`], a
+    /// moment after the death). None: nothing has changed since this object's last call, which is cheap to find out.
     fn members(&mut self) -> Result<Option<Members>, RegistryError>;
 
-    /// Clears away what the dead left that listened on a topic. Returns how many addresses that were. They are not away
-    /// any more then, which else they are until their names are claimed again.
+    /// Removes the entries of dead clients that listened on a topic. Returns how many there were. Without this they are
+    /// away until their names are claimed again.
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError>;
 }
 
-/// Opens a registry, and makes it where there is none: `dir://PATH` or a bare path, with a `/` in it, is a [`Folder`],
-/// `sqlite://PATH` a [`Sqlite`]. A path is taken as it is, to the end; a relative one from where the process is now.
-/// `redis://` and `rediss://` are [`Redis`], which is opened whether or not there is a server.
+/// Opens a registry, and creates it if there is none: `dir://PATH` or a bare path that contains a `/` is a [`Folder`],
+/// `sqlite://PATH` a [`Sqlite`]. A path is used literally, to the end; a relative one is relative to the current
+/// directory. `redis://` and `rediss://` are [`Redis`], which opens whether or not the server is reachable.
 pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
     match url.split_once("://") {
         Some((scheme, "")) => Err(RegistryError::Url(format!("{scheme}:// without a path"))),
@@ -102,8 +102,8 @@ pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
     }
 }
 
-/// The path of a registry that is one of this host's. A word alone is none, and none has a colon in its first part:
-/// that may be meant as something else.
+/// The path of a registry on this host. A bare word is not a path, and a bare path has no colon in its first component,
+/// which may be meant as something else.
 pub fn path_of(url: &str) -> Option<&Path> {
     let is_bare = || url.split_once('/').is_some_and(|(first, _)| !first.contains(':'));
     match url.split_once("://") {

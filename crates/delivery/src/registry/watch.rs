@@ -1,9 +1,9 @@
-//! The thread that asks a registry: for all clients of this process that use the same one.
+//! The thread that calls a registry, for all clients of this process that use it.
 //!
-//! It alone calls the registry, so one that hangs keeps nobody but itself from its work: those that know of each other
-//! go on. It renews leases in good time, claims a name anew where a lease was lost and nobody else has it, and tells
-//! each client who is there when that changes. A registry that is not there now is asked again and again; meanwhile
-//! whoever joins has joined, and can ask what is amiss ([`Trouble`]).
+//! Only this thread calls the registry, so a hanging registry blocks no other thread, and connected clients go on. It
+//! renews leases in time, claims a name again if its lease was lost and no other client has it, and tells each client
+//! the members when they change. An unreachable registry is retried; meanwhile a client counts as joined, and can ask
+//! for the error ([`Trouble`]).
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -14,35 +14,35 @@ use std::time::{Duration, Instant};
 use super::{Entry, Id, Member, Members, Registry, RegistryError, open};
 use crate::process::PerProcess;
 
-/// Between two questions who is there.
+/// Between two polls for members.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// Leases are renewed so many times before they end.
+/// A lease is renewed this many times before it would end.
 const RENEWALS: u32 = 4;
-/// After a call that failed, for it to be tried again.
+/// Before a failed call is retried.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
-/// Names that are claimed anew before others have their turn.
+/// The most names claimed again before other work has its turn.
 const CLAIMS_AT_ONCE: usize = 100;
-/// How long who joins or changes waits for the registry, and who leaves; and how long whoever is the last to leave
-/// waits for the thread then.
+/// How long joining or changing, and leaving, wait for the registry; and how long dropping the last handle waits for
+/// the thread.
 const JOIN_PATIENCE: Duration = Duration::from_secs(5);
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Called with all that are there.
-pub type Tell = Box<dyn Fn(&Arc<Members>) + Send>;
+/// Called with all members.
+pub type MembersCallback = Box<dyn Fn(&Arc<Members>) + Send>;
 
-/// What keeps a client from being known in the registry, or from knowing who is there; None: nothing.
+/// Why a client is not registered, or does not know the members; None: all is well.
 pub type Trouble = Arc<Mutex<Option<RegistryError>>>;
 
-/// How to reach the thread, which ends with this.
+/// Controls the thread, which ends when this is dropped.
 pub struct Watch {
     jobs: Mutex<Option<Sender<Job>>>,
-    /// Says nothing, and is closed when the thread ends.
+    /// Carries no values; disconnected when the thread ends.
     ended: Mutex<Receiver<()>>,
 }
 
 enum Job {
-    Join { entry: Entry, tell: Tell, trouble: Trouble, reply: Reply },
+    Join { entry: Entry, tell: MembersCallback, trouble: Trouble, reply: Reply },
     Change { entry: Entry, reply: Reply },
     Leave { name: String, id: Id, reply: Reply },
 }
@@ -52,25 +52,25 @@ type Reply = Sender<Result<(), RegistryError>>;
 /// A client that has joined.
 struct Joined {
     entry: Entry,
-    /// The same as others see it.
+    /// The entry as others see it.
     member: Member,
-    tell: Tell,
+    tell: MembersCallback,
     trouble: Trouble,
-    /// What it says of itself was claimed, and as far as is known the name is its own since.
+    /// The entry was claimed, and the name is not known to be lost.
     claimed: bool,
-    /// Why the last call of it failed.
+    /// Why its last call failed.
     error: Option<RegistryError>,
-    /// When it is to be renewed, or claimed.
+    /// When to renew or claim next.
     due: Instant,
-    /// When it was last claimed because the registry had something else.
+    /// When it was last claimed again because the registry had a different entry.
     corrected: Option<Instant>,
 }
 
-/// Those that run, by the registry's address.
+/// Running watches, by the registry's address.
 static RUNNING: PerProcess<HashMap<String, Weak<Watch>>> = PerProcess::new();
 
 impl Watch {
-    /// The watch of a registry, which is opened where no other client of this process has it open.
+    /// The watch of a registry, which is opened if no other client of this process has it open.
     pub fn open(url: &str) -> Result<Arc<Watch>, RegistryError> {
         RUNNING.with(|running| match running.get(url).and_then(Weak::upgrade) {
             Some(watch) => Ok(watch),
@@ -93,17 +93,17 @@ impl Watch {
         Ok(Arc::new(Watch { jobs: Mutex::new(Some(jobs)), ended: Mutex::new(ended) }))
     }
 
-    /// Claims a name, now, or, where the registry is not there now, as soon as it is. `tell` is called with those that
-    /// are there, where the registry answers at first before this returns, until `leave`; `trouble` is kept true as
-    /// long. Error: what asking again would not mend.
-    pub fn join(&self, entry: Entry, tell: Tell, trouble: Trouble) -> Result<(), RegistryError> {
+    /// Claims a name, now, or once the registry is reachable. Until `leave`, `tell` is called with the members, and
+    /// `trouble` is kept up to date; if the registry answers, the first call of `tell` is before this returns. Error:
+    /// one that a retry would not fix.
+    pub fn join(&self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
         entry.check()?;
         *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(RegistryError::Unreachable("it has not answered yet".to_owned()));
         self.ask(JOIN_PATIENCE, |reply| Job::Join { entry, tell, trouble, reply })
     }
 
-    /// Changes what others see of a client that has joined: now, or as soon as the registry is there.
+    /// Changes the entry of a client that has joined, now or once the registry is reachable.
     pub fn change(&self, entry: Entry) -> Result<(), RegistryError> {
         entry.check()?;
         self.ask(JOIN_PATIENCE, |reply| Job::Change { entry, reply })
@@ -114,7 +114,7 @@ impl Watch {
         let _ = self.ask(LEAVE_PATIENCE, |reply| Job::Leave { name: name.to_owned(), id, reply });
     }
 
-    /// Has the thread do something. Ok as well: it is not done yet, and will be.
+    /// Sends the thread a job. Ok also means: not done yet, but it will be.
     fn ask(&self, patience: Duration, job: impl FnOnce(Reply) -> Job) -> Result<(), RegistryError> {
         let (reply, answer) = channel();
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -135,7 +135,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        // One whose registry hangs ends when that answers, or is given up.
+        // If the registry hangs, the thread ends once it answers or the call times out.
         let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_PATIENCE);
     }
 }
@@ -144,7 +144,7 @@ struct Watcher {
     registry: Box<dyn Registry>,
     joined: Vec<Joined>,
     members: Arc<Members>,
-    /// Why it is not known who is there.
+    /// Why the members are not known.
     blind: Option<RegistryError>,
 }
 
@@ -163,7 +163,7 @@ impl Watcher {
     }
 
     fn on(&mut self, job: Job) {
-        // Who asked may have lost patience.
+        // The caller may have stopped waiting.
         let _ = match job {
             Job::Join { entry, tell, trouble, reply } => reply.send(self.join(entry, tell, trouble)),
             Job::Change { entry, reply } => reply.send(self.change(entry)),
@@ -174,7 +174,7 @@ impl Watcher {
         };
     }
 
-    fn join(&mut self, entry: Entry, tell: Tell, trouble: Trouble) -> Result<(), RegistryError> {
+    fn join(&mut self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
         let (member, due) = (entry.to_member(), Instant::now());
         let mut joined =
             Joined { entry, member, tell, trouble, claimed: false, error: None, due, corrected: None };
@@ -206,7 +206,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Renews the leases whose time it is, and claims what is not claimed or was lost.
+    /// Renews leases that are due, and claims names that are not claimed or were lost.
     fn keep(&mut self) {
         let now = Instant::now();
         let (registry, is_due) = (&mut self.registry, |joined: &&mut Joined| joined.due <= now);
@@ -221,14 +221,14 @@ impl Watcher {
         let lost = self.joined.iter_mut().filter(is_due).filter(|joined| !joined.claimed);
         let mut absent = None;
         for joined in lost.take(CLAIMS_AT_ONCE) {
-            // Of a registry that is not there now nobody waits for more than once.
+            // Wait only once for an unreachable registry.
             let claimed = absent.clone().map_or_else(|| registry.claim(&joined.entry), Err);
             absent = claimed.clone().err().filter(RegistryError::may_pass);
             joined.note(claimed);
         }
     }
 
-    /// Looks who is there. A registry that does not answer leaves it as it was.
+    /// Updates the members. If the registry does not answer, they stay as they were.
     fn look(&mut self) {
         let seen = self.registry.members();
         self.blind = seen.as_ref().err().cloned();
@@ -245,7 +245,7 @@ impl Watcher {
 }
 
 impl Joined {
-    /// What has come of renewing or claiming, and when to do so again.
+    /// Records the result of a renewal or claim, and schedules the next.
     fn note(&mut self, done: Result<(), RegistryError>) {
         let in_good_time = self.entry.lease / RENEWALS;
         match done {
@@ -263,8 +263,8 @@ impl Joined {
         }
     }
 
-    /// Has it claimed anew at once: the registry has forgotten it, or has what it once said of itself, or its lease was
-    /// over. Where somebody goes by its id as well the two are not to chase each other.
+    /// Schedules a claim at once: the registry has lost the entry, or has an older one, or its lease had expired. If
+    /// another client uses the same id, the delay keeps the two from overwriting each other endlessly.
     fn correct(&mut self, forgotten: bool) {
         if self.claimed {
             let now = Instant::now();
@@ -274,7 +274,7 @@ impl Joined {
         }
     }
 
-    /// Tells the client what is amiss.
+    /// Updates the client's `Trouble`.
     fn say(&self, blind: Option<&RegistryError>) {
         let error = self.error.as_ref().or(blind).cloned();
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;

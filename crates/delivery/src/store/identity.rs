@@ -1,29 +1,30 @@
-//! Who the store's clients are to those that they send to.
+//! The identity of this store's clients towards their receivers.
 //!
-//! A store may be copied, or an old copy put in its place: what follows is another store's, and has the same numbers.
-//! Each opening has a mark, and a receiver tells in which it last heard of a client. A client that does not know that
-//! as its own is somebody else to this receiver from there on, and what waits for it is sent as such.
+//! A store may be copied, or an old copy may replace it. The two then use the same numbers for different messages. Each
+//! opening has a random mark, and a receiver reports the last opening in which it heard from a client. If the client
+//! does not know that opening as its own, it takes a new id towards this receiver, and sends its pending messages under
+//! that id.
 
 use super::records::{self, CLIENT, KNOWN};
 use super::{State, Store};
 use crate::log::{LogError, Urgency};
-use crate::ranges::Done;
+use crate::ranges::RangeSet;
 use crate::wire::{Id, Opening};
 
-/// How many openings a client remembers, beside those in which a receiver was certainly heard. As many times in a row
-/// it may be killed before it has put that down.
+/// How many recent openings a client remembers, in addition to the last one that a receiver is known to have heard
+/// from. The client may be killed this many times in a row before it records that.
 const OPENINGS: usize = 64;
 
 impl Store {
-    /// Makes the client of this name one of the store's, or finds it there, in a new epoch.
-    pub fn claim(&self, name: &str, id: Id) -> Result<records::Client, LogError> {
+    /// Opens a new epoch of the client of this name, which is added to the store if it is missing.
+    pub fn claim(&self, name: &str, id: Id) -> Result<records::ClientRecord, LogError> {
         let mark = pinnace_sys::random::bytes().map_err(|error| LogError::Io(error.kind()))?;
         let mut state = self.lock();
         let found = state.clients.iter().position(|client| client.name == name);
         let number = found.unwrap_or(state.clients.len());
         if found.is_none() {
             let (number, name) = (number as u32, name.to_owned());
-            state.clients.push(records::Client { number, name, id, openings: Vec::new() });
+            state.clients.push(records::ClientRecord { number, name, id, openings: Vec::new() });
         }
         let client = &mut state.clients[number];
         let epoch = client.opening().epoch + 1;
@@ -31,24 +32,24 @@ impl Store {
         let old = client.openings.len().saturating_sub(OPENINGS);
         client.openings.drain(..old);
         let client = client.clone();
-        // Whoever starts may wait for a file as little as who receives.
+        // `Note`: neither starting nor receiving may wait for a file.
         let batch = self.append(&mut state, Urgency::Note, CLIENT, &[&client.write()])?;
         drop(state);
         self.log.wait(batch, None)?;
         Ok(client)
     }
 
-    /// The receiver of a stream says what it has handled for good.
-    pub fn acknowledge(&self, state: &mut State, stream: u32, done: &Done) -> Result<(), LogError> {
+    /// Handles an Ack: the receiver of a stream has recorded its progress.
+    pub fn acknowledge(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<(), LogError> {
         let is_logged = state.outbox.get(stream).is_some_and(|of| of.is_logged_upto(done.last()));
-        // How far it is with what is in memory alone it does not put down.
+        // The receiver does not record its progress on volatile messages.
         if self.settle(state, stream, done)? && is_logged {
             self.is_heard(state, stream)?;
         }
         Ok(())
     }
 
-    /// The receiver of a stream has put down how far it is, in this opening.
+    /// Records that the receiver of a stream has heard from the present opening.
     fn is_heard(&self, state: &mut State, stream: u32) -> Result<(), LogError> {
         let Some(record) = state.outbox.get(stream).map(|of| &of.record) else { return Ok(()) };
         let records::Receiver::Client(receiver) = &record.receiver else { return Ok(()) };
@@ -57,7 +58,7 @@ impl Store {
         self.put_known(state, records::Known { client: of.0, receiver: of.1, id, opening })
     }
 
-    /// A client is somebody else to a receiver from here on.
+    /// Gives a client a new id towards one receiver.
     pub fn part(&self, state: &mut State, client: u32, receiver: &str) -> Result<(), LogError> {
         let id = pinnace_sys::random::bytes().map_err(|error| LogError::Io(error.kind()))?;
         let receiver = receiver.to_owned();
@@ -75,13 +76,13 @@ impl Store {
 }
 
 impl State {
-    /// As whom a receiver knows a client of this store.
+    /// The id under which a receiver knows a client of this store.
     pub fn id_for(&self, client: u32, receiver: &str) -> Id {
         let known = self.known.get(&(client, receiver.to_owned()));
         known.map_or(self.clients[client as usize].id, |known| known.id)
     }
 
-    /// Whether a client was there itself in an opening, of which a receiver tells, and not a copy of it.
+    /// Returns true if `opening`, as reported by a receiver, is the client's own and not one of a copy.
     pub fn was_there(&self, client: u32, receiver: &str, opening: Opening) -> bool {
         let known = self.known.get(&(client, receiver.to_owned()));
         opening == Opening::default()
@@ -89,20 +90,20 @@ impl State {
             || known.is_some_and(|known| known.opening == opening)
     }
 
-    /// Whether all numbers of a stream up to one may have been given.
+    /// Returns true if this store may have assigned all numbers of a stream up to `seq`.
     pub fn may_have_given(&self, stream: u32, seq: u64) -> bool {
         self.outbox
             .get(stream)
             .is_none_or(|of| seq < of.next(self.clients[of.record.client as usize].opening().epoch))
     }
 
-    /// In which opening another client was last heard of by one of ours.
+    /// The last opening of another client's store that one of ours has heard from.
     pub fn last_of(&self, client: u32, sender: Id) -> Opening {
         self.senders.get(&(client, sender)).copied().unwrap_or_default()
     }
 
-    /// One of ours is so far with a stream from another.
-    pub fn put_cursor(&mut self, cursor: records::Cursor) -> &mut records::Cursor {
+    /// Records the progress of one of our clients on a stream from another.
+    pub fn put_cursor(&mut self, cursor: records::CursorRecord) -> &mut records::CursorRecord {
         let last = self.senders.entry((cursor.client, cursor.sender)).or_default();
         if last.epoch <= cursor.opening.epoch {
             *last = cursor.opening;

@@ -1,62 +1,62 @@
-//! What has to be remembered: who the clients are, what they have sent, and how far they are with what others sent.
+//! The durable state: the clients, the messages they have sent, and their progress on the streams that they receive.
 //!
-//! All of it is behind one lock and in one log. Every change is made in both under the
-//! lock, so that the log's order is the order of events.
+//! The state is behind one lock and in one log. Every change is made to both under the lock, so the log has the order
+//! of events.
 
-mod held;
 mod identity;
 mod outbox;
 pub mod records;
 mod viewing;
+mod volatile;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::HashSet;
-use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, Message, Receiver, STREAM};
+use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM};
 
 use crate::clock::now_ms;
-use crate::log::{self, Damage, Keeper, Log, LogError, Place, Replay, Settings, Storage, Urgency};
-use crate::ranges::Done;
+use crate::log::{self, Checkpointer, Damage, Log, LogError, Place, Replay, Settings, Storage, Urgency};
+use crate::ranges::RangeSet;
 use crate::signal::{Patience, Signal};
-use crate::wire::{BEGINS, ENDS, Entry, Id, Opening, VOLATILE};
+use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
 
-/// Who has sent a stream to one of the clients, and its number there.
+/// An incoming stream: the number of our client, the sender's id, and the sender's number of the stream.
 pub type Incoming = (u32, Id, u64);
 
 #[derive(Default)]
 pub struct State {
-    pub clients: Vec<records::Client>,
+    pub clients: Vec<records::ClientRecord>,
     pub outbox: Outbox,
-    pub cursors: HashMap<Incoming, records::Cursor>,
-    /// In which opening each of those senders was last heard of.
+    pub cursors: HashMap<Incoming, records::CursorRecord>,
+    /// The last opening heard from each sender.
     senders: HashMap<(u32, Id), Opening>,
-    /// As whom receivers know the clients.
+    /// The ids under which receivers know the clients.
     known: HashMap<(u32, String), records::Known>,
-    /// Streams in which a message in parts has begun and has not ended: nothing else goes between.
+    /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
-    /// Streams whose last message was found without its end: its first part and its last, as far as they were found.
+    /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
     unfinished: HashMap<u32, (u64, u64)>,
-    /// Streams in which something is held that the carrier has not heard of.
-    held: HashSet<u32>,
-    /// The segment that was written to last.
+    /// Streams with new volatile messages that the peer loop was not told of.
+    volatile: HashSet<u32>,
+    /// The segment of the last write.
     tail: u64,
     scratch: Vec<u8>,
 }
 
 pub struct Store {
     state: Mutex<State>,
-    /// More of a stream to others is done.
+    /// Signalled when more of an outgoing stream is done.
     settled: Signal,
     log: Log,
-    /// Damage that was left out when it was opened.
+    /// Damage that was left out when the log was opened.
     pub damage: Vec<Damage>,
 }
 
-/// A message that is to be accepted.
+/// A message, or a part of one, to accept.
 pub struct Sending<'a> {
     pub client: u32,
     pub streams: &'a [u32],
@@ -64,23 +64,27 @@ pub struct Sending<'a> {
     pub accepted_ms: u64,
     pub ttl_ms: u32,
     pub body: &'a [u8],
-    /// Of a message that goes into the log.
+    /// Unused for volatile messages.
     pub urgency: Urgency,
 }
 
-/// What became of it.
+/// The result of `Store::accept`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// The batch of the log that holds it; 0: none does.
+    /// The batch of the log that holds it; 0: none.
     pub batch: u64,
 }
 
 impl Store {
-    /// A store in a log. `tell` is called when more of it is on the disk, and when it has failed.
-    pub fn open(storage: Arc<dyn Storage>, settings: Settings, tell: log::Tell) -> Result<Store, LogError> {
+    /// Opens a store. `tell` is called when more of the log is on the disk, and when the log has failed.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        settings: Settings,
+        tell: log::SyncCallback,
+    ) -> Result<Store, LogError> {
         let mut state = State::default();
         let opened = log::open(storage, settings, &mut state)?;
-        state.found_all();
+        state.finish_recovery();
         let damage = opened.damage().to_vec();
         let log = opened.start(&state, tell)?;
         for segment in log.segments() {
@@ -99,7 +103,7 @@ impl Store {
         &self.log
     }
 
-    /// The stream to a receiver.
+    /// The stream to a receiver, opened if there is none.
     pub fn stream(
         &self,
         state: &mut State,
@@ -120,7 +124,7 @@ impl Store {
         }
     }
 
-    /// Somebody else receives a stream from here on.
+    /// Changes the receiver of a stream.
     pub fn hand_over(&self, state: &mut State, stream: u32, receiver: Receiver) -> Result<(), LogError> {
         let Some(record) = state.outbox.hand_over(stream, receiver).map(|stream| stream.record.write())
         else {
@@ -142,25 +146,26 @@ impl Store {
         Some(state)
     }
 
-    /// A message in parts begins in these streams.
+    /// Begins a multi-part message in these streams.
     pub fn begin_parts(&self, state: &mut State, streams: &[u32]) {
         state.in_parts.extend(streams);
     }
 
-    /// It has ended; `left`: so many of its parts were accepted, and the others never will be.
+    /// Ends a multi-part message. `left`: how many accepted parts to discard, because the remaining ones will never
+    /// follow.
     pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
         state.in_parts.retain(|stream| !streams.contains(stream));
         self.settled.tell();
         for stream in streams.iter().filter(|_| left > 0) {
             let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
-            let mut done = Done::default();
+            let mut done = RangeSet::default();
             done.add((last + 1).saturating_sub(left), last);
             self.settle(state, *stream, &done)?;
         }
         Ok(())
     }
 
-    /// Accepts a message: it has a number in each of its streams, and lies in the log.
+    /// Appends a message to the log, under a number in each of its streams.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
         let epoch = state.clients[sending.client as usize].opening().epoch;
         let mut header = std::mem::take(&mut state.scratch);
@@ -184,25 +189,25 @@ impl Store {
         Ok(Accepted { batch: appended.batch })
     }
 
-    /// Accepts a message that is held in memory alone. True: the carrier is to be told.
+    /// Accepts a volatile message. Returns true if the peer loop must be woken.
     pub fn hold(&self, state: &mut State, sending: &Sending<'_>) -> bool {
         let epoch = state.clients[sending.client as usize].opening().epoch;
-        let entry = Entry {
+        let entry = FrameEntry {
             seq: 0,
             accepted_ms: sending.accepted_ms,
             ttl_ms: (sending.ttl_ms > 0).then_some(u64::from(sending.ttl_ms)),
             flags: sending.flags | VOLATILE,
             body: sending.body,
         };
-        let was_empty = state.held.is_empty();
+        let was_empty = state.volatile.is_empty();
         for stream in sending.streams {
             state.outbox.hold(*stream, epoch, &entry);
-            state.held.insert(*stream);
+            state.volatile.insert(*stream);
         }
         was_empty
     }
 
-    /// Waits until no more than `most` is held. None: the time is over.
+    /// Waits until volatile messages cost no more than `most`. None: the time is over.
     pub fn wait_for_memory<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -223,23 +228,23 @@ impl Store {
                 }
             }
             for (stream, first, last) in expired {
-                let mut done = Done::default();
+                let mut done = RangeSet::default();
                 done.add(first, last);
-                // A log that has failed is noticed elsewhere.
+                // A failure of the log is reported elsewhere.
                 let _ = self.settle(&mut state, stream, &done);
             }
         }
         Some(state)
     }
 
-    /// Somebody's patience was called off: who waits looks again.
+    /// Makes waiting callers check again, after a `Patience::called_off` flag was set.
     pub fn look_again(&self) {
         drop(self.lock());
         self.settled.tell();
         self.log.look_again();
     }
 
-    /// Waits until nothing of a client's is held in memory, and forgets what still is at the deadline.
+    /// Waits until a client has no volatile messages, and drops those left at the deadline.
     pub fn wait_for_held(&self, client: u32, deadline: Instant) {
         let mut state = self.lock();
         while state.outbox.is_held(client) {
@@ -253,8 +258,8 @@ impl Store {
         }
     }
 
-    /// More of a stream to others is done. False: it makes no sense, or is not new.
-    pub fn settle(&self, state: &mut State, stream: u32, done: &Done) -> Result<bool, LogError> {
+    /// Marks messages of an outgoing stream as done. False: `done` is invalid, or not new.
+    pub fn settle(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
         let Some(of) = state.outbox.get(stream) else { return Ok(false) };
         let epoch = state.clients[of.record.client as usize].opening().epoch;
         let is_logged = of.is_logged_upto(done.last());
@@ -271,7 +276,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Waits until no more than `most` of what a client has sent is not done. False: the time is over.
+    /// Waits until at most `most` of a client's messages are not done. False: the time is over.
     pub fn wait_settled(&self, client: u32, most: u64, patience: Patience<'_>) -> bool {
         let mut state = self.lock();
         while state.pending(client) > most {
@@ -283,7 +288,7 @@ impl Store {
         true
     }
 
-    /// Frees the segments in which nobody has anything; those for which there is no room to say so, the next time.
+    /// Frees the segments that no stream needs. Those that fail for lack of room are freed by a later call.
     fn free(&self, state: &mut State) {
         for segment in state.outbox.take_free() {
             if self.log.free(segment, state).is_err() {
@@ -292,9 +297,9 @@ impl Store {
         }
     }
 
-    /// How far a client is with a stream from another, in the log. Returns the batch.
+    /// Logs a client's progress on an incoming stream. Returns the batch.
     pub fn note(&self, state: &mut State, of: &Incoming) -> Result<u64, LogError> {
-        match state.cursors.get(of).map(records::Cursor::write) {
+        match state.cursors.get(of).map(records::CursorRecord::write) {
             Some(cursor) => self.append(state, Urgency::Note, CURSOR, &[&cursor]),
             None => Ok(0),
         }
@@ -314,7 +319,7 @@ impl Store {
     }
 }
 
-impl Keeper for State {
+impl Checkpointer for State {
     fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]])) {
         for client in &self.clients {
             add(CLIENT, &[&client.write()]);
@@ -341,29 +346,29 @@ impl Replay for State {
     }
 
     fn record(&mut self, place: Place, kind: u8, payload: &[u8]) {
-        // What cannot be read was written by a later version: it is not for this one.
+        // A record that cannot be read was written by a later version: skip it.
         let _ = self.find(place, kind, payload);
     }
 }
 
 impl State {
-    /// Whether one of these streams is in the middle of a message.
+    /// Returns true if one of these streams is in the middle of a message.
     pub fn is_in_parts(&self, streams: &[u32]) -> bool {
         !self.in_parts.is_empty() && streams.iter().any(|stream| self.in_parts.contains(stream))
     }
 
-    /// How many messages of a client, and parts of such, are not done.
+    /// How many messages and parts of a client are not done.
     pub fn pending(&self, client: u32) -> u64 {
         let own = self.outbox.iter().filter(|stream| stream.record.client == client);
         own.map(|stream| stream.pending()).sum()
     }
 
-    /// Streams in which something is held, since this was last asked.
+    /// Streams with new volatile messages, since the last call.
     pub fn take_held(&mut self) -> HashSet<u32> {
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.volatile)
     }
 
-    /// Something was written there. A segment that is full and in which nobody has anything is free.
+    /// Called after each write: a segment that is now full is free if no stream needs it.
     fn follow(&mut self, place: Place) {
         let full = std::mem::replace(&mut self.tail, place.segment);
         if full != place.segment {
@@ -373,10 +378,10 @@ impl State {
 
     fn find(&mut self, place: Place, kind: u8, payload: &[u8]) -> Option<()> {
         match kind {
-            CLIENT => self.find_client(records::Client::read(payload)?),
-            STREAM => self.outbox.find_stream(records::Stream::read(payload)?),
+            CLIENT => self.find_client(records::ClientRecord::read(payload)?),
+            STREAM => self.outbox.find_stream(records::StreamRecord::read(payload)?),
             MESSAGE => {
-                let message = Message::read(payload)?;
+                let message = MessageRecord::read(payload)?;
                 for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, place);
                     self.find_end(stream, seq, message.flags);
@@ -387,7 +392,7 @@ impl State {
                 self.outbox.find_done(stream, &done);
             }
             CURSOR => {
-                self.put_cursor(records::Cursor::read(payload)?);
+                self.put_cursor(records::CursorRecord::read(payload)?);
             }
             KNOWN => {
                 let known = records::Known::read(payload)?;
@@ -398,15 +403,15 @@ impl State {
         Some(())
     }
 
-    /// Puts together what was found.
-    fn found_all(&mut self) {
-        // Nobody was told that they are safe, and their end never comes.
+    /// Completes recovery.
+    fn finish_recovery(&mut self) {
+        // An unfinished message was never reported as safe, and its last part will never come.
         for (stream, (first, last)) in std::mem::take(&mut self.unfinished) {
-            let mut done = Done::default();
+            let mut done = RangeSet::default();
             done.add(first, last);
             self.outbox.find_done(stream, &done);
         }
-        self.outbox.found_all();
+        self.outbox.finish_recovery();
     }
 
     fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {
@@ -417,7 +422,7 @@ impl State {
         }
     }
 
-    fn find_client(&mut self, client: records::Client) {
+    fn find_client(&mut self, client: records::ClientRecord) {
         let at = client.number as usize;
         if at == self.clients.len() {
             self.clients.push(client);

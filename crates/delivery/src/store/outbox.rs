@@ -1,17 +1,17 @@
-//! What this store's clients have sent and nobody has yet said to have: by stream, which numbers, and in which segments
-//! of the log they lie.
+//! Messages that this store's clients have sent and that are not acknowledged yet: by stream, their numbers and the
+//! segments of the log that hold them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::HashMap;
 
-use super::held::{Held, HeldRun};
 use super::records::{self, Receiver};
+use super::volatile::{Volatile, VolatileRun};
 use crate::log::Place;
-use crate::ranges::Done;
-use crate::wire::{Bytes, COST, Entry, put_number};
+use crate::ranges::RangeSet;
+use crate::wire::{Bytes, COST, FrameEntry, put_number};
 
-/// Numbers of an epoch are above it, times this.
+/// The numbers of an epoch begin above the epoch shifted left by this.
 pub const EPOCH_SHIFT: u32 = 40;
 
 #[derive(Default)]
@@ -20,57 +20,57 @@ pub struct Outbox {
     by_receiver: HashMap<(u32, Receiver, String), u32>,
     last_stream: u32,
     held_cost: u64,
-    /// How many streams have something in a segment.
+    /// How many streams need each segment.
     segments: HashMap<u64, u32>,
-    /// Segments in which nobody has anything any more, since `take_free` was called.
+    /// Segments that no stream needs any more, since the last `take_free`.
     free: Vec<u64>,
-    /// What was found of streams, until it is known which there are.
-    found: HashMap<u32, Found>,
+    /// Recovered messages, until the list of streams is complete.
+    found: HashMap<u32, FoundStream>,
 }
 
-/// A stream to others.
+/// An outgoing stream.
 pub struct Stream {
-    pub record: records::Stream,
+    pub record: records::StreamRecord,
     runs: VecDeque<Run>,
-    /// The last message that went into the log, since that was opened.
+    /// The last message logged since the log was opened.
     logged: Option<Place>,
-    held: Held,
-    /// Numbers that no message has: they were never given, or were in memory alone when the store was closed.
-    missing: Done,
+    volatile: Volatile,
+    /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
+    missing: RangeSet,
 }
 
-/// What was found of a stream.
+/// What recovery found of a stream.
 #[derive(Default)]
-struct Found {
+struct FoundStream {
     runs: VecDeque<Run>,
-    /// Numbers before the last that no record has.
-    missing: Done,
+    /// Numbers below the last for which there is no record.
+    missing: RangeSet,
 }
 
-/// What a stream has in one segment.
+/// The messages of a stream in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     segment: u64,
-    /// Where its first is.
+    /// Offset of the first.
     at: u32,
     first: u64,
     last: u64,
-    /// How many there are from the first to the last.
+    /// The count of messages from the first to the last.
     count: u64,
 }
 
 impl Stream {
-    /// The number of its next message in an epoch.
+    /// The number of its next message in `epoch`.
     pub fn next(&self, epoch: u64) -> u64 {
         (self.record.last + 1).max((epoch << EPOCH_SHIFT) + 1)
     }
 
-    /// Whether something of it up to a number lies in the log.
+    /// Returns true if the log holds unfinished messages up to `seq`.
     pub fn is_logged_upto(&self, seq: u64) -> bool {
         self.runs.front().is_some_and(|run| run.first <= seq)
     }
 
-    /// How many messages, and parts of such, are not done.
+    /// How many messages and parts are not done.
     pub fn pending(&self) -> u64 {
         let mut gone = self.record.done.clone();
         gone.add_all(&self.missing, u64::MAX);
@@ -78,13 +78,13 @@ impl Stream {
         self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later)
     }
 
-    /// Where to begin to look for what is behind a number. None: the log has nothing of it.
+    /// Where to begin to read for the messages after `seq`. None: the log holds none.
     pub fn place_behind(&self, seq: u64) -> Option<Place> {
         let at = self.runs.partition_point(|run| run.last <= seq);
         self.runs.get(at).map(|run| Place { segment: run.segment, at: run.at })
     }
 
-    /// Gives the next number.
+    /// Assigns the next number.
     fn give(&mut self, epoch: u64) -> u64 {
         let seq = self.next(epoch);
         self.missing.add(self.record.last + 1, seq - 1);
@@ -106,7 +106,7 @@ impl Outbox {
         self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
     }
 
-    /// The streams of a client's on a topic, to receivers that are known by name.
+    /// The client's streams on a topic with a named receiver.
     pub fn known_on(&self, client: u32, topic: &str) -> Vec<u32> {
         let records = self.streams.values().map(|stream| &stream.record);
         let known = records.filter(|record| {
@@ -115,28 +115,28 @@ impl Outbox {
         known.map(|record| record.number).collect()
     }
 
-    /// A stream of a client's on a topic, whoever receives it.
+    /// A stream of the client on a topic, to any receiver.
     pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
         let mut streams = self.streams.values();
         let found = streams.find(|stream| stream.record.client == client && stream.record.topic == topic);
         found.map(|stream| stream.record.number)
     }
 
-    /// A new stream. Its record is still to be written.
+    /// Adds a stream; the caller writes its record.
     pub fn open(&mut self, client: u32, receiver: Receiver, topic: &str) -> &Stream {
         self.last_stream += 1;
-        let record = records::Stream {
+        let record = records::StreamRecord {
             number: self.last_stream,
             client,
             receiver,
             topic: topic.to_owned(),
             last: 0,
-            done: Done::default(),
+            done: RangeSet::default(),
         };
         self.insert(record)
     }
 
-    fn insert(&mut self, record: records::Stream) -> &Stream {
+    fn insert(&mut self, record: records::StreamRecord) -> &Stream {
         let (number, key) = (record.number, (record.client, record.receiver.clone(), record.topic.clone()));
         self.by_receiver.insert(key, number);
         self.last_stream = self.last_stream.max(number);
@@ -146,18 +146,18 @@ impl Outbox {
                 record,
                 runs: VecDeque::new(),
                 logged: None,
-                held: Held::default(),
-                missing: Done::default(),
+                volatile: Volatile::default(),
+                missing: RangeSet::default(),
             })
             .into_mut()
     }
 
-    /// Somebody else receives the stream from here on.
+    /// Changes the receiver of a stream.
     pub fn hand_over(&mut self, stream: u32, receiver: Receiver) -> Option<&Stream> {
         let record = &mut self.streams.get_mut(&stream)?.record;
         let old = std::mem::replace(&mut record.receiver, receiver);
         let key = (record.client, record.receiver.clone(), record.topic.clone());
-        // Where that has a stream of this topic already, what is sent from here on goes by that one.
+        // If the new receiver has a stream of this topic already, later messages use that one.
         self.by_receiver.entry(key).or_insert(stream);
         let old = (record.client, old, record.topic.clone());
         if self.by_receiver.get(&old) == Some(&stream) {
@@ -166,7 +166,7 @@ impl Outbox {
         self.streams.get(&stream)
     }
 
-    /// Nothing more of a stream.
+    /// Removes a stream.
     pub fn remove(&mut self, stream: u32) {
         let Some(gone) = self.streams.remove(&stream) else { return };
         self.by_receiver.retain(|_, number| *number != stream);
@@ -175,12 +175,12 @@ impl Outbox {
         }
     }
 
-    /// The number that the next message of a stream gets.
+    /// The number of a stream's next message.
     pub fn next(&self, stream: u32, epoch: u64) -> Option<u64> {
         self.streams.get(&stream).map(|stream| stream.next(epoch))
     }
 
-    /// A message lies in the log, with the number that was next.
+    /// Adds a logged message, under the next number.
     pub fn add(&mut self, stream: u32, epoch: u64, place: Place) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
@@ -189,48 +189,47 @@ impl Outbox {
         }
         extend(&mut to.runs, place, seq);
         to.logged = Some(place);
-        to.held.close();
+        to.volatile.close();
     }
 
-    /// A message is held in memory alone, with the number that is next, which replaces that of the entry.
-    pub fn hold(&mut self, stream: u32, epoch: u64, entry: &Entry<'_>) {
+    /// Adds a volatile message, under the next number, which replaces that of the entry.
+    pub fn hold(&mut self, stream: u32, epoch: u64, entry: &FrameEntry<'_>) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
-        to.held.add(stream, &Entry { seq, ..*entry }, to.logged);
+        to.volatile.add(stream, &FrameEntry { seq, ..*entry }, to.logged);
         self.held_cost += COST + entry.body.len() as u64;
     }
 
-    /// What is held of a stream behind a number: the next that follow each other.
-    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<HeldRun> {
-        self.streams.get_mut(&stream)?.held.run_behind(seq)
+    /// The next volatile run of a stream after `seq`.
+    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<VolatileRun> {
+        self.streams.get_mut(&stream)?.volatile.run_behind(seq)
     }
 
-    /// Whether something of a client's is held.
+    /// Returns true if a client has volatile messages.
     pub fn is_held(&self, client: u32) -> bool {
-        self.streams.values().any(|stream| stream.record.client == client && !stream.held.is_empty())
+        self.streams.values().any(|stream| stream.record.client == client && !stream.volatile.is_empty())
     }
 
-    /// Nothing of a client's is held any more, and it was never sent.
+    /// Drops the client's volatile messages, as if they had never been sent.
     pub fn forget_held(&mut self, client: u32) {
         for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
-            let mut done = Done::default();
-            stream.held.all().for_each(|run| done.add(run.first, run.last));
-            self.held_cost -= stream.held.settle(&done);
+            let mut done = RangeSet::default();
+            stream.volatile.all().for_each(|run| done.add(run.first, run.last));
+            self.held_cost -= stream.volatile.settle(&done);
             stream.record.done.add_all(&done, u64::MAX);
         }
     }
 
-    /// What all that is held costs.
+    /// The credit cost of all volatile messages.
     pub fn held_cost(&self) -> u64 {
         self.held_cost
     }
 
-    /// What is held and too old: the stream, and the first and the last number of some messages that follow each other.
-    /// And when the next of those will be that are not.
+    /// Expired volatile runs, as stream, first and last number; and when the next run expires.
     pub fn held_expired(&self, now_ms: u64) -> (Vec<(u32, u64, u64)>, Option<u64>) {
         let (mut expired, mut next) = (Vec::new(), None);
         for (number, stream) in &self.streams {
-            for run in stream.held.all() {
+            for run in stream.volatile.all() {
                 match run.expires_ms {
                     Some(at) if at <= now_ms => expired.push((*number, run.first, run.last)),
                     Some(at) => next = Some(next.map_or(at, |next: u64| next.min(at))),
@@ -241,9 +240,9 @@ impl Outbox {
         (expired, next)
     }
 
-    /// More of a stream is done. False: it was known already, or was never sent. What an earlier epoch sent and the log
-    /// lost is passed over.
-    pub fn settle(&mut self, stream: u32, epoch: u64, done: &Done) -> bool {
+    /// Marks numbers of a stream as done. False: they were done already, or were never sent. Numbers that an earlier
+    /// epoch sent and the log lost are ignored.
+    pub fn settle(&mut self, stream: u32, epoch: u64, done: &RangeSet) -> bool {
         let Some(of) = self.streams.get_mut(&stream) else { return false };
         let last = of.record.last;
         if done.last() > last.max(epoch << EPOCH_SHIFT) {
@@ -257,7 +256,7 @@ impl Outbox {
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
-        self.held_cost -= of.held.settle(&of.record.done);
+        self.held_cost -= of.volatile.settle(&of.record.done);
         for run in gone {
             self.release(run.segment);
         }
@@ -279,7 +278,7 @@ impl Outbox {
         std::mem::take(&mut self.free)
     }
 
-    /// A segment is full: it is free where nobody has anything there.
+    /// Called for a full segment: it is free if no stream needs it.
     pub fn free_if_unused(&mut self, segment: u64) {
         if !self.is_used(segment) && !self.free.contains(&segment) {
             self.free.push(segment);
@@ -290,13 +289,14 @@ impl Outbox {
         self.segments.contains_key(&segment)
     }
 
-    /// The segments in which streams of such topics have something.
+    /// The segments that hold messages of matching topics.
     pub fn segments_of_topics(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<u64> {
         let wanted = self.streams.values().filter(|stream| is_wanted(&stream.record.topic));
         wanted.flat_map(|stream| stream.runs.iter().map(|run| run.segment)).collect()
     }
 
-    /// What lies in one segment: stream, first and last number, where the first is, and how many there are.
+    /// The content of one segment: for each stream its number, the first number, the distance to the last, the offset
+    /// of the first, and the count.
     pub fn summary(&self, segment: u64) -> Vec<u8> {
         let mut to = Vec::new();
         for (number, stream) in &self.streams {
@@ -312,7 +312,7 @@ impl Outbox {
         to
     }
 
-    /// What a summary says is in a segment.
+    /// Reads a summary of a segment. False: the records must be read.
     pub fn find_summary(&mut self, segment: u64, summary: &[u8]) -> bool {
         let mut from = Bytes::new(summary);
         let mut runs = Vec::new();
@@ -321,7 +321,7 @@ impl Outbox {
             let (Some(number), Some(first), Some(more), Some(at)) = (next(), next(), next(), next()) else {
                 return false;
             };
-            // Which are missing between is known by the records alone.
+            // The summary does not say which numbers are missing; only the records do.
             let Some(count) = next().filter(|count| *count == more.saturating_add(1)) else { return false };
             let (Ok(number), Ok(at)) = (u32::try_from(number), u32::try_from(at)) else { return false };
             runs.push((number, Run { segment, at, first, last: first.saturating_add(more), count }));
@@ -332,20 +332,20 @@ impl Outbox {
         true
     }
 
-    /// A message was found.
+    /// Recovery found a message.
     pub fn find_message(&mut self, stream: u32, seq: u64, place: Place) {
         self.found.entry(stream).or_default().find(place, seq);
     }
 
-    /// How far a stream is was found.
-    pub fn find_done(&mut self, stream: u32, done: &Done) {
+    /// Recovery found the progress of a stream.
+    pub fn find_done(&mut self, stream: u32, done: &RangeSet) {
         if let Some(of) = self.streams.get_mut(&stream) {
             of.record.done.add_all(done, u64::MAX);
         }
     }
 
-    /// How a stream stands was found. What was found of it later says more.
-    pub fn find_stream(&mut self, mut record: records::Stream) {
+    /// Recovery found the state of a stream. Later records update it.
+    pub fn find_stream(&mut self, mut record: records::StreamRecord) {
         if let Some(known) = self.streams.get(&record.number) {
             record.done.add_all(&known.record.done, u64::MAX);
             record.last = record.last.max(known.record.last);
@@ -357,8 +357,8 @@ impl Outbox {
         self.insert(record);
     }
 
-    /// Puts together what was found.
-    pub fn found_all(&mut self) {
+    /// Completes recovery.
+    pub fn finish_recovery(&mut self) {
         for (number, found) in std::mem::take(&mut self.found) {
             let Some(stream) = self.streams.get_mut(&number) else { continue };
             let last = found.runs.back().map_or(0, |run| run.last);
@@ -377,7 +377,7 @@ impl Outbox {
     }
 }
 
-impl Found {
+impl FoundStream {
     fn push(&mut self, run: Run) {
         self.missing.add(self.last() + 1, run.first - 1);
         self.runs.push_back(run);

@@ -1,17 +1,17 @@
-//! What the log's records say, as bytes and back.
+//! Encodes and decodes the records of the log.
 //!
 //! ```text
 //! client   = number name id count *opening                     ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done       ; kind 3: a stream, as it stands
+//! stream   = number client kind receiver topic last done       ; kind 3: the state of a stream
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
-//! done     = stream done                                       ; kind 5: of a stream to others
-//! cursor   = client id stream opening name topic done          ; kind 6: of a stream from another
-//! known    = client receiver id opening                        ; kind 7: as whom a receiver knows a client
+//! done     = stream done                                       ; kind 5: of an outgoing stream
+//! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
+//! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
 //! ```
 
-use crate::ranges::Done;
-use crate::wire::{Bytes, Id, NAME_MAX, Opening, put_counted, put_done, put_number, take_done};
+use crate::ranges::RangeSet;
+use crate::wire::{Bytes, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, take_ranges};
 
 pub const CLIENT: u8 = 2;
 pub const STREAM: u8 = 3;
@@ -20,77 +20,77 @@ pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
 
-/// Bytes of a message's header, and of each of its destinations.
+/// Bytes of a message's header, and of each destination.
 pub const HEADER: usize = 16;
 pub const DESTINATION: usize = 12;
 
-/// Where a message goes: a stream, and its number there.
+/// A stream, and the message's number there.
 pub type Destination = (u32, u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientRecord {
     pub number: u32,
     pub name: String,
     pub id: Id,
-    /// The last openings of its store, and the present one behind them.
+    /// The last openings of its store; the present one is the last.
     pub openings: Vec<Opening>,
 }
 
-/// To whom a stream goes.
+/// The receiver of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Receiver {
-    /// Whoever comes first of those that listen on the topic.
+    /// The first client found to listen on the topic.
     Anyone,
     Client(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamRecord {
     pub number: u32,
     pub client: u32,
     pub receiver: Receiver,
     pub topic: String,
-    /// The last number that was given.
+    /// The last number assigned.
     pub last: u64,
-    pub done: Done,
+    pub done: RangeSet,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor {
+pub struct CursorRecord {
     pub client: u32,
     pub sender: Id,
     pub stream: u64,
-    /// The last of the sender's store in which it was there.
+    /// The sender's last opening from which the stream was opened.
     pub opening: Opening,
     pub name: String,
     pub topic: String,
-    pub done: Done,
+    pub done: RangeSet,
 }
 
-/// As whom a receiver knows a client of this store.
+/// The id under which a receiver knows a client of this store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub client: u32,
     pub receiver: String,
-    /// The client's own, or another where the receiver knows a copy of this store under that.
+    /// The client's own id, or another one if the receiver knows a copy of this store under the own id.
     pub id: Id,
-    /// The last in which the receiver has put down how far it is.
+    /// The last opening in which the receiver has recorded its progress.
     pub opening: Opening,
 }
 
-/// A message as it lies in the log.
+/// A message in the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
+pub struct MessageRecord<'a> {
     /// As on the wire.
     pub flags: u8,
     pub accepted_ms: u64,
-    /// 0: for ever.
+    /// 0: it never expires.
     pub ttl_ms: u32,
     destinations: &'a [u8],
     pub body: &'a [u8],
 }
 
-impl Client {
+impl ClientRecord {
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         put_number(&mut to, u64::from(self.number));
@@ -101,13 +101,13 @@ impl Client {
         to
     }
 
-    pub fn read(payload: &[u8]) -> Option<Client> {
+    pub fn read(payload: &[u8]) -> Option<ClientRecord> {
         let mut from = Bytes::new(payload);
         let number = number(&mut from)?;
         let name = name(&mut from)?;
         let (id, count) = (from.array()?, from.number()?);
         let openings = (0..count).map(|_| Opening::take(&mut from)).collect::<Option<Vec<Opening>>>()?;
-        Some(Client { number, name, id, openings })
+        Some(ClientRecord { number, name, id, openings })
     }
 
     /// The present opening of its store.
@@ -116,7 +116,7 @@ impl Client {
     }
 }
 
-impl Stream {
+impl StreamRecord {
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         let (kind, receiver) = match &self.receiver {
@@ -129,11 +129,11 @@ impl Stream {
         put_counted(&mut to, receiver.as_bytes());
         put_counted(&mut to, self.topic.as_bytes());
         put_number(&mut to, self.last);
-        put_done(&mut to, &self.done);
+        put_ranges(&mut to, &self.done);
         to
     }
 
-    pub fn read(payload: &[u8]) -> Option<Stream> {
+    pub fn read(payload: &[u8]) -> Option<StreamRecord> {
         let mut from = Bytes::new(payload);
         let (number, client) = (number(&mut from)?, number(&mut from)?);
         let kind = from.byte()?;
@@ -142,12 +142,12 @@ impl Stream {
             (1, name) => Receiver::Client(name),
             _ => return None,
         };
-        let (topic, last, done) = (name(&mut from)?, from.number()?, take_done(&mut from)?);
-        Some(Stream { number, client, receiver, topic, last, done })
+        let (topic, last, done) = (name(&mut from)?, from.number()?, take_ranges(&mut from)?);
+        Some(StreamRecord { number, client, receiver, topic, last, done })
     }
 }
 
-impl Cursor {
+impl CursorRecord {
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         put_number(&mut to, u64::from(self.client));
@@ -156,20 +156,20 @@ impl Cursor {
         self.opening.put(&mut to);
         put_counted(&mut to, self.name.as_bytes());
         put_counted(&mut to, self.topic.as_bytes());
-        put_done(&mut to, &self.done);
+        put_ranges(&mut to, &self.done);
         to
     }
 
-    pub fn read(payload: &[u8]) -> Option<Cursor> {
+    pub fn read(payload: &[u8]) -> Option<CursorRecord> {
         let mut from = Bytes::new(payload);
-        Some(Cursor {
+        Some(CursorRecord {
             client: number(&mut from)?,
             sender: from.array()?,
             stream: from.number()?,
             opening: Opening::take(&mut from)?,
             name: name(&mut from)?,
             topic: name(&mut from)?,
-            done: take_done(&mut from)?,
+            done: take_ranges(&mut from)?,
         })
     }
 }
@@ -195,19 +195,19 @@ impl Known {
     }
 }
 
-pub fn write_done(stream: u32, done: &Done) -> Vec<u8> {
+pub fn write_done(stream: u32, done: &RangeSet) -> Vec<u8> {
     let mut to = Vec::new();
     put_number(&mut to, u64::from(stream));
-    put_done(&mut to, done);
+    put_ranges(&mut to, done);
     to
 }
 
-pub fn read_done(payload: &[u8]) -> Option<(u32, Done)> {
+pub fn read_done(payload: &[u8]) -> Option<(u32, RangeSet)> {
     let mut from = Bytes::new(payload);
-    Some((number(&mut from)?, take_done(&mut from)?))
+    Some((number(&mut from)?, take_ranges(&mut from)?))
 }
 
-/// The header and the destinations of a message; behind them comes its body.
+/// Writes the header and destinations of a message; its body follows.
 pub fn write_message(
     to: &mut Vec<u8>,
     flags: u8,
@@ -226,12 +226,12 @@ pub fn write_message(
     }
 }
 
-impl<'a> Message<'a> {
-    pub fn read(payload: &'a [u8]) -> Option<Message<'a>> {
+impl<'a> MessageRecord<'a> {
+    pub fn read(payload: &'a [u8]) -> Option<MessageRecord<'a>> {
         let (header, rest) = payload.split_first_chunk::<HEADER>()?;
         let count = u16::from_le_bytes([header[2], header[3]]);
         let (destinations, body) = rest.split_at_checked(usize::from(count) * DESTINATION)?;
-        Some(Message {
+        Some(MessageRecord {
             flags: header[0],
             accepted_ms: u64::from_le_bytes(std::array::from_fn(|i| header[4 + i])),
             ttl_ms: u32::from_le_bytes(std::array::from_fn(|i| header[12 + i])),

@@ -1,4 +1,4 @@
-//! What a store makes of what it finds.
+//! How a store recovers.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn a_message_without_its_end_is_not_waited_for() {
     };
     let store = open(dir.path());
     assert_eq!(store.lock().pending(0), 3, "the whole ones");
-    // And what follows gets a number of its own.
+    // The next message gets a new number.
     store.claim("one", [1; 16]).unwrap();
     send(&store, stream, BEGINS | ENDS);
     assert_eq!(store.lock().pending(0), 4);
@@ -54,8 +54,8 @@ fn numbers_of_an_epoch_are_above_all_others() {
         let record = store.lock().outbox.get(stream).unwrap().record.clone();
         assert!(record.last > last && record.last >> 40 == epoch);
         last = record.last;
-        // What an epoch before has sent, and the log has lost, may be said to be done; what was never sent may not.
-        let done = |upto| Done::new(upto, Vec::new()).unwrap();
+        // A receiver may report as done what an earlier epoch sent and the log lost, but not what was never sent.
+        let done = |upto| RangeSet::new(upto, Vec::new()).unwrap();
         assert!(!store.settle(&mut store.lock(), stream, &done(last + 1)).unwrap());
         assert!(store.settle(&mut store.lock(), stream, &done(last - 1)).unwrap());
         assert_eq!(store.lock().pending(0), 1);
@@ -69,14 +69,14 @@ fn who_only_receives_does_not_fill_the_disk() {
     store.claim("one", [1; 16]).unwrap();
     let of = (0, [2; 16], 7);
     let (name, topic) = ("two".to_owned(), "news".to_owned());
-    let cursor = records::Cursor {
+    let cursor = records::CursorRecord {
         client: of.0,
         sender: of.1,
         stream: of.2,
         opening: Opening { epoch: 1, mark: 1 },
         name,
         topic,
-        done: Done::default(),
+        done: RangeSet::default(),
     };
     store.lock().put_cursor(cursor);
     let mut noted = 0;
@@ -109,7 +109,7 @@ fn what_was_in_memory_alone_is_not_waited_for() {
     let (news, other) = (stream("news"), stream("other"));
     send(&store, news, BEGINS | ENDS);
     hold(&store, news);
-    // Others go on, until the log begins a new file with how the streams stand.
+    // Fill the log with other messages, until a new segment begins with a checkpoint of the streams.
     while store.log().segments().len() < 3 {
         match store.accept(&mut store.lock(), &large(&[other])) {
             Ok(_) => {}
@@ -121,12 +121,12 @@ fn what_was_in_memory_alone_is_not_waited_for() {
     drop(store);
     let store = open(dir.path());
     assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 1);
-    // What is done behind what is not counts once, with the numbers that epochs jump over.
+    // Numbers done after a gap count once, and so do the numbers skipped between epochs.
     store.claim("one", [1; 16]).unwrap();
     send(&store, news, BEGINS | ENDS);
     assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 2);
     let last = store.lock().outbox.get(news).unwrap().record.last;
-    let mut done = Done::default();
+    let mut done = RangeSet::default();
     done.add(last, last);
     let before = store.lock().outbox.get(news).unwrap().record.done.clone();
     assert!(store.settle(&mut store.lock(), news, &done).unwrap(), "{before:?}");
@@ -154,7 +154,7 @@ fn openings_in_which_a_receiver_was_heard_are_remembered() {
         let mut state = store.lock();
         let last = state.outbox.get(stream).unwrap().record.last;
         assert!(state.may_have_given(stream, last) && !state.may_have_given(stream, last + 1));
-        let done = Done::new(last, Vec::new()).unwrap();
+        let done = RangeSet::new(last, Vec::new()).unwrap();
         match number {
             5 | 20 => store.acknowledge(&mut state, stream, &done).unwrap(),
             _ => drop(store.settle(&mut state, stream, &done).unwrap()),

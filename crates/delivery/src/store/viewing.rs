@@ -1,4 +1,4 @@
-//! What a store holds, read beside whoever has it open.
+//! Reads a store without its lock, even while another process has it open.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::State;
 use crate::log::{LogError, View};
 
-/// How often a log is read before what looks like damage is taken for it, and the pause between.
+/// How often to read before apparent damage is reported, and the pause between the reads.
 const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Reads a store until what was read makes sense, and hands it over. A reader whose error is Damaged has it read again.
+/// Reads a store until the result is consistent, and passes it to `reader`. A reader that returns Damaged has the store
+/// read again.
 pub fn view<R>(
     path: &Path,
     mut reader: impl FnMut(&State, &View) -> Result<R, LogError>,
@@ -20,12 +21,12 @@ pub fn view<R>(
     loop {
         let mut state = State::default();
         let viewed = View::read(path, &mut state).and_then(|view| {
-            state.found_all();
+            state.finish_recovery();
             reader(&state, &view)
         });
         left -= 1;
         match viewed {
-            // Files come and go, and are used again, while they are read.
+            // Files are created, removed and reused while they are read.
             Err(LogError::Damaged(_) | LogError::Io(ErrorKind::UnexpectedEof)) if left > 0 => {}
             Err(LogError::Io(ErrorKind::NotFound)) if left > 0 && path.is_dir() => {}
             viewed => return viewed,

@@ -1,6 +1,6 @@
-//! Numbers and texts as bytes: LEB128 (as in DWARF 5, 7.6), and what has a length before it.
+//! Integers and strings as bytes: LEB128 integers (as in DWARF 5, 7.6), and length-prefixed byte strings.
 
-/// Bytes that are read from their beginning on. A read that fails has read nothing.
+/// A cursor over bytes. A read that fails consumes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes<'a>(&'a [u8]);
 
@@ -13,7 +13,7 @@ impl<'a> Bytes<'a> {
         self.0.is_empty()
     }
 
-    /// What is left.
+    /// The bytes not read yet.
     pub fn rest(self) -> &'a [u8] {
         self.0
     }
@@ -24,7 +24,7 @@ impl<'a> Bytes<'a> {
         Some(first)
     }
 
-    /// A number in its shortest form.
+    /// An integer, which must be in its shortest form.
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for (index, &byte) in self.0.iter().take(10).enumerate() {
@@ -54,7 +54,7 @@ impl<'a> Bytes<'a> {
         self.take(N)?.try_into().ok()
     }
 
-    /// Bytes with their length before them.
+    /// Length-prefixed bytes.
     pub fn counted(&mut self) -> Option<&'a [u8]> {
         let mut ahead = *self;
         let len = ahead.number()?;
@@ -63,7 +63,7 @@ impl<'a> Bytes<'a> {
         Some(taken)
     }
 
-    /// Text in UTF-8, of so many bytes at most.
+    /// Length-prefixed UTF-8 text of at most `most` bytes.
     pub fn text(&mut self, most: usize) -> Option<&'a str> {
         let mut ahead = *self;
         let text = std::str::from_utf8(ahead.counted()?).ok().filter(|text| text.len() <= most)?;
@@ -72,7 +72,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Bytes of a number at most.
+/// The most bytes that one integer takes.
 pub const NUMBER_MAX: usize = 10;
 
 pub fn put_number(to: &mut Vec<u8>, mut number: u64) {

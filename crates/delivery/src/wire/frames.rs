@@ -1,4 +1,4 @@
-//! Frames, as bytes and back.
+//! Encodes and decodes frames.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::{
     BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, put_counted,
     put_number,
 };
-use crate::ranges::Done;
+use crate::ranges::RangeSet;
 
 const HELLO: u8 = 0x01;
 const OPEN: u8 = 0x02;
@@ -22,25 +22,25 @@ const AGAIN: u8 = 0x14;
 const FINAL: u8 = 0x15;
 const REFUSED: u8 = 0x16;
 
-/// The flag of an entry that says how long it may live, which is of the wire alone, and all flags.
+/// The flag of an entry that carries a time to live, used on the wire only; and the mask of all flags.
 const HAS_TTL: u8 = 32;
 const FLAGS: u8 = 127;
 
-/// What a sender says.
+/// A frame from a sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromSender<'a> {
     Hello { version: u64, name: &'a str, id: Id, opening: Opening, receiver: &'a str },
-    Open { stream: u64, topic: &'a str, gone: Done },
+    Open { stream: u64, topic: &'a str, gone: RangeSet },
     Data(Data<'a>),
-    Gone { stream: u64, gone: Done },
+    Gone { stream: u64, gone: RangeSet },
 }
 
-/// What a receiver says.
+/// A frame from a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromReceiver<'a> {
     Welcome { version: u64, name: &'a str, id: Id, known: Opening },
-    Cursor { stream: u64, received: u64, done: Done },
-    Ack { stream: u64, done: Done },
+    Cursor { stream: u64, received: u64, done: RangeSet },
+    Ack { stream: u64, done: RangeSet },
     Credit { bytes: u64 },
     Again { stream: u64, received: u64 },
     Final { stream: u64, first: u64, last: u64, verdict: Verdict, deliveries: u64 },
@@ -50,33 +50,34 @@ pub enum FromReceiver<'a> {
 /// Why a message was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its handler said so.
+    /// Its handler rejected it.
     Terminated,
-    /// It was delivered as often as it may be.
+    /// It reached the limit of deliveries.
     Deliveries,
-    /// It is larger than its receiver takes.
+    /// It is larger than the receiver's limit.
     TooLarge,
-    /// It is compressed, and what was compressed cannot be read.
+    /// It is compressed and cannot be decompressed.
     Unreadable,
 }
 
-/// Why nothing more is said.
+/// Why a peer ends the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     Version,
     /// Another client has the name.
     NameTaken,
-    /// This client was here in a later opening of its store, or in another that is as old: there are copies of it.
+    /// The receiver has already heard from this client in a later opening of its store, or in a different one of the
+    /// same epoch: copies of the store exist.
     OldEpoch,
-    /// This is not whom it meant to reach.
+    /// The sender meant to reach another client.
     NotMe,
-    /// It said what makes no sense, or too much.
+    /// The sender sent something invalid, or too much.
     Protocol,
-    /// Its key is not that of the name it says.
+    /// The sender's key does not belong to the name it gives.
     Forged,
 }
 
-/// Messages of a stream, one behind the other.
+/// Consecutive messages of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data<'a> {
     pub stream: u64,
@@ -87,19 +88,20 @@ pub struct Data<'a> {
 
 /// A message, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct FrameEntry<'a> {
     pub seq: u64,
     /// When it was accepted, in milliseconds since 1970.
     pub accepted_ms: u64,
-    /// How long it may live from then on, in milliseconds.
+    /// Its time to live, in milliseconds from `accepted_ms`.
     pub ttl_ms: Option<u64>,
     /// [`BEGINS`](super::BEGINS) and others.
     pub flags: u8,
     pub body: &'a [u8],
 }
 
-/// Has a frame take an entry without growing. One that has outgrown its first message gets a buffer for a whole frame.
-pub fn make_room(frame: &mut Vec<u8>, entry: &Entry<'_>) {
+/// Makes sure that `frame` can take an entry without growing. A frame that outgrows its first message gets a buffer for
+/// a whole frame.
+pub fn make_room(frame: &mut Vec<u8>, entry: &FrameEntry<'_>) {
     let need = frame.len() + entry.bytes_at_most();
     if frame.is_empty() {
         frame.reserve(need);
@@ -124,16 +126,16 @@ impl<'a> FromSender<'a> {
             OPEN => FromSender::Open {
                 stream: from.number()?,
                 topic: name(&mut from)?,
-                gone: take_done(&mut from)?,
+                gone: take_ranges(&mut from)?,
             },
             DATA => return Some(FromSender::Data(Data::read(from)?)),
-            GONE => FromSender::Gone { stream: from.number()?, gone: take_done(&mut from)? },
+            GONE => FromSender::Gone { stream: from.number()?, gone: take_ranges(&mut from)? },
             _ => return None,
         };
         from.is_empty().then_some(said)
     }
 
-    /// Everything but data, which `Data::begin` and `Entry::put` write.
+    /// Encodes a frame. Senders write data frames with `Data::begin` and `FrameEntry::put` instead.
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         match self {
@@ -149,7 +151,7 @@ impl<'a> FromSender<'a> {
                 to.push(OPEN);
                 put_number(&mut to, *stream);
                 put_counted(&mut to, topic.as_bytes());
-                put_done(&mut to, gone);
+                put_ranges(&mut to, gone);
             }
             FromSender::Data(data) => {
                 Data::begin(&mut to, data.stream, data.prev, data.time);
@@ -157,7 +159,7 @@ impl<'a> FromSender<'a> {
             }
             FromSender::Gone { stream, gone } => {
                 put_numbers(&mut to, GONE, &[*stream]);
-                put_done(&mut to, gone);
+                put_ranges(&mut to, gone);
             }
         }
         to
@@ -177,9 +179,9 @@ impl<'a> FromReceiver<'a> {
             CURSOR => FromReceiver::Cursor {
                 stream: from.number()?,
                 received: from.number()?,
-                done: take_done(&mut from)?,
+                done: take_ranges(&mut from)?,
             },
-            ACK => FromReceiver::Ack { stream: from.number()?, done: take_done(&mut from)? },
+            ACK => FromReceiver::Ack { stream: from.number()?, done: take_ranges(&mut from)? },
             CREDIT => FromReceiver::Credit { bytes: from.number()? },
             AGAIN => FromReceiver::Again { stream: from.number()?, received: from.number()? },
             FINAL => FromReceiver::Final {
@@ -209,11 +211,11 @@ impl<'a> FromReceiver<'a> {
             }
             FromReceiver::Cursor { stream, received, done } => {
                 put_numbers(&mut to, CURSOR, &[*stream, *received]);
-                put_done(&mut to, done);
+                put_ranges(&mut to, done);
             }
             FromReceiver::Ack { stream, done } => {
                 put_numbers(&mut to, ACK, &[*stream]);
-                put_done(&mut to, done);
+                put_ranges(&mut to, done);
             }
             FromReceiver::Credit { bytes } => put_numbers(&mut to, CREDIT, &[*bytes]),
             FromReceiver::Again { stream, received } => put_numbers(&mut to, AGAIN, &[*stream, *received]),
@@ -237,26 +239,26 @@ impl<'a> Data<'a> {
         Some(Data { stream, prev, time, entries: from })
     }
 
-    /// Writes all but the entries.
+    /// Writes the header of a data frame, without entries.
     pub fn begin(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64) {
         put_numbers(to, DATA, &[stream, prev, time]);
     }
 
-    /// The same, and the step to the first entry. Returns where that goes on.
+    /// Writes the header and the step to the first entry. Returns the offset behind them.
     pub fn begin_at(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64, first: u64) -> usize {
         Data::begin(to, stream, prev, time);
         put_number(to, first - prev);
         to.len()
     }
 
-    /// The entries in order; None for one that makes no sense, which is the last.
-    pub fn entries(&self) -> impl Iterator<Item = Option<Entry<'a>>> + use<'a> {
+    /// The entries in order. An invalid entry yields None and ends the iteration.
+    pub fn entries(&self) -> impl Iterator<Item = Option<FrameEntry<'a>>> + use<'a> {
         let Data { mut prev, time, mut entries, .. } = *self;
         std::iter::from_fn(move || {
             if entries.is_empty() {
                 return None;
             }
-            let entry = Entry::take(&mut entries, prev, time);
+            let entry = FrameEntry::take(&mut entries, prev, time);
             match &entry {
                 Some(entry) => prev = entry.seq,
                 None => entries = Bytes::new(&[]),
@@ -266,29 +268,29 @@ impl<'a> Data<'a> {
     }
 }
 
-impl<'a> Entry<'a> {
-    /// Bytes that `put` adds at most, with those of `Data::begin_at` before it.
+impl<'a> FrameEntry<'a> {
+    /// Upper bound of the bytes that `put` adds, including those of `Data::begin_at`.
     pub fn bytes_at_most(&self) -> usize {
-        // A byte for the kind, one for flags, and seven numbers.
+        // One byte for the kind, one for the flags, and seven integers.
         2 + 7 * NUMBER_MAX + self.body.len()
     }
 
-    fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<Entry<'a>> {
+    fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<FrameEntry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
         let said = from.byte().filter(|flags| *flags <= FLAGS)?;
         let accepted_ms = time.checked_add(from.number()?)?;
         let ttl_ms = if said & HAS_TTL != 0 { Some(from.number()?) } else { None };
         let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;
-        Some(Entry { seq, accepted_ms, ttl_ms, flags: said & !HAS_TTL, body })
+        Some(FrameEntry { seq, accepted_ms, ttl_ms, flags: said & !HAS_TTL, body })
     }
 
-    /// Writes it behind the entry with the number `prev`, in data that begin at `time`.
+    /// Writes the entry after the one numbered `prev`, in a data frame with the base time `time`.
     pub fn put(&self, to: &mut Vec<u8>, prev: u64, time: u64) {
         put_number(to, self.seq - prev);
         self.put_behind_step(to, time);
     }
 
-    /// The same, without what depends on the entry before it.
+    /// Like `put`, without the step from the previous entry.
     pub fn put_behind_step(&self, to: &mut Vec<u8>, time: u64) {
         to.push(self.flags | if self.ttl_ms.is_some() { HAS_TTL } else { 0 });
         put_number(to, self.accepted_ms.saturating_sub(time));
@@ -345,7 +347,7 @@ fn put_numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
     }
 }
 
-pub fn put_done(to: &mut Vec<u8>, done: &Done) {
+pub fn put_ranges(to: &mut Vec<u8>, done: &RangeSet) {
     let later = &done.later()[..done.later().len().min(RANGES_MAX)];
     put_number(to, done.all_upto());
     put_number(to, later.len() as u64);
@@ -357,7 +359,7 @@ pub fn put_done(to: &mut Vec<u8>, done: &Done) {
     }
 }
 
-pub fn take_done(from: &mut Bytes<'_>) -> Option<Done> {
+pub fn take_ranges(from: &mut Bytes<'_>) -> Option<RangeSet> {
     let upto = from.number()?;
     let count = from.number().filter(|count| *count <= RANGES_MAX as u64)?;
     let (mut later, mut end) = (Vec::new(), upto);
@@ -366,7 +368,7 @@ pub fn take_done(from: &mut Bytes<'_>) -> Option<Done> {
         end = first.checked_add(from.number()?)?;
         later.push((first, end));
     }
-    Done::new(upto, later).filter(|done| done.last() < SEQ_MAX)
+    RangeSet::new(upto, later).filter(|done| done.last() < SEQ_MAX)
 }
 
 #[cfg(test)]
@@ -380,8 +382,9 @@ mod tests {
     fn what_a_sender_says_comes_back() {
         let opening = Opening { epoch: 300, mark: u64::MAX };
         let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], opening, receiver: "ü" };
-        let open = FromSender::Open { stream: 9, topic: "", gone: Done::new(1 << 50, Vec::new()).unwrap() };
-        let gone = FromSender::Gone { stream: 9, gone: Done::new(3, vec![(5, 9)]).unwrap() };
+        let open =
+            FromSender::Open { stream: 9, topic: "", gone: RangeSet::new(1 << 50, Vec::new()).unwrap() };
+        let gone = FromSender::Gone { stream: 9, gone: RangeSet::new(3, vec![(5, 9)]).unwrap() };
         for said in [hello, open, gone] {
             let frame = said.write();
             assert_eq!(FromSender::read(&frame).as_ref(), Some(&said));
@@ -394,7 +397,7 @@ mod tests {
 
     #[test]
     fn what_a_receiver_says_comes_back() {
-        let done = Done::new(4, vec![(6, 6), (9, 1 << 41)]).unwrap();
+        let done = RangeSet::new(4, vec![(6, 6), (9, 1 << 41)]).unwrap();
         let said = [
             FromReceiver::Welcome {
                 version: 1,
@@ -421,8 +424,9 @@ mod tests {
 
     #[test]
     fn entries_come_back() {
-        let entry = Entry { seq: 11, accepted_ms: 1003, ttl_ms: None, flags: BEGINS | ENDS, body: b"one" };
-        let other = Entry { seq: 1 << 41, ttl_ms: Some(5), flags: BEGINS | DEAD, body: b"", ..entry };
+        let entry =
+            FrameEntry { seq: 11, accepted_ms: 1003, ttl_ms: None, flags: BEGINS | ENDS, body: b"one" };
+        let other = FrameEntry { seq: 1 << 41, ttl_ms: Some(5), flags: BEGINS | DEAD, body: b"", ..entry };
         let mut frame = Vec::new();
         Data::begin(&mut frame, 2, 10, 1000);
         entry.put(&mut frame, 10, 1000);

@@ -1,30 +1,30 @@
-//! What two clients say to each other: frames, each the only one of its message.
+//! The protocol between two clients. Every frame is a message of one part.
 //!
-//! A client that sends connects (CLIENT, RFC 41) to the one it sends to (SERVER). Its frames introduce it, open streams
-//! and carry their messages; the other's frames say how far it is. Nothing here reads a socket or a clock.
+//! A sending client connects (CLIENT, RFC 41) to the receiving client (SERVER). The sender's frames introduce it, open
+//! streams and carry their messages; the receiver's frames report progress. This module reads no socket and no clock.
 //!
 //! ```text
 //! conversation = hello (welcome / refused) *( open cursor / data / gone / ack / again / credit / final )
 //!
 //! sender to receiver
-//! hello    = %x01 version name id opening receiver     ; who sends, and whom it means to reach
-//! open     = %x02 stream topic done                    ; a stream, and what the sender has no more of it
-//! data     = %x03 stream prev time *entry              ; messages; behind prev there is none but these up to the last
-//! gone     = %x04 stream done                          ; what the sender has no more of it now
+//! hello    = %x01 version name id opening receiver     ; the sender, and the name of the intended receiver
+//! open     = %x02 stream topic done                    ; a stream, and the numbers that the sender no longer has
+//! data     = %x03 stream prev time *entry              ; messages; no others exist between prev and the last entry
+//! gone     = %x04 stream done                          ; the numbers that the sender no longer has now
 //!
 //! receiver to sender
-//! welcome  = %x10 version name id opening              ; who receives, and which of the sender's it heard of last
-//! cursor   = %x11 stream received done                 ; go on behind received, without what is done
-//! ack      = %x12 stream done                          ; what is done is so for good
-//! credit   = %x13 bytes                                ; that may be sent since the connection began
-//! again    = %x14 stream received                      ; something is missing behind received
-//! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender puts it away
-//! refused  = %x16 code text                            ; nothing more is said here
+//! welcome  = %x10 version name id opening              ; the receiver, and the sender's last opening it heard from
+//! cursor   = %x11 stream received done                 ; resume after received, and skip what is done
+//! ack      = %x12 stream done                          ; these are done: the sender may drop them
+//! credit   = %x13 bytes                                ; total that may be sent since the connection began
+//! again    = %x14 stream received                      ; messages after received are missing: resend them
+//! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender makes it a dead letter
+//! refused  = %x16 code text                            ; the conversation ends
 //!
-//! entry    = step flags time-since [ttl] length body   ; step: from the number before it; ttl: where flags say so
+//! entry    = step flags time-since [ttl] length body   ; step: from the previous number; ttl: if its flag is set
 //! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 compressed, 16 in memory
-//!                                                      ; alone, 32 ttl, 64 for anyone of the topic
-//! done     = upto count *( gap length )                ; all up to upto, and some ranges behind it
+//!                                                      ; only, 32 ttl, 64 for any receiver of the topic
+//! done     = upto count *( gap length )                ; all up to upto, and some ranges after it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
 //! opening  = epoch mark                                ; of the sender's store; 0 0: none
@@ -35,47 +35,50 @@ mod bytes;
 mod frames;
 
 pub use bytes::{Bytes, NUMBER_MAX, put_counted, put_number};
-pub use frames::{Data, Entry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_done, take_done};
+pub use frames::{
+    Data, FrameEntry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_ranges, take_ranges,
+};
 
-/// Of what is said here.
+/// The version of this protocol.
 pub const VERSION: u64 = 1;
-/// Numbers of messages are below it.
+/// Message numbers are below it.
 pub const SEQ_MAX: u64 = 1 << 63;
-/// What a connection may have under way and not handled: bytes of bodies, and COST for each message or part.
+/// Send window of a connection: the most credit for messages not handled yet. A message, or a part of one, costs COST
+/// plus the bytes of its body.
 pub const WINDOW: u64 = 8 << 20;
-/// What a message costs beyond its body, so that empty ones are not free.
+/// Fixed cost of a message or part in addition to its body, so that empty ones are not free.
 pub const COST: u64 = 64;
 /// The longest name or topic, in bytes.
 pub const NAME_MAX: usize = 255;
-/// The most ranges that are told behind the number up to which all is done.
+/// The most ranges in a `done`, in addition to `upto`.
 pub const RANGES_MAX: usize = 1024;
 /// The longest body of a message in one part, in bytes.
 pub const PART_MAX: usize = 1 << 20;
-/// Bytes of a frame of messages at most, where one message is not more: a buffer of the engine's pool holds them.
+/// The most bytes of a data frame, unless its only message is larger. Fits a buffer of the engine's pool.
 pub const FRAME_BYTES: usize = 64 << 10;
-/// The longest body of an entry: a part, and what precedes a dead letter.
+/// The longest body of an entry: a part, plus the envelope of a dead letter.
 pub const BODY_MAX: usize = PART_MAX + 1024;
 /// The longest frame, in bytes.
 pub const FRAME_MAX: usize = BODY_MAX + 1024;
 
-/// Flags of a message, or a part of one: it is the first part.
+/// Flag of a message or part: it is the first part.
 pub const BEGINS: u8 = 1;
 /// It is the last part.
 pub const ENDS: u8 = 2;
-/// Somebody has given it up; what is known of that precedes the body of its first part.
+/// It is a dead letter: an envelope with the reason precedes the body of its first part.
 pub const DEAD: u8 = 4;
-/// The parts together are compressed.
+/// The body of the whole message is compressed.
 pub const PACKED: u8 = 8;
-/// Its sender has it in memory alone.
+/// The sender keeps it in memory only.
 pub const VOLATILE: u8 = 16;
-/// It was sent to one of those that listen, and another may have it as well.
+/// It was sent to any one receiver of the topic, and another receiver may get it as well.
 pub const ANY: u8 = 64;
 
-/// Which client it is: its name may be another's later, this may not.
+/// Identifies a client. Names can be reused by other clients, ids cannot.
 pub type Id = [u8; 16];
 
-/// An opening of a client's store. Copies of a store may be opened equally often, and each goes its own way from there:
-/// the mark, which is drawn at random, tells them apart.
+/// One opening of a client's store. Copies of a store can reach the same epoch independently; the random mark tells
+/// them apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opening {
     pub epoch: u64,
@@ -92,7 +95,7 @@ impl Opening {
         Some(Opening { epoch: from.number()?, mark: from.number()? })
     }
 
-    /// Whether a client that was there in this opening is another than one in that, or was there before it.
+    /// Returns true if `self` is an earlier opening than `that`, or another one of the same epoch.
     pub fn is_out_of_date(self, that: Opening) -> bool {
         self != that && self.epoch <= that.epoch
     }

@@ -28,7 +28,7 @@ fn bodies_of_any_size() {
     }
 }
 
-/// How often some bytes stand in the files of a client's store.
+/// How often the files of a store contain the bytes `some`.
 fn count_stored(dir: &Path, some: &[u8]) -> usize {
     let files = std::fs::read_dir(dir).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
     files.map(|bytes| bytes.windows(some.len()).filter(|window| *window == some).count()).sum()
@@ -67,7 +67,7 @@ fn what_is_too_large_is_refused_or_becomes_a_dead_letter() {
         .start()
         .unwrap();
     assert_eq!(sender.send_to("news", &[0; 4_000_001]), Err(Error::TooLarge));
-    // One that is large on its way, and one that becomes so when it is unpacked.
+    // A body that is too large on the wire, and one that is too large once decompressed.
     for len in [3_000_001, 4_000_000] {
         for durability in [Durability::Sync, Durability::Memory] {
             let options = Options { durability, ..Options::default() };
@@ -104,7 +104,7 @@ fn a_body_that_files_may_never_hold_is_too_large() {
         let in_memory = Options { durability: Durability::Memory, ..Options::default() };
         sender.send("nobody's", too_large, &in_memory).unwrap();
         sender.clear_pending("nobody's").unwrap();
-        // Whatever lay there before.
+        // Whatever the files held before.
         for round in 0..8 {
             let options = Options { deadline: soon(), ..Options::default() };
             sender.send("nobody's", &noise[..most], &options).unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! Clients of one process with stores of their own.
+//! Clients of one process, each with its own store.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -140,7 +140,7 @@ fn one_of_several_in_turn_or_all() {
     sender.wait_pending(0, soon()).unwrap();
 }
 
-/// A receiver that tries again at once, and a sender that knows it and who listens to dead letters.
+/// A receiver that retries at once, a client that receives dead letters, and a sender that knows both.
 fn impatient(dir: &Path, deliveries: u32) -> (Client, Client, Client) {
     let receiver = client("receiver", dir).retry(Duration::from_millis(1), Duration::from_millis(10));
     let receiver = receiver.max_deliveries(deliveries).start().unwrap();
@@ -285,7 +285,7 @@ fn what_expires_while_it_waits_costs_no_credit() {
     let dir = tempfile::tempdir().unwrap();
     let (sender, receiver) = pair(dir.path());
     let brief = Options { ttl: Some(Duration::from_millis(20)), deadline: soon(), ..Options::default() };
-    // More than may be under way, several times.
+    // Several times the send window.
     for _ in 0..40 {
         sender.send("news", &vec![1; 1 << 20], &brief).unwrap();
     }
@@ -301,7 +301,7 @@ fn what_expires_while_it_waits_costs_no_credit() {
     sender.wait_pending(0, soon()).unwrap();
 }
 
-/// Whatever is removed beside the log: another that opens the store, by whatever path, finds it in use.
+/// A store in use cannot be opened by any path, even after all files but the log were removed.
 #[test]
 fn a_store_in_use_stays_one_s() {
     let dir = tempfile::tempdir().unwrap();
@@ -313,7 +313,7 @@ fn a_store_in_use_stays_one_s() {
             std::fs::remove_file(path).unwrap();
         }
     }
-    // As another process would have it.
+    // As another process would lock it.
     let directory = std::fs::File::open(&store).unwrap();
     assert!(matches!(directory.try_lock(), Err(std::fs::TryLockError::WouldBlock)));
     drop(first);

@@ -1,4 +1,4 @@
-//! Clients that know of each other by a registry alone, over each kind.
+//! Clients that find each other by a registry only, of each kind on this host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn start(dir: &Path, registry: &str, name: &str, topic: &str) -> Client {
     Client::builder(name, topic).data_dir(dir.join(name)).registry(registry).start().unwrap()
 }
 
-/// Waits until a client knows so many that listen on a topic.
+/// Waits until a client knows `count` clients that listen on a topic.
 fn wait_for(client: &Client, topic: &str, count: usize) {
     let deadline = soon().unwrap();
     while client.addresses_of(topic).len() != count {
@@ -102,7 +102,7 @@ fn who_has_gone_is_waited_for_wherever_it_comes_again() {
         drop(receiver);
         wait_for(&sender, "r", 0);
         sender.send_to("r", b"two").unwrap();
-        // By another port.
+        // At another endpoint.
         let receiver = start(dir, registry, "receiver", "r");
         assert_eq!(take(&receiver), b"two");
         sender.wait_pending(0, soon()).unwrap();

@@ -1,4 +1,4 @@
-//! Effects that happen once, in a database of the receiver's own.
+//! Effects applied exactly once, in the receiver's own database.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ fn client(name: &str, dir: &Path) -> Builder {
     Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
-/// Adds what a message says to a sum, once. False: it was there already.
+/// Adds a message's amount to a sum, once. False: it was added before.
 fn handle(database: &mut Connection, delivery: &Delivery) -> bool {
     let cursor = delivery.cursor();
     let key = (delivery.from(), cursor.sender_text(), cursor.stream as i64);
@@ -34,7 +34,7 @@ fn who_crashes_between_effect_and_acknowledgement_does_not_repeat_it() {
     let mut database = Connection::open(dir.path().join("own.sqlite")).unwrap();
     database.execute_batch(CURSOR_SCHEMA).unwrap();
     database.execute_batch("CREATE TABLE account (sum BIGINT); INSERT INTO account VALUES (0)").unwrap();
-    // A path, which nobody else takes while the receiver is away.
+    // A path, which no other client can take while the receiver is away.
     let endpoint = format!("ipc://{}", dir.path().join("receiver.sock").display());
     let sender = client("sender", dir.path()).peer("receiver", &endpoint, &["money"]).start().unwrap();
     for number in 1..=200 {
@@ -44,7 +44,7 @@ fn who_crashes_between_effect_and_acknowledgement_does_not_repeat_it() {
     }
     let (mut effects, mut again) = (0, 0);
     while sender.pending() > 0 {
-        // Each time it handles some, and goes away before it has acknowledged the last.
+        // Each round handles some messages, and ends before the last one is acknowledged.
         let receiver = client("receiver", dir.path()).listen(&endpoint).start().unwrap();
         for at in 0..20 {
             let within = Instant::now() + Duration::from_secs(if at == 0 { 20 } else { 1 });

@@ -1,4 +1,4 @@
-//! Who handles messages, and in what time.
+//! Handlers of messages, and their time limits.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn client(name: &str, dir: &Path) -> Builder {
     Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
-/// A receiver, made by `build`, and a sender that knows it.
+/// A receiver configured by `build`, and a sender that knows it.
 fn pair(dir: &Path, build: impl FnOnce(Builder) -> Builder) -> (Client, Client) {
     let retry = Duration::from_millis(1);
     let receiver = build(client("receiver", dir).retry(retry, retry)).start().unwrap();
@@ -38,7 +38,7 @@ fn who_takes_too_long_is_not_waited_for() {
     let also_slow = receiver.recv(soon()).unwrap();
     let again = receiver.recv(soon()).unwrap();
     assert_eq!((again.body(), again.deliveries()), (&b"one"[..], 2));
-    // A late word of failure says nothing new; a late acknowledgement counts.
+    // A late failure is ignored; a late acknowledgement counts.
     drop(slow);
     again.ack();
     also_slow.ack();
@@ -80,7 +80,7 @@ fn what_takes_too_long_too_often_is_given_up() {
             }
         }
     }
-    // Nobody receives any more, and its time is over all the same.
+    // The time limit works even though no call receives any more.
     let dead = |pending: &Pending| pending.topic == "news.dead" && pending.messages == 1;
     let until = soon().unwrap();
     while !sender.pending_by_peer().iter().any(dead) {
@@ -137,7 +137,7 @@ fn a_handler_may_hold_the_last_of_its_client() {
     let mut own = Some(own);
     receiver
         .listen(move |_| {
-            // Closes the client from within.
+            // Closes the client from its own handler.
             drop(own.take());
             done.send(()).unwrap();
             Ok::<(), Infallible>(())
@@ -237,7 +237,7 @@ fn the_disk_takes_no_more_than_it_may() {
     let files = std::fs::read_dir(dir.path().join("sender")).unwrap();
     let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     assert!(bytes <= most && sent * 100_000 >= most / 4, "{bytes} bytes of files, {sent} messages");
-    // What is handled makes room.
+    // Handled messages free space.
     (0..sent).for_each(|_| receiver.recv(soon()).unwrap().ack());
     sender.send("news", &body, &Options { deadline: soon(), ..Options::default() }).unwrap();
     receiver.recv(soon()).unwrap().ack();

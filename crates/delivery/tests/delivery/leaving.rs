@@ -1,4 +1,4 @@
-//! Who leaves has said what it has handled.
+//! Clients that close or are dropped: last acknowledgements, and callers that wait.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn the_last_acknowledgement_is_said_before_the_end() {
     sender.wait_pending(0, soon()).unwrap();
 }
 
-/// Sends to nobody until there is no room, and waits for some. Closing ends that, whenever it comes.
+/// Sends without a receiver until the calls wait for room. Closing the client ends the waits.
 fn closing_ends_who_waits_for_room(durability: Durability, limit: impl FnOnce(Builder) -> Builder) {
     let dir = tempfile::tempdir().unwrap();
     let builder = Client::builder("sender", "s").data_dir(dir.path()).registry("none").linger(Duration::ZERO);
@@ -44,7 +44,7 @@ fn closing_ends_who_waits_for_room(durability: Durability, limit: impl FnOnce(Bu
         }
         sender.close();
         for _ in 0..2 {
-            // Else they wait for ever, and this with them.
+            // A call that does not return would hang the scope, and this test.
             let error = ended.recv_timeout(Duration::from_secs(60));
             if error.is_err() {
                 std::process::abort();

@@ -1,4 +1,4 @@
-//! Messages that are kept in memory.
+//! Messages held in memory.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn they_arrive_in_order_with_those_on_the_disk() {
 #[test]
 fn they_wait_for_who_comes_later_and_outlive_it() {
     let dir = tempfile::tempdir().unwrap();
-    // A path, which nobody else takes between two rounds.
+    // A path, which no other client can take between two rounds.
     let endpoint = format!("ipc://{}", dir.path().join("receiver.sock").display());
     let sender = client("sender", dir.path()).peer("receiver", &endpoint, &["news"]).start().unwrap();
     for number in 0..100_u32 {
@@ -61,7 +61,7 @@ fn they_wait_for_who_comes_later_and_outlive_it() {
     let mut expected = 0;
     for round in 0..4 {
         let receiver = client("receiver", dir.path()).listen(&endpoint).start().unwrap();
-        // The last of each round is taken and not acknowledged.
+        // Each round takes its last message without acknowledging it.
         for at in 0..26 {
             if round == 3 && at == 25 {
                 break;
@@ -91,7 +91,7 @@ fn where_there_is_no_room_a_send_waits_or_fails() {
     assert_eq!(sent, 100);
     assert_eq!(sender.send("news", &[1; 936], &at_once), Err(Error::NoRoom));
     std::thread::scope(|scope| {
-        // What is larger than the limit goes by itself.
+        // A message larger than the limit is accepted once nothing else is held.
         let large = scope.spawn(|| sender.send("news", &[2; 3_000_000], &in_memory()));
         (0..100).for_each(|_| receiver.recv(soon()).unwrap().ack());
         assert_eq!(large.join().unwrap(), Ok(()));
@@ -159,7 +159,7 @@ fn what_was_in_memory_is_not_waited_for_by_who_comes_after() {
     }
     assert_eq!(sender.pending(), 1000);
     drop(sender);
-    // Once from the records, and once from what the next opening left.
+    // First from the records, then from the checkpoint of the next opening.
     (0..2).for_each(|_| assert_eq!(start().pending(), 200));
     let sender = start();
     sender.send("news", b"and one more", &Options::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What a store holds, seen from outside; and dead letters that are sent again.
+//! Reading a store from outside, and sending dead letters again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,14 +24,14 @@ fn pair(dir: &Path) -> (Client, Client) {
     (sender, receiver)
 }
 
-/// What waits in a store, by topic.
+/// Pending messages of the sender's store, by topic.
 fn waiting(dir: &Path) -> BTreeMap<String, u64> {
     let senders = peek(&dir.join("sender")).unwrap();
     let pending = senders.into_iter().flat_map(|sender| sender.pending);
     pending.map(|pending| (pending.topic, pending.messages)).collect()
 }
 
-/// Waits for a store to say what is wanted.
+/// Waits until a condition holds.
 fn wait_for(mut is_so: impl FnMut() -> bool) {
     let deadline = soon().unwrap();
     while !is_so() {
@@ -116,7 +116,7 @@ fn what_is_no_store_is_an_error() {
     assert!(matches!(peek(&dir.path().join("sender")), Err(Error::Damaged(_))));
 }
 
-/// Bytes that do not shrink, and some that do.
+/// Two small bodies, one that does not compress, and one that does.
 fn bodies() -> [Vec<u8>; 4] {
     let mut state = 1_u64;
     let mut random = || {

@@ -1,4 +1,4 @@
-//! Clients that share a topic, and what becomes of the messages of one that goes away.
+//! Clients that share a topic, and the messages of one that goes away.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,8 @@ fn what_waited_for_one_that_went_goes_to_another() {
     wait_for(&sender, "work", 2);
     let mut gone = Some(gone);
     let (mut one, mut each) = (BTreeSet::new(), BTreeSet::new());
-    // Some before one goes, some before it is known that it has, some behind; large ones, for both, in memory.
+    // Some messages before the client goes, some before that is known, and some after; with large ones, ones sent to
+    // both, and ones in memory among them.
     for number in 0..100 {
         let durability = if number % 3 == 0 { Durability::Memory } else { Durability::Interval };
         let all = number % 10 == 7;
@@ -67,7 +68,7 @@ fn what_waited_for_one_that_went_goes_to_another() {
         assert!(taken.insert(text.clone()), "{text} came twice");
         assert!(expected.contains(&text), "{text}");
     }
-    // What went to each still waits for the other.
+    // The messages sent to all still wait for the client that is away.
     let for_gone =
         sender.pending_by_peer().into_iter().find(|pending| pending.receiver.as_deref() == Some("gone"));
     let kept = for_gone.unwrap().messages;

@@ -1,4 +1,4 @@
-//! Who may speak to whom, and who can listen.
+//! Authentication and encryption.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,14 +20,14 @@ fn client(name: &str, dir: &Path) -> Builder {
     builder.data_dir(dir.join(name)).registry("none")
 }
 
-/// A builder, and what goes wrong with what it makes.
+/// A builder, and the errors that its client reports.
 fn telling(builder: Builder) -> (Builder, Receiver<Error>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
     (builder.on_error(move |error| tell.lock().unwrap().send(error.clone()).unwrap()), told)
 }
 
-/// Passes all that comes on to `to`, and keeps it.
+/// A proxy that forwards everything to `to`, and records it.
 fn tap(to: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
     let (to, listener) =
         (to.trim_start_matches("tcp://").to_owned(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -80,7 +80,7 @@ fn a_name_is_its_key_s() {
     let [sender, receiver, mallory] = [(); 3].map(|()| KeyPair::generate().unwrap());
     let known = client("receiver", dir.path()).curve(&receiver);
     let known = known.trust("sender", &sender.public).trust("mallory", &mallory.public).start().unwrap();
-    // Somebody who may come in says to be another.
+    // An admitted client uses another client's name.
     let to = |builder: Builder| {
         builder.trust("receiver", &receiver.public).peer("receiver", known.endpoint(), &["news"])
     };

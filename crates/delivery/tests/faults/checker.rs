@@ -1,9 +1,9 @@
-//! The books of a bad day: every message has a number, and what became of it is checked in the end.
+//! The checker of the fault tests: every message is numbered, and its fate is checked at the end.
 //!
-//! A message is known by the flow it belongs to (a sender and a topic), the run of its sender, and a number that grows
-//! in each run. Its body says so, and the rest of the body follows from that. What was accepted, what was handled and
-//! what became a dead letter is written down, in memory or in journals, and [`Books::close`] compares them: nothing
-//! that Ok was said of is lost, nothing is handled out of order, or twice, but where the rules of the day allow for it.
+//! A message is identified by its flow (a sender and a topic), the run of its sender, and a number that increases in
+//! each run. These are in its body, and the rest of the body is derived from them. Accepted messages, handled messages
+//! and dead letters are recorded, in memory or in journals, and [`Books::close`] compares them: no accepted message is
+//! lost, and none is handled out of order or twice, unless the rules of the test allow it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub struct Message {
     pub number: u32,
 }
 
-/// A message was handled: by whom, and in which run of that one.
+/// A message was handled: by which receiver, and in which of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handled {
     pub by: u32,
@@ -29,11 +29,11 @@ pub struct Handled {
 
 /// Bytes of the shortest body.
 const SHORTEST: usize = 12;
-/// Bytes of a line in a journal: a part of a page, because a write that is killed ends between two pages.
+/// Bytes of a journal line. It divides a page, because a killed write ends between two pages.
 const LINE: usize = 32;
 
 impl Message {
-    /// Its body, of 12 bytes or more.
+    /// Its body, of at least 12 bytes.
     pub fn body(self, len: usize) -> Vec<u8> {
         let mut body = Vec::with_capacity(len.max(SHORTEST));
         for number in [self.flow, self.run, self.number] {
@@ -47,7 +47,7 @@ impl Message {
         body
     }
 
-    /// The message of a body, which is as it was sent.
+    /// The message of a body, after checking that the body is unchanged.
     pub fn of(body: &[u8]) -> Message {
         let number = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().unwrap());
         let message = Message { flow: number(0), run: number(4), number: number(8) };
@@ -72,27 +72,27 @@ pub fn next(state: &mut u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Twice {
     Never,
-    /// By two runs of a receiver's, or by two receivers, and so many at most.
+    /// At most this many, by two runs of a receiver or by two receivers.
     BetweenRuns(usize),
-    /// So many at most.
+    /// At most this many.
     Ever(usize),
 }
 
-/// What a day may do.
+/// What a test allows.
 #[derive(Clone, Copy)]
 pub struct Rules {
     pub may_lose: fn(Message) -> bool,
     pub twice: Twice,
     pub may_reorder: bool,
-    /// Messages between others may be missing though they were not accepted, or went elsewhere.
+    /// Messages may be missing in a receiver's sequence: they were not accepted, or went to another receiver.
     pub may_skip: bool,
 }
 
-/// Nothing is lost, twice or out of order.
+/// No message is lost, handled twice or out of order.
 pub const STRICT: Rules =
     Rules { may_lose: |_| false, twice: Twice::Never, may_reorder: false, may_skip: false };
 
-/// What was written down.
+/// The records of a test.
 #[derive(Debug, Default)]
 pub struct Books {
     pub accepted: Vec<Message>,
@@ -100,7 +100,7 @@ pub struct Books {
     pub dead: Vec<Message>,
 }
 
-/// What it came to.
+/// The result of a test.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
     pub sent: usize,
@@ -110,7 +110,7 @@ pub struct Sums {
 }
 
 impl Books {
-    /// Compares the books, and panics where something is not as the rules say.
+    /// Compares the records, and panics if they break the rules.
     pub fn sums(&self, rules: &Rules) -> Sums {
         let mut sums = Sums { sent: self.accepted.len(), ..Sums::default() };
         let mut by: HashMap<Message, Handled> = HashMap::with_capacity(self.handled.len());
@@ -135,7 +135,7 @@ impl Books {
                 continue;
             }
             let from = if before.run == message.run { before.number + 1 } else { 0 };
-            // The first of a receiver's that comes late has others before it.
+            // The first message of a receiver that starts late has others before it.
             if !rules.may_skip && *before != message {
                 let mut skipped = (from..message.number).map(|number| Message { number, ..message });
                 let missing =
@@ -157,21 +157,21 @@ impl Books {
         sums
     }
 
-    /// Compares the books and reports the day in a line.
+    /// Compares the records, and reports the test in one line.
     pub fn close(&self, what: &str, rules: &Rules, more: &str) -> Sums {
         let sums = self.sums(rules);
         report(what, &sums, rules, more);
         sums
     }
 
-    /// From journals.
+    /// Reads the records from journals.
     pub fn read(dir: &Path) -> Books {
         let accepted = lines(&dir.join("accepted")).into_iter().map(|line| line.message).collect();
         let dead = lines(&dir.join("dead")).into_iter().map(|line| line.message).collect();
         Books { accepted, handled: lines(&dir.join("handled")), dead }
     }
 
-    /// By receiver, how many were handled.
+    /// How many messages each receiver handled.
     pub fn shares(&self) -> BTreeMap<u32, usize> {
         let mut shares = BTreeMap::new();
         self.handled.iter().for_each(|handled| *shares.entry(handled.by).or_default() += 1);
@@ -179,7 +179,7 @@ impl Books {
     }
 }
 
-/// Reports a day in a line: on the standard output, and in the file that FAULTS_REPORT names.
+/// Reports a test in one line: on the standard output, and in the file that FAULTS_REPORT names.
 pub fn report(what: &str, sums: &Sums, rules: &Rules, more: &str) {
     let Sums { sent, lost, duplicated, reordered } = sums;
     let allowed = |count: &usize| if *count > 0 { " (allowed)" } else { "" };
@@ -197,7 +197,7 @@ pub fn report(what: &str, sums: &Sums, rules: &Rules, more: &str) {
     }
 }
 
-/// Books that several threads write in.
+/// Records shared by several threads.
 #[derive(Default)]
 pub struct Shared(Mutex<Books>);
 
@@ -210,7 +210,7 @@ impl Shared {
         self.lock().accepted.push(message);
     }
 
-    /// How many were accepted and not handled, where each is handled once.
+    /// How many were accepted and not handled, if each is handled once.
     pub fn waiting(&self) -> usize {
         let books = self.lock();
         books.accepted.len() - books.handled.len().min(books.accepted.len())
@@ -223,7 +223,7 @@ impl Shared {
     }
 }
 
-/// A file that outlives its writer, whenever that is killed.
+/// A file that survives its writer, which may be killed at any time.
 pub struct Journal(File);
 
 impl Journal {
@@ -243,7 +243,7 @@ impl Journal {
     }
 }
 
-/// What a journal says; nothing where there is none.
+/// The lines of a journal; none if the file does not exist.
 fn lines(path: &Path) -> Vec<Handled> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let read = |line: &[u8]| {

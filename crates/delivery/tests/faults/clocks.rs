@@ -1,5 +1,5 @@
-//! Clocks that jump, by hours and in both directions: nothing is lost, late or stuck; what may live for a month is
-//! handled, and what is too old by the clock of whoever looks is not.
+//! Clocks that jump, by hours and in both directions: no message is lost, late or stuck. Messages that may live for a
+//! month are handled, and messages expired by the local clock are not.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::common::{Running, bytes, client, command, durability, short_or_long, 
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The library that gives a process another clock (libfaketime), where it is installed.
+/// The library that fakes a process's clock (libfaketime), if it is installed.
 fn library() -> Option<PathBuf> {
     let places = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path().join("faketime"));
     places.map(|place| place.join("libfaketimeMT.so.1")).find(|path| path.exists())
 }
 
-/// Has the clock of a process go by a file.
+/// Starts a process with a clock controlled by a file.
 fn start(role: &str, dir: &Path, library: &Path) -> Running {
     let mut command = command(role, dir, 0);
     command
@@ -38,7 +38,7 @@ fn endpoint(dir: &Path) -> String {
     format!("ipc://{}/receiver.ipc", dir.display())
 }
 
-/// Sends under a clock that jumps, until it is stopped: a third in memory, a third with a time to live.
+/// Sends under a jumping clock, until it is stopped: a third in memory, a quarter with a time to live.
 pub fn send(dir: &Path) {
     let sender = client("sender", dir).peer("receiver", &endpoint(dir), &["news"]).start().unwrap();
     let mut accepted = Journal::open(dir, "accepted");
@@ -56,7 +56,7 @@ pub fn send(dir: &Path) {
         }
     }
     sender.wait_pending(0, soon()).unwrap();
-    // Too old, by a clock that is a day ahead when they are looked at.
+    // These expire, because the clock is a day ahead when they are next looked at.
     let options = Options { ttl: Some(DAY / 2), ..Options::default() };
     for number in 0..100 {
         let message = Message { flow: 1, run: 0, number };
@@ -74,7 +74,7 @@ pub fn send(dir: &Path) {
     until("the end", || false);
 }
 
-/// Handles messages, of which one in twenty fails at first.
+/// Handles messages. One in twenty fails at first.
 pub fn receive(dir: &Path) {
     let retry = Duration::from_millis(5);
     let receiver = client("receiver", dir).listen(&endpoint(dir)).retry(retry, retry * 4);

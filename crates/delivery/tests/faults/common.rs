@@ -1,4 +1,4 @@
-//! What the bad days have in common: clients, processes of their own, and waiting.
+//! Shared by the fault tests: clients, child processes, and waiting.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ pub fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(60))
 }
 
-/// Whether the long forms are wanted.
+/// Returns true if the long tests are requested.
 pub fn is_long() -> bool {
     std::env::var("FAULTS").is_ok_and(|value| value == "long")
 }
 
-/// One of two, by whether the long forms are wanted.
+/// The value for the short or the long tests.
 pub fn short_or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
 
-/// A client that knows whom it is given, and has a store of its own.
+/// A client with its own store that knows only the peers it is given.
 pub fn client(name: &str, dir: &Path) -> Builder {
     Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
-/// Closes a client in the end, so that who receives there does not wait for ever, whatever happens.
+/// Closes a client when dropped, also after a panic, so that its receivers do not wait for ever.
 pub struct Closing<'a>(pub &'a Client);
 
 impl Drop for Closing<'_> {
@@ -44,12 +44,12 @@ pub fn kept(durability: Durability) -> Options {
     Options { durability, deadline: soon(), ..Options::default() }
 }
 
-/// The three in turn.
+/// Cycles through the three kinds.
 pub fn durability(number: u32) -> Durability {
     [Durability::Interval, Durability::Memory, Durability::Sync][number as usize % 3]
 }
 
-/// Waits for a condition, as long as it would never take.
+/// Waits for a condition, for far longer than it should take.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = soon().unwrap();
     while !is() {
@@ -58,7 +58,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// A moment that differs from round to round.
+/// Spins for a time that differs from round to round.
 pub fn spin(round: u32) {
     let until = Instant::now() + Duration::from_micros(u64::from(round.wrapping_mul(7919) % 5000));
     while Instant::now() < until {
@@ -66,14 +66,14 @@ pub fn spin(round: u32) {
     }
 }
 
-/// What a process is when a test started it: its role, its directory, the number of its run.
+/// The role of this process, its directory, and the number of its run, if a test started it.
 pub fn role() -> Option<(String, PathBuf, u32)> {
     let role = std::env::var(ROLE).ok()?;
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
     Some((role, dir, std::env::var(RUN).unwrap().parse().unwrap()))
 }
 
-/// A process that does not outlive the test.
+/// A child process that is killed when dropped.
 pub struct Running(Child);
 
 impl Drop for Running {
@@ -83,7 +83,7 @@ impl Drop for Running {
     }
 }
 
-/// This test again, in a role.
+/// A command that runs this test binary in a role.
 pub fn command(role: &str, dir: &Path, run: u32) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -112,7 +112,7 @@ impl Running {
         self.0.wait().unwrap();
     }
 
-    /// One that has ended by itself has failed.
+    /// Panics if the process has ended by itself.
     pub fn goes_on(&mut self) {
         if let Some(status) = self.0.try_wait().unwrap() {
             let mut said = String::new();
@@ -130,19 +130,19 @@ pub fn bytes(dir: &Path, name: &str) -> u64 {
     std::fs::metadata(dir.join(name)).map_or(0, |file| file.len())
 }
 
-/// Waits until a journal has more bytes than these.
+/// Waits until a journal is longer than `than` bytes.
 pub fn wait_for_more(dir: &Path, name: &str, than: u64) {
     until(&format!("{name} to grow"), || bytes(dir, name) > than);
 }
 
-/// Bytes that this process has in memory.
+/// Resident memory of this process, in bytes.
 pub fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();
     pages * rustix::param::page_size() as u64
 }
 
-/// Copies a directory, as it is.
+/// Copies a directory recursively.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

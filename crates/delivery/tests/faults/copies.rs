@@ -1,5 +1,5 @@
-//! Stores of which there are copies: one that is put back, two that are used in turn, two at once. Each gives numbers
-//! that the other gives, too; nothing of the one is taken for what the other has sent.
+//! Copies of stores: one restored, two used in turn, two at once. Both assign the same numbers; no message of one is
+//! taken for a message of the other.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,17 +10,17 @@ use pinnace_delivery::{Client, Durability, Error};
 use crate::checker::{Message, Rules, STRICT, Shared, Twice};
 use crate::common::{Closing, client, copy, kept, soon, until};
 
-/// Messages that are sent at a time.
+/// Messages sent at a time.
 const SOME: u32 = 60;
 
 struct Day<'a> {
     dir: &'a Path,
     books: Shared,
-    /// What the senders were told, whichever it was.
+    /// Errors reported to all senders.
     errors: Arc<Mutex<Vec<Error>>>,
 }
 
-/// A client of the name `sender`, in one of the stores.
+/// A client named `sender`, in one of the stores.
 struct Sender<'a> {
     day: &'a Day<'a>,
     client: Client,
@@ -48,7 +48,7 @@ impl Day<'_> {
         Sender { day: self, client, flow, run, sent: 0 }
     }
 
-    /// Opens a store, sends some, and closes it when they are handled.
+    /// Opens a store, sends messages, waits until they are handled, and closes it.
     fn use_once(&self, store: &str, flow: u32, run: u32) {
         let mut sender = self.open(store, flow, run);
         sender.send();
@@ -59,7 +59,7 @@ impl Day<'_> {
         client("receiver", self.dir).listen(&self.endpoint()).start().unwrap()
     }
 
-    /// Receives while something happens.
+    /// Receives while `what` runs.
     fn while_receiving(&self, what: impl FnOnce()) {
         let receiver = self.receiver();
         std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ impl Day<'_> {
         self.errors.lock().unwrap().iter().filter(|error| **error == copied).count()
     }
 
-    /// How often one was told that another has its name.
+    /// How often a sender was refused.
     fn refusals(&self) -> usize {
         self.errors.lock().unwrap().iter().filter(|error| matches!(error, Error::Refused { .. })).count()
     }
@@ -109,17 +109,17 @@ fn an_old_copy_that_is_put_back() {
         day.while_receiving(|| {
             day.use_once("store", 0, 0);
             day.copy("store", "old");
-            // As often as the old copy will be, and more often.
+            // Use the store as often as the old copy will be used, and more often.
             for round in 0..3 {
                 for later in 0..=round {
                     day.use_once("store", 0, 1 + round * 10 + later);
                 }
                 day.copy("old", "store");
-                // Nobody hears of it in the first openings.
+                // The receiver does not hear from the first openings.
                 (0..round * 2).for_each(|_| drop(day.open("store", 0, 0)));
                 day.use_once("store", 0, 5 + round * 10);
                 assert_eq!(day.copies(), 1 + round as usize);
-                // It stays what it is now.
+                // It keeps its new id.
                 day.use_once("store", 0, 6 + round * 10);
                 assert_eq!(day.copies(), 1 + round as usize);
             }
@@ -134,7 +134,7 @@ fn copies_that_are_used_in_turn() {
         day.while_receiving(|| {
             day.use_once("store", 0, 0);
             day.copy("store", "copy");
-            // The copy is opened as often, more often, less often.
+            // The copy is opened as often, more often, or less often.
             for (round, (first, second)) in [(1, 1), (1, 3), (5, 1), (1, 1)].into_iter().enumerate() {
                 (0..first).for_each(|run| day.use_once("store", 0, 1 + round as u32 * 10 + run));
                 (0..second).for_each(|run| day.use_once("copy", 1, 1 + round as u32 * 10 + run));
@@ -149,7 +149,7 @@ fn copies_that_are_used_in_turn() {
 fn copies_that_wait_for_the_same_receiver() {
     on_a_day(|day| {
         day.while_receiving(|| day.use_once("store", 0, 0));
-        // What waits here waits in both.
+        // These messages are pending in both stores.
         let mut sender = day.open("store", 0, 1);
         sender.send();
         drop(sender);
@@ -181,7 +181,7 @@ fn copies_that_are_used_at_once() {
             first.send();
             first.client.wait_pending(0, soon()).unwrap();
             day.copy("store", "copy");
-            // The copy is the later one, and has the name while it is there.
+            // The copy is opened later, and has the name while it is connected.
             let mut second = day.open("copy", 1, 1);
             second.send();
             second.client.wait_pending(0, soon()).unwrap();
@@ -193,7 +193,7 @@ fn copies_that_are_used_at_once() {
             second.client.wait_pending(0, soon()).unwrap();
             drop(second);
             first.client.wait_pending(0, soon()).unwrap();
-            // And now the first has it.
+            // Now the first one has it.
             let mut second = day.open("copy", 1, 2);
             second.send();
             until("the name to be taken", || day.refusals() == 2);
@@ -214,7 +214,7 @@ fn a_copy_that_is_not_the_later_one() {
             let mut first = day.open("store", 0, 1);
             first.send();
             first.client.wait_pending(0, soon()).unwrap();
-            // It was opened as often, and takes nothing away from the first.
+            // It was opened as often as the first, and does not displace it.
             let mut second = day.open("copy", 1, 1);
             second.send();
             until("the second to be told", || day.copies() == 1 && day.refusals() == 1);

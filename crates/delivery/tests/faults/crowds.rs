@@ -1,4 +1,4 @@
-//! Crowds: ten thousand topics, a thousand clients in one process.
+//! Large numbers: ten thousand topics, a thousand clients in one process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// As many descriptors as may be.
+/// Raises the limit of descriptors to the maximum. Returns it.
 fn raise_descriptors() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -59,7 +59,7 @@ fn ten_thousand_topics() {
     books.lock().close("ten thousand topics", &STRICT, &more);
 }
 
-/// `count` clients that each send to the next.
+/// `count` clients, each of which sends to the next.
 fn ring(what: &str, count: u32, start: impl Fn(&Path, &str, &str) -> Client) {
     let dir = tempfile::tempdir().unwrap();
     let (before, threads_before) = (resident(), threads());

@@ -1,5 +1,5 @@
-//! Bytes of a client's directory that rot between two runs: what was accepted arrives, or the client says at its start
-//! where it is damaged. Started without what is damaged, it delivers the rest.
+//! Damage to a client's files between two runs: either the accepted messages arrive, or the client reports the damaged
+//! places at its start. Started without the damaged parts, it delivers the rest.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,10 @@ use pinnace_delivery::{Builder, Client, Damage, Durability, Error};
 use crate::checker::{Books, Handled, Message, Rules, STRICT, Sums, Twice, next, report};
 use crate::common::{client, copy, kept, short_or_long, soon, until};
 
-/// What was sent before the bytes rot, of which some is handled.
+/// Messages sent before the damage, and how many of them are handled.
 const COUNT: u32 = 400;
 const HANDLED: u32 = 90;
-/// Messages that are sent before the disk is waited for.
+/// Messages sent between two waits for the disk.
 const AT_ONCE: u32 = 10;
 
 fn message(number: u32) -> Message {
@@ -29,7 +29,7 @@ fn builder(name: &str, dir: &Path) -> Builder {
     client(name, dir).listen(&format!("ipc://{}/{name}.ipc", dir.display()))
 }
 
-/// Damage that a client speaks of while it runs.
+/// Damage reported by running clients.
 type Told = Arc<Mutex<Vec<Damage>>>;
 
 fn telling(builder: Builder, told: &Told) -> Builder {
@@ -45,7 +45,7 @@ fn start_sender(dir: &Path, build: impl FnOnce(Builder) -> Builder) -> Result<Cl
     build(builder("sender", dir)).peer("receiver", &endpoint, &["news"]).start()
 }
 
-/// Two clients that have had some traffic; `killed`: and were not closed.
+/// Two clients after some traffic. `killed`: they were not closed.
 fn filled(dir: &Path, killed: bool) -> Vec<Handled> {
     let receiver = builder("receiver", dir).start().unwrap();
     let sender = start_sender(dir, |builder| builder).unwrap();
@@ -69,7 +69,7 @@ fn filled(dir: &Path, killed: bool) -> Vec<Handled> {
     }
     sender.wait(last.unwrap(), None).unwrap();
     if killed {
-        // As it lies there while they run: everything of it is on the disk.
+        // Copy the files while both run: everything is on the disk.
         let (left, all) = (dir.join("left"), ["sender", "receiver"]);
         all.iter().for_each(|name| copy(&dir.join(name), &left.join(name)));
         drop((sender, receiver));
@@ -81,14 +81,14 @@ fn filled(dir: &Path, killed: bool) -> Vec<Handled> {
     handled
 }
 
-/// Spoils a file of a client's. Returns how.
+/// Damages a file of a client. Returns a description.
 fn spoil(dir: &Path, random: &mut u64) -> String {
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "log"));
     files.sort();
     let file = &files[next(random) as usize % files.len()];
     let mut bytes = std::fs::read(file).unwrap();
-    // Most of a file may never have been written to.
+    // Most of a file may be unused.
     let used =
         bytes[..bytes.len() - 4096].iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
     let at = next(random) as usize % if next(random).is_multiple_of(4) { bytes.len() } else { used };
@@ -122,7 +122,7 @@ fn spoil(dir: &Path, random: &mut u64) -> String {
     format!("{name} of {} {how} at {at}", dir.file_name().unwrap().display())
 }
 
-/// Sends one message more, and receives up to that one.
+/// Sends one more message, and receives up to that one.
 fn receive_all(sender: &Client, receiver: &Client, handled: &mut Vec<Handled>) {
     sender.send("news", &message(COUNT).body(12), &kept(Durability::Sync)).unwrap();
     loop {
@@ -136,7 +136,7 @@ fn receive_all(sender: &Client, receiver: &Client, handled: &mut Vec<Handled>) {
     }
 }
 
-/// Starts a client, without what is damaged where it is. Returns the number of damaged places.
+/// Starts a client, without the damaged parts if there are any. Returns the number of damaged places.
 fn start_anyway(start: &dyn Fn(bool) -> Result<Client, Error>) -> (Client, usize) {
     match start(false) {
         Ok(client) => (client, 0),
@@ -150,8 +150,8 @@ fn start_anyway(start: &dyn Fn(bool) -> Result<Client, Error>) -> (Client, usize
     }
 }
 
-/// Whether nothing is missing but the log's end, where nothing behind it tells: what was synced last of one that was
-/// not closed, or what is gone together with the seal.
+/// Returns true if only the end of the log is missing, and nothing after it can reveal that: the last batch of a log
+/// that was not closed, or an end that was lost together with the seal.
 fn is_at_end(missing: &[u32], killed: bool, how: &str) -> bool {
     let Some(first) = missing.first() else { return false };
     let is_end = missing.iter().copied().eq(*first..COUNT);

@@ -1,4 +1,5 @@
-//! A receiver whose handlers fail, hang and panic: each message is handled or becomes a dead letter, and never both.
+//! A receiver with handlers that fail, hang and panic: each message is either handled or becomes a dead letter, never
+//! both.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -11,11 +12,11 @@ use pinnace_delivery::{Delivery, Verdict};
 use crate::checker::{Message, Rules, STRICT, Shared, next};
 use crate::common::{Closing, client, durability, kept, short_or_long, soon};
 
-/// Long enough for any handler that does not hang, on a machine that is busy with other things.
+/// Long enough for any handler that does not hang, even on a busy machine.
 const WITHIN: Duration = Duration::from_secs(1);
 const DELIVERIES: u32 = 4;
 
-/// What a handler does with a message, by the message and how often it came.
+/// What a handler does with a message, depending on the message and the delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Handle,
@@ -29,7 +30,7 @@ fn way(message: Message, delivery: u32) -> Way {
     for _ in 0..4 {
         next(&mut random);
     }
-    // Some never succeed.
+    // Some messages never succeed.
     match (random % 100, message.number % 37) {
         (0..10, _) => Way::Fail,
         (10..20, _) => Way::Panic,
@@ -39,7 +40,7 @@ fn way(message: Message, delivery: u32) -> Way {
     }
 }
 
-/// Handles a message, or does not. Whoever hangs gives up in the end.
+/// Handles a message, or does not. A hanging handler returns in the end.
 fn handle(delivery: &Delivery, books: &Shared, never: &Mutex<Receiver<()>>) -> Result<(), Way> {
     let message = Message::of(delivery.body());
     match way(message, delivery.deliveries()) {
@@ -56,7 +57,7 @@ fn handle(delivery: &Delivery, books: &Shared, never: &Mutex<Receiver<()>>) -> R
     }
 }
 
-/// `threads` handle at once.
+/// Handles with `threads` handlers at once.
 fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
     let dir = tempfile::tempdir().unwrap();
     let retry = Duration::from_millis(1);
@@ -70,7 +71,7 @@ fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
         .unwrap();
     let books = Arc::new(Shared::default());
     for _ in 0..threads {
-        // Nobody ever sends there.
+        // A channel on which nothing is ever sent.
         let (books, (keep, never)) = (books.clone(), channel());
         let never = Mutex::new(never);
         let handler = move |delivery: &Delivery| {
@@ -85,9 +86,9 @@ fn fail_at_random(what: &str, threads: u32, count: u32, rules: &Rules) {
         sender.send("news", &message.body(len), &kept(durability(number + number / 3))).unwrap();
         books.accept(message);
     }
-    // Whoever hangs holds up what is behind it, and may do so after all was sent.
+    // A hanging handler delays the messages after its own, and may do so after all were sent.
     let hanging = WITHIN * 5 / 4 * (count / 1000);
-    // What waits on either topic counts.
+    // Pending messages of both topics count.
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             let _closing = Closing(&undertaker);
@@ -125,7 +126,7 @@ fn a_handler_that_fails_hangs_and_panics() {
 #[test]
 fn several_handlers_that_fail_hang_and_panic() {
     let count = short_or_long(3000, 100_000);
-    // One that is with a handler while another fails is behind that one's next delivery.
+    // A message that is being handled while another fails precedes the other's next delivery.
     let rules = Rules { may_skip: true, may_reorder: true, ..STRICT };
     fail_at_random("four handlers that fail, hang, panic", 4, count, &rules);
 }

@@ -1,8 +1,8 @@
-//! `kill -9` of either side, or both, at any moment: what was accepted is handled, in order, and twice only where the
-//! receiver was killed between the two. What is in memory alone is lost with its sender, and with nobody else.
+//! `kill -9` of either or both sides at any moment: accepted messages are handled in order, and twice only if the
+//! receiver was killed between handling and acknowledging. Messages in memory are lost with their sender only.
 //!
-//! Each side is a process that writes down what it knows of: the sender what Ok was said of, the receiver what it has
-//! handled, before it acknowledges. A line that was written outlives its writer.
+//! Each side is a process that keeps a journal: the sender of what was accepted, the receiver of what it has handled,
+//! before it acknowledges. A written line survives its writer.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -16,21 +16,21 @@ use crate::common::{
     Running, bytes, client, durability, short_or_long, soon, spin, start, until, wait_for_more,
 };
 
-/// Messages that a sender has under way before it waits for the disk.
+/// Messages that a sender sends before it waits for the disk.
 const AT_ONCE: u32 = 42;
-/// Messages that a receiver may have acknowledged and not noted when it is killed: the connection's credit.
+/// Messages that a receiver may have acknowledged but not logged when it is killed: the connection's credit.
 const UNDER_WAY: usize = (8 << 20) / (64 + 12);
 
-/// What a sender sends, and to whom.
+/// What a sender sends, and to which receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// Small messages, on the disk.
     Plain,
-    /// Small ones, two thirds on the disk sooner or later and the rest in memory.
+    /// Small messages, two thirds of them on the disk and the rest in memory.
     Mixed,
-    /// The same, with large ones among them.
+    /// As `Mixed`, with large messages among them.
     Large,
-    /// As mixed, to one of several receivers who share a topic.
+    /// As `Mixed`, to one of several receivers that share a topic.
     Shared,
 }
 
@@ -80,7 +80,7 @@ pub fn send(dir: &Path, run: u32, plan: Plan) {
             last = Some(sender.send_async("news", &message.body(plan.len(number)), &options).unwrap());
             lines.push(Handled { by: 0, run, message });
         }
-        // The last is one to wait for, and all before it are on the disk then.
+        // The last one is `Sync`, and all before it are on the disk then.
         sender.wait(last.unwrap(), None).unwrap();
         accepted.write(&lines);
         if stop.exists() {
@@ -90,7 +90,7 @@ pub fn send(dir: &Path, run: u32, plan: Plan) {
     }
 }
 
-/// Handles messages until it is killed. Above the lowest 16 bits of its run is its number.
+/// Handles messages until it is killed. The upper 16 bits of `run` are the receiver's number.
 pub fn receive(dir: &Path, run: u32, plan: Plan) {
     let number = run >> 16;
     let receiver = match plan {
@@ -108,11 +108,11 @@ pub fn receive(dir: &Path, run: u32, plan: Plan) {
     }
 }
 
-/// A day on which processes are killed.
+/// A test scenario with kills.
 struct Day {
     plan: Plan,
     rounds: u32,
-    /// How many receivers there are.
+    /// The number of receivers.
     receivers: u32,
 }
 
@@ -129,7 +129,7 @@ impl Day {
         start(&format!("receiver {:?}", self.plan), dir, number << 16 | run)
     }
 
-    /// Kills whom `whom` says, by the number of the round: the sender, the receiver.
+    /// Kills the sender or a receiver in each round. `whom` maps the round's number to (sender, receiver).
     fn kill_in_turn(&self, what: &str, whom: impl Fn(u32) -> (bool, bool)) {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
@@ -138,7 +138,7 @@ impl Day {
             (0..self.receivers).map(|number| self.start_receiver(dir, number, 0)).collect();
         let (mut sender_died, mut deaths) = (false, 0);
         for round in 1..=self.rounds {
-            // Both have done something since the last kill.
+            // Both sides have made progress since the last kill.
             wait_for_more(dir, "accepted", bytes(dir, "accepted"));
             wait_for_more(dir, "handled", bytes(dir, "handled"));
             spin(round);
@@ -161,7 +161,7 @@ impl Day {
             rules.may_lose = |message| durability(message.number) == Durability::Memory;
         }
         if self.receivers > 1 {
-            // What was to go to one that died went to others, behind what these had, and perhaps once more.
+            // Messages to a dead receiver went to others, after later ones, and perhaps a second time.
             (rules.may_skip, rules.may_reorder) = (true, true);
             rules.twice = Twice::Ever(deaths * UNDER_WAY);
         }
@@ -179,7 +179,7 @@ impl Day {
     }
 }
 
-/// Nobody sends any more; what was accepted is still delivered.
+/// Stops the sender, and waits until all accepted messages are delivered.
 fn finish(dir: &Path, sender: &mut Running) {
     std::fs::write(dir.join("stop"), b"").unwrap();
     until("the sender to stop", || {

@@ -1,6 +1,6 @@
-//! Peers that lie, beside a pair that does not: forged names and acknowledgements, numbers far ahead, messages without
-//! an end, more than was granted, thousands of streams, bodies that swell, bytes that mean nothing. The honest pair's
-//! traffic goes on as if nobody else were there, and memory stays within limits.
+//! Malicious peers beside an honest pair: forged names and acknowledgements, numbers far ahead, messages without an
+//! end, more than the credit, thousands of streams, decompression bombs, random bytes. The honest pair's traffic goes
+//! on unaffected, and memory stays within limits.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -25,10 +25,10 @@ const ENDS: u8 = 2;
 const DEAD: u8 = 4;
 const PACKED: u8 = 8;
 
-/// The largest body that the receiver takes.
+/// The largest body that the receiver accepts.
 const LARGEST: usize = 32 << 20;
 
-/// A frame of a kind, in the making (docs/delivery.md).
+/// A builder of frames (docs/delivery.md).
 struct Frame(Vec<u8>);
 
 impl Frame {
@@ -77,7 +77,7 @@ impl Frame {
     }
 }
 
-/// A socket that is closed when it goes.
+/// A socket that is closed when dropped.
 struct Mouth(Socket);
 
 impl Mouth {
@@ -94,7 +94,7 @@ impl Mouth {
         mouth
     }
 
-    /// Introduces itself, as one who was never there before.
+    /// Connects and introduces itself under a new name and id.
     fn mallory(context: &Context, to: &Client) -> Mouth {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let (mouth, number) = (Mouth::connect(context, to), NUMBER.fetch_add(1, Relaxed));
@@ -119,7 +119,7 @@ impl Mouth {
         }
     }
 
-    /// Waits until it is refused, for the reason of this number.
+    /// Waits for a refusal with this code.
     fn is_refused(&self, code: u8) {
         assert_eq!(self.wait_for(0x16)[1], code);
     }
@@ -131,12 +131,12 @@ impl Drop for Mouth {
     }
 }
 
-/// Reasons of a refusal.
+/// Codes of a refusal.
 const NAME_TAKEN: u8 = 1;
 const NOT_ME: u8 = 3;
 const PROTOCOL: u8 = 4;
 
-/// Tells each lie once.
+/// Tries each attack once.
 fn lie(context: &Context, receiver: &Client, lazy: &Client, random: &mut u64) {
     lie_about_oneself(context, receiver);
     lie_about_numbers(context, receiver);
@@ -145,19 +145,19 @@ fn lie(context: &Context, receiver: &Client, lazy: &Client, random: &mut u64) {
 }
 
 fn lie_about_oneself(context: &Context, receiver: &Client) {
-    // It is somebody else, or means to reach somebody else.
+    // Under another client's name, and to another receiver.
     let mouth = Mouth::connect(context, receiver);
     mouth.say(Frame::hello("sender", 9, 1 << 20, "receiver"));
     mouth.is_refused(NAME_TAKEN);
     mouth.say(Frame::hello("mallory", 9, 1, "another"));
     mouth.is_refused(NOT_ME);
-    // Without a word of introduction.
+    // Without an introduction.
     mouth.say(Frame::open(1, "news"));
     mouth.say(Frame::data(1, 0).entry(1, BEGINS | ENDS, b"nobody's"));
 }
 
 fn lie_about_numbers(context: &Context, receiver: &Client) {
-    // Far ahead, and beyond all.
+    // Numbers far ahead, and beyond the limit.
     let mouth = Mouth::mallory(context, receiver);
     mouth.say(Frame::open(1, "news"));
     mouth.say(Frame::data(1, 1 << 62).entry(1, BEGINS | ENDS, b"ahead"));
@@ -167,7 +167,7 @@ fn lie_about_numbers(context: &Context, receiver: &Client) {
     mouth.say(Frame::data(1, 0).entry(1 << 63, BEGINS | ENDS, b"behind the last"));
     mouth.is_refused(PROTOCOL);
 
-    // More ranges than are told, and ranges that make no sense.
+    // More ranges than the limit, and invalid ranges.
     for (count, step) in [(1025, 2), (3, u64::MAX)] {
         let mouth = Mouth::mallory(context, receiver);
         let mut gone = Frame::of(4).number(1).number(0).number(count);
@@ -180,7 +180,7 @@ fn lie_about_numbers(context: &Context, receiver: &Client) {
 }
 
 fn send_too_much(context: &Context, receiver: &Client, lazy: &Client) {
-    // A message that never ends, and one whose middle comes first.
+    // A message that never ends, and one that begins with its middle.
     let mouth = Mouth::mallory(context, receiver);
     mouth.say(Frame::open(1, "endless"));
     mouth.say(Frame::open(2, "headless"));
@@ -191,7 +191,7 @@ fn send_too_much(context: &Context, receiver: &Client, lazy: &Client) {
         mouth.say(Frame::data(1, number).entry(1, 0, &part));
     }
 
-    // More than was granted, to one who handles nothing.
+    // More than the credit, to a client that handles nothing.
     let mouth = Mouth::mallory(context, lazy);
     mouth.say(Frame::open(1, "much"));
     for number in 0..16 {
@@ -201,7 +201,7 @@ fn send_too_much(context: &Context, receiver: &Client, lazy: &Client) {
 }
 
 fn send_nonsense(context: &Context, receiver: &Client, random: &mut u64) {
-    // Bodies that swell, or cannot be read; a dead letter without its beginning.
+    // Bodies that decompress to too much, or not at all; a dead letter with an invalid envelope.
     let mouth = Mouth::mallory(context, receiver);
     let swelling = zstd::bulk::compress(&vec![0; LARGEST * 3], 1).unwrap();
     for (stream, body) in [(1, &swelling[..]), (2, &b"no such thing"[..])] {
@@ -212,7 +212,7 @@ fn send_nonsense(context: &Context, receiver: &Client, random: &mut u64) {
     mouth.say(Frame::open(3, "dead"));
     mouth.say(Frame::data(3, 0).entry(1, BEGINS | ENDS | DEAD, b"\xff"));
 
-    // Bytes that mean nothing.
+    // Random bytes.
     for _ in 0..50 {
         let mouth = Mouth::mallory(context, receiver);
         mouth.say(Frame::open(1, "noise"));
@@ -227,7 +227,7 @@ fn send_nonsense(context: &Context, receiver: &Client, random: &mut u64) {
         let mut stream = TcpStream::connect(address).unwrap();
         let noise: Vec<u8> = (0..len * 3).map(|_| next(random) as u8).collect();
         stream.write_all(&greeting[..greeting.len().min(len)]).unwrap();
-        // It may be closed by then.
+        // The receiver may have closed the connection.
         let _ = stream.write_all(&noise);
     }
 }
@@ -246,7 +246,7 @@ fn open_many(context: &Context, receiver: &Client) -> u64 {
     resident().saturating_sub(before)
 }
 
-/// A receiver that says of everything that it has it, and more than it was asked.
+/// A receiver that acknowledges everything, including messages that were never sent. Returns the number of its frames.
 fn be_a_false_receiver(mouth: &Mouth, stop: &AtomicBool) -> usize {
     let (mut said, mut round) = (0, 0_u64);
     while !stop.load(Relaxed) {
@@ -278,7 +278,7 @@ fn be_a_false_receiver(mouth: &Mouth, stop: &AtomicBool) -> usize {
     said
 }
 
-/// A socket for a false receiver, and its endpoint.
+/// A socket for a malicious receiver, and its endpoint.
 fn false_receiver(context: &Context) -> (Mouth, String) {
     let mouth = Mouth::new(context, SERVER);
     mouth.0.set_option(RCVTIMEO, &100_i32.to_ne_bytes()).unwrap();
@@ -289,7 +289,7 @@ fn false_receiver(context: &Context) -> (Mouth, String) {
     (mouth, endpoint)
 }
 
-/// Sends to the honest, and now and then to a liar.
+/// Sends to the honest receiver, and sometimes to a malicious one.
 fn send(sender: &Client, books: &Shared, stop: &AtomicBool) {
     for number in 0.. {
         let message = Message { flow: 0, run: 0, number };
@@ -307,7 +307,7 @@ fn send(sender: &Client, books: &Shared, stop: &AtomicBool) {
     }
 }
 
-/// Handles all that comes. Returns how much of that liars sent.
+/// Handles all messages. Returns how many came from malicious senders.
 fn receive(receiver: &Client, books: &Shared) -> usize {
     let mut others = 0;
     loop {
@@ -327,7 +327,7 @@ fn receive(receiver: &Client, books: &Shared) -> usize {
     }
 }
 
-/// Stops others in the end, whatever happens.
+/// Sets a flag when dropped, also after a panic.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -375,12 +375,13 @@ fn the_honest_go_on_beside_liars() {
         "{said} false words of a receiver, {others} messages of liars; {more} MiB more, {} for streams",
         for_streams >> 20
     );
-    // The lazy one has what it granted to each liar, and 4 MiB more of it; the other of each what may become a message.
+    // The lazy client holds what it granted to each malicious peer, plus 4 MiB of overdraft; the other holds, for each
+    // peer, what may become one message.
     assert!(more < 512 + rounds * (13 + (LARGEST as u64 >> 20)), "{text}");
     books.lock().close("an honest pair beside liars", &STRICT, &text);
 }
 
-/// The frame that was said to one who listens, and by whom.
+/// Waits for a frame of a kind. Returns its sender's routing id, and the frame.
 fn heard(mouth: &Mouth, kind: u8) -> (u32, Vec<u8>) {
     let deadline = soon().unwrap();
     while std::time::Instant::now() < deadline {
@@ -394,8 +395,8 @@ fn heard(mouth: &Mouth, kind: u8) -> (u32, Vec<u8>) {
     panic!("{kind:#x} never came");
 }
 
-/// A receiver that has had what was never sent knows a copy of the sender, which is somebody else to it then: once, and
-/// whoever says so again is not spoken to.
+/// A receiver that claims to have what was never sent knows a copy of the sender, so the sender takes a new id: once. A
+/// receiver that claims it again is refused.
 #[test]
 fn numbers_that_were_never_given() {
     let dir = tempfile::tempdir().unwrap();

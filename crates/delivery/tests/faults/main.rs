@@ -1,6 +1,6 @@
-//! Bad days: processes that are killed or stopped, disks that rot or are full, networks that lie, handlers that fail,
-//! crowds. On each, messages are numbered and what became of them is checked; each says in a line what it came to. With
-//! FAULTS=long there is more of everything.
+//! Fault tests: killed and stopped processes, damaged and full disks, faulty networks, malicious peers, failing
+//! handlers, large numbers of clients. In each, messages are numbered and their fate is checked; each reports its
+//! result in one line. FAULTS=long runs more of everything.
 
 mod checker;
 mod clocks;
@@ -19,7 +19,7 @@ mod proxy;
 mod server;
 mod space;
 
-/// What this process is when another run of these tests started it.
+/// The role of this process if another run of these tests started it.
 #[test]
 fn role() {
     let Some((role, dir, run)) = common::role() else { return };

@@ -1,5 +1,5 @@
-//! Names that are claimed twice: while the first lives the second is refused, and traffic goes on; when it is dead the
-//! second has the name. A store that was copied while it was in use is nobody's second.
+//! Names claimed twice: while the first client lives, the second is refused and traffic goes on; after its death the
+//! second gets the name. A copy of a store in use does not disturb the first client.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ fn receive(one: &Client, dir: &Path, run: u32, upto: u32) {
     }
 }
 
-/// Sends some, and sees to it that they are handled.
+/// Sends messages, and waits until they are handled.
 fn exchange(sender: &Client, accepted: &mut Vec<Message>) {
     for number in accepted.len() as u32..accepted.len() as u32 + 200 {
         let message = Message { flow: 0, run: 0, number };
@@ -53,7 +53,7 @@ fn claimed_twice(what: &str, dir: &Path, url: &str) {
     until("the first", || sender.addresses_of("news").len() == 1);
     let mut accepted = Vec::new();
     exchange(&sender, &mut accepted);
-    // Another store's client, again and again, for longer than a lease.
+    // A client with another store tries repeatedly, for longer than a lease.
     let begin = Instant::now();
     let mut refused = 0;
     while begin.elapsed() < LEASE + Duration::from_millis(500) {
@@ -62,7 +62,7 @@ fn claimed_twice(what: &str, dir: &Path, url: &str) {
         refused += 1;
         exchange(&sender, &mut accepted);
     }
-    // In the same directory it is another process's.
+    // The same directory is in use by another process.
     assert_eq!(builder(dir, "one", "news", url).start().err(), Some(Error::InUse));
     first.kill();
     let begin = Instant::now();
@@ -85,8 +85,8 @@ fn claimed_twice(what: &str, dir: &Path, url: &str) {
     books.close(what, &rules, &more);
 }
 
-/// A copy that was made of a store while it was used is the same client, which may have been killed: it may start. Who
-/// is connected to the first stays with it.
+/// A copy of a store in use is the same client, as if that had been killed: it may start. Connected senders stay with
+/// the first one.
 #[test]
 fn a_copy_of_a_store_in_use() {
     let dir = tempfile::tempdir().unwrap();

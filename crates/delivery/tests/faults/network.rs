@@ -1,4 +1,4 @@
-//! A network that misbehaves: what was accepted arrives once and in order.
+//! A faulty network: accepted messages arrive once and in order.
 
 use pinnace_delivery::{Builder, Error, KeyPair};
 
@@ -6,7 +6,7 @@ use crate::checker::{Message, STRICT, Shared};
 use crate::common::{Closing, client, durability, kept, short_or_long, soon};
 use crate::proxy::{Proxy, Repeats};
 
-/// Sends through a proxy until that has done each thing often enough, and then until all has arrived.
+/// Sends through a proxy until each of its faults has occurred often enough, then until all messages have arrived.
 fn send_through(what: &str, repeats: Repeats) {
     let dir = tempfile::tempdir().unwrap();
     let (here, there) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());

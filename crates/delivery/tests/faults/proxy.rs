@@ -1,5 +1,5 @@
-//! A network between two clients that misbehaves until it is told not to: it delays, cuts connections at any byte, says
-//! things twice, closes one direction, or lets one stall.
+//! A proxy that simulates a faulty network until it is told to behave: it delays, cuts connections at any byte, repeats
+//! data, closes one direction, or stalls it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use crate::checker::next;
 
-/// What is said twice.
+/// What is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
-    /// Whole frames of ZMTP, where nothing but TCP looks after the bytes.
+    /// Whole ZMTP frames, on connections without CURVE.
     Frames,
-    /// Any bytes, where CURVE does.
+    /// Any bytes, on connections protected by CURVE.
     Bytes,
 }
 
 impl Repeats {
-    /// How often. Repeated bytes end a connection: one has to live long enough for a part of a large message.
+    /// How often. Repeated bytes end a connection, which must live long enough to carry a part of a large message.
     fn per_mille(self) -> u64 {
         match self {
             Repeats::Frames => 50,
@@ -49,13 +49,13 @@ struct Way {
     tally: Tally,
     random: AtomicU64,
     behaves: AtomicBool,
-    /// For those who dawdle.
+    /// For threads that wait in `dawdle`.
     lock: Mutex<()>,
     better: Condvar,
 }
 
 impl Proxy {
-    /// Between whoever connects and an endpoint of tcp.
+    /// Between connecting clients and a TCP endpoint.
     pub fn start(to: &str, repeats: Repeats) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
@@ -82,7 +82,7 @@ impl Proxy {
         Proxy { endpoint, way }
     }
 
-    /// From now on everything goes through as it comes.
+    /// Forwards everything unchanged from now on.
     pub fn behave(&self) {
         let _locked = self.way.lock.lock().unwrap();
         self.way.behaves.store(true, Relaxed);
@@ -108,7 +108,7 @@ impl Tally {
         )
     }
 
-    /// The rarest of what it has done.
+    /// The count of the rarest fault.
     pub fn least(&self) -> u32 {
         let all = [&self.cuts, &self.delays, &self.repeats, &self.halves, &self.stalls];
         all.into_iter().map(|count| count.load(Relaxed)).min().unwrap()
@@ -123,7 +123,7 @@ impl Way {
         next(&mut state)
     }
 
-    /// Lets time go by, until all is well.
+    /// Waits, unless the proxy behaves.
     fn dawdle(&self, time: Duration) {
         let (until, mut locked) = (Instant::now() + time, self.lock.lock().unwrap());
         while !self.behaves.load(Relaxed) && Instant::now() < until {
@@ -132,7 +132,7 @@ impl Way {
         }
     }
 
-    /// Passes one direction on, until the end of it.
+    /// Forwards one direction until it ends.
     fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
         let (mut buffer, mut frames, mut deaf) = (vec![0; 16 << 10], Frames::default(), false);
         loop {
@@ -189,16 +189,16 @@ impl Way {
     }
 }
 
-/// Knows where frames of ZMTP end.
+/// Tracks the ends of ZMTP frames.
 #[derive(Default)]
 struct Frames {
-    /// What there is of the greeting, and then of the present frame.
+    /// The received bytes of the greeting, then of the current frame.
     bytes: Vec<u8>,
     greeted: bool,
 }
 
 impl Frames {
-    /// Passes bytes on, and with them, where that is wanted, once more the next frame of a message that ends there.
+    /// Forwards bytes. If `repeats` is set, repeats the next message frame that ends in them.
     fn pass(
         &mut self,
         bytes: &[u8],
@@ -228,7 +228,7 @@ impl Frames {
         Ok(())
     }
 
-    /// How many bytes are missing until more is known, or the frame is whole.
+    /// How many bytes are missing until the length is known or the frame is complete.
     fn missing(&self) -> usize {
         const LONG: u8 = 2;
         let have = self.bytes.len();

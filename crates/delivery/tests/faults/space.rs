@@ -1,5 +1,5 @@
-//! A disk that is full and gets space again: sends wait or fail as they like, what makes room goes on, and nothing is
-//! lost.
+//! A disk that fills up and gets space again: sends wait or fail as they choose, whatever frees space continues, and no
+//! message is lost.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use pinnace_delivery::{Builder, Client, Durability, Error, Options};
 use crate::checker::{Message, STRICT, Shared};
 use crate::common::{client, kept, short_or_long, soon};
 
-/// A small file system in memory, which only root may have.
+/// A small tmpfs, which only root can mount.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -23,7 +23,7 @@ impl Disk {
         mount.status().is_ok_and(|status| status.success()).then(|| Disk(dir.to_owned()))
     }
 
-    /// Takes all the space there is.
+    /// Uses up all space.
     fn fill(&self) {
         let mut ballast = File::options().create(true).append(true).open(self.0.join("ballast")).unwrap();
         while ballast.write_all(&[7; 4096]).is_ok() {}
@@ -58,7 +58,7 @@ impl Day<'_> {
                 self.books.accept(message);
                 self.next += 1;
             }
-            // This one is not there, and none of its parts.
+            // No part of this message was kept.
             Err(Error::NoRoom) => self.refused += 1,
             Err(ref error) => panic!("{error}"),
         }
@@ -71,7 +71,7 @@ impl Day<'_> {
     }
 }
 
-/// Receives so many messages.
+/// Receives `count` messages.
 fn receive(receiver: &Client, books: &Shared, count: usize) {
     for _ in 0..count {
         let delivery = receiver.recv(soon()).unwrap();
@@ -85,7 +85,7 @@ fn fill_again_and_again(what: &str, sender: Builder, receiver: Client, disk: Opt
     let books = Shared::default();
     let mut day = Day { sender: &sender, books: &books, next: 0, refused: 0 };
     if let Some(disk) = disk {
-        // Another has taken the space, and gives it back.
+        // Another file takes all space, and frees it later.
         disk.fill();
         day.send_until_full();
         disk.make_room();
@@ -95,7 +95,7 @@ fn fill_again_and_again(what: &str, sender: Builder, receiver: Client, disk: Opt
         receive(&receiver, &books, books.waiting());
     }
     for _ in 0..short_or_long(2, 20) {
-        // Whoever waits gets room when something is handled.
+        // A waiting send gets room once messages are handled.
         day.send_until_full();
         let count = books.waiting();
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What every registry does.
+//! Tests of what every registry guarantees.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use pinnace_delivery::registry::{Entry, RegistryError};
 
 use crate::place::{LONG, Observer, Place, entry, id, is_taken, numbered, until, with_topics};
 
-/// A lease that runs out while a test waits.
+/// A lease short enough to expire during a test.
 const SHORT: Duration = Duration::from_millis(300);
 
 pub fn a_claim_is_seen_by_all(place: &Place) {
@@ -44,7 +44,7 @@ pub fn the_same_client_claims_again(place: &Place) {
     until("the topics", || observer.get("one").is_some_and(|member| member.topics == ["all", "news"]));
     one.claim(&Entry { endpoint: "ipc://here".to_owned(), ..entry("one", 1) }).unwrap();
     until("the endpoint", || observer.get("one").is_some_and(|member| member.endpoint == "ipc://here"));
-    // From another object, too, which has it from then on.
+    // A claim from another object takes over the name.
     let mut another = place.open();
     another.claim(&with_topics(entry("one", 1), &[])).unwrap();
     one.renew("one", &id(1)).unwrap();
@@ -137,7 +137,7 @@ pub fn what_is_sent_to_all_waits_for_the_killed(place: &Place) {
         waiting.map(|of| (of.receiver.unwrap_or_default(), of.messages)).collect()
     };
     assert_eq!(waiting(&sender), [("client0".to_owned(), 1), ("client1".to_owned(), 1)]);
-    // One of them comes, and gets it; the other is forgotten.
+    // One of them returns and gets the message; the other is cleared.
     let first = builder("client0").start().unwrap();
     let delivery = first.recv(soon()).unwrap();
     assert_eq!(delivery.body(), b"one");
@@ -145,7 +145,7 @@ pub fn what_is_sent_to_all_waits_for_the_killed(place: &Place) {
     sender.wait_pending(1, soon()).unwrap();
     assert_eq!(sender.clear_addresses("all").unwrap(), 1);
     until("it to be forgotten", || away(&mut observer, "all").is_empty());
-    // Who is closed has gone.
+    // A closed client is gone, not away.
     drop(first);
     until("it to go", || sender.addresses_of("all").len() == 2);
     sender.send_all("all", b"three").unwrap();
@@ -160,7 +160,7 @@ pub fn the_killed_come_back(place: &Place) {
     let mut child = place.child("hold", 0..1, LONG);
     assert!(is_taken(observer.registry.claim(&entry("client0", 8))));
     child.kill();
-    // The same client need not wait for its own lease.
+    // The same client need not wait for its own lease to end.
     observer.registry.claim(&with_topics(numbered(0), &["back"])).unwrap();
     until("it to be back", || observer.get("client0").is_some_and(|member| member.topics == ["back"]));
 }

@@ -1,4 +1,4 @@
-//! What every registry does when there are many, or many at once.
+//! Tests of every registry with many clients, or many at once.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::place::{LONG, Place, entry, id, is_taken, numbered, until, with_topic
 
 pub fn a_thousand_clients(place: &Place) {
     let mut observer = place.observer();
-    // In processes of their own, since a process may have no more descriptors than these need.
+    // In several processes, because of the limit of descriptors per process.
     let mut children: Vec<_> =
         (0..4).map(|part| place.child("hold", part * 250..(part + 1) * 250, LONG)).collect();
     assert_eq!(observer.look().len(), 1000);
@@ -48,7 +48,7 @@ pub fn of_many_at_once_one_has_the_name(place: &Place) {
                 let mut registry = place.open();
                 start.wait();
                 let claimed = registry.claim(&entry(&name, number));
-                // Alive until all have tried.
+                // Keep the object until all have tried.
                 start.wait();
                 assert!(claimed.is_ok() || is_taken(claimed.clone()), "{claimed:?}");
                 claimed.is_ok()
@@ -60,13 +60,13 @@ pub fn of_many_at_once_one_has_the_name(place: &Place) {
     }
 }
 
-/// Runs `work` while others read as fast as they can, and hand what they see to `check`.
+/// Runs `work` while other threads read continuously, and pass what they see to `check`.
 fn watched(place: &Place, check: impl Fn(&pinnace_delivery::registry::Members) + Sync, work: impl FnOnce()) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                // An object that knows nothing looks at everything.
+                // A new object reads everything.
                 while !over.load(Ordering::Relaxed) {
                     check(&place.open().members().unwrap().unwrap());
                 }
@@ -121,7 +121,7 @@ pub fn killed_at_any_point(place: &Place) {
     let mut observer = place.observer();
     for round in 0..12 {
         let mut child = place.child("churn", 0..3, Duration::from_millis(200));
-        // As much work between as differs from round to round.
+        // A delay that differs from round to round.
         for _ in 0..round * 7 {
             observer.look();
         }

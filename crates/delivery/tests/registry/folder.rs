@@ -1,4 +1,4 @@
-//! What is particular to a directory: files that make no sense, deaths that change nothing, times that are old.
+//! Specific to a directory: invalid files, deaths that change no file, old modification times.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -37,7 +37,7 @@ fn what_makes_no_sense_is_passed_over() {
     }
     let refused = observer.registry.claim(&entry("folder", 2));
     assert!(matches!(refused, Err(RegistryError::Io { .. })), "{refused:?}");
-    // Spoiled in its place: the name is still the holder's, who can mend it.
+    // Damaged in place: the name still belongs to its holder, which can repair it.
     fs::write(place.path().join("one"), b"spoiled").unwrap();
     assert!(is_taken(observer.registry.claim(&entry("one", 2))));
     assert!(place.observer().get("one").is_none());
@@ -69,7 +69,7 @@ fn an_object_that_goes_is_as_if_killed() {
     assert_eq!(observer.registry.clear("all"), Ok(1));
 }
 
-/// All that is there seems to be from long ago, so nothing is read but what changes.
+/// All files seem old, so only changed ones are read.
 #[test]
 fn nothing_is_missed_where_nothing_is_in_doubt() {
     let place = Place::folder();
@@ -91,7 +91,7 @@ fn nothing_is_missed_where_nothing_is_in_doubt() {
     assert_eq!(observer.registry.members(), Ok(None));
     one.claim(&entry("two", 2)).unwrap();
     assert_eq!(observer.look().len(), 2);
-    // Ahead of our clock, of which nothing follows.
+    // Ahead of our clock, so nothing is certain.
     File::open(place.path()).unwrap().set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
     assert_eq!(observer.registry.members(), Ok(None));
     one.release("two", &id(2)).unwrap();

@@ -1,4 +1,4 @@
-//! Registries: one suite over all, and what is particular to each.
+//! Registries: one suite for all kinds, and tests specific to each.
 
 #[path = "../faults/checker.rs"]
 #[allow(dead_code)]
@@ -13,7 +13,7 @@ mod server;
 mod sqlite;
 mod tls;
 
-/// Runs tests of the suite over each kind of place.
+/// Runs tests of the suite for each kind of place.
 macro_rules! over_all {
     ($($room:ident::$name:ident)*) => {
         mod in_a_folder {
@@ -50,7 +50,7 @@ over_all! {
     crowds::killed_at_any_point
 }
 
-/// What a child process of these tests does: nothing, unless one of them started it.
+/// The entry point of child processes; does nothing unless one of these tests started it.
 #[test]
 fn child() {
     place::be_a_child();

@@ -1,4 +1,5 @@
-//! Clients whose registry is a server that is killed, hangs, forgets, goes back, or is not there yet.
+//! Clients with a registry server that is killed, hangs, loses its data, is restored from an old state, or is not
+//! started yet.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn soon() -> Option<Instant> {
 }
 
 fn builder(dir: &Path, server: &Server, name: &str, topic: &str) -> Builder {
-    // The sender is known by a way of its own, as if it were in another process.
+    // The sender uses a different URL, as if it were in another process.
     let url = if name == "sender" { format!("{}/0", server.url()) } else { server.url() };
     Client::builder(name, topic).data_dir(dir.join(name)).registry(&url).lease(Duration::from_secs(2))
 }
@@ -31,7 +32,7 @@ fn is_unreachable(client: &Client) -> bool {
     matches!(client.registry_error(), Some(RegistryError::Unreachable(_)))
 }
 
-/// Two that have sent each other something, and count what they send.
+/// Two clients that exchange numbered messages.
 struct Pair {
     sender: Client,
     receiver: Client,
@@ -47,7 +48,7 @@ impl Pair {
         pair
     }
 
-    /// Sends a hundred messages, and takes them: each once, in order. Returns how long the slowest took.
+    /// Sends and receives a hundred messages: each once, in order. Returns the longest time of one.
     fn exchange(&mut self) -> Duration {
         let mut slowest = Duration::ZERO;
         for _ in 0..100 {
@@ -62,7 +63,7 @@ impl Pair {
         slowest
     }
 
-    /// Exchanges messages until something is so; so long it goes on.
+    /// Exchanges messages until a condition holds.
     fn exchange_until(&mut self, what: &str, is: impl Fn(&Pair) -> bool) {
         until(what, || {
             let slowest = self.exchange();
@@ -75,12 +76,12 @@ impl Pair {
         self.sender.registry_error().is_none() && self.receiver.registry_error().is_none()
     }
 
-    /// Says what it came to: each message was there in its turn, once.
+    /// Reports that each message arrived once and in order.
     fn report(&self, what: &str) {
         report(what, &Sums { sent: self.sent as usize, ..Sums::default() }, &STRICT, "");
     }
 
-    /// A third that comes now meets both.
+    /// A third client that starts now reaches both.
     fn meets(&self, dir: &Path, server: &Server) {
         let third = start(dir, server, "third", "t");
         until("all three", || third.addresses_of("r").len() + third.addresses_of("s").len() == 2);
@@ -114,11 +115,11 @@ fn hung_under_traffic() {
     let mut pair = Pair::start(dir.path(), &server);
     server.hang();
     pair.exchange_until("the outage", |pair| is_unreachable(&pair.sender) && is_unreachable(&pair.receiver));
-    // Who starts now, listens on something more, or goes is not kept waiting for long.
+    // Starting, subscribing and leaving must not block for long.
     let begin = Instant::now();
     let late = start(dir.path(), &server, "late", "l");
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
-    // It knows what the others of its process know.
+    // It knows the members that the other clients of its process know.
     late.send_to("r", b"late").unwrap();
     let delivery = pair.receiver.recv(soon()).unwrap();
     assert_eq!((delivery.from(), delivery.body()), ("late", &b"late"[..]));
@@ -160,7 +161,7 @@ fn emptied_under_traffic() {
 #[test]
 fn gone_back_under_traffic() {
     let (dir, mut server) = (tempfile::tempdir().unwrap(), Server::start());
-    // The receiver was at another address when the snapshot was made.
+    // The receiver had another endpoint when the snapshot was made.
     let old = builder(dir.path(), &server, "receiver", "r").lease(Duration::from_secs(600)).start().unwrap();
     cmd("SAVE").exec(&mut server.connect()).unwrap();
     let old_endpoint = old.endpoint().to_owned();
@@ -253,7 +254,7 @@ fn a_thousand_clients_of_one_process_keep_their_names() {
     until("all", || clients[0].addresses_of("all").len() == CLIENTS);
     println!("known in {:?}", begin.elapsed());
     let mut theirs = server.connect();
-    // In more than a lease's time none ends.
+    // No lease expires in more than a lease's time.
     let over = Instant::now() + Duration::from_secs(3);
     let mut least = f64::MAX;
     until("leases to end", || {
@@ -289,7 +290,7 @@ fn a_thousand_clients_of_one_process_keep_their_names() {
 fn who_goes_by_the_same_id_is_not_chased() {
     let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
     drop(start(dir.path(), &server, "one", "t"));
-    // A store that was copied, as a machine is.
+    // A copied store, as if the machine had been copied.
     let copied = Command::new("cp").args(["-r", "one", "copy"]).current_dir(dir.path()).status();
     assert!(copied.unwrap().success());
     let _one = start(dir.path(), &server, "one", "t");

@@ -1,4 +1,4 @@
-//! A place for a registry, and what tests of any kind need: clients, observers, and processes to kill.
+//! A place for a registry, and helpers for all kinds: clients, observers, and child processes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use pinnace_delivery::registry::{Entry, Member, Members, Registry, RegistryError, open};
 use tempfile::TempDir;
 
-/// A lease that no test waits for.
+/// A lease that does not expire during a test.
 pub const LONG: Duration = Duration::from_secs(600);
 
 use crate::server::Server;
 
-/// Where the registry is.
+/// The kind of place.
 enum Kind {
     Folder,
     Sqlite,
@@ -58,8 +58,8 @@ impl Place {
         Observer { registry: self.open(), members: Members::default() }
     }
 
-    /// A client loses its name, of letters alone, while it lives: its lease, which is to be short, runs out, or
-    /// somebody removes its file.
+    /// Makes a live client lose its name: a short lease expires, or the client's file is removed. The name must consist
+    /// of letters.
     pub fn lose(&self, name: &str) {
         if matches!(self.kind, Kind::Folder) {
             std::fs::remove_file(self.path().join(name)).unwrap();
@@ -68,7 +68,7 @@ impl Place {
         until("the lease to run out", || observer.get(name).is_none());
     }
 
-    /// Claims the names of these numbers in a process of its own, which goes on when it has them.
+    /// Starts a child process that claims the names of these numbers, and waits until it has them.
     pub fn child(&self, task: &str, numbers: std::ops::Range<u32>, lease: Duration) -> Child {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// A process that has names. It is killed, at the latest when this goes.
+/// A process that holds names. It is killed when dropped.
 pub struct Child(std::process::Child);
 
 impl Child {
@@ -103,7 +103,7 @@ impl Drop for Child {
     }
 }
 
-/// Does what the parent wants, until it kills this or is gone.
+/// Runs the task of a child process, until the parent kills it or ends.
 pub fn be_a_child() {
     let Ok(task) = std::env::var("REGISTRY_TEST_TASK") else { return };
     let number = |name| std::env::var(name).unwrap().parse::<u32>().unwrap();
@@ -127,7 +127,7 @@ pub fn be_a_child() {
     std::process::exit(0);
 }
 
-/// One that looks on.
+/// An object that observes the members.
 pub struct Observer {
     pub registry: Box<dyn Registry>,
     members: Members,
@@ -150,7 +150,7 @@ pub fn id(number: u32) -> [u8; 16] {
     u128::from(number).to_le_bytes()
 }
 
-/// The client of that name and id, which listens on `name's` and on `all`.
+/// A client with this name and id, which listens on `name's` and on `all`.
 pub fn entry(name: &str, number: u32) -> Entry {
     let own: String = name.chars().take(60).chain("'s".chars()).collect();
     Entry {
@@ -170,7 +170,7 @@ pub fn with_topics(entry: Entry, topics: &[&str]) -> Entry {
     Entry { topics: topics.iter().map(|topic| (*topic).to_owned()).collect(), ..entry }
 }
 
-/// Waits for a condition, as long as it would never take.
+/// Waits for a condition, for far longer than it should take.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is() {

@@ -1,4 +1,4 @@
-//! What is particular to a server: it may be absent, hang, forget, or be somebody else's.
+//! Specific to a server: it may be absent, hang, lose its data, or belong to another application.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ fn is_unreachable<T>(result: &Result<T, RegistryError>) -> bool {
     matches!(result, Err(RegistryError::Unreachable(_)))
 }
 
-/// Calls everything, and says how long the longest took.
+/// Makes every call, and returns the longest time of one.
 pub fn all_unreachable(registry: &mut dyn Registry) -> Duration {
     let mut longest = Duration::ZERO;
     let mut timed = |is_so: &mut dyn FnMut() -> bool| {
@@ -38,7 +38,7 @@ fn a_server_that_is_absent_and_then_there() {
     server.revive();
     until("the server", || registry.claim(&entry("one", 1)).is_ok());
     assert_eq!(registry.members().unwrap().unwrap().len(), 1);
-    // Between two calls it was away for a moment: nobody sees that.
+    // The client reconnects after a brief outage without an error.
     server.kill();
     server.revive();
     assert_eq!(registry.renew("one", &id(1)), Err(RegistryError::Lost));
@@ -73,7 +73,7 @@ fn a_server_that_forgets() {
     assert_eq!(one.renew("one", &id(1)), Err(RegistryError::Lost));
     one.claim(&entry("one", 1)).unwrap();
     assert_eq!(observer.members().unwrap().unwrap().len(), 1);
-    // Also where as much has happened since as before.
+    // Even if the same number of changes has been made since.
     cmd("FLUSHALL").exec(&mut server.connect()).unwrap();
     one.claim(&entry("other", 2)).unwrap();
     assert!(observer.members().unwrap().unwrap().get("other").is_some());
@@ -151,7 +151,7 @@ fn who_is_let_in() {
     }
     with("default:secret@").claim(&entry("one", 1)).unwrap();
     assert_eq!(with(":secret@").members().unwrap().unwrap().len(), 1);
-    // One who may do what is done, and nothing else.
+    // A user with the minimal rights.
     let mut theirs = server.connect();
     cmd("AUTH").arg("secret").exec(&mut theirs).unwrap();
     let mut user = cmd("ACL");

@@ -1,4 +1,4 @@
-//! A Redis server of a test's own, which is killed when the test is over, however it ends.
+//! A Redis server for one test, which is killed when the test ends, however it ends.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -11,14 +11,14 @@ use redis::{Client, Connection, IntoConnectionInfo, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Below those that the system gives to whoever connects, so that a server that was killed gets its port again.
+/// Below the ephemeral port range, so that a killed server gets its port again.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
 pub struct Server {
     dir: TempDir,
     port: u16,
     options: Vec<String>,
-    /// The option that names its port.
+    /// The option that sets its port.
     port_option: &'static str,
     process: Option<Child>,
 }
@@ -32,14 +32,14 @@ impl Server {
         server
     }
 
-    /// One that does not run yet, on a port that is free.
+    /// A server that is not started yet, on a free port.
     pub fn absent(options: &[&str]) -> Server {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let dir = tempfile::tempdir().unwrap();
         Server { dir, port: free_port(), options, port_option: "--port", process: None }
     }
 
-    /// It speaks TLS on its port, and nothing else.
+    /// Makes it speak only TLS on its port.
     pub fn with_tls(mut self) -> Server {
         self.options.extend(["--port", "0"].map(str::to_owned));
         self.port_option = "--tls-port";
@@ -58,7 +58,7 @@ impl Server {
         self.port
     }
 
-    /// Starts it, where it was before. It has what was saved, or nothing.
+    /// Starts it on the same port. It has the data that was saved, or none.
     pub fn revive(&mut self) {
         assert!(self.try_revive(), "redis-server ended: is port {} taken?", self.port);
     }
@@ -78,7 +78,7 @@ impl Server {
         false
     }
 
-    /// Starts it, though only those may ask who it is who are let in.
+    /// Starts it without waiting for an answer, because it may require a password.
     pub fn revive_unseen(&mut self) {
         self.process = Some(self.spawn());
     }
@@ -109,7 +109,7 @@ impl Server {
         Client::open(url.into_connection_info()?)?.get_connection()
     }
 
-    /// A way to it that goes on whatever becomes of its port.
+    /// A connection that does not depend on its TCP port.
     pub fn connect(&self) -> Connection {
         self.try_connect().unwrap()
     }
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// It takes connections, and answers nobody.
+    /// Makes it accept connections without answering.
     pub fn hang(&self) {
         self.signal(Signal::STOP);
     }

@@ -1,4 +1,4 @@
-//! What is particular to a database: leases that run out, and files that are something else.
+//! Specific to a database: expiring leases, and foreign or damaged files.
 
 use std::fs;
 use std::time::Duration;
@@ -33,7 +33,8 @@ fn a_lease_goes_on_by_renewing_alone() {
         observer.look().len() == 1
     });
     assert!(observer.get("renewed").is_some());
-    // Nobody took the name: it lives again. Others see it, though as many leases are over as when they last asked.
+    // No other client took the name: the lease lives again. Others see that, although the count of expired leases is
+    // the same as at their last call.
     let mut another = place.observer();
     until("the other to run out", || another.look().is_empty());
     one.renew("left", &id(2)).unwrap();
@@ -94,7 +95,7 @@ fn what_is_spoiled_is_an_error() {
     }
     drop(registry);
     let whole = fs::read(place.path()).unwrap();
-    // The log beside it went into the database when the last connection closed.
+    // The WAL was merged into the database when the last connection closed.
     assert!(whole.len() > 16_384);
     let mut said = 0;
     for page in 1..whole.len() / 4096 {
@@ -166,14 +167,13 @@ fn many_make_it_at_once() {
     }
 }
 
-/// Two clients that go by a database which is removed, moved away, or another's: they know of each other again, and of
-/// who comes.
+/// Two clients of a database that is removed, moved away or replaced find each other again, and new clients.
 #[test]
 fn a_database_that_is_not_there_any_more() {
     let (place, dir) = (Place::sqlite(), tempfile::tempdir().unwrap());
     let start = |name: &str| {
         let builder = Client::builder(name, &format!("{name}'s")).data_dir(dir.path().join(name));
-        // Each by a way of its own, as if it were in another process.
+        // Each uses a path of its own, as if it were in another process.
         let (path, way) = (place.path(), "./".repeat(name.len()));
         let folder = path.parent().unwrap().display();
         builder.registry(&format!("sqlite://{folder}/{way}registry")).start().unwrap()

@@ -10,7 +10,7 @@ use crate::place::{entry, id, until};
 use crate::redis::all_unreachable;
 use crate::server::Server;
 
-/// Makes a certificate that signs itself, for this host, and its key.
+/// Makes a self-signed certificate for this host, and its key.
 fn certificate(server: &Server, name: &str) {
     let made = Command::new("openssl")
         .args([
@@ -59,13 +59,13 @@ fn over_tls_to_who_is_trusted() {
     let topics: Vec<String> = (0..10_000).map(|number| format!("topic {number:05}")).collect();
     registry.claim(&Entry { topics: topics.clone(), ..entry("many", 2) }).unwrap();
     assert_eq!(registry.members().unwrap().unwrap().get("many").unwrap().topics, topics);
-    // The system's authorities do not know it, and those of somebody else neither.
+    // Neither the system's authorities nor another certificate vouch for it.
     for stranger in ["", "ca=CLIENT.pem"] {
         let refused = over_tls(&server, stranger).unwrap().members();
         let invalid = matches!(refused, Err(RegistryError::Io { kind: ErrorKind::InvalidData, .. }));
         assert!(invalid, "{stranger}: {refused:?}");
     }
-    // Who speaks in the clear is no better off.
+    // Nor does it accept unencrypted connections.
     assert!(open(&server.url()).unwrap().members().is_err());
     server.hang();
     assert!(all_unreachable(&mut *registry) < Duration::from_secs(5));

@@ -1,5 +1,5 @@
-//! The end of a context: calls return, sockets are closed, what they accepted is sent as far as their linger and a
-//! deadline allow, the I/O threads end. What could not be sent is counted.
+//! Termination of a context: blocked calls return, sockets are closed, accepted messages are sent as far as their
+//! linger time and a deadline allow, and the I/O threads end. Messages that could not be sent are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,56 +12,56 @@ use pinnace_sys::sleep::{Sleep, Slept};
 use super::Context;
 use crate::drops::{Drops, Reason};
 use crate::error::Error;
-use crate::hub::{Hub, Mail};
-use crate::nap::{self, Nap, Turn};
+use crate::mailbox::{Mailbox, Notice};
+use crate::pending_sleep::{self, PendingSleep, Turn};
 use crate::reactor::Command;
 use crate::socket::Socket;
 
-/// How often to look for sockets that were being made when the deadline came.
+/// How often to check for sockets that were being created when the deadline came.
 const LATE_LOOK: Duration = Duration::from_millis(10);
 
-/// What a context has left behind at its end, over all its sockets and all its time.
+/// What a context has left behind at its termination, over all its sockets and its whole lifetime.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// Messages that were accepted to be sent, and that neither the kernel nor, over inproc, another socket has taken.
-    /// They are in `lost` too: as Expired, Cut or PeerLost.
+    /// Messages accepted for sending that neither the kernel nor, over inproc, another socket has taken. `lost`
+    /// counts them too, as Expired, Cut or PeerLost.
     pub messages: u64,
-    /// Their bytes, with the headers of ZMTP 3; of a message that was cut, those not yet written.
+    /// Their bytes, including ZMTP 3 headers; of a partly written message, the bytes not yet written.
     pub bytes: u64,
     /// All messages that the sockets have lost.
     pub lost: Drops,
-    /// Sockets that were still open at the deadline, and were closed then.
+    /// Sockets that were still open at the deadline and were closed then.
     pub open_sockets: u64,
 }
 
 impl Context {
-    /// Blocked calls on the context's sockets return Terminated, and so does every later one but close.
+    /// Blocked calls on the context's sockets return Terminated, and so does every later call except close.
     pub fn shutdown(&self) -> Result<(), Error> {
         if self.0.fork != fork::generation() {
             return Ok(());
         }
         self.0.terminating.store(true, Ordering::SeqCst);
-        for hub in self.hubs() {
-            hub.post(Mail::Stop);
+        for mailbox in self.mailboxes() {
+            mailbox.post(Notice::Stop);
         }
         Ok(())
     }
 
-    /// Shuts down, waits until every socket is closed and has sent what its linger allows, and ends the I/O
-    /// threads. Errors: Interrupted; it can be called again then. Reentered on an I/O thread of the context, where
-    /// code of the application may run (free functions, wakers): it would wait for itself.
+    /// Shuts down, waits until every socket is closed and has sent what its linger time allows, and ends the I/O
+    /// threads. Errors: Interrupted, it can be called again; Reentered on an I/O thread of the context, where
+    /// application code may run (free functions, wakers), because it would wait for itself.
     pub fn terminate(&self) -> Result<(), Error> {
         self.terminate_within(None).map(drop)
     }
 
-    /// The same within `timeout`; None is for ever. When it is over, sockets that are still open are closed, whoever
-    /// uses them, and what is not sent is given up. Called again it says the same again. In a forked child nothing is
-    /// done, and nothing is left. Errors: those of `terminate`.
+    /// Like `terminate`, within `timeout`; None: no limit. At the deadline, sockets that are still open are closed
+    /// even if they are in use, and unsent messages are given up. A repeated call returns the same result. In a
+    /// forked process it does nothing and returns an empty result. Errors: those of `terminate`.
     pub fn terminate_within(&self, timeout: Option<Duration>) -> Result<Leftover, Error> {
         self.terminate_by(timeout, None)
     }
 
-    /// The same. `turn`: it does not sleep itself (Deferred, `nap`).
+    /// Like `terminate_within`. With a `turn` it does not sleep itself (Deferred, `pending_sleep`).
     pub fn terminate_by(&self, timeout: Option<Duration>, turn: Option<Turn>) -> Result<Leftover, Error> {
         if self.0.fork != fork::generation() {
             return Ok(Leftover::default());
@@ -74,7 +74,7 @@ impl Context {
         }
         self.shutdown()?;
         if !self.wait_for_sockets(deadline, turn.is_some())? {
-            self.hurry()?;
+            self.end_linger()?;
         }
         self.0.lost.give_up(Reason::Expired, self.0.inproc.end(&mut Vec::new()));
         let ios = std::mem::take(&mut *self.0.ios.lock());
@@ -91,15 +91,15 @@ impl Context {
         Ok(Leftover { messages: unsent.messages, bytes: unsent.bytes, lost, open_sockets })
     }
 
-    fn hubs(&self) -> Vec<Arc<Hub>> {
-        self.0.live.lock().hubs.clone()
+    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.0.live.lock().mailboxes.clone()
     }
 
     /// Waits until all sockets have ended. False: the deadline came first.
     fn wait_for_sockets(&self, deadline: Option<Instant>, defers: bool) -> Result<bool, Error> {
         loop {
             let ticket = self.0.ended.listen();
-            if self.0.live.lock().hubs.is_empty() {
+            if self.0.live.lock().mailboxes.is_empty() {
                 self.0.ended.cancel(ticket);
                 return Ok(true);
             }
@@ -107,27 +107,27 @@ impl Context {
                 self.0.ended.cancel(ticket);
                 return Ok(false);
             }
-            Nap::Term(TermNap::new(self, ticket, deadline)).take(defers, deadline)?;
+            PendingSleep::Term(TermSleep::new(self, ticket, deadline)).take(defers, deadline)?;
         }
     }
 
-    /// Ends all sockets now: they are closed, and nothing lingers.
-    fn hurry(&self) -> Result<(), Error> {
+    /// Closes all sockets now, without linger.
+    fn end_linger(&self) -> Result<(), Error> {
         loop {
-            for hub in self.hubs() {
-                match hub.socket().map(Socket::close) {
+            for mailbox in self.mailboxes() {
+                match mailbox.socket().map(Socket::close) {
                     Some(Ok(())) => {
-                        self.0.closed_late.fetch_add(u64::from(!hub.internal), Ordering::Relaxed);
+                        self.0.closed_late.fetch_add(u64::from(!mailbox.internal), Ordering::Relaxed);
                     }
-                    // Out of a call on this very socket, which ends after this one.
+                    // This is called within a call on the same socket, which ends only after it.
                     Some(Err(Error::Reentered)) => return Err(Error::Reentered),
-                    // It is being made, or was closed and lingers.
+                    // The socket is being created, or was closed and lingers.
                     Some(Err(_)) | None => {}
                 }
             }
-            // Behind the commands that close them.
+            // Queued behind the commands that close the sockets.
             let wakers = self.0.wakers.lock().clone();
-            wakers.iter().for_each(|io| io.send(Command::Hurry));
+            wakers.iter().for_each(|io| io.send(Command::EndLinger));
             if self.wait_for_sockets(Some(Instant::now() + LATE_LOOK), false)? {
                 return Ok(());
             }
@@ -136,24 +136,24 @@ impl Context {
 }
 
 /// A caller that waits for a context's sockets to end.
-pub(crate) struct TermNap {
+pub(crate) struct TermSleep {
     context: Context,
     ticket: Option<Ticket>,
     pub(crate) sleep: Sleep,
 }
 
-impl TermNap {
-    fn new(context: &Context, ticket: Ticket, deadline: Option<Instant>) -> TermNap {
+impl TermSleep {
+    fn new(context: &Context, ticket: Ticket, deadline: Option<Instant>) -> TermSleep {
         let sleep = EventCount::sleep(context.0.clone(), |inner| &inner.ended, &ticket, deadline);
-        TermNap { context: context.clone(), ticket: Some(ticket), sleep }
+        TermSleep { context: context.clone(), ticket: Some(ticket), sleep }
     }
 
     pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
-        if slept == Slept::TimedOut { Ok(()) } else { nap::outcome(slept) }
+        if slept == Slept::TimedOut { Ok(()) } else { pending_sleep::outcome(slept) }
     }
 }
 
-impl Drop for TermNap {
+impl Drop for TermSleep {
     fn drop(&mut self) {
         self.ticket.take().into_iter().for_each(|ticket| self.context.0.ended.cancel(ticket));
     }

@@ -8,7 +8,7 @@ use pinnace_sys::families::Address;
 use super::Role;
 use crate::error::Error;
 
-/// An address of a rarer family.
+/// A vsock or TIPC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyEndpoint(pub(crate) Address);
 
@@ -17,7 +17,7 @@ impl FamilyEndpoint {
         let (cid, port) = text.split_once(':').ok_or(Error::Invalid)?;
         let part = |text: &str| match text {
             "*" if role == Role::Bind => Ok(None),
-            // The highest number stands for any.
+            // u32::MAX is the wildcard of vsock(7).
             text => number(text).filter(|&number| number != u32::MAX).map(Some).ok_or(Error::Invalid),
         };
         Ok(FamilyEndpoint(Address::Vsock { cid: part(cid)?, port: part(port)? }))
@@ -51,7 +51,7 @@ fn range(text: &str) -> Option<Address> {
     (numbers.next().is_none() && lower <= upper).then_some(Address::TipcRange { service, lower, upper })
 }
 
-/// The domain stands behind the braces, or within them as libzmq has it.
+/// The domain follows the braces, or is inside them as in libzmq.
 fn service(text: &str) -> Option<Address> {
     let (inside, behind) = text.strip_prefix('{')?.split_once('}')?;
     let (inside, within) = inside.split_once('@').map_or((inside, None), |(a, b)| (a, Some(b)));

@@ -1,8 +1,8 @@
-//! "pgm://interface;group:port" and "epgm://interface;group:port" (zmq_pgm(7)), in a build that has them.
+//! "pgm://interface;group:port" and "epgm://interface;group:port" (zmq_pgm(7)), in builds with PGM.
 //!
-//! There may be several groups to receive from, "interface;group,group:port", and another to send to,
-//! "interface;group;group:port". All of it is numbers but the interface, which may have a name: OpenPGM would read
-//! more, and ends the process over some of it.
+//! An endpoint may name several groups to receive from, "interface;group,group:port", and another group to send to,
+//! "interface;group;group:port". Everything is numeric except the interface, which may be a name. OpenPGM would
+//! parse more, and ends the process on some of it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::{Host, Role};
 use crate::error::Error;
 
-/// Groups that one endpoint may name: what OpenPGM takes of a list.
+/// Groups that one endpoint may name: OpenPGM's limit for a list.
 const GROUPS_MAX: usize = 10;
 
 /// An interface, multicast groups, and a port.
@@ -18,9 +18,9 @@ const GROUPS_MAX: usize = 10;
 pub struct PgmEndpoint {
     /// A name, or an IPv4 address.
     pub interface: Host,
-    /// What is received from; one at least.
+    /// Groups to receive from; at least one.
     pub groups: Vec<Ipv4Addr>,
-    /// What is sent to.
+    /// Group to send to.
     pub send_group: Ipv4Addr,
     pub port: u16,
     /// "epgm://": PGM over UDP.
@@ -33,7 +33,7 @@ impl PgmEndpoint {
         let port = super::port_number(port, Role::Connect)?;
         let mut parts = network.split(';');
         let interface = Host::parse(parts.next().unwrap_or_default(), Role::Connect)?;
-        // One alone: OpenPGM would take a list.
+        // Exactly one interface: OpenPGM would accept a list.
         let is_list = matches!(&interface, Host::Name(name) if name.contains(','));
         if port == 0 || is_list || matches!(interface, Host::Ip(IpAddr::V6(_), _)) {
             return Err(Error::Invalid);

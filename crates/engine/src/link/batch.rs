@@ -1,9 +1,9 @@
-//! When a sender writes what it has put into a link's queue, and when it is held up.
+//! Decides when a sender writes the messages it has put into a link's queue, and when it is held up.
 //!
-//! In a few words (`after_commit`): at once if the message is alone or answers one; otherwise when [`BATCH_BYTES`] have
-//! gathered or the oldest has waited for as long as [`flush_age`] says. What a sender leaves behind the I/O thread
-//! writes, which looks every [`crate::reactor::WATCH_TICK`] for as long as messages keep coming, or as often as
-//! [`flush_age`] says while the sender goes on.
+//! `after_commit`: a message is written at once if it is alone or is an answer. Otherwise the sender writes when
+//! [`BATCH_BYTES`] are queued or when the link's last write is longer ago than [`flush_age`]. The I/O thread writes
+//! what the sender leaves behind: it checks every [`crate::reactor::WATCH_TICK`] while messages keep coming, or once
+//! per [`flush_age`] if that is longer and the sender keeps sending.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,83 +14,84 @@ use super::{Link, clock};
 use crate::error::Error;
 use crate::socket::Waiter;
 
-/// Bytes that a sender lets gather before it writes them: each write may wake a processor that sleeps, which costs
-/// more than to move some ten KiB.
+/// Bytes a sender batches before it writes: a write may wake a sleeping core, which costs more than moving some ten
+/// KiB.
 const BATCH_BYTES: u64 = 384 * 1024;
-/// How long a sender lets messages gather while more keep coming, in nanoseconds for each connection of its socket,
-/// since it writes to one after the other and would come to nothing else; so much at most ...
+/// How long a sender batches while more messages keep coming, in nanoseconds per connection of its socket. The sender
+/// writes to one connection after the other, and a shorter time would leave none for other work. FLUSH_AGE_FEW is the
+/// upper limit ...
 const FLUSH_AGE: u64 = 100_000;
 const FLUSH_AGE_FEW: u64 = 2_000_000;
-/// ... or, for each of very many, so much: a write and what it takes to receive it cost about as long, and would be all
-/// that is done.
+/// ... except that each of very many connections gets this much: a write and its receipt take about as long, and
+/// would take all the time.
 const FLUSH_AGE_MANY: u64 = 20_000;
-/// A message that comes so many nanoseconds after the last write of the socket is alone, and is written at
-/// once.
+/// A message is alone, and is written at once, if the socket's last write is this many nanoseconds ago for each
+/// message sent since.
 const LONE_GAP: u64 = 3_000;
-/// Bytes in the queue from which on a sender that may wait is held up while the kernel takes nothing, and for
-/// how long at most.
+/// Bytes in the queue at which a sender that may block is held up while the kernel takes nothing, and the longest
+/// such wait.
 const PACE_BYTES: u64 = 768 * 1024;
 const PACE_TIME: Duration = Duration::from_millis(2);
-/// What a sender has to do after a message.
-pub(crate) enum Next {
+/// What a sender does after a message.
+pub(crate) enum AfterCommit {
     Nothing,
-    /// Write what has gathered.
+    /// Write the unwritten messages.
     Flush,
-    /// Wait a little: the kernel is far behind.
+    /// Wait briefly: the kernel is far behind.
     Pace,
-    /// Look whether the pipe has another connection: this one has ended.
+    /// This connection has ended: look for another one of the pipe.
     Unlinked,
 }
 
 impl Link {
-    /// What the sender has to do now that it has put a message into `queue`, once the socket's lock is open.
+    /// What the sender has to do after it put a message into `queue`, once the socket's lock is released.
     #[inline(always)]
-    pub(crate) fn after_commit(&self, queue: &Producer, turned: bool) -> Next {
+    pub(crate) fn after_commit(&self, queue: &Producer, received_since_send: bool) -> AfterCommit {
         let backlog = queue.backlog_wire();
-        self.hub.sends();
+        self.mailbox.sends();
         if self.is_blocked() {
             return self.after_blocked(backlog);
         }
-        if turned || backlog >= BATCH_BYTES {
-            return Next::Flush;
+        if received_since_send || backlog >= BATCH_BYTES {
+            return AfterCommit::Flush;
         }
-        let first = !self.gathering.load(Ordering::Relaxed);
+        let first = !self.has_unwritten.load(Ordering::Relaxed);
         if (first || queue.is_64th(self.pipe.0.into())) && self.is_due(first) {
-            Next::Flush
+            AfterCommit::Flush
         } else {
-            Next::Nothing
+            AfterCommit::Nothing
         }
     }
 
-    /// The same where the kernel takes nothing, or the link has ended (`dismantle`).
+    /// As `after_commit`, if the kernel takes nothing or the link has ended (`dismantle`).
     #[inline(always)]
-    fn after_blocked(&self, backlog: u64) -> Next {
+    fn after_blocked(&self, backlog: u64) -> AfterCommit {
         if self.is_broken() {
-            Next::Unlinked
+            AfterCommit::Unlinked
         } else if backlog >= PACE_BYTES {
-            Next::Pace
+            AfterCommit::Pace
         } else {
-            Next::Nothing
+            AfterCommit::Nothing
         }
     }
 
-    /// A message is soon going to be put into its queue.
+    /// Prefetches what the next message of this link needs.
     #[inline(always)]
-    pub(crate) fn foresee(&self) {
+    pub(crate) fn prefetch_next(&self) {
         prefetch(&raw const self.blocked, 1);
-        prefetch(&raw const self.hub, 1);
+        prefetch(&raw const self.mailbox, 1);
     }
 
-    /// Holds up a sender that has far more in the queue than the kernel takes, for a moment: what it queues
-    /// further would only leave the processor's cache. It serves the connection meanwhile. A peer that
-    /// takes nothing holds it up once, and so does one that keeps the large bodies it has.
+    /// Holds up a sender for a moment if far more is queued than the kernel takes, since further messages would only
+    /// leave the CPU cache. The sender serves the connection meanwhile. A peer that reads nothing, or that keeps the
+    /// large bodies it has, holds the sender up only once.
     pub(crate) fn pace(&self) {
         if self.pacing_fails.load(Ordering::Relaxed) {
             return;
         }
         let deadline = Instant::now() + PACE_TIME;
-        let mut waiter = Waiter::of(self.hub.clone());
-        while (self.is_blocked() || self.lacks_room()) && !self.is_broken() && !self.hub.has_mail() {
+        let mut waiter = Waiter::of(self.mailbox.clone());
+        while (self.is_blocked() || self.lacks_room()) && !self.is_broken() && !self.mailbox.has_notices() {
             waiter.observe();
             match waiter.wait(Some(deadline), false) {
                 Ok(()) => {}
@@ -103,8 +104,8 @@ impl Link {
         }
     }
 
-    /// Whether large bodies find little room, and have found more after a wait, the last time that was so. If so, who
-    /// waits is woken when they find more.
+    /// Whether large bodies find little room in shared memory, unless the last wait for room was in vain. If true,
+    /// the peer wakes the waiting caller when there is more room.
     fn lacks_room(&self) -> bool {
         if self.lending_fails.load(Ordering::Relaxed) {
             return false;
@@ -112,13 +113,13 @@ impl Link {
         let tx = self.tx.lock();
         let lacks = tx.lacks_room();
         if tx.take_heard() {
-            self.hub.read_again(self);
+            self.mailbox.read_again(self);
         }
         lacks
     }
 
-    /// A large body was put beside the stream, or found no room there: the next one would not (`short`). True: the
-    /// sender is held up until there is more, which a link that has ended never has.
+    /// Called after a large body was put into shared memory or found no room there; `short`: the next body would find
+    /// none. True: the sender waits for room. False if the link has ended, since no room comes any more.
     pub(crate) fn waits_for_room(&self, short: bool) -> bool {
         let fails = self.lending_fails.load(Ordering::Relaxed);
         if fails && !short {
@@ -127,14 +128,14 @@ impl Link {
         short && !fails && !self.is_broken()
     }
 
-    /// As `after_commit`, where a message has replaced those before it: nobody waits until the kernel takes it.
-    pub(crate) fn after_newest(&self) -> Next {
+    /// As `after_commit`, if a message replaced the ones before it: the sender never waits for the kernel.
+    pub(crate) fn after_newest(&self) -> AfterCommit {
         if self.is_blocked() {
             self.after_blocked(0)
-        } else if !self.gathering.load(Ordering::Relaxed) && self.is_due(true) {
-            Next::Flush
+        } else if !self.has_unwritten.load(Ordering::Relaxed) && self.is_due(true) {
+            AfterCommit::Flush
         } else {
-            Next::Nothing
+            AfterCommit::Nothing
         }
     }
 
@@ -142,17 +143,17 @@ impl Link {
     fn is_due(&self, first: bool) -> bool {
         let now = clock();
         let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
-        if if first { self.hub.gap(now) >= LONE_GAP } else { age >= flush_age(self.hub.links()) } {
+        if if first { self.mailbox.gap(now) >= LONE_GAP } else { age >= flush_age(self.mailbox.links()) } {
             return true;
         }
-        self.hub.leaves(now);
-        self.gather();
-        self.be_watched();
+        self.mailbox.note_write(now);
+        self.mark_unwritten();
+        self.request_flush_checks();
         false
     }
 }
 
-/// How long what is sent may gather, in nanoseconds, where a socket has so many connections.
+/// How long messages may wait unwritten on a socket with this many connections, in nanoseconds.
 pub(crate) fn flush_age(links: u32) -> u64 {
     let links = u64::from(links);
     (FLUSH_AGE * links).clamp(FLUSH_AGE, FLUSH_AGE_FEW).max(FLUSH_AGE_MANY * links)

@@ -1,8 +1,8 @@
-//! How frames look on a connection's wire, where that is not as they lie in the queues.
+//! Conversion between the frames in the queues and the bytes on a connection's wire, where they differ.
 //!
-//! Queues hold frames of ZMTP 3 as they go to a peer of 3.1 under NULL, and then no codec is in the way. All
-//! other forms are made when frames leave the queue ([`Encoder`]), and undone before they enter it
-//! ([`Decoder`]). A codec belongs to one connection, and both its halves to the handshake that made them.
+//! Queues hold ZMTP 3 frames as they go to a 3.1 peer under NULL, which needs no codec. All other forms are encoded
+//! when frames leave the queue ([`Encoder`]), and decoded before they enter it ([`Decoder`]). A codec belongs to one
+//! connection, and both halves to the handshake that made them.
 //!
 //! ```text
 //! frame -> subscriptions as the peer knows them -> [CURVE's box] -> [message of WebSocket | frame of 1.0] -> bytes
@@ -18,61 +18,61 @@ use super::packets::Packets;
 use super::rx::RAW_BYTES;
 use super::v1::FromV1;
 
-/// The two halves.
+/// The encoder and the decoder of a connection; None: frames pass unchanged.
 #[derive(Default)]
 pub(crate) struct Codec {
     pub(crate) encoder: Option<Encoder>,
     pub(crate) decoder: Option<Decoder>,
-    /// There is no stream of frames at all.
+    /// The connection carries packets, not a stream of frames.
     pub(crate) packets: Option<Packets>,
 }
 
-/// Frames on their way out.
+/// Encodes outgoing frames.
 pub(crate) struct Encoder {
-    /// The peer's: subscriptions have the form that it knows.
+    /// The peer's version, which decides the form of subscriptions.
     version: Version,
     sealer: Option<Sealer>,
     web: Option<Box<ws::Encoder>>,
-    /// The peer speaks no ZMTP: bodies go out alone, and nothing else (STREAM, ZMQ_ROUTER_RAW).
+    /// The peer speaks no ZMTP: only bodies are sent (STREAM, ZMQ_ROUTER_RAW).
     is_raw: bool,
-    /// What is between two steps.
+    /// Scratch buffer between two encoding steps.
     scratch: Vec<u8>,
 }
 
-/// Bytes on their way in: they become frames of ZMTP 3.
+/// Decodes incoming bytes into ZMTP 3 frames.
 pub(crate) struct Decoder {
     form: Form,
     boxes: Option<Boxes>,
 }
 
-/// What the bytes are.
+/// The framing of the incoming bytes.
 enum Form {
     Frames,
     V1(FromV1),
     Web(Box<ws::Decoder>),
-    /// Bytes of no ZMTP: what one read brings becomes frames of at most so many bytes.
+    /// Not ZMTP: the bytes of one read become frames of at most this many bytes.
     Raw(usize),
 }
 
 /// Opens CURVE's boxes.
 struct Boxes {
     opener: Opener,
-    /// The first bytes of a frame that is not whole yet.
+    /// The first bytes of an incomplete frame.
     pending: Vec<u8>,
-    /// The largest body that is taken, in bytes.
+    /// The largest body accepted, in bytes.
     max_body: u64,
 }
 
-/// The most that a peer may have us gather of a message in fragments, in bytes.
+/// Upper limit on the bytes buffered for a fragmented message.
 const FRAGMENTED_MAX: u64 = 16 << 20;
-/// The largest command that a peer may send, in bytes: a subscription to a topic of 64 KiB.
+/// The largest command a peer may send, in bytes: a subscription to a topic of 64 KiB.
 const COMMAND_MAX: u64 = pinnace_ring::COMMAND_MAX;
-/// The status of a close frame that means no more than that (RFC 6455, section 7.4.1).
+/// Close status "normal closure" (RFC 6455, section 7.4.1).
 const CLOSE_NORMAL: u16 = 1000;
 
 impl Codec {
-    /// For a stream of ZMTP's own frames; `subscribes`: our socket sends subscriptions; `max_body`: the largest
-    /// frame that is taken, in bytes.
+    /// For a stream of ZMTP frames. `subscribes`: our socket sends subscriptions. `max_body`: the largest frame
+    /// accepted, in bytes.
     pub(crate) fn new(version: Version, traffic: Traffic, subscribes: bool, max_body: u64) -> Codec {
         let old = version.uses_v1_framing();
         let (sealer, boxes) = halves(traffic, max_body);
@@ -92,7 +92,7 @@ impl Codec {
         }
     }
 
-    /// For WebSocket, with the halves that did the handshake.
+    /// For WebSocket, with the encoder and decoder that did the handshake.
     pub(crate) fn web(
         version: Version,
         traffic: Traffic,
@@ -102,7 +102,7 @@ impl Codec {
         let (sealer, boxes) = halves(traffic, max_body);
         let wire_max = if boxes.is_some() { max_body.saturating_add(OVERHEAD as u64) } else { max_body };
         let max_fragmented = wire_max.saturating_add(1).min(FRAGMENTED_MAX) as usize;
-        decoder.set_limits(ws::Limits { max_body: wire_max, max_fragmented });
+        decoder.set_limits(ws::DecoderLimits { max_body: wire_max, max_fragmented });
         let web = Some(Box::new(encoder));
         Codec {
             encoder: Some(Encoder { version, sealer, web, is_raw: false, scratch: Vec::new() }),
@@ -111,12 +111,12 @@ impl Codec {
         }
     }
 
-    /// For messages that go in packets.
+    /// For messages in packets.
     pub(crate) fn packets(packets: Packets) -> Codec {
         Codec { packets: Some(packets), ..Codec::default() }
     }
 
-    /// Whether the link can ask a peer of this version for a sign of life.
+    /// Whether the link can send heartbeats to a peer of this version.
     pub(super) fn speaks_heartbeats(&self, version: Version) -> bool {
         version >= Version::V3_0 || self.encoder.as_ref().is_some_and(|encoder| encoder.web.is_some())
     }
@@ -132,7 +132,7 @@ fn halves(traffic: Traffic, max_body: u64) -> (Option<Sealer>, Option<Boxes>) {
 }
 
 impl Codec {
-    /// For a peer that speaks no ZMTP: bytes as they come. A frame has at most `max` bytes.
+    /// For a peer that speaks no ZMTP: the raw bytes, in frames of at most `max` bytes.
     pub(crate) fn raw(max: usize) -> Codec {
         let (version, sealer, web, scratch) = (Version::V1_0, None, None, Vec::new());
         let form = Form::Raw(max.clamp(1, RAW_BYTES));
@@ -145,8 +145,8 @@ impl Codec {
 }
 
 impl Encoder {
-    /// Appends a frame as it goes on the wire. Commands are subscriptions, groups, and PINGs that ask for a receipt.
-    /// Errors: NOMEM, or PROTO where the connection has had all the boxes that it may.
+    /// Appends a frame in its wire form. Commands are subscriptions, groups, and PINGs that request a receipt.
+    /// Errors: NOMEM; PROTO if the connection has used up its CURVE nonces.
     pub(super) fn encode(&mut self, flags: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
         if self.is_raw {
             out.extend_from_slice(if flags & COMMAND == 0 { body } else { &[] });
@@ -160,7 +160,7 @@ impl Encoder {
         match command::parse(body) {
             Ok(Command::Subscribe(topic)) => subscription::encode(self.version, true, topic, &mut form),
             Ok(Command::Cancel(topic)) => subscription::encode(self.version, false, topic, &mut form),
-            // Groups have one form: who is older than 3.0 knows neither RADIO nor DISH.
+            // Groups have one form: a peer older than 3.0 knows neither RADIO nor DISH.
             Ok(Command::Join(_) | Command::Leave(_) | Command::Ping { .. })
                 if self.version >= Version::V3_0 =>
             {
@@ -173,7 +173,7 @@ impl Encoder {
         encoded
     }
 
-    /// Appends a command of the link's own, whole frames of ZMTP 3, as it goes on the wire.
+    /// Appends a command of the link's own, given as whole ZMTP 3 frames, in its wire form.
     pub(super) fn encode_control(&mut self, command: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
         if self.is_raw {
             return Ok(());
@@ -188,17 +188,17 @@ impl Encoder {
         }
     }
 
-    /// Appends what is to be said before our end is shut.
+    /// Appends the closing message that is sent before our end is shut.
     pub(super) fn encode_farewell(&mut self, out: &mut Vec<u8>) {
         if let Some(web) = &mut self.web {
             web.close(CLOSE_NORMAL, "", out);
         }
     }
 
-    /// Appends whole frames that have their headers.
+    /// Appends whole frames, which have their headers.
     fn frames(&mut self, mut frames: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
         if self.version.uses_v1_framing() {
-            out.extend_from_slice(frames); // They are 1.0's already.
+            out.extend_from_slice(frames); // Already in the form of 1.0.
             return Ok(());
         }
         while let Some(header) = frame::parse(frames) {
@@ -238,13 +238,13 @@ fn refused(error: pinnace_zmtp::Error) -> Errno {
 }
 
 impl Decoder {
-    /// Whether the wire has signs of life of its own.
+    /// Whether the wire is WebSocket, which has heartbeats of its own.
     pub(super) fn is_web(&self) -> bool {
         matches!(self.form, Form::Web(_))
     }
 
-    /// Takes `bytes`, which may be changed, and appends the frames they are; to `replies` what the wire itself
-    /// has to answer. Errors: PROTO, the peer broke the rules; PIPE, it has said that it ends; MSGSIZE, NOMEM.
+    /// Decodes `bytes`, possibly in place, and appends the frames to `out`, and replies of the wire protocol itself
+    /// to `replies`. Errors: PROTO, the peer broke the rules; PIPE, the peer has closed; MSGSIZE; NOMEM.
     pub(super) fn decode(
         &mut self,
         bytes: &mut [u8],
@@ -285,7 +285,7 @@ impl Form {
 }
 
 impl Boxes {
-    /// Opens the frames that are whole, where they lie; the rest is kept.
+    /// Decrypts complete frames in place, and keeps an incomplete one.
     fn open(&mut self, mut bytes: &mut [u8], out: &mut Vec<u8>) -> Result<(), Errno> {
         while !self.pending.is_empty() && !bytes.is_empty() {
             let wanted = self.wanted(&self.pending)?;
@@ -314,13 +314,13 @@ impl Boxes {
         Ok(())
     }
 
-    /// How many bytes there have to be before more can be said of a frame that begins so.
+    /// Bytes needed to go on with a frame that begins with `bytes`: its header, or the whole frame. Errors: MSGSIZE.
     fn wanted(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let Some(header) = frame::parse(bytes) else {
             let len = if bytes[0] & frame::LONG == 0 { 2 } else { frame::MAX_HEADER };
             return Ok(len.max(bytes.len() + 1).min(frame::MAX_HEADER));
         };
-        // Whether it is a command shows inside alone.
+        // Only the decrypted box shows whether it is a command, so the larger of the two limits applies.
         if header.body_len > self.max_body.max(COMMAND_MAX).saturating_add(OVERHEAD as u64) {
             return Err(Errno::MSGSIZE);
         }

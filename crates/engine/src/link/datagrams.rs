@@ -1,8 +1,8 @@
-//! Messages of two frames as datagrams (udp://): one frame says where to or where from, the other is the body.
+//! Messages of two frames as datagrams (udp://): the first frame is an address or a group, the second is the body.
 //!
-//! DGRAM has the peer's address in front, and the datagram is the body alone. RADIO and DISH have the group, which
-//! travels: its length in one byte, the group, the body. What cannot be sent or is none of these is lost and counted,
-//! and never ends the link.
+//! DGRAM: the first frame is the peer's address, and the datagram is the body alone. RADIO and DISH: the first frame
+//! is the group, and the datagram is the group's length in one byte, the group, and the body. A message that cannot
+//! be sent, or is malformed, is lost and counted. It never ends the link.
 
 use std::net::SocketAddr;
 
@@ -15,52 +15,52 @@ use crate::drops::Reason;
 
 /// The largest datagram, in bytes; libzmq's limit.
 const DATAGRAM_MAX: usize = 8192;
-/// What a datagram costs of a turn's share beside its bytes.
+/// Cost of a datagram to the round's byte budget, besides its bytes.
 const DATAGRAM_COST: usize = 256;
 
-/// What the first frames are.
+/// The meaning of the first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
     /// An address.
     Address,
-    /// A group; all datagrams go to this address. None: nothing is sent.
+    /// A group; all datagrams go to this address. None: the socket only receives.
     Group(Option<SocketAddr>),
 }
 
-/// The way out.
-pub(super) struct Outgoing {
+/// Sends messages as datagrams.
+pub(super) struct DatagramWriter {
     first: First,
-    /// The first frame of the message whose second comes next.
+    /// The first frame of a message that waits for its second.
     head: Option<Vec<u8>>,
-    /// Frames are passed over until a message ends.
+    /// The rest of the current message is skipped.
     skips: bool,
     datagram: Vec<u8>,
 }
 
-/// The way in.
-pub(super) struct Incoming {
+/// Receives datagrams as messages.
+pub(super) struct DatagramReader {
     first: First,
     buffer: Box<[u8]>,
     frames: Vec<u8>,
 }
 
-/// What becomes of a frame.
-enum Next {
-    /// There is none.
+/// What to do with a frame.
+enum Verdict {
+    /// The queue is empty.
     Nothing,
-    /// It is kept, or belongs to nothing that is sent.
+    /// The frame is stored, or is not to be sent.
     Pass,
     Send(SocketAddr),
-    /// Its message is lost.
+    /// The frame's message is lost.
     Lose(Reason),
 }
 
-impl Outgoing {
-    pub(super) fn new(first: First) -> Outgoing {
-        Outgoing { first, head: None, skips: false, datagram: Vec::new() }
+impl DatagramWriter {
+    pub(super) fn new(first: First) -> DatagramWriter {
+        DatagramWriter { first, head: None, skips: false, datagram: Vec::new() }
     }
 
-    /// Sends what comes next in the queue. None: there is nothing. Else how much that cost, or EAGAIN.
+    /// Sends the next message of the queue. None: the queue is empty. Otherwise the cost in bytes, or EAGAIN.
     pub(super) fn send(
         &mut self,
         stream: &Stream,
@@ -68,16 +68,16 @@ impl Outgoing {
         done: &mut Vec<Body>,
         mut lost: impl FnMut(Reason),
     ) -> Option<Result<usize, Errno>> {
-        let mut next = Next::Nothing;
+        let mut next = Verdict::Nothing;
         queue.show_frames(|flags, body| {
             next = self.take(flags, body);
             false
         });
         match next {
-            Next::Nothing => return None,
-            Next::Pass => {}
-            Next::Lose(reason) => lost(reason),
-            Next::Send(to) => match udp::send(stream, &self.datagram, &to) {
+            Verdict::Nothing => return None,
+            Verdict::Pass => {}
+            Verdict::Lose(reason) => lost(reason),
+            Verdict::Send(to) => match udp::send(stream, &self.datagram, &to) {
                 Ok(()) => self.head = None,
                 Err(Errno::AGAIN) => return Some(Err(Errno::AGAIN)),
                 Err(error) => {
@@ -94,34 +94,34 @@ impl Outgoing {
         Some(Ok(self.datagram.len() + DATAGRAM_COST))
     }
 
-    fn take(&mut self, flags: u8, body: &[u8]) -> Next {
+    fn take(&mut self, flags: u8, body: &[u8]) -> Verdict {
         let more = flags & MORE != 0;
         if flags & COMMAND != 0 {
-            return Next::Pass; // Who joins a group tells nobody.
+            return Verdict::Pass; // Joins of a group are not sent.
         }
         if self.skips {
             self.skips = more;
-            return Next::Pass;
+            return Verdict::Pass;
         }
         let Some(head) = &self.head else {
             if !more {
-                return Next::Lose(Reason::Malformed);
+                return Verdict::Lose(Reason::Malformed);
             }
             self.head = Some(body.to_vec());
-            return Next::Pass;
+            return Verdict::Pass;
         };
         let made = make(self.first, head, body, &mut self.datagram);
         match made {
-            Ok(to) if !more => Next::Send(to),
+            Ok(to) if !more => Verdict::Send(to),
             made => {
                 (self.head, self.skips) = (None, more);
-                Next::Lose(made.err().unwrap_or(Reason::Malformed))
+                Verdict::Lose(made.err().unwrap_or(Reason::Malformed))
             }
         }
     }
 }
 
-/// Makes the datagram; returns where it goes.
+/// Builds the datagram and returns its destination.
 fn make(first: First, head: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<SocketAddr, Reason> {
     out.clear();
     let to = match first {
@@ -142,13 +142,13 @@ fn make(first: First, head: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<Soc
     Ok(to)
 }
 
-impl Incoming {
-    pub(super) fn new(first: First) -> Incoming {
-        Incoming { first, buffer: vec![0; DATAGRAM_MAX].into(), frames: Vec::new() }
+impl DatagramReader {
+    pub(super) fn new(first: First) -> DatagramReader {
+        DatagramReader { first, buffer: vec![0; DATAGRAM_MAX].into(), frames: Vec::new() }
     }
 
-    /// Takes the next datagram in, as a message of at most `max_body` bytes; or takes it away, where there is no
-    /// `intake` for it. How much that cost, or EAGAIN.
+    /// Receives the next datagram as a message with a body of at most `max_body` bytes. Without an `intake` the
+    /// datagram is dropped and counted. Returns the cost in bytes, or EAGAIN.
     pub(super) fn receive(
         &mut self,
         stream: &Stream,
@@ -156,7 +156,7 @@ impl Incoming {
         max_body: u64,
         mut lost: impl FnMut(Reason),
     ) -> Result<usize, Errno> {
-        // All other errors are those of a datagram that was sent, or of one that is none: the next is another one.
+        // Other errors belong to a datagram sent earlier, or to an invalid one: the next call receives another one.
         let (size, from) = udp::receive(stream, &mut self.buffer).map_err(|_| Errno::AGAIN)?;
         match (self.translate(size, from, max_body), intake) {
             (Err(reason), _) => lost(reason),
@@ -175,7 +175,7 @@ impl Incoming {
                 frame::append(MORE, &[from.as_bytes()], &mut self.frames);
                 datagram
             }
-            First::Group(Some(_)) => return Err(Reason::Unwanted), // It only sends.
+            First::Group(Some(_)) => return Err(Reason::Unwanted), // This socket only sends.
             First::Group(None) => {
                 let (&len, rest) = datagram.split_first().ok_or(Reason::Malformed)?;
                 let (group, body) = rest.split_at_checked(len.into()).ok_or(Reason::Malformed)?;

@@ -1,22 +1,22 @@
-//! A connection to a peer, after its handshake: it moves bytes between the kernel and the two queues of one
-//! pipe.
+//! A connection to a peer, after its handshake. A link moves bytes between the kernel and the two queues of one pipe.
 //!
-//! Whoever has the occasion moves them: a sender writes what has gathered, a receiver that would wait reads,
-//! and the I/O thread does both while nobody is inside. Each direction has a lock of its own; neither is held
-//! while anybody waits.
+//! No thread is dedicated to this: a sender writes the unwritten messages, a receiver that would block reads, and the
+//! I/O thread does both while no caller is inside the socket. Each direction has its own lock. No thread sleeps while
+//! it holds one.
 
-mod anew;
 mod batch;
-mod carrier;
 mod codec;
 mod datagrams;
+mod liveness;
+mod medium;
 mod multicast;
 mod packets;
+mod reencode;
+mod registration;
 mod rx;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod shared;
-mod signs;
 mod stream;
 mod switch;
 #[cfg(test)]
@@ -24,7 +24,6 @@ mod tests;
 mod tls;
 mod tx;
 mod v1;
-mod watching;
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -40,124 +39,124 @@ use pinnace_zmtp::Version;
 
 use crate::drops::Reason;
 use crate::ends::FarEnds;
-use crate::hub::{Hub, Mail};
-use crate::monitor::Ends;
+use crate::mailbox::{Mailbox, Notice};
+use crate::monitor::EndpointPair;
 use crate::pipe::{Pipe, PipeId};
 use crate::reactor::{Command, Io};
-use anew::Anew;
-pub(crate) use anew::restart;
-pub(crate) use batch::{Next, flush_age};
-pub use carrier::{Because, Carrier};
+pub(crate) use batch::{AfterCommit, flush_age};
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
+pub use medium::{FallbackReason, Medium};
 pub(crate) use packets::Packets;
+use reencode::Reencoder;
+pub(crate) use reencode::restart;
+use registration::FdRegistration;
 use rx::{Rx, Way};
 pub(crate) use stream::Stream;
 use switch::Switch;
-pub(crate) use tls::Failure as TlsFailure;
+pub(crate) use tls::TlsFailure;
 pub(crate) use tx::Progress;
 use tx::Tx;
-use watching::Watching;
 
-/// A read or a write of so many bytes says that the peer is streaming.
+/// A read or a write of this many bytes shows that the peer is streaming.
 const STREAMING_BYTES: usize = 16 * 1024;
-/// Bytes that a link may have taken ahead of the high-water mark.
+/// Bytes that a link may take beyond the high-water mark.
 pub(crate) const AHEAD_BYTES: u64 = 256 * 1024;
 
-/// What the context of a PING begins with whose answer is a receipt.
+/// The context of a PING that requests a receipt begins with this.
 pub(crate) const RECEIPT: [u8; 4] = *b"rcpt";
 
-/// What a link has to know of its socket and its peer.
+/// What a link knows of its socket and its peer.
 pub(crate) struct Config {
     pub(crate) version: Version,
-    /// How its messages move, unless it switches (`switch`).
-    pub(crate) carrier: Carrier,
-    /// It speaks no ZMTP.
+    /// What carries the messages until the link switches to shared memory (`switch`).
+    pub(crate) medium: Medium,
+    /// The peer speaks no ZMTP.
     pub(crate) is_raw: bool,
-    /// Subscriptions are kept in the incoming queue for the pattern; else they are dropped.
+    /// Subscriptions go into the incoming queue for the pattern; otherwise they are dropped.
     pub(crate) keeps_subscriptions: bool,
-    /// What becomes of large bodies that the peer has put into memory of both.
+    /// How large bodies in shared memory are received.
     pub(crate) taking: Taking,
-    /// What its peers send are subscriptions, or groups they are in.
-    pub(crate) hears_wishes: bool,
-    /// The same for groups that are joined and left.
+    /// The peers send only subscriptions or their groups, which never count as lost messages.
+    pub(crate) receives_subscriptions: bool,
+    /// As `keeps_subscriptions`, for joins and leaves of groups.
     pub(crate) keeps_groups: bool,
-    /// The largest frame that is taken, in bytes.
+    /// The largest frame accepted, in bytes.
     pub(crate) max_body: u64,
-    /// Where the connection leads, for events.
-    pub(crate) ends: Ends,
-    /// Which entry of the reactor it came from.
+    /// The connection's endpoints, for events.
+    pub(crate) ends: EndpointPair,
+    /// The reactor entry it came from.
     pub(crate) origin: u64,
-    /// How many connections the pipe has had before.
+    /// How many connections the pipe had before this one.
     pub(crate) connection: u64,
-    /// What the peer gets before all else (ZMQ_HELLO_MSG); empty: nothing.
+    /// The message sent before all others (ZMQ_HELLO_MSG); empty: none.
     pub(crate) hello: Vec<u8>,
-    /// What our socket receives when the connection is lost, behind all that came in.
-    pub(crate) last_words: Vec<Vec<u8>>,
+    /// Messages that our socket receives when the connection is lost, after all other input.
+    pub(crate) disconnect_messages: Vec<Vec<u8>>,
 }
 
 /// One connection.
 ///
-/// Its descriptor is held by `watching`, `tx` and `rx`, each for what it does with it, so that it is closed
-/// when the link ends (`dismantle`), and never while somebody uses it, however long others keep the link.
+/// `registration`, `tx` and `rx` each hold the descriptor for their own use. So it is closed when the link ends
+/// (`dismantle`), never while in use, however long others keep the `Link`.
 pub struct Link {
     /// The descriptor's number, for events.
     pub(crate) descriptor: u32,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) mailbox: Arc<Mailbox>,
     io: Arc<Io>,
     pub(crate) pipe: PipeId,
     pub(crate) config: Config,
-    /// The peer answers when it is asked for a sign of life.
+    /// The peer answers heartbeats.
     pub(crate) speaks_heartbeats: bool,
-    /// It moves packets of a multicast.
+    /// The link carries multicast packets.
     is_multicast: bool,
-    /// How far it has switched to memory, where it may.
+    /// The state of the switch to shared memory, if the connection may switch.
     switch: Option<Arc<Switch>>,
-    /// Its token in the hub's poll set, once it has joined the socket.
+    /// The token in the mailbox's poll set, set when the link joins the socket.
     token: OnceLock<u64>,
-    /// Its token with the I/O thread.
+    /// The token with the I/O thread.
     pub(crate) io_token: u64,
-    watching: Mutex<Watching>,
+    registration: Mutex<FdRegistration>,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
-    /// The kernel takes no more; the poll set tells when it does again. Or the link has ended.
+    /// The kernel takes no more until the poll set reports room; or the link has ended.
     blocked: AtomicBool,
     /// Messages were committed since the last write began.
-    gathering: AtomicBool,
-    /// The I/O thread looks after what senders leave behind ...
-    watched: AtomicBool,
-    /// ... and some may have left something since its last look.
+    has_unwritten: AtomicBool,
+    /// The I/O thread checks for unwritten data ...
+    flush_checked: AtomicBool,
+    /// ... and a sender may have left some since its last check.
     left_behind: AtomicBool,
     broken: AtomicBool,
-    /// The peer takes nothing more; what it has sent is still read.
-    deaf: AtomicBool,
-    /// Holding senders up has not helped: the peer takes nothing, ...
+    /// The peer takes nothing more. What it has sent is still read.
+    write_failed: AtomicBool,
+    /// Holding senders up did not help: the peer reads nothing, ...
     pacing_fails: AtomicBool,
     /// ... or keeps the large bodies that it has.
     lending_fails: AtomicBool,
-    /// The queues may have grown; the I/O thread makes them small again when they are idle.
-    swollen: AtomicBool,
-    /// Much was moved at once since the I/O thread last looked.
+    /// The queues may have grown; the I/O thread shrinks them when they are idle.
+    queues_grown: AtomicBool,
+    /// Much was moved at once since the I/O thread last checked.
     streams: AtomicBool,
-    /// Reading without being told that there is something has paid off.
+    /// A read before the next notification is likely to find data.
     read_pays: AtomicBool,
-    /// It is read on at the next turn of whoever serves (`Hub::read_again`).
+    /// The next thread that serves the socket reads on (`Mailbox::read_again`).
     pub(crate) reads_again: AtomicBool,
-    /// The end of the last write, and when the peer was last heard of, by `clock`.
+    /// Times by `clock`: the end of the last write, and when the peer was last heard of.
     last_write: AtomicU64,
     heard_at: AtomicU64,
-    /// Counts writes, and those that the I/O thread knows of.
+    /// Number of writes, and the number that the I/O thread saw last.
     writes: AtomicU64,
     writes_seen: AtomicU64,
-    /// The time to live that the peer's last PING gave, in tenths of a second; 0: none.
+    /// The time to live in the peer's last PING, in tenths of a second; 0: none.
     peer_ttl_ds: AtomicU32,
-    /// The I/O thread looks whether the peer is heard of.
-    beats: AtomicBool,
-    /// When the last PING was sent that is not answered yet, by `clock`; 0: none.
+    /// The I/O thread checks the peer's liveness.
+    has_heartbeats: AtomicBool,
+    /// When the last unanswered PING was sent, by `clock`; 0: none.
     pinged_at: AtomicU64,
-    /// How long the answer to the last one took, in nanoseconds; 0: not known.
+    /// The round-trip time of the last answered PING, in nanoseconds; 0: unknown.
     round_trip: AtomicU64,
-    /// Receipts that were asked for, and the last that has come.
+    /// The number of receipts requested, and the highest one received.
     receipts: AtomicU64,
     receipt: AtomicU64,
 }
@@ -171,7 +170,7 @@ fn clock() -> u64 {
 impl Link {
     pub(crate) fn new(
         stream: Stream,
-        hub: Arc<Hub>,
+        mailbox: Arc<Mailbox>,
         io: Arc<Io>,
         pipe: PipeId,
         config: Config,
@@ -179,15 +178,15 @@ impl Link {
         ends: FarEnds,
     ) -> Link {
         let stream = Arc::new(stream);
-        // A packet is looked at before it gets there, and what is wrong with it is its own affair.
+        // Packets are checked before they reach the intake, and a bad one does not end the link.
         let max_body = if codec.packets.is_some() { u64::MAX } else { config.max_body };
         let intake = Intake::new(ends.incoming.queue, max_body);
         let io_token = io.token();
         let speaks_heartbeats = !config.is_raw && codec.speaks_heartbeats(config.version);
-        let anew = Anew::new(codec.encoder, config.connection);
+        let reencoder = Reencoder::new(codec.encoder, config.connection);
         Link {
             descriptor: stream.as_fd().as_raw_fd() as u32,
-            hub,
+            mailbox,
             io,
             pipe,
             token: OnceLock::new(),
@@ -195,24 +194,24 @@ impl Link {
             speaks_heartbeats,
             is_multicast: stream.packets().is_some(),
             switch: stream.local().map(|local| local.switch.clone()),
-            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, anew, codec.packets, &config.hello)),
+            tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, reencoder, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
                 Way::new(intake, ends.incoming.outlet),
                 codec.decoder,
                 codec.packets,
             )),
-            watching: Mutex::new(Watching::new(stream)),
+            registration: Mutex::new(FdRegistration::new(stream)),
             config,
             blocked: AtomicBool::new(false),
-            gathering: AtomicBool::new(false),
-            watched: AtomicBool::new(false),
+            has_unwritten: AtomicBool::new(false),
+            flush_checked: AtomicBool::new(false),
             left_behind: AtomicBool::new(false),
             broken: AtomicBool::new(false),
-            deaf: AtomicBool::new(false),
+            write_failed: AtomicBool::new(false),
             pacing_fails: AtomicBool::new(false),
             lending_fails: AtomicBool::new(false),
-            swollen: AtomicBool::new(false),
+            queues_grown: AtomicBool::new(false),
             streams: AtomicBool::new(false),
             read_pays: AtomicBool::new(false),
             reads_again: AtomicBool::new(false),
@@ -221,7 +220,7 @@ impl Link {
             writes: AtomicU64::new(0),
             writes_seen: AtomicU64::new(0),
             peer_ttl_ds: AtomicU32::new(0),
-            beats: AtomicBool::new(false),
+            has_heartbeats: AtomicBool::new(false),
             pinged_at: AtomicU64::new(0),
             round_trip: AtomicU64::new(0),
             receipts: AtomicU64::new(0),
@@ -229,27 +228,27 @@ impl Link {
         }
     }
 
-    /// For the one pipe that it has, where it goes through shared memory.
+    /// The lender for the link's only pipe, if the link uses shared memory.
     pub(crate) fn lender(&self) -> Option<Box<Lender>> {
         self.tx.lock().arena().map(|arena| Box::new(Lender::new(arena)))
     }
 
-    /// Has the I/O thread look after what is left behind, for a while.
-    pub(crate) fn be_watched(&self) {
+    /// Has the I/O thread check for unwritten data for a while.
+    pub(crate) fn request_flush_checks(&self) {
         self.left_behind.store(true, Ordering::Relaxed);
-        if !self.watched.load(Ordering::Relaxed) && !self.watched.swap(true, Ordering::SeqCst) {
-            self.io.send(Command::Watch(self.hub.clone(), self.pipe));
+        if !self.flush_checked.load(Ordering::Relaxed) && !self.flush_checked.swap(true, Ordering::SeqCst) {
+            self.io.send(Command::CheckFlush(self.mailbox.clone(), self.pipe));
         }
     }
 
-    /// So many bytes were moved at once: the queues may have grown, and are looked after from now on.
+    /// This many bytes were moved at once. If many, the queues may have grown: the I/O thread checks them.
     fn moved(&self, bytes: usize) {
         if bytes < STREAMING_BYTES {
             return;
         }
         self.streams.store(true, Ordering::Relaxed);
-        if !self.swollen.load(Ordering::Relaxed) && !self.swollen.swap(true, Ordering::SeqCst) {
-            self.io.send(Command::Swollen(self.hub.clone(), self.pipe));
+        if !self.queues_grown.load(Ordering::Relaxed) && !self.queues_grown.swap(true, Ordering::SeqCst) {
+            self.io.send(Command::QueuesGrown(self.mailbox.clone(), self.pipe));
         }
     }
 
@@ -258,13 +257,12 @@ impl Link {
         self.streams.swap(false, Ordering::Relaxed)
     }
 
-    /// The queues are no longer looked after; the next large read or write changes that.
-    pub(crate) fn not_swollen(&self) {
-        self.swollen.store(false, Ordering::SeqCst);
+    /// The I/O thread stops checking the queues, until the next large read or write.
+    pub(crate) fn clear_queues_grown(&self) {
+        self.queues_grown.store(false, Ordering::SeqCst);
     }
 
-    /// Makes the idle queues of its pipe small again; the socket's lock is held. False: there is something in
-    /// them.
+    /// Shrinks the idle queues of its pipe. The caller holds the socket's lock. False: a queue is not empty.
     pub(crate) fn shrink(&self, pipe: &mut Pipe) -> bool {
         let (mut rx, mut tx) = (self.rx.lock(), self.tx.lock());
         rx.shrink(pipe) & tx.shrink(pipe)
@@ -278,16 +276,16 @@ impl Link {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// The I/O thread no longer looks after it.
-    pub(crate) fn unwatch(&self) {
-        self.watched.store(false, Ordering::SeqCst);
+    /// The I/O thread stops checking for unwritten data.
+    pub(crate) fn end_flush_checks(&self) {
+        self.flush_checked.store(false, Ordering::SeqCst);
     }
 
-    /// Does what the poll set said can be done.
+    /// Does the reads and writes that the poll set reported as possible.
     pub(crate) fn serve(&self, ready: &Ready) {
         if ready.readable && self.reads_memory() {
             self.hear(ready.ended);
-            fence(Ordering::SeqCst); // What the peer did before it woke us, and whether we wait for it (`write_out`).
+            fence(Ordering::SeqCst); // Pairs with `write_out`: we see `blocked`, or the writer sees the peer's room.
         }
         if (ready.writable || self.tells_by_input()) && self.is_blocked() {
             self.flush();
@@ -297,41 +295,41 @@ impl Link {
         }
     }
 
-    /// Whether the descriptor is readable when it takes more, too.
+    /// Whether the descriptor becomes readable when there is room to write, too.
     fn tells_by_input(&self) -> bool {
         self.is_multicast || self.writes_memory()
     }
 
-    /// The peer need not ring: whoever waits looks by itself (`Hub::hush`).
-    pub(crate) fn hush(&self) {
+    /// Suppresses wake-ups by the peer: the waiting caller polls the ring itself (`Mailbox::suppress_wakeups`).
+    pub(crate) fn suppress_wakeups(&self) {
         if let Some(shared) = self.rx.lock().shared() {
-            shared.hush();
+            shared.suppress_wakeups();
         }
     }
 
-    /// Whether there is something to read, and room for it, of which the poll set does not know.
-    pub(crate) fn has_news(&self) -> bool {
-        self.rx.lock().has_news()
+    /// Whether there is input, with room for it, that the poll set does not report.
+    pub(crate) fn has_unpolled_input(&self) -> bool {
+        self.rx.lock().has_unpolled_input()
     }
 
-    /// The peer has rung, or is gone (`ended`).
+    /// The peer has sent a wake-up, or is gone (`ended`).
     fn hear(&self, ended: bool) {
-        let stream = self.watching.lock().stream.clone();
+        let stream = self.registration.lock().stream.clone();
         if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.hear(ended)) {
-            self.watch_for(|watching| watching.read = false); // What is left is in the ring.
+            self.set_interest(|registration| registration.read = false); // The remaining input is in the ring.
         }
     }
 
-    /// The connection is lost, or the peer broke the rules: nothing more is read or written.
+    /// Ends the link: the connection is lost, or the peer broke the rules. Nothing more is read or written.
     fn fail(&self) {
         if self.broken.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.leave_watcher();
-        if let Some(stream) = &self.watching.lock().stream {
+        self.leave_poller();
+        if let Some(stream) = &self.registration.lock().stream {
             net::shut_down(stream);
         }
-        self.io.send(Command::LinkDown(self.hub.clone(), self.pipe));
+        self.io.send(Command::LinkDown(self.mailbox.clone(), self.pipe));
     }
 
     /// Ends the connection from our side, at once.
@@ -339,8 +337,8 @@ impl Link {
         self.fail();
     }
 
-    /// The end of the link, once it is out of the poll set: its descriptor is closed, and the queues' ends are
-    /// taken back. The outgoing one begins at a message; what had to be given up for that is counted.
+    /// The end of a link that is out of the poll set: closes the descriptor and takes the queues' ends back. The
+    /// outgoing queue then begins at a message boundary; messages given up for that are counted.
     pub(crate) fn dismantle(&self) -> Option<FarEnds> {
         let mut done = Vec::new();
         let outgoing = {
@@ -350,15 +348,15 @@ impl Link {
         };
         drop(done); // Their owners' code runs here, with no lock held.
         let incoming = self.rx.lock().end();
-        self.watching.lock().stream = None;
+        self.registration.lock().stream = None;
         let (outgoing, given_up) = outgoing?;
-        self.hub.lost.give_up(Reason::Cut, given_up);
+        self.mailbox.lost.give_up(Reason::Cut, given_up);
         Some(FarEnds { outgoing, incoming: incoming? })
     }
 
     fn room_made(&self, wanted: bool) {
         if wanted {
-            self.hub.post(Mail::Writable(self.pipe));
+            self.mailbox.post(Notice::Writable(self.pipe));
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Messages in the packets of a reliable multicast (pgm://, epgm://). PUB and XPUB send, SUB and XSUB receive; nothing
-//! goes the other way: what a subscriber says stays here, and it takes its pick of all that is sent.
+//! Messages in the packets of a reliable multicast (pgm://, epgm://). PUB and XPUB only send, SUB and XSUB only
+//! receive. A subscriber's subscriptions are not sent: it filters what it receives.
 //!
-//! Each sender's packets are put together apart from the others', and a message enters the queue when it is whole. What
-//! is lost for good costs the messages that it cut; how many it held nobody knows, so that a gap is counted as one.
+//! Each sender's packets are reassembled separately, and a message enters the queue when it is complete. An
+//! unrecoverable loss costs the messages that it cuts. How many messages a gap held is unknown, so a gap counts as
+//! one.
 
 use std::collections::HashMap;
 
@@ -10,27 +11,27 @@ use pinnace_ring::{Body, Consumer, Intake, MAX_PARTS};
 use pinnace_sys::Errno;
 use pinnace_sys::pgm::{Received, Tsi};
 use pinnace_zmtp::frame::{COMMAND, MORE};
-use pinnace_zmtp::pgm::{Assembler, Limits, Packer, Refused};
+use pinnace_zmtp::pgm::{Assembler, AssemblerLimits, Packer, Refused};
 
 use super::Stream;
 use crate::drops::Reason;
 
-/// Senders that are known at once; of one more, the one that was silent for longest is forgotten.
+/// Senders known at once; beyond that, the sender that was silent for longest is forgotten.
 const SENDERS_MAX: usize = 1024;
-/// What a sender's message may have that is not whole, in bytes: so many of its largest frames, or this.
+/// The largest incomplete message of a sender, in bytes: MESSAGE_BODIES of its largest frames, at least MESSAGE_MIN.
 const MESSAGE_BODIES: u64 = 64;
 const MESSAGE_MIN: u64 = 16 << 20;
-/// What a packet costs of a turn's share beside its bytes.
+/// Cost of a packet to the round's byte budget, besides its bytes.
 const PACKET_COST: usize = 256;
 
-/// The way out. None: it only receives.
-pub(super) struct Outgoing(Option<Packer>);
+/// Sends messages as packets. None: the link only receives.
+pub(super) struct MulticastWriter(Option<Packer>);
 
-/// The way in.
+/// Receives packets as messages.
 #[derive(Default)]
-pub(super) struct Incoming {
+pub(super) struct MulticastReader {
     senders: HashMap<Tsi, Sender>,
-    /// Counts packets.
+    /// Number of packets received.
     packets: u64,
     packet: Vec<u8>,
     frames: Vec<u8>,
@@ -38,18 +39,18 @@ pub(super) struct Incoming {
 
 struct Sender {
     assembler: Assembler,
-    /// The number of its last packet, by its own count and by ours of all packets.
+    /// Its last packet: the sender's sequence number, and `packets` at that time.
     number: u32,
     last: u64,
 }
 
-impl Outgoing {
-    /// For packets with at most so many bytes of data.
-    pub(super) fn new(max_data: Option<usize>) -> Outgoing {
-        Outgoing(max_data.map(Packer::new))
+impl MulticastWriter {
+    /// For packets with at most this many bytes of data.
+    pub(super) fn new(max_data: Option<usize>) -> MulticastWriter {
+        MulticastWriter(max_data.map(Packer::new))
     }
 
-    /// Sends what comes next in the queue. None: there is nothing. Else how much that cost, or EAGAIN.
+    /// Sends the next packet of the queue. None: the queue is empty. Otherwise the cost in bytes, or EAGAIN.
     pub(super) fn send(
         &mut self,
         stream: &Stream,
@@ -90,8 +91,8 @@ impl Outgoing {
     }
 }
 
-impl Incoming {
-    /// Takes the next packet in. How much that cost, or EAGAIN.
+impl MulticastReader {
+    /// Receives the next packet. Returns the cost in bytes, or EAGAIN.
     pub(super) fn receive(
         &mut self,
         stream: &Stream,
@@ -112,7 +113,7 @@ impl Incoming {
         Ok(self.packet.len() + PACKET_COST)
     }
 
-    /// Puts whole messages into `frames`.
+    /// Appends the messages that the packet completes to `frames`.
     fn take(
         &mut self,
         tsi: Tsi,
@@ -127,7 +128,7 @@ impl Incoming {
         }
         let max_message = max_body.saturating_mul(MESSAGE_BODIES).max(MESSAGE_MIN);
         let max_message = usize::try_from(max_message).unwrap_or(usize::MAX);
-        let limits = Limits { max_body, max_message, max_parts: MAX_PARTS };
+        let limits = AssemblerLimits { max_body, max_message, max_parts: MAX_PARTS };
         let new = || Sender { assembler: Assembler::new(limits), number: first.wrapping_sub(1), last: 0 };
         let sender = self.senders.entry(tsi).or_insert_with(new);
         if first != sender.number.wrapping_add(1) && sender.assembler.lose() {

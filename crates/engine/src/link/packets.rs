@@ -1,4 +1,4 @@
-//! Links that move packets instead of a stream of frames: udp's datagrams, and those of a multicast.
+//! Links that carry packets instead of a stream of frames: UDP datagrams, and multicast packets.
 
 use pinnace_ring::{Body, Consumer, Intake};
 use pinnace_sys::Errno;
@@ -8,40 +8,40 @@ use super::datagrams::{self, First};
 use super::multicast;
 use crate::drops::Reason;
 
-/// What the packets are.
+/// The kind of packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Packets {
     Udp(First),
-    /// `sends`: in one direction, and in this one.
+    /// One direction only. `sends`: our side sends; otherwise it receives.
     Pgm {
         sends: bool,
     },
 }
 
-/// The way out.
-pub(super) enum Outgoing {
-    Udp(Box<datagrams::Outgoing>),
-    Pgm(Box<multicast::Outgoing>),
+/// Sends messages as packets.
+pub(super) enum PacketWriter {
+    Udp(Box<datagrams::DatagramWriter>),
+    Pgm(Box<multicast::MulticastWriter>),
 }
 
-/// The way in.
-pub(super) enum Incoming {
-    Udp(Box<datagrams::Incoming>),
-    Pgm(Box<multicast::Incoming>),
+/// Receives packets as messages.
+pub(super) enum PacketReader {
+    Udp(Box<datagrams::DatagramReader>),
+    Pgm(Box<multicast::MulticastReader>),
 }
 
-impl Outgoing {
-    pub(super) fn new(packets: Packets, stream: &Stream) -> Outgoing {
+impl PacketWriter {
+    pub(super) fn new(packets: Packets, stream: &Stream) -> PacketWriter {
         match packets {
-            Packets::Udp(first) => Outgoing::Udp(Box::new(datagrams::Outgoing::new(first))),
+            Packets::Udp(first) => PacketWriter::Udp(Box::new(datagrams::DatagramWriter::new(first))),
             Packets::Pgm { sends } => {
                 let max = stream.packets().filter(|_| sends).map(|socket| socket.max_data());
-                Outgoing::Pgm(Box::new(multicast::Outgoing::new(max)))
+                PacketWriter::Pgm(Box::new(multicast::MulticastWriter::new(max)))
             }
         }
     }
 
-    /// Sends what comes next in the queue. None: there is nothing. Else how much that cost, or EAGAIN.
+    /// Sends the next packet of the queue. None: the queue is empty. Otherwise the cost in bytes, or EAGAIN.
     pub(super) fn send(
         &mut self,
         stream: &Stream,
@@ -50,21 +50,22 @@ impl Outgoing {
         lost: impl FnMut(Reason),
     ) -> Option<Result<usize, Errno>> {
         match self {
-            Outgoing::Udp(outgoing) => outgoing.send(stream, queue, done, lost),
-            Outgoing::Pgm(outgoing) => outgoing.send(stream, queue, done, lost),
+            PacketWriter::Udp(outgoing) => outgoing.send(stream, queue, done, lost),
+            PacketWriter::Pgm(outgoing) => outgoing.send(stream, queue, done, lost),
         }
     }
 }
 
-impl Incoming {
-    pub(super) fn new(packets: Packets) -> Incoming {
+impl PacketReader {
+    pub(super) fn new(packets: Packets) -> PacketReader {
         match packets {
-            Packets::Udp(first) => Incoming::Udp(Box::new(datagrams::Incoming::new(first))),
-            Packets::Pgm { .. } => Incoming::Pgm(Box::default()),
+            Packets::Udp(first) => PacketReader::Udp(Box::new(datagrams::DatagramReader::new(first))),
+            Packets::Pgm { .. } => PacketReader::Pgm(Box::default()),
         }
     }
 
-    /// Takes the next packet in, as messages whose frames have at most `max_body` bytes. How much that cost, or EAGAIN.
+    /// Receives the next packet as messages with frames of at most `max_body` bytes. Returns the cost in bytes, or
+    /// EAGAIN.
     pub(super) fn receive(
         &mut self,
         stream: &Stream,
@@ -73,13 +74,13 @@ impl Incoming {
         lost: impl FnMut(Reason),
     ) -> Result<usize, Errno> {
         match self {
-            Incoming::Udp(incoming) => incoming.receive(stream, Some(intake), max_body, lost),
-            Incoming::Pgm(incoming) => incoming.receive(stream, intake, max_body, lost),
+            PacketReader::Udp(incoming) => incoming.receive(stream, Some(intake), max_body, lost),
+            PacketReader::Pgm(incoming) => incoming.receive(stream, intake, max_body, lost),
         }
     }
 
-    /// Takes a packet away that there is no room for. None: those that are left unread are sent again, and need not
-    /// be.
+    /// Discards a packet that the queue has no room for. None: nothing needs to be discarded, since unread packets
+    /// are sent again.
     pub(super) fn discard(
         &mut self,
         stream: &Stream,
@@ -87,8 +88,8 @@ impl Incoming {
         lost: impl FnMut(Reason),
     ) -> Option<Result<usize, Errno>> {
         match self {
-            Incoming::Udp(incoming) => Some(incoming.receive(stream, None, max_body, lost)),
-            Incoming::Pgm(_) => None,
+            PacketReader::Udp(incoming) => Some(incoming.receive(stream, None, max_body, lost)),
+            PacketReader::Pgm(_) => None,
         }
     }
 }

@@ -1,57 +1,57 @@
-//! The way in of a link: from the kernel to the incoming queue.
+//! The receive direction of a link: from the kernel to the incoming queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use pinnace_ring::{Bell, Body, Intake, Limits, Refused, Verdict};
+use pinnace_ring::{Body, Doorbell, Intake, Limits, Refused, Verdict};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::sharing::Step;
 use pinnace_zmtp::{Error, frame};
 
 use super::codec::Decoder;
-use super::packets::{Incoming, Packets};
-use super::shared::{By, Shared};
+use super::packets::{PacketReader, Packets};
+use super::shared::{By, SharedStream};
 use super::{Link, STREAMING_BYTES, Stream};
 use crate::conflate::Outlet;
 use crate::drops::Reason;
 use crate::ends::Source;
-use crate::hub::Mail;
+use crate::mailbox::Notice;
 use crate::pipe::Pipe;
 
-/// Bytes that one call reads at most, so that nobody is held up for long, ...
+/// The most bytes that one call reads, so that it does not hold up others for long, ...
 const ROUND_BYTES: usize = 512 * 1024;
-/// ... and that it reads into at once. Where a socket has many connections they share what few would have: what is read
-/// of one should still be in the processor's cache when the others have been read.
+/// ... and the most bytes of one read. The connections of a socket share this if they are many, so that the first
+/// one's data is still in the CPU cache when the others have been read.
 const SEGMENT_BYTES: usize = 256 * 1024;
 const MANY: usize = 64;
 const SEGMENT_LEAST: usize = 8 * 1024;
-/// Datagrams that one call takes away at most, where there is no room for them.
+/// The most datagrams that one call discards when there is no room for them.
 const LOSE_MAX: usize = 256;
-/// Bytes of a frame that is not whole which show that its peer is there and sends it. Fewer may be no more than the
-/// PINGs of a peer that has nothing to send, swallowed by a frame that never was one.
+/// Bytes of an incomplete frame that show that the peer is alive and sends it. Fewer may be PINGs of an idle peer,
+/// taken for the body of a bogus frame.
 const PROGRESS_BYTES: usize = 4 * 1024;
-/// Bytes that one read takes where they have to be decoded.
+/// The most bytes of one read if they have to be decoded.
 pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 pub(super) struct Rx {
     pub(super) stream: Option<Arc<Stream>>,
     pub(super) way: Option<Way>,
     decoder: Option<Box<Decoding>>,
-    packets: Option<Incoming>,
-    /// Nothing more is taken in.
+    packets: Option<PacketReader>,
+    /// Nothing more is read.
     stopped: bool,
-    /// The queue is at its mark; its consumer reads on when it has made room.
+    /// Stalled at the high-water mark; the consumer resumes reading.
     stalled: bool,
 }
 
-/// The incoming queue, and where only the newest message is kept, what empties it.
+/// The incoming queue and, if only the newest message is kept, the outlet that empties it.
 pub(super) struct Way {
     pub(super) intake: Intake,
     pub(super) outlet: Option<Box<Outlet>>,
-    /// A step towards shared memory that the peer has taken.
+    /// The peer's last step towards shared memory, not answered yet.
     pub(super) step: Option<Step>,
-    /// Bytes of a frame that is not whole, since the peer was heard of.
+    /// Bytes of an incomplete frame since the peer was last heard of.
     dribbled: usize,
 }
 
@@ -61,7 +61,7 @@ impl Way {
     }
 }
 
-/// For what does not come in as it is to lie in the queue.
+/// Buffers for input that has to be decoded.
 struct Decoding {
     decoder: Decoder,
     raw: Box<[u8]>,
@@ -69,17 +69,17 @@ struct Decoding {
     replies: Vec<u8>,
 }
 
-/// What was found when input was read to be dropped.
+/// The result of reading input to drop it.
 pub(super) enum Discarded {
     /// The peer has ended its side.
     End,
-    /// All that has come so far.
+    /// All input so far was dropped.
     All,
-    /// More is there than a turn takes.
+    /// There is more input than one turn drops.
     Some,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
     /// Bytes.
@@ -97,7 +97,7 @@ impl Rx {
         decoder: Option<Decoder>,
         packets: Option<Packets>,
     ) -> Rx {
-        let packets = packets.map(Incoming::new);
+        let packets = packets.map(PacketReader::new);
         let decoder = decoder.map(|decoder| {
             let raw = vec![0; RAW_BYTES].into();
             Box::new(Decoding { decoder, raw, frames: Vec::new(), replies: Vec::new() })
@@ -105,36 +105,36 @@ impl Rx {
         Rx { stream: Some(stream), way: Some(way), decoder, packets, stopped: false, stalled: false }
     }
 
-    /// Whether there is something to read of which the kernel does not know.
+    /// Whether there is input that the kernel does not know of.
     fn has_read(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.has_read())
     }
 
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_unpolled_input(&self) -> bool {
         !self.stalled && self.has_read()
     }
 
-    /// Whether who waits may sleep until the peer wakes it by the bell, or anybody else does.
-    fn arm_bell(&self) -> bool {
-        let sleeps = self.shared().is_none_or(|shared| shared.arm_bell());
-        sleeps || self.stalled || self.stopped // What is there is read on when there is room, and not for its own sake.
+    /// Arms the doorbell. True: the caller may sleep until the peer, or another thread, wakes it.
+    fn arm_doorbell(&self) -> bool {
+        let sleeps = self.shared().is_none_or(|shared| shared.arm_doorbell());
+        sleeps || self.stalled || self.stopped // If stalled, the consumer resumes reading.
     }
 
-    pub(super) fn shared(&self) -> Option<&Shared> {
+    pub(super) fn shared(&self) -> Option<&SharedStream> {
         self.stream.as_ref().and_then(|stream| stream.shared())
     }
 
-    /// Makes the incoming queue small, where it is idle.
+    /// Shrinks the incoming queue if it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
         self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx))
     }
 
-    /// The peer has taken a step towards shared memory, which waits to be answered.
+    /// Whether a step of the peer towards shared memory waits for an answer.
     fn has_step(&self) -> bool {
         self.way.as_ref().is_some_and(|way| way.step.is_some())
     }
 
-    /// Nothing more is read.
+    /// Ends reading, and returns the incoming queue.
     pub(super) fn end(&mut self) -> Option<Source> {
         self.stream = None;
         let Way { intake, outlet, .. } = self.way.take()?;
@@ -143,9 +143,9 @@ impl Rx {
 }
 
 impl Link {
-    /// Reads what is there, as far as the queue has room for it.
+    /// Reads the available input, as far as the queue has room for it.
     pub(crate) fn read(&self) -> ReadOutcome {
-        // Bodies that an answer to the peer has pushed out. Their owners' code runs last of all, with no lock held.
+        // Bodies that an answer to the peer has written out. Their owners' code runs last, with no lock held.
         let mut done = Vec::new();
         let mut rx = self.rx.lock();
         let outcome = self.read_round(&mut rx, &mut done);
@@ -157,24 +157,24 @@ impl Link {
         let (round, segment) = self.portions();
         let mut left = round;
         let mut outcome = ReadOutcome::None;
-        // What TLS has decrypted the poll set does not tell of: it is read to its end, and beyond the round nothing is
-        // added to it.
+        // The poll set does not report data that TLS has decrypted: read all of it, and past the round's limit do not
+        // decrypt any more.
         while (left > 0 || rx.has_read()) && !self.is_broken() {
             if rx.stopped {
                 return ReadOutcome::Stopped;
             }
             let Some(Way { intake, .. }) = &mut rx.way else { return ReadOutcome::Stopped };
-            let messages = self.hub.marks.receive.load(Ordering::Relaxed).into();
+            let messages = self.mailbox.hwm.receive.load(Ordering::Relaxed).into();
             intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
-            intake.queue().set_max_bytes(self.hub.marks.receive_bytes());
+            intake.queue().set_max_bytes(self.mailbox.hwm.receive_bytes());
             intake.queue().set_segment_max(segment);
             if !intake.queue().has_room() && !intake.queue().want_room() {
                 if self.lose_packets(rx) {
                     return ReadOutcome::Stopped;
                 }
-                // What is in a ring the poll set does not tell of.
+                // The poll set does not report input in a ring, so only a socket is unregistered.
                 if !std::mem::replace(&mut rx.stalled, true) && !self.reads_memory() {
-                    self.watch_for(|watching| watching.read = false);
+                    self.set_interest(|registration| registration.read = false);
                 }
                 return ReadOutcome::Stopped;
             }
@@ -191,28 +191,28 @@ impl Link {
                 }
             };
             outcome = ReadOutcome::Some;
-            // The next read finds something too, where this one found much.
+            // After a large read the next one finds input, too.
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
             self.moved(taken);
             left = left.saturating_sub(taken);
-            // The last look at a ring is one that finds nothing, and has the peer wake us.
+            // A ring is read until it is empty, since the empty read arms the wake-up.
             if taken < room && !rx.has_read() && !self.reads_memory() {
                 break;
             }
         }
         if rx.stream.as_ref().is_some_and(|stream| stream.wants_write()) {
-            self.write_out(done); // TLS itself has something to say, or memory is to be offered.
+            self.write_out(done); // TLS itself has output, or memory is to be offered.
         }
         if left == 0 && rx.stream.as_ref().is_some_and(|stream| !stream.sleeps()) {
-            self.hub.read_again(self);
+            self.mailbox.read_again(self);
         }
         if std::mem::take(&mut rx.stalled) && !self.reads_memory() {
-            self.watch_for(|watching| watching.read = true);
+            self.set_interest(|registration| registration.read = true);
         }
         outcome
     }
 
-    /// Who reads has taken away what may have woken who waits for room: it looks whether there is some.
+    /// The reader may have drained the wake-up of a writer that waits for room: check for room on its behalf.
     fn tell_writer(&self, rx: &Rx, done: &mut Vec<Body>) {
         if rx.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Reader)) {
             fence(Ordering::SeqCst); // As in `serve`.
@@ -222,38 +222,37 @@ impl Link {
         }
     }
 
-    /// The peer rings again. False: there is something to read.
-    pub(crate) fn rouse(&self) -> bool {
+    /// Has the peer wake us again. False: there is input.
+    pub(crate) fn resume_wakeups(&self) -> bool {
         let mut done = Vec::new();
         let rx = self.rx.lock();
-        let sleeps = rx.stream.as_ref().is_none_or(|stream| stream.rouse());
+        let sleeps = rx.stream.as_ref().is_none_or(|stream| stream.resume_wakeups());
         self.tell_writer(&rx, &mut done);
-        drop(rx); // And then the bodies that are written, whose owners' code runs.
+        drop(rx); // Then drop the written bodies: their owners' code runs with no lock held.
         sleeps
     }
 
-    /// Where to sleep for what comes in, where it is memory that is waited for and nothing else.
-    pub(crate) fn bell(&self) -> Option<Bell> {
+    /// The doorbell to sleep on, if input from shared memory is all that the caller waits for.
+    pub(crate) fn doorbell(&self) -> Option<Doorbell> {
         if self.is_blocked() {
-            return None; // For room the peer rings by the socket.
+            return None; // The peer reports room through the socket.
         }
-        self.rx.lock().shared()?.bell().cloned()
+        self.rx.lock().shared()?.doorbell().cloned()
     }
 
-    /// Whether the peer wakes who sleeps by the bell from here on, where it has listened. False: there is something to
-    /// read.
-    pub(crate) fn arm_bell(&self) -> bool {
-        self.is_broken() || self.rx.lock().arm_bell()
+    /// Arms the doorbell, after the caller has called `listen` on it. False: there is input.
+    pub(crate) fn arm_doorbell(&self) -> bool {
+        self.is_broken() || self.rx.lock().arm_doorbell()
     }
 
-    /// Bytes that one call reads, and that it reads into at once.
+    /// The most bytes that one call reads, and the most bytes of one read.
     fn portions(&self) -> (usize, usize) {
-        let share = (self.hub.links() as usize / MANY).max(1);
+        let share = (self.mailbox.links() as usize / MANY).max(1);
         let segment = (SEGMENT_BYTES / share).max(SEGMENT_LEAST);
         (segment * (ROUND_BYTES / SEGMENT_BYTES), segment)
     }
 
-    /// Reads what came with the handshake and was not part of it, once the link has joined.
+    /// Reads input that came with the handshake but is not part of it, once the link has joined.
     pub(crate) fn read_early(&self) {
         let early = self.rx.lock().has_read();
         if early {
@@ -261,28 +260,28 @@ impl Link {
         }
     }
 
-    /// Reads what a full queue has left unread. A link that has not joined has read nothing yet: what came
-    /// behind its handshake comes first.
+    /// Reads what a full queue has left unread. Does nothing before the link has joined: input that came behind the
+    /// handshake must be read first.
     pub(crate) fn read_on(&self) {
         if self.token.get().is_some() {
             self.read();
         }
     }
 
-    /// Whether to read before being told that there is something to read.
+    /// Whether reading before a notification is likely to find input.
     pub(crate) fn reading_pays(&self) -> bool {
         self.read_pays.load(Ordering::Relaxed)
     }
 
-    /// Reads for a receiver that has nothing: if that finds nothing, the next one waits to be told.
+    /// Reads for a receiver that has no message. If that finds nothing, the next receiver waits for a notification.
     pub(crate) fn try_read(&self) {
         if self.read() != ReadOutcome::Some {
             self.read_pays.store(false, Ordering::Relaxed);
         }
     }
 
-    /// One system call, or none for the `rest` of what was decrypted: how many bytes it gave, and how many it could
-    /// have given.
+    /// One system call, or none for the `rest` of the decrypted input. Returns the bytes read and the bytes that
+    /// would have fitted.
     fn read_once(&self, rx: &mut Rx, rest: bool, done: &mut Vec<Body>) -> Result<(usize, usize), Errno> {
         let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Err(Errno::AGAIN) };
         let read = if rest { Stream::read_rest } else { Stream::read };
@@ -297,10 +296,10 @@ impl Link {
             return decoded.map(|()| (taken, RAW_BYTES));
         }
         if let Some(packets) = &mut rx.packets {
-            let lost = |reason| self.hub.lost.add(reason, 1);
+            let lost = |reason| self.mailbox.lost.add(reason, 1);
             let cost = packets.receive(stream, &mut way.intake, self.config.max_body, lost)?;
             self.after_read(way, cost, done)?;
-            return Ok((cost, cost)); // There may be another one.
+            return Ok((cost, cost)); // There may be another packet.
         }
         let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
@@ -313,12 +312,12 @@ impl Link {
         Ok((taken, room))
     }
 
-    /// Takes away datagrams that there is no room for; else they would be lost all the same, and not counted. False:
-    /// there are none such.
+    /// Discards datagrams that the queue has no room for. The kernel would drop them uncounted. False: the link has
+    /// none to discard.
     fn lose_packets(&self, rx: &mut Rx) -> bool {
         let (Some(stream), Some(packets)) = (&rx.stream, &mut rx.packets) else { return false };
         for _ in 0..LOSE_MAX {
-            let lost = |reason| self.hub.lost.add(reason, 1);
+            let lost = |reason| self.mailbox.lost.add(reason, 1);
             match packets.discard(stream, self.config.max_body, lost) {
                 None => return false,
                 Some(Err(_)) => return true,
@@ -328,7 +327,7 @@ impl Link {
         true
     }
 
-    /// Bytes that came behind the handshake.
+    /// Takes in bytes that came behind the handshake.
     pub(crate) fn feed(&self, bytes: &[u8]) {
         self.take_in(|rx, done| {
             let (Some(way), Some(decoding)) = (&mut rx.way, &mut rx.decoder) else {
@@ -338,7 +337,7 @@ impl Link {
         });
     }
 
-    /// A message of one frame that our side puts in itself, behind what has come in.
+    /// Appends a message of one frame from our own side to the input.
     pub(crate) fn bring(&self, message: &[u8]) {
         let mut bytes = Vec::new();
         frame::append(0, &[message], &mut bytes);
@@ -356,11 +355,12 @@ impl Link {
         }
     }
 
-    /// The connection ends: what came last is not taken. A message that is too large is lost, and counts.
+    /// Ends the connection for an error in the input. A message over a limit, or without memory for it, counts as
+    /// lost.
     fn refuse(&self, error: Errno) {
         match error {
-            Errno::MSGSIZE => self.hub.lost.add(Reason::Limit, 1),
-            Errno::NOMEM => self.hub.lost.add(Reason::NoMemory, 1),
+            Errno::MSGSIZE => self.mailbox.lost.add(Reason::Limit, 1),
+            Errno::NOMEM => self.mailbox.lost.add(Reason::NoMemory, 1),
             _ => {}
         }
         self.fail();
@@ -371,8 +371,8 @@ impl Link {
         self.feed_way(way, bytes, bytes.len(), done)
     }
 
-    /// Copies bytes in that `taken` bytes on the wire have brought: in pieces, so that a large body goes to where it is
-    /// to lie as soon as its header was seen.
+    /// Takes in `bytes`, decoded from `taken` bytes of the wire. In pieces, so that the rest of a large body goes
+    /// straight to its final place once its header is parsed.
     fn feed_way(&self, way: &mut Way, bytes: &[u8], taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
         for piece in bytes.chunks(RAW_BYTES) {
             way.intake.feed(piece).map_err(|_| Errno::NOMEM)?;
@@ -381,7 +381,7 @@ impl Link {
         self.after_read(way, taken, done)
     }
 
-    /// Takes in bytes that are not frames yet.
+    /// Decodes bytes and takes in their frames.
     fn decode(
         &self,
         decoding: &mut Decoding,
@@ -394,16 +394,16 @@ impl Link {
         replies.clear();
         let decoded = decoder.decode(raw, frames, replies);
         if decoder.is_web() {
-            self.heard(); // A PONG of WebSocket's leaves no frame.
+            self.heard(); // A WebSocket PONG leaves no frame.
         }
         if !replies.is_empty() {
             self.send_reply(replies, done);
         }
-        self.feed_way(way, frames, raw.len(), done)?; // What was right before the peer broke the rules is delivered.
+        self.feed_way(way, frames, raw.len(), done)?; // Frames before a violation are delivered.
         decoded
     }
 
-    /// What `taken` bytes on the wire bring. What an answer to the peer pushes out goes to `done`.
+    /// Parses what `taken` bytes of the wire brought. Bodies written out with an answer to the peer go to `done`.
     fn after_read(&self, way: &mut Way, taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
         let (mut answers, before, mut commands) = (Vec::new(), way.intake.whole_bytes(), 0);
         let step = &mut way.step;
@@ -417,21 +417,22 @@ impl Link {
             self.heard();
         }
         let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(done)).unwrap_or_default();
-        self.hub.lost.add(Reason::Conflated, passed.replaced);
-        self.hub.lost.add(Reason::NoMemory, passed.no_memory);
+        self.mailbox.lost.add(Reason::Conflated, passed.replaced);
+        self.mailbox.lost.add(Reason::NoMemory, passed.no_memory);
         match parsed {
             Ok(told) => {
                 if told || passed.told {
-                    self.hub.post(Mail::Readable(self.pipe));
+                    self.mailbox.post(Notice::Readable(self.pipe));
                 }
-                // Behind what it came behind: to who asked, it says that all of that is here.
+                // Answer after delivering the messages before the PING: a receipt tells the peer that they have
+                // arrived.
                 answers.iter().for_each(|answer| self.answer(answer, done));
                 Ok(())
             }
             Err(refused) => {
-                // Whole messages before it are delivered; a consumer that is parked looks again when the pipe
-                // ends.
-                self.hub.post(Mail::Readable(self.pipe));
+                // Deliver the whole messages before the error. `parse` does not say whether the consumer is parked,
+                // so always notify it.
+                self.mailbox.post(Notice::Readable(self.pipe));
                 Err(match refused {
                     Refused::TooLarge(_) | Refused::TooManyParts => Errno::MSGSIZE,
                     Refused::NoMemory => Errno::NOMEM,
@@ -441,13 +442,13 @@ impl Link {
         }
     }
 
-    /// What becomes of a command. Answers to the peer, whole frames, are appended to `answers`.
+    /// Handles a command. Appends answers to the peer to `answers`, as whole frames.
     fn on_command(&self, body: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<Verdict, Error> {
         match command::parse(body)? {
             Command::Ping { context, ttl_ds } => {
                 self.peer_ttl_ds.store(ttl_ds.into(), Ordering::Relaxed);
-                if ttl_ds > 0 && self.begin_beats() {
-                    self.io.send(crate::reactor::Command::AwaitPeer(self.hub.clone(), self.pipe));
+                if ttl_ds > 0 && self.begin_heartbeats() {
+                    self.io.send(crate::reactor::Command::AwaitPeer(self.mailbox.clone(), self.pipe));
                 }
                 let mut pong = Vec::new();
                 command::encode_pong(context, &mut pong);
@@ -458,27 +459,27 @@ impl Link {
             }
             Command::Join(_) | Command::Leave(_) if self.config.keeps_groups => return Ok(Verdict::Keep),
             Command::Pong { context } => self.ponged(context),
-            // What nobody knows is passed over, as libzmq does.
+            // Unknown commands are ignored, as in libzmq.
             _ => {}
         }
         Ok(Verdict::Drop)
     }
 
-    /// Nothing more is taken in; what came in before stays to be received.
+    /// Stops reading. Messages that have come in can still be received.
     pub(super) fn stop_reading(&self) {
         if !std::mem::replace(&mut self.rx.lock().stopped, true) {
-            self.watch_for(|watching| watching.read = false);
+            self.set_interest(|registration| registration.read = false);
         }
     }
 
-    /// Whether bytes wait that the queue has no room for.
+    /// Whether there is unread input that the queue has no room for.
     pub(crate) fn has_unread(&self) -> bool {
         let is_unread =
             |stream: &Arc<Stream>| (!self.reads_memory() && net::unread(stream) > 0) || stream.has_read();
         self.rx.lock().stream.as_ref().is_some_and(is_unread)
     }
 
-    /// Reads and drops what is there.
+    /// Reads and drops the available input.
     pub(super) fn discard_input(&self) -> Discarded {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();

@@ -1,96 +1,96 @@
-//! A local connection whose bytes go through shared memory: the socket stays as a doorbell, and as the sign that the
-//! peer lives.
+//! A local connection through shared memory. The socket stays, to carry wake-ups and to show that the peer is alive.
 //!
-//! What is written to the socket from now on are bytes without a meaning, each of which wakes the peer: it has said
-//! that it waits for what has just happened, and each wait is ended once. The end of the socket is the end of the
-//! connection, once the ring is read to its end.
+//! After the switch each byte on the socket is a wake-up without content. A side writes one when the peer has
+//! announced that it waits for what just happened; one byte ends one wait. The end of the socket is the end of the
+//! connection, once the ring is drained.
 //!
-//! The poll set tells of a byte when it comes, and not that it is there (EPOLLET), so that it need not be read each
-//! time ([`WAITS_MAX`]). Who takes bytes away may take one that the other way of the link waits for, and that nobody is
-//! told of then: so that is seen to afterwards ([`Shared::take_heard`]).
+//! The poll set is edge-triggered (EPOLLET), so wake-ups need not be read each time ([`WAITS_MAX`]). Draining them
+//! may swallow one that the link's other direction waits for, without any notification. So the drainer also checks
+//! the other direction ([`SharedStream::take_heard`]).
 
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Arena, Bell, Borrower, Incoming, Lied, Outgoing, Taking};
+use pinnace_ring::{Arena, Borrower, Doorbell, Incoming, Outgoing, PeerViolation, Taking};
 use pinnace_sys::{Errno, OwnedFd, net, process};
 
-/// Both ways.
-pub(crate) struct Shared {
+/// Both directions.
+pub(crate) struct SharedStream {
     out: Mutex<Out>,
     way_in: Mutex<Incoming>,
-    /// Where who reads sleeps, if nothing else has to be waited for. Another user's process gets no hold of a sleeper:
-    /// FUTEX_REQUEUE (futex(2)) could put it where we do not find it.
-    bell: Option<Bell>,
-    /// It was slept there since the socket's bytes were taken away: there may be some that are not counted.
+    /// Where the reader sleeps if it waits for nothing else. Absent if the peer runs as another user, which could use
+    /// FUTEX_REQUEUE (futex(2)) to move the sleeper to a futex where we do not find it.
+    doorbell: Option<Doorbell>,
+    /// A reader slept on the doorbell since the socket was drained, so the socket may hold bytes that `waits` does
+    /// not count.
     belled: AtomicBool,
-    /// The socket has ended: nothing more comes but what is in the ring.
+    /// The socket has ended: the only input left is in the ring.
     ended: AtomicBool,
-    /// Whoever reads looks by itself, and the next byte wakes nobody.
-    hushed: AtomicBool,
-    /// Waits that were begun since the socket's bytes were taken away: the peer may have rung for each.
+    /// The reader polls the ring itself, and the peer's next byte wakes nobody.
+    wakeups_suppressed: AtomicBool,
+    /// Waits begun since the socket was drained: the peer may have sent one wake-up for each.
     waits: AtomicU32,
-    /// They were, by who reads, and by who writes.
+    /// Set when the socket was drained by the reader, and by the writer (`By`).
     heard: [AtomicBool; 2],
 }
 
-/// Who takes the socket's bytes away.
+/// The direction that drains the socket.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Reader,
     Writer,
 }
 
-/// The way out, and whether the peer has to be woken for what was written.
+/// The outgoing ring, and whether the peer is due to be woken.
 struct Out {
     ring: Outgoing,
     due: bool,
-    /// Bytes that were written since.
+    /// Bytes written since the last wake-up.
     since: usize,
 }
 
-/// Bytes that a sleeping peer is not woken for as long as more are about to follow.
+/// Bytes after which a sleeping peer is woken even if more are about to follow.
 const QUIET: usize = 256 * 1024;
 
-/// Waits after which what has gathered on the socket is taken away: the peer rings once for each, and where the kernel
-/// takes no more nobody would be told. It holds hundreds of bytes that are sent one by one, and six at least, as few as
-/// SO_SNDBUF (socket(7)) may say.
+/// Waits after which the socket is drained. The peer sends one wake-up for each wait, and a wake-up is lost if the
+/// kernel takes no more bytes. The kernel takes hundreds of single bytes, and at least six with the smallest
+/// SO_SNDBUF (socket(7)).
 const WAITS_MAX: u32 = 4;
-/// Bytes that are taken away at once, and how many times: a peer that has sent more breaks the rules.
+/// Bytes of one read while draining, and the most reads: a peer that has sent more breaks the rules.
 const HEARD_BYTES: usize = 1024;
 const HEARD_TIMES: usize = 16;
 
-impl Shared {
-    /// What goes through memory beside `fd`.
-    pub(super) fn new(fd: &OwnedFd, (out, way_in): (Outgoing, Incoming)) -> Shared {
+impl SharedStream {
+    /// The shared memory beside the socket `fd`.
+    pub(super) fn new(fd: &OwnedFd, (out, way_in): (Outgoing, Incoming)) -> SharedStream {
         let out = Mutex::new(Out { ring: out, due: false, since: 0 });
         let is_of_ours = net::peer_process(fd).is_some_and(|peer| peer.uid == process::user());
-        let bell = is_of_ours.then(|| way_in.bell());
-        Shared {
+        let doorbell = is_of_ours.then(|| way_in.doorbell());
+        SharedStream {
             out,
             way_in: Mutex::new(way_in),
-            bell,
+            doorbell,
             belled: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            hushed: AtomicBool::new(false),
-            waits: AtomicU32::new(1), // The way in is armed.
+            wakeups_suppressed: AtomicBool::new(false),
+            waits: AtomicU32::new(1), // The incoming ring is armed.
             heard: Default::default(),
         }
     }
 
-    /// Where large bodies go.
+    /// The arena for large bodies.
     pub(super) fn arena(&self) -> Arc<Arena> {
         self.out.lock().ring.arena().clone()
     }
 
-    /// Takes the peer's large bodies.
+    /// Receives the peer's large bodies.
     pub(super) fn borrower(&self, taking: Taking, wake: Box<dyn Fn() + Send + Sync>) -> Borrower {
         self.way_in.lock().halves().borrower(taking, wake)
     }
 
-    /// As of a socket; `wake` follows. `rings`: the peer rings when there is room again.
+    /// Writes as to a socket; `wake` must follow. `rings`: the peer can send a wake-up when there is room again.
     pub(super) fn write(&self, fd: &OwnedFd, slices: &[IoSlice<'_>], rings: bool) -> Result<usize, Errno> {
         if self.ended.load(Ordering::Relaxed) {
             return Err(Errno::PIPE);
@@ -119,17 +119,19 @@ impl Shared {
         }
     }
 
-    /// A peer that sleeps is woken for what was written: nothing more follows at once.
+    /// Wakes a sleeping peer for what was written, since no write follows at once.
     pub(super) fn wake(&self, fd: &OwnedFd) {
         self.out.lock().wake(fd);
     }
 
-    /// As of a socket; EAGAIN where the next byte will wake us, or is looked for.
+    /// Reads as from a socket. EAGAIN: the ring is empty, and the next byte wakes us or the caller polls the ring.
     pub(super) fn read(&self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         let mut way_in = self.way_in.lock();
         loop {
             match way_in.read(first, second, || ring(fd)).map_err(lied)? {
-                0 if self.hushed.load(Ordering::Relaxed) && !self.ended.load(Ordering::Acquire) => {
+                0 if self.wakeups_suppressed.load(Ordering::Relaxed)
+                    && !self.ended.load(Ordering::Acquire) =>
+                {
                     return Err(Errno::AGAIN);
                 }
                 0 if !self.arm(&mut way_in, fd).map_err(lied)? => {}
@@ -141,44 +143,45 @@ impl Shared {
         }
     }
 
-    /// Whether there is something in the ring.
+    /// Whether there is input in the ring.
     pub(super) fn has_read(&self) -> bool {
         self.way_in.lock().has_bytes()
     }
 
-    /// Whether there is much room, after there was none.
+    /// Whether half of the ring is free, after it was full.
     pub(super) fn has_room(&self) -> bool {
         self.out.lock().ring.has_room() != Ok(false)
     }
 
-    /// Whether the next byte will wake us, or is looked for; else there is one, or the end, which only a read finds.
+    /// Whether the next byte wakes us, or the caller polls for it. False: there is a byte, or the end, to read.
     pub(super) fn sleeps(&self, fd: &OwnedFd) -> bool {
-        let sleeps = self.hushed.load(Ordering::Relaxed) || self.arm(&mut self.way_in.lock(), fd) == Ok(true);
-        sleeps && !self.ended.load(Ordering::Acquire) // Which `arm` may have found.
+        let sleeps = self.wakeups_suppressed.load(Ordering::Relaxed)
+            || self.arm(&mut self.way_in.lock(), fd) == Ok(true);
+        sleeps && !self.ended.load(Ordering::Acquire) // `arm` may have found the end.
     }
 
-    /// Asks to be woken by the next byte. False: there is one.
-    fn arm(&self, way_in: &mut Incoming, fd: &OwnedFd) -> Result<bool, Lied> {
+    /// Asks the peer to wake us for the next byte. False: there is one.
+    fn arm(&self, way_in: &mut Incoming, fd: &OwnedFd) -> Result<bool, PeerViolation> {
         self.begin_wait(fd, By::Reader);
         way_in.arm()
     }
 
-    /// Where who reads sleeps, unless it may not.
-    pub(super) fn bell(&self) -> Option<&Bell> {
-        self.bell.as_ref()
+    /// The doorbell, if the reader may sleep on it.
+    pub(super) fn doorbell(&self) -> Option<&Doorbell> {
+        self.doorbell.as_ref()
     }
 
-    /// Asks to be woken by the next byte, for who is going to sleep by the bell. The socket rings all the same where
-    /// the peer found nobody asleep there; whoever reads then, and finds nothing more, has it ring for the next one.
-    /// False: there is one, or the end, which only a read finds.
-    pub(super) fn arm_bell(&self) -> bool {
+    /// Asks the peer to ring the doorbell for the next byte. If the peer finds no sleeper there, it sends a wake-up
+    /// on the socket; the thread that then finds the ring empty arms the next wake-up. False: there is a byte, or the
+    /// end, to read.
+    pub(super) fn arm_doorbell(&self) -> bool {
         self.belled.store(true, Ordering::Relaxed);
         let mut way_in = self.way_in.lock();
-        self.hushed.store(false, Ordering::Relaxed);
-        way_in.arm_bell() == Ok(true) && !self.ended.load(Ordering::Acquire)
+        self.wakeups_suppressed.store(false, Ordering::Relaxed);
+        way_in.arm_doorbell() == Ok(true) && !self.ended.load(Ordering::Acquire)
     }
 
-    /// The peer may ring once more from here on, and there is room for that.
+    /// Counts a wait, for which the peer may send one wake-up, and makes room for that on the socket.
     fn begin_wait(&self, fd: &OwnedFd, by: By) {
         if self.waits.fetch_add(1, Ordering::Relaxed) >= WAITS_MAX {
             self.hear(fd, false);
@@ -186,14 +189,14 @@ impl Shared {
         }
     }
 
-    /// Whether the socket's bytes were taken away since the last call, by who reads or writes; that is who asks. The
-    /// other way may have been woken by one of them, and nobody is told.
+    /// Whether the direction `by` has drained the socket since the last call. Then it may have swallowed a wake-up of
+    /// the other direction, so the caller checks that direction.
     pub(super) fn take_heard(&self, by: By) -> bool {
         let heard = &self.heard[by as usize];
         heard.load(Ordering::Relaxed) && heard.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether large bodies find little room. If so, the peer wakes us when they find more. For who writes.
+    /// Whether large bodies find little room. If so, the peer wakes us when they find more. Called by the writer.
     pub(super) fn lacks_room(&self, fd: &OwnedFd) -> bool {
         let arena = self.arena();
         if arena.is_short() {
@@ -202,31 +205,31 @@ impl Shared {
         arena.lacks_room()
     }
 
-    /// From here on nobody has to wake us.
-    pub(super) fn hush(&self) {
+    /// Tells the peer that it need not wake us.
+    pub(super) fn suppress_wakeups(&self) {
         let mut way_in = self.way_in.lock();
-        if !self.hushed.swap(true, Ordering::Relaxed) {
+        if !self.wakeups_suppressed.swap(true, Ordering::Relaxed) {
             way_in.disarm();
         }
     }
 
-    /// From here on the next byte wakes us again. False: there is one.
-    pub(super) fn rouse(&self, fd: &OwnedFd) -> bool {
-        self.hushed.store(false, Ordering::Relaxed);
+    /// Asks the peer again to wake us for the next byte. False: there is one.
+    pub(super) fn resume_wakeups(&self, fd: &OwnedFd) -> bool {
+        self.wakeups_suppressed.store(false, Ordering::Relaxed);
         self.sleeps(fd)
     }
 
-    /// Whether it is time to take away what has gathered on the socket: not each time that it rings, but before the
-    /// kernel takes no more; or where there may be some that were not counted.
+    /// Whether the socket is to be drained now: not at each wake-up, but before the kernel takes no more, or if there
+    /// may be bytes that were not counted.
     pub(super) fn is_loud(&self) -> bool {
         self.waits.load(Ordering::Relaxed) >= WAITS_MAX || self.belled.load(Ordering::Relaxed)
     }
 
-    /// Takes away what the socket holds, to its end where it has one (`ended`). True: it has ended, or is of no use,
-    /// because the peer floods it.
+    /// Drains the socket, up to its end if it has ended (`ended`). True: the socket has ended, or is useless because
+    /// the peer floods it.
     pub(super) fn hear(&self, fd: &OwnedFd, ended: bool) -> bool {
         self.belled.store(false, Ordering::Relaxed);
-        self.waits.store(0, Ordering::Relaxed); // One that begins meanwhile counts, whether or not its byte is taken.
+        self.waits.store(0, Ordering::Relaxed); // A wait that begins meanwhile counts, drained or not.
         let mut bytes = [0; HEARD_BYTES];
         for _ in 0..HEARD_TIMES {
             match net::read(fd, &mut bytes, &mut []) {
@@ -239,7 +242,7 @@ impl Shared {
         true
     }
 
-    /// Gives the memory of our ring back, where it is idle.
+    /// Returns our ring's memory to the kernel if the ring is idle. False: it is not.
     pub(super) fn shrink(&self) -> bool {
         self.out.lock().ring.shrink()
     }
@@ -254,11 +257,11 @@ impl Out {
     }
 }
 
-fn lied(_: Lied) -> Errno {
+fn lied(_: PeerViolation) -> Errno {
     Errno::PROTO
 }
 
-/// Wakes the peer. Where the kernel takes no more the peer has not taken away what it should have (`WAITS_MAX`).
+/// Wakes the peer. A full socket is ignored: then the peer did not drain as it should (`WAITS_MAX`).
 pub(super) fn ring(fd: &OwnedFd) {
     let _ = net::write(fd, &[IoSlice::new(&[0])]);
 }

@@ -1,36 +1,36 @@
-//! A connection's bytes: as the kernel moves them, by way of TLS, or through shared memory. PGM's packets have a
-//! stream's place.
+//! A connection's bytes: directly over its socket, over TLS, or through shared memory. A PGM socket, which carries
+//! packets, is a stream variant too.
 
 use std::io::IoSlice;
 
 use parking_lot::Mutex;
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 
-use super::shared::{self, By, Shared};
+use super::shared::{self, By, SharedStream};
 use super::switch::Local;
-use super::tls::{Failure, Tls};
+use super::tls::{Tls, TlsFailure};
 
-/// What a link and a handshake read from and write to. Its two directions may be used by two threads at once.
+/// What a link and a handshake read from and write to. Two threads may use the two directions at the same time.
 pub(crate) struct Stream {
     fd: OwnedFd,
     over: Over,
 }
 
-/// What lies over the descriptor.
+/// The layer over the descriptor.
 enum Over {
     Nothing,
     Tls(Box<Mutex<Tls>>),
-    /// The bytes may go through memory.
+    /// The bytes may switch to shared memory.
     Local(Box<Local>),
     /// A test's script.
     #[cfg(test)]
     Scripted(std::sync::Arc<super::scripted::Script>),
-    /// There are packets and no stream; the descriptor is readable when something is to be done.
+    /// Packets instead of a stream. The descriptor is readable when there is work to do.
     Pgm(Box<pgm::Socket>),
 }
 
 impl Stream {
-    /// The descriptor's own bytes.
+    /// A stream without a layer over the descriptor.
     pub(crate) fn plain(fd: OwnedFd) -> Stream {
         Stream { fd, over: Over::Nothing }
     }
@@ -42,13 +42,13 @@ impl Stream {
         Stream { fd: fd.into(), over: Over::Scripted(script) }
     }
 
-    /// Packets of a multicast.
+    /// Multicast packets.
     pub(crate) fn pgm(socket: pgm::Socket) -> Result<Stream, Errno> {
         let fd = socket.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
         Ok(Stream { fd, over: Over::Pgm(Box::new(socket)) })
     }
 
-    /// The packets, where it has some.
+    /// The PGM socket, if the stream is one.
     pub(super) fn packets(&self) -> Option<&pgm::Socket> {
         match &self.over {
             Over::Pgm(socket) => Some(socket),
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Whether TLS is under way, or done.
+    /// Whether the stream uses TLS, even if its handshake is not done.
     pub(crate) fn is_secured(&self) -> bool {
         self.tls().is_some()
     }
@@ -68,17 +68,18 @@ impl Stream {
         }
     }
 
-    /// From here on the bytes are those within TLS, once [`shake`](Stream::shake) says so.
+    /// Puts TLS over the descriptor. The handshake follows ([`shake`](Stream::shake)).
     pub(crate) fn secure(&mut self, connection: rustls::Connection) {
         self.over = Over::Tls(Box::new(Mutex::new(Tls::new(connection))));
     }
 
-    /// Goes on with the handshake of TLS. False: the descriptor allows no more now.
-    pub(crate) fn shake(&self) -> Result<bool, Failure> {
+    /// Continues the TLS handshake. False: it waits for the descriptor.
+    pub(crate) fn shake(&self) -> Result<bool, TlsFailure> {
         self.tls().map_or(Ok(true), |tls| tls.lock().shake(&self.fd))
     }
 
-    /// Reads what is there into both buffers in turn; 0 at the stream's end, EAGAIN where nothing is there yet.
+    /// Reads the available bytes into both buffers in turn. 0: the stream's end. Errors: EAGAIN, there is no input
+    /// yet.
     #[inline]
     pub(crate) fn read(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         match &self.over {
@@ -91,12 +92,12 @@ impl Stream {
         }
     }
 
-    /// Reads what TLS has decrypted and nothing more; EAGAIN where that is nothing.
+    /// Reads only what TLS has already decrypted. Errors: EAGAIN, there is nothing.
     pub(crate) fn read_rest(&self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         self.tls().map_or(Err(Errno::AGAIN), |tls| tls.lock().read_rest(first, second))
     }
 
-    /// Whether there is something to read of which the kernel does not know.
+    /// Whether there is input that the kernel does not know of.
     #[inline]
     pub(crate) fn has_read(&self) -> bool {
         match &self.over {
@@ -108,8 +109,8 @@ impl Stream {
         }
     }
 
-    /// The two have said that their bytes may go through memory. `offers`: our side connected. `passed`: a descriptor
-    /// that came along so far.
+    /// Allows the switch to shared memory, on which both peers have agreed. `offers`: our side connected. `passed`: a
+    /// descriptor received so far.
     pub(crate) fn may_switch(&mut self, offers: bool, passed: Option<OwnedFd>) {
         self.over = Over::Local(Box::new(Local::new(offers, passed)));
     }
@@ -126,19 +127,19 @@ impl Stream {
         &self.fd
     }
 
-    /// The memory, where both ways go through it.
+    /// The shared memory, if both directions use it.
     #[inline]
-    pub(super) fn shared(&self) -> Option<&Shared> {
+    pub(super) fn shared(&self) -> Option<&SharedStream> {
         self.local()?.whole()
     }
 
-    /// The same, where what is read does.
+    /// The shared memory, if the incoming direction uses it.
     #[inline]
-    fn reader(&self) -> Option<&Shared> {
+    fn reader(&self) -> Option<&SharedStream> {
         self.local()?.reader()
     }
 
-    /// A peer that sleeps is woken for what was written to memory; this follows `write`.
+    /// Wakes a sleeping peer for what was written to memory. Must follow `write`.
     #[inline]
     pub(super) fn wake(&self) {
         if let Some(shared) = self.local().and_then(|local| local.writer()) {
@@ -146,53 +147,54 @@ impl Stream {
         }
     }
 
-    /// Wakes the peer, which looks at memory then.
+    /// Wakes the peer, which then checks the memory.
     pub(super) fn ring(&self) {
         shared::ring(&self.fd);
     }
 
-    /// Whether whoever serves the poll set is told of the next byte. False: there is one in memory already.
+    /// Whether the next byte makes the poll set report the stream. False: there is a byte in memory already.
     pub(super) fn sleeps(&self) -> bool {
         self.reader().is_none_or(|shared| shared.sleeps(&self.fd))
     }
 
-    /// From here on whoever serves the poll set is told of the next byte, after nobody had to be. False: there is one.
-    pub(super) fn rouse(&self) -> bool {
-        self.shared().is_none_or(|shared| shared.rouse(&self.fd))
+    /// Asks the peer again to wake us for the next byte. False: there is one.
+    pub(super) fn resume_wakeups(&self) -> bool {
+        self.shared().is_none_or(|shared| shared.resume_wakeups(&self.fd))
     }
 
-    /// Whether the other way than that of who asks may have been woken, and nobody was told.
+    /// Whether `by` has drained the socket since the last call, and so may have swallowed the other direction's
+    /// wake-up.
     #[inline]
     pub(super) fn take_heard(&self, by: By) -> bool {
         self.reader().is_some_and(|shared| shared.take_heard(by))
     }
 
-    /// Whether large bodies find little room beside the stream.
+    /// Whether large bodies find little room in shared memory.
     pub(super) fn lacks_room(&self) -> bool {
         self.shared().is_some_and(|shared| shared.lacks_room(&self.fd))
     }
 
-    /// Whether memory that took no more does now.
+    /// Whether shared memory that was full has room again.
     pub(super) fn has_room(&self) -> bool {
         self.shared().is_some_and(|shared| shared.has_room())
     }
 
-    /// Gives memory back that holds nothing; true where there is none. False: it holds something.
+    /// Returns idle shared memory to the kernel. False: the memory is in use.
     pub(super) fn shrink(&self) -> bool {
         self.shared().is_none_or(|shared| shared.shrink())
     }
 
-    /// Whether what woke us, beside memory, is to be taken away now.
+    /// Whether the wake-ups on the socket are to be drained now.
     pub(super) fn is_loud(&self) -> bool {
         self.reader().is_some_and(|shared| shared.is_loud())
     }
 
-    /// Takes it away, to its end where it has one (`ended`). True: the peer is gone, or has said that it ends.
+    /// Drains the wake-ups, up to the socket's end if it has ended (`ended`). True: the peer is gone, or has closed.
     pub(super) fn hear(&self, ended: bool) -> bool {
         self.reader().is_some_and(|shared| shared.hear(&self.fd, ended))
     }
 
-    /// Writes as much as is taken; EAGAIN where that is nothing.
+    /// Writes as many bytes as possible. Errors: EAGAIN, none can be written.
     #[inline]
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         match &self.over {
@@ -205,7 +207,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream itself has something to write: TLS what it has taken, or memory is to be offered.
+    /// Whether the stream itself has work: TLS has unwritten records, or memory is to be offered.
     #[inline]
     pub(crate) fn wants_write(&self) -> bool {
         match &self.over {
@@ -223,13 +225,13 @@ impl Stream {
         self.local().is_some_and(|local| local.switch.is_due())
     }
 
-    /// Goes on with that. EAGAIN: the kernel does not take all of it now.
+    /// Writes the records that TLS holds. Errors: EAGAIN, the kernel does not take all of them now.
     #[inline]
     pub(crate) fn push(&self) -> Result<(), Errno> {
         self.tls().map_or(Ok(()), |tls| tls.lock().push(&self.fd))
     }
 
-    /// Says that nothing more is going to be written. What was is still delivered.
+    /// Ends the outgoing direction. Bytes written before are still delivered.
     pub(crate) fn end_writing(&self) {
         if let Some(tls) = self.tls() {
             tls.lock().end_writing(&self.fd);

@@ -1,18 +1,18 @@
-//! How a local connection between two of us switches from its socket to shared memory.
+//! How a local connection between two Pinnace peers switches from its socket to shared memory.
 //!
-//! Memory costs more to make than a short connection costs in all, and takes address space. So messages go over the
-//! socket until the side that connected has moved [`DUE`]. Then the two agree between messages (`zmtp::sharing`), and
-//! each direction switches by itself, behind its GO:
+//! Shared memory costs more to set up than a short connection costs in all, and takes address space. So messages go
+//! over the socket until the side that connected has moved [`DUE`]. Then the peers negotiate between messages
+//! (`zmtp::sharing`), and each direction switches by itself, after its GO:
 //!
 //! ```text
 //!              the side that connected      the side that accepted
 //! ACCEPT came  writes memory behind its GO
 //! GO came      reads memory                 reads memory, writes memory behind its GO
 //! ```
-//! The bytes of a socket are a doorbell once their direction has switched. The side that connected writes to memory
-//! before its peer can ring the doorbell. When the ring is full in that state, the link writes again when the peer's GO
-//! comes. GO may be late, behind messages that the application does not receive, so the I/O thread also writes again
-//! after a pause.
+//! After a direction has switched, the bytes on its socket are only wake-ups. The side that connected writes to
+//! memory before its peer can send wake-ups. If the ring is full in that state, the link writes again when the peer's
+//! GO comes. GO may be late, behind messages that the application does not receive, so the I/O thread also writes
+//! again after a pause.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,10 +26,10 @@ use pinnace_zmtp::Error;
 use pinnace_zmtp::sharing::{self, Step};
 
 use super::rx::Rx;
-use super::shared::Shared;
+use super::shared::SharedStream;
 use super::tx::Tx;
-use super::{Because, Carrier, Link};
-use crate::hub::Mail;
+use super::{FallbackReason, Link, Medium};
+use crate::mailbox::Notice;
 use crate::reactor::Command;
 
 /// The number of reads and writes of the socket, plus the KiB that they moved, after which a connection switches.
@@ -37,7 +37,7 @@ const DUE: i64 = 64;
 /// A count that never reaches 0: this side does not offer memory.
 const NEVER: i64 = i64::MIN;
 
-/// The first pause before the I/O thread writes to a full ring again, and how often the pause is doubled.
+/// The first pause before the I/O thread writes to a full ring again, and how many times the pause is doubled.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const DOUBLED: u32 = 4;
 
@@ -46,44 +46,44 @@ const READS: u8 = 1;
 /// A bit of `Switch::directions`: outgoing bytes go through memory.
 const WRITES: u8 = 2;
 
-/// The state of the switch, which the link and its stream share.
+/// The state of the switch, shared by the link and its stream.
 #[derive(Debug)]
 pub(super) struct Switch {
-    /// Our side offers.
+    /// Our side offers memory.
     offers: bool,
-    /// The count of `DUE`, from -`DUE` on; memory is offered when it reaches 0. `NEVER`: it is not.
+    /// Counts from -`DUE` up; memory is offered when the count reaches 0. `NEVER`: it is not offered.
     moved: AtomicI64,
     offered: AtomicBool,
     /// The directions that go through memory: `READS`, `WRITES`.
     directions: AtomicU8,
-    /// How often the I/O thread was asked to write to a full ring again.
+    /// How many times the I/O thread was asked to write to a full ring again.
     looks: AtomicU32,
-    carrier: Mutex<Carrier>,
+    medium: Mutex<Medium>,
 }
 
 /// The socket and the memory of a connection that may switch.
 pub(super) struct Local {
     pub(super) switch: Arc<Switch>,
     agreement: Mutex<Agreement>,
-    memory: OnceLock<Shared>,
+    memory: OnceLock<SharedStream>,
 }
 
-/// What was given so far.
+/// The memory exchanged so far.
 #[derive(Default)]
 struct Agreement {
-    /// A descriptor that the peer has passed along.
+    /// A descriptor that the peer has passed.
     passed: Option<OwnedFd>,
     ours: Option<Half>,
     theirs: Option<Half>,
 }
 
-/// A step of the agreement that is to be written, by itself.
+/// A step of the negotiation, written as a frame of its own.
 pub(super) struct StepFrame {
     frame: Vec<u8>,
     sent: usize,
-    /// What goes with its first byte.
+    /// The descriptor passed with the frame's first byte.
     passing: Option<OwnedFd>,
-    /// It is GO: nothing follows on the socket.
+    /// The step is GO: nothing follows on the socket.
     is_last: bool,
 }
 
@@ -104,7 +104,7 @@ impl Switch {
         self.directions() == READS | WRITES
     }
 
-    /// The connection has moved enough to be worth memory, and that was not offered yet.
+    /// The connection has moved enough to be worth shared memory, which was not offered yet.
     pub(super) fn is_due(&self) -> bool {
         self.moved.load(Ordering::Relaxed) >= 0
     }
@@ -113,18 +113,18 @@ impl Switch {
         self.moved.fetch_add(1 + (bytes >> 10) as i64, Ordering::Relaxed);
     }
 
-    /// One direction has switched. True: with it both have.
+    /// Records that one direction has switched. True: now both have.
     fn switched(&self, direction: u8) -> bool {
         let is_complete = self.directions.fetch_or(direction, Ordering::SeqCst) | direction == READS | WRITES;
         if is_complete {
-            *self.carrier.lock() = Carrier::Memory;
+            *self.medium.lock() = Medium::Memory;
         }
         is_complete
     }
 }
 
 impl Local {
-    /// `offers`: our side connected. `passed`: what came along with the handshake.
+    /// `offers`: our side connected. `passed`: a descriptor that came with the handshake.
     pub(super) fn new(offers: bool, passed: Option<OwnedFd>) -> Local {
         let switch = Switch {
             offers,
@@ -132,7 +132,7 @@ impl Local {
             offered: AtomicBool::new(false),
             directions: AtomicU8::new(0),
             looks: AtomicU32::new(0),
-            carrier: Mutex::new(Carrier::Socket(Because::Brief)),
+            medium: Mutex::new(Medium::Socket(FallbackReason::Brief)),
         };
         let agreement = Mutex::new(Agreement { passed, ..Agreement::default() });
         Local { switch: Arc::new(switch), agreement, memory: OnceLock::new() }
@@ -140,19 +140,19 @@ impl Local {
 
     /// The memory, if incoming bytes go through it.
     #[inline]
-    pub(super) fn reader(&self) -> Option<&Shared> {
+    pub(super) fn reader(&self) -> Option<&SharedStream> {
         if self.switch.reads_memory() { self.memory.get() } else { None }
     }
 
     /// The memory, if outgoing bytes go through it.
     #[inline]
-    pub(super) fn writer(&self) -> Option<&Shared> {
+    pub(super) fn writer(&self) -> Option<&SharedStream> {
         if self.switch.writes_memory() { self.memory.get() } else { None }
     }
 
     /// The memory, if both directions go through it.
     #[inline]
-    pub(super) fn whole(&self) -> Option<&Shared> {
+    pub(super) fn whole(&self) -> Option<&SharedStream> {
         if self.switch.is_complete() { self.memory.get() } else { None }
     }
 
@@ -179,54 +179,54 @@ impl Local {
         Ok(taken)
     }
 
-    /// It is too late to offer memory.
+    /// Prevents a later offer of memory.
     pub(super) fn never_offer(&self) {
         self.switch.moved.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The socket serves for good.
-    fn stay(&self, because: Because) {
-        *self.switch.carrier.lock() = Carrier::Socket(because);
+    /// The connection keeps its socket.
+    fn stay(&self, reason: FallbackReason) {
+        *self.switch.medium.lock() = Medium::Socket(reason);
         *self.agreement.lock() = Agreement::default();
     }
 
-    fn decline(&self, because: Because) -> StepFrame {
-        self.stay(because);
+    fn decline(&self, reason: FallbackReason) -> StepFrame {
+        self.stay(reason);
         StepFrame::new(Step::Decline, None)
     }
 
-    /// Makes our memory, and says so.
-    fn give(&self, step: Step) -> Result<StepFrame, Because> {
+    /// Creates our memory, and the step that passes it.
+    fn give(&self, step: Step) -> Result<StepFrame, FallbackReason> {
         let (memory, fd) = Memory::create(Half::size(RING_MAX)).map_err(|refused| match refused {
-            Refused::Full => Because::Full,
-            _ => Because::NoMemory,
+            Refused::Full => FallbackReason::Full,
+            _ => FallbackReason::NoMemory,
         })?;
         self.agreement.lock().ours = Half::new(memory);
         Ok(StepFrame::new(step, Some(fd)))
     }
 
     /// Maps the peer's memory, if its size and seals are as agreed.
-    fn open(&self) -> Result<(), Because> {
-        let passed = self.agreement.lock().passed.take().ok_or(Because::Unfit)?;
+    fn open(&self) -> Result<(), FallbackReason> {
+        let passed = self.agreement.lock().passed.take().ok_or(FallbackReason::Unfit)?;
         let memory = Memory::open(&passed, Half::is_size).map_err(|refused| match refused {
-            Refused::Full => Because::Full,
-            Refused::System(_) => Because::NoMemory,
-            Refused::Unsealed | Refused::Size(_) => Because::Unfit,
+            Refused::Full => FallbackReason::Full,
+            Refused::System(_) => FallbackReason::NoMemory,
+            Refused::Unsealed | Refused::Size(_) => FallbackReason::Unfit,
         })?;
-        self.agreement.lock().theirs = Some(Half::new(memory).ok_or(Because::Unfit)?);
+        self.agreement.lock().theirs = Some(Half::new(memory).ok_or(FallbackReason::Unfit)?);
         Ok(())
     }
 
-    /// Makes the ring of both sides' memory. False: one of the two is missing.
+    /// Makes the ring from both sides' memory. False: one of the two is missing.
     fn take_up(&self, fd: &OwnedFd) -> bool {
         let mut agreement = self.agreement.lock();
         let (Some(ours), Some(theirs)) = (agreement.ours.take(), agreement.theirs.take()) else {
             return false;
         };
-        self.memory.set(Shared::new(fd, shared(ours, theirs))).is_ok()
+        self.memory.set(SharedStream::new(fd, shared(ours, theirs))).is_ok()
     }
 
-    /// The peer has taken a step; what we answer.
+    /// Our answer to the peer's step. Errors: PROTO, the step is out of turn.
     fn answer(&self, step: Step, fd: &OwnedFd) -> Result<Option<StepFrame>, Errno> {
         let switch = &self.switch;
         let has_ours = self.agreement.lock().ours.is_some();
@@ -235,12 +235,12 @@ impl Local {
             Step::Offer if !switch.offers && is_first => {
                 switch.offered.store(true, Ordering::Relaxed);
                 let given = self.open().and_then(|()| self.give(Step::Accept));
-                Ok(Some(given.unwrap_or_else(|because| self.decline(because))))
+                Ok(Some(given.unwrap_or_else(|reason| self.decline(reason))))
             }
             Step::Accept if switch.offers && has_ours => Ok(Some(match self.open() {
                 Ok(()) if self.take_up(fd) => StepFrame::new(Step::Go, None),
-                Ok(()) => self.decline(Because::Unfit),
-                Err(because) => self.decline(because),
+                Ok(()) => self.decline(FallbackReason::Unfit),
+                Err(reason) => self.decline(reason),
             })),
             Step::Go if switch.offers && self.memory.get().is_some() && !switch.reads_memory() => Ok(None),
             Step::Go if !switch.offers && has_ours && self.take_up(fd) => {
@@ -248,7 +248,7 @@ impl Local {
             }
             Step::Decline if has_ours || !switch.offers && is_first => {
                 switch.offered.store(true, Ordering::Relaxed);
-                self.stay(Because::Declined);
+                self.stay(FallbackReason::Declined);
                 Ok(None)
             }
             _ => Err(Errno::PROTO),
@@ -263,7 +263,7 @@ impl StepFrame {
         StepFrame { frame, sent: 0, passing, is_last: step == Step::Go }
     }
 
-    /// Whether a part of it was written.
+    /// Whether part of it was written.
     pub(super) fn is_begun(&self) -> bool {
         self.sent > 0
     }
@@ -277,11 +277,11 @@ impl Link {
         local.never_offer();
         match local.give(Step::Offer) {
             Ok(step_frame) => tx.step = Some(step_frame),
-            Err(because) => local.stay(because),
+            Err(reason) => local.stay(reason),
         }
     }
 
-    /// Writes the step that waits, if there is one; an error says why it still waits.
+    /// Writes the pending step, if there is one. Returns the error if the step is still pending.
     pub(super) fn write_step(&self, tx: &mut Tx) -> Option<Errno> {
         let (Some(stream), Some(step_frame)) = (&tx.stream, &mut tx.step) else { return None };
         let rest = &step_frame.frame[step_frame.sent..];
@@ -291,11 +291,12 @@ impl Link {
         };
         match written {
             Ok(taken) => step_frame.sent += taken,
-            // Too many descriptors are under way (unix(7)), or there is no memory for that.
+            // Too many descriptors are in flight (unix(7)), or there is no memory.
             Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) if step_frame.passing.is_some() => {
-                let declined =
-                    stream.local().map(|local| (local.switch.offers, local.decline(Because::NoMemory)));
-                // An offer that was never made need not be taken back.
+                let declined = stream
+                    .local()
+                    .map(|local| (local.switch.offers, local.decline(FallbackReason::NoMemory)));
+                // An offer that was never sent need not be withdrawn.
                 tx.step = declined.filter(|(offers, _)| !offers).map(|(_, step_frame)| step_frame);
                 return if tx.step.is_some() { self.write_step(tx) } else { None };
             }
@@ -312,13 +313,13 @@ impl Link {
                 tx.lend();
                 self.switched();
             } else {
-                self.watch_for(|watching| watching.write = false); // The socket does not tell of room in memory.
+                self.set_interest(|registration| registration.write = false); // Room in memory has no event.
             }
         }
         None
     }
 
-    /// Keeps a command that is a step for `take_step`. None: it is another command.
+    /// Stores a step for `take_step`. None: the command is no step.
     pub(super) fn note_step(&self, body: &[u8], noted: &mut Option<Step>) -> Option<Result<Verdict, Error>> {
         let step = sharing::parse(body).filter(|_| self.switch.is_some())?;
         Some(match step {
@@ -328,7 +329,7 @@ impl Link {
         })
     }
 
-    /// Does what the step asks for that the peer has taken.
+    /// Acts on the peer's step.
     pub(super) fn take_step(&self, rx: &mut Rx, done: &mut Vec<Body>) -> Result<(), Errno> {
         let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Ok(()) };
         let (Some(step), Some(local)) = (way.step.take(), stream.local()) else { return Ok(()) };
@@ -336,16 +337,16 @@ impl Link {
         if step == Step::Go
             && let Some(memory) = local.memory.get()
         {
-            let bell = Arc::downgrade(stream);
-            let wake = move || bell.upgrade().iter().for_each(|stream| stream.ring());
+            let doorbell = Arc::downgrade(stream);
+            let wake = move || doorbell.upgrade().iter().for_each(|stream| stream.ring());
             let taking = if way.outlet.is_none() { self.config.taking } else { Taking::AtOnce };
             way.intake.borrow_by(memory.borrower(taking, Box::new(wake)));
             if local.switch.switched(READS) {
                 self.tx.lock().lend();
                 self.switched();
-                self.write_out(done); // The peer tells of room from now on, if it is asked.
+                self.write_out(done); // The peer reports room from now on, if asked.
             } else {
-                self.watch_anew(); // Its bytes are no messages any more.
+                self.reregister(); // Bytes on the socket are now wake-ups.
             }
         }
         if let Some(step_frame) = step_frame {
@@ -359,13 +360,13 @@ impl Link {
 
     /// Both directions go through memory.
     fn switched(&self) {
-        self.watch_anew();
-        self.hub.post(Mail::Lend(self.pipe));
+        self.reregister();
+        self.mailbox.post(Notice::SwitchedToMemory(self.pipe));
     }
 
-    /// How its messages move.
-    pub(crate) fn carrier(&self) -> Carrier {
-        self.switch.as_ref().map_or(self.config.carrier, |switch| *switch.carrier.lock())
+    /// What carries the messages now.
+    pub(crate) fn medium(&self) -> Medium {
+        self.switch.as_ref().map_or(self.config.medium, |switch| *switch.medium.lock())
     }
 
     pub(crate) fn is_shared(&self) -> bool {
@@ -382,7 +383,7 @@ impl Link {
         self.switch.as_ref().is_some_and(|switch| switch.writes_memory())
     }
 
-    /// Has the I/O thread write again after a pause, which grows.
+    /// Has the I/O thread write again after a pause, which grows each time.
     pub(super) fn retry_later(&self) {
         let Some(switch) = &self.switch else { return };
         let looks = switch.looks.fetch_add(1, Ordering::Relaxed);
@@ -390,14 +391,14 @@ impl Link {
         self.io.send(Command::TryLater(self.io_token, pause));
     }
 
-    /// Writes again, if the peer cannot ring the doorbell yet.
+    /// Writes again if the peer cannot send wake-ups yet.
     pub(crate) fn try_again(&self) {
         if self.is_half_switched() {
             self.flush();
         }
     }
 
-    /// Whether outgoing bytes go through memory, and the peer cannot ring the doorbell yet.
+    /// Whether outgoing bytes go through memory while the peer cannot send wake-ups yet.
     pub(super) fn is_half_switched(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.directions() == WRITES)
     }

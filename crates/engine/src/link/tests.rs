@@ -1,4 +1,4 @@
-//! A link over a scripted stream: bytes in any pieces, writes that take a part, and each way a connection ends.
+//! Tests of a link over a scripted stream: input in any pieces, partial writes, and each way a connection ends.
 
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Ready;
@@ -10,7 +10,7 @@ use crate::reactor::scripted::{Rig, body, command, message};
 const PAIR: i32 = 0;
 const RCVHWM: i32 = 24;
 const MAXMSGSIZE: i32 = 22;
-/// Frames with a short and a long header, in the queue's segments and beside them.
+/// Sizes with short and long headers, and bodies in the queue's segments and outside them.
 const SIZES: [usize; 8] = [0, 1, 255, 256, 5_000, 70_000, 300_000, 3];
 
 fn all_sizes() -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! TLS between a link and its descriptor.
 //!
-//! What a link writes is taken as far as the kernel takes what becomes of it; a rest of that waits here, and
-//! [`Tls::push`] goes on with it. What has come is decrypted when it is read.
+//! TLS accepts a link's bytes as long as the kernel takes the encrypted records. Unwritten records wait here, and
+//! [`Tls::push`] writes them. Input is decrypted when it is read.
 
 use std::io::{BufRead, ErrorKind, IoSlice, Read, Write};
 
@@ -11,12 +11,12 @@ use rustls::Connection;
 /// One connection's TLS.
 pub(crate) struct Tls {
     connection: Connection,
-    /// Why nothing more can be read.
+    /// The error after which nothing can be read.
     failed: Option<Errno>,
 }
 
 /// Why a handshake failed.
-pub(crate) enum Failure {
+pub(crate) enum TlsFailure {
     /// The connection was lost.
     Lost(Errno),
     Tls(rustls::Error),
@@ -45,10 +45,10 @@ impl Write for Wire<'_> {
     }
 }
 
-/// Pieces that one write hands to the kernel, within what it takes (IOV_MAX).
+/// The most slices in one write to the kernel, below its limit (IOV_MAX).
 const SLICES: usize = 64;
-/// Bytes that one read takes from the kernel beyond twice what it has room for: records may carry nothing, and a peer
-/// that sends such alone keeps nobody busy.
+/// Bytes that one read may take from the kernel, besides twice the room in its buffers. Records may be empty, and
+/// this limits how long a peer that sends only such records keeps the reader busy.
 const SPARE_BYTES: usize = 64 * 1024;
 
 fn errno(error: &std::io::Error) -> Errno {
@@ -60,29 +60,29 @@ impl Tls {
         Tls { connection, failed: None }
     }
 
-    /// Goes on with the handshake. False: the descriptor allows no more now.
-    pub(super) fn shake(&mut self, fd: &OwnedFd) -> Result<bool, Failure> {
+    /// Continues the handshake. False: it waits for the descriptor.
+    pub(super) fn shake(&mut self, fd: &OwnedFd) -> Result<bool, TlsFailure> {
         loop {
             match self.push(fd) {
                 Err(Errno::AGAIN) => return Ok(false),
-                Err(error) => return Err(Failure::Lost(error)),
+                Err(error) => return Err(TlsFailure::Lost(error)),
                 Ok(()) if !self.connection.is_handshaking() => return Ok(true),
                 Ok(()) => {}
             }
             match self.connection.read_tls(&mut Wire(fd)) {
-                Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
+                Ok(0) => return Err(TlsFailure::Lost(Errno::CONNRESET)),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(Failure::Lost(errno(&error))),
+                Err(error) => return Err(TlsFailure::Lost(errno(&error))),
             }
             if let Err(error) = self.connection.process_new_packets() {
-                let _ = self.push(fd); // The alert that tells the peer.
-                return Err(Failure::Tls(error));
+                let _ = self.push(fd); // Sends the alert.
+                return Err(TlsFailure::Tls(error));
             }
         }
     }
 
-    /// Reads into both buffers in turn, until they are full or there is nothing more.
+    /// Reads into both buffers in turn, until they are full or there is no more input.
     pub(super) fn read(&mut self, fd: &OwnedFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         let mut taken = 0;
         let mut left = 2 * (first.len() + second.len()) + SPARE_BYTES;
@@ -96,7 +96,7 @@ impl Tls {
                         Err(_) if taken > 0 => return Ok(taken),
                         Err(error) => return Err(error),
                     },
-                    // The end, with the peer's word for it or without.
+                    // The end, with or without the peer's close_notify.
                     _ => return Ok(taken),
                 }
             }
@@ -104,7 +104,7 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Reads what is decrypted, without asking the kernel. EAGAIN: that is nothing.
+    /// Reads what is already decrypted, without a system call. Errors: EAGAIN, there is nothing.
     pub(super) fn read_rest(&mut self, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
         let mut taken = 0;
         for buffer in [first, second] {
@@ -120,7 +120,8 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Decrypts what the kernel has, at most about `left` bytes of it, which become fewer. EAGAIN: that is nothing.
+    /// Reads and decrypts input from the kernel, and subtracts its size from `left`. Errors: EAGAIN, there is no
+    /// input, or `left` is 0.
     fn fill(&mut self, fd: &OwnedFd, left: &mut usize) -> Result<(), Errno> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -140,14 +141,14 @@ impl Tls {
         Ok(())
     }
 
-    /// Whether a read finds something, be it the end, without asking the kernel.
+    /// Whether a read would return bytes, the end or an error without a system call.
     pub(super) fn has_read(&mut self) -> bool {
         let nothing = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
         self.failed.is_some() || !self.connection.reader().fill_buf().is_err_and(|error| nothing(&error))
     }
 
-    /// Takes as much as the kernel takes of what becomes of it, and at most a record more. EAGAIN: the kernel takes
-    /// nothing.
+    /// Encrypts and writes until the kernel takes no more. Bytes in records that still wait here count as written.
+    /// Errors: EAGAIN, records of an earlier write still wait.
     pub(super) fn write(&mut self, fd: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.push(fd)?;
         let mut slices = slices.to_vec();
@@ -169,7 +170,7 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Writes what waits here. EAGAIN: the kernel does not take all of it now.
+    /// Writes the waiting records. Errors: EAGAIN, the kernel does not take all of them now.
     pub(super) fn push(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire(fd)) {
@@ -185,7 +186,7 @@ impl Tls {
         self.connection.wants_write()
     }
 
-    /// Says that nothing more is going to be written.
+    /// Sends close_notify.
     pub(super) fn end_writing(&mut self, fd: &OwnedFd) {
         self.connection.send_close_notify();
         let _ = self.push(fd);

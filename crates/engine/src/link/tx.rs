@@ -1,4 +1,4 @@
-//! The way out of a link: from the outgoing queue to the kernel.
+//! The send direction of a link: from the outgoing queue to the kernel.
 
 use pinnace_ring::{Amount, Arena, Body, Consumer};
 use pinnace_sys::{Errno, net};
@@ -6,8 +6,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::anew::Anew;
-use super::packets::{Outgoing, Packets};
+use super::packets::{PacketWriter, Packets};
+use super::reencode::Reencoder;
 use super::rx::Discarded;
 use super::shared::By;
 use super::switch::StepFrame;
@@ -16,30 +16,30 @@ use crate::conflate::Inlet;
 use crate::ends::Sink;
 use crate::pipe::Pipe;
 
-/// Bytes that one call writes at most, so that nobody is held up for long.
+/// The most bytes that one call writes, so that it does not hold up others for long.
 const ROUND_BYTES: usize = 1 << 20;
-/// Bytes of answers to PING that may wait; a peer that sends more without reading is cut off.
+/// The most bytes of answers to PING that may wait. A peer that causes more without reading is disconnected.
 const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
     pub(super) stream: Option<Arc<Stream>>,
     outgoing: Option<Consumer>,
-    /// Where only the newest message is kept: what the queue is filled from.
+    /// If only the newest message is kept, the inlet that fills the queue.
     inlet: Option<Box<Inlet>>,
-    /// Commands of the link's own; they go before anything in the queue.
+    /// Commands of the link's own, which are sent before anything in the queue.
     control: Vec<u8>,
-    /// Bytes that may wait there.
+    /// The most bytes that `control` may hold.
     control_max: usize,
-    /// Behind these, a step towards shared memory.
+    /// A step towards shared memory, sent after `control`.
     pub(super) step: Option<StepFrame>,
-    /// For what does not go out as it lies in the queue.
-    anew: Anew,
-    packets: Option<Outgoing>,
-    /// Bytes that packets were made of since the end of a message.
+    /// Converts frames, if the wire form differs from the queue's.
+    reencoder: Reencoder,
+    packets: Option<PacketWriter>,
+    /// Bytes of the current message that packets have taken from the queue.
     begun: u64,
-    /// What the peer is told before our end is shut is written, or under way.
+    /// The closing message is written, or is being written.
     said_farewell: bool,
-    /// Nothing more is going to be written.
+    /// Nothing more will be written.
     shut: bool,
 }
 
@@ -48,25 +48,25 @@ enum Round {
     Empty,
     /// The kernel takes no more: EAGAIN.
     Blocked,
-    /// A round's share was written; there may be more.
+    /// The round's limit is reached; there may be more to write.
     Enough,
     Failed,
 }
 
 impl Tx {
-    /// The peer gets `hello` before all else, unless it is empty.
+    /// `hello` is the message sent before all others; empty: none.
     pub(super) fn new(
         stream: Arc<Stream>,
         outgoing: Sink,
-        mut anew: Anew,
+        mut reencoder: Reencoder,
         packets: Option<Packets>,
         hello: &[u8],
     ) -> Tx {
         let mut control = Vec::new();
-        if !hello.is_empty() && anew.encode_message(hello, &mut control).is_err() {
-            control.clear(); // A sealer that cannot begin fails the first write, too.
+        if !hello.is_empty() && reencoder.encode_message(hello, &mut control).is_err() {
+            control.clear(); // The same error then fails the first write.
         }
-        let packets = packets.map(|packets| Outgoing::new(packets, &stream));
+        let packets = packets.map(|packets| PacketWriter::new(packets, &stream));
         Tx {
             stream: Some(stream),
             outgoing: Some(outgoing.queue),
@@ -74,7 +74,7 @@ impl Tx {
             control_max: control.len() + CONTROL_MAX,
             control,
             step: None,
-            anew,
+            reencoder,
             packets,
             begun: 0,
             said_farewell: false,
@@ -82,8 +82,8 @@ impl Tx {
         }
     }
 
-    /// Nothing more is written. The queue, at the beginning of a message, and what was given up for that; the bodies
-    /// go to `done`.
+    /// Ends writing. Returns the queue, positioned at the beginning of a message, and what was given up for that.
+    /// Bodies go to `done`.
     pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
         (self.stream, self.step) = (None, None);
         let mut outgoing = Sink { queue: self.outgoing.take()?, inlet: self.inlet.take() };
@@ -91,24 +91,24 @@ impl Tx {
         Some((outgoing, given_up))
     }
 
-    /// Where large bodies go, where it goes through shared memory.
+    /// The arena for large bodies, if the link uses shared memory.
     pub(super) fn arena(&self) -> Option<Arc<Arena>> {
         Some(self.stream.as_ref()?.shared()?.arena())
     }
 
-    /// Bodies that lie there are sent as loans.
+    /// Sends bodies that lie in the arena as loans from now on.
     pub(super) fn lend(&mut self) {
         if let (Some(arena), Some(outgoing)) = (self.arena(), &mut self.outgoing) {
             outgoing.lend_from(arena);
         }
     }
 
-    /// Whether large bodies find little room there. If so, the peer wakes us when they find more.
+    /// Whether large bodies find little room in the arena. If so, the peer wakes us when they find more.
     pub(super) fn lacks_room(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.lacks_room())
     }
 
-    /// Whether who writes has taken away what may have woken who reads.
+    /// Whether the writer may have drained a wake-up of the reader since the last call.
     pub(super) fn take_heard(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Writer))
     }
@@ -117,9 +117,9 @@ impl Tx {
         self.inlet.as_mut().is_some_and(|inlet| inlet.refill())
     }
 
-    /// Makes the outgoing queue small, where it is idle.
+    /// Shrinks the outgoing queue if it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
-        self.anew.shrink();
+        self.reencoder.shrink();
         let is_empty = self.stream.as_ref().is_none_or(|stream| stream.shrink());
         self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing)) & is_empty
     }
@@ -132,20 +132,20 @@ impl Tx {
     }
 }
 
-/// How far the close of a link is.
+/// The progress of closing a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     Done,
-    /// There is more to do at once; others have their turn before that.
+    /// More work can be done at once, after others had their turn.
     GoesOn,
-    /// The descriptor tells when there is more to do.
+    /// The descriptor reports when there is more to do.
     Waits,
-    /// The same, but there is no memory to have the descriptor watched.
+    /// As `Waits`, but there was no memory to register the descriptor.
     Unwatched,
 }
 
 impl Link {
-    /// Writes what has gathered.
+    /// Writes the unwritten data.
     pub(crate) fn flush(&self) {
         let mut done = Vec::new();
         let taken = self.write_out(&mut done);
@@ -155,23 +155,24 @@ impl Link {
         }
     }
 
-    /// The same, for who reads already; the bodies that are written go to `done`, to be let go with no lock held.
-    /// False: the peer takes nothing more; what it sent before it went can still be read, and the end of that is the
-    /// end of the link.
+    /// As `flush`, for a caller that holds the `rx` lock. Written bodies go to `done`, to be dropped with no lock
+    /// held. False: the peer takes nothing more. What it sent before can still be read, and the end of its stream
+    /// ends the link.
     pub(crate) fn write_out(&self, done: &mut Vec<Body>) -> bool {
         let mut tx = self.tx.lock();
-        if self.is_broken() || tx.outgoing.is_none() || self.deaf.load(Ordering::Relaxed) {
+        if self.is_broken() || tx.outgoing.is_none() || self.write_failed.load(Ordering::Relaxed) {
             return true;
         }
-        self.gathering.store(false, Ordering::Relaxed);
+        self.has_unwritten.store(false, Ordering::Relaxed);
         if tx.stream.as_ref().is_some_and(|stream| stream.is_due()) {
             self.offer(&mut tx);
         }
         let mut round = self.round(&mut tx, done);
         if matches!(round, Round::Blocked) && self.is_half_switched() {
-            self.retry_later(); // The peer cannot tell of room yet.
+            self.retry_later(); // The peer cannot report room yet.
         }
-        // The peer may have woken us before it was known that we wait for it; then there is room.
+        // The peer may have made room before it could see that we wait. `blocked`, then the check for room: pairs
+        // with `serve`.
         while matches!(round, Round::Blocked) && self.is_shared() {
             self.blocked.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
@@ -182,56 +183,57 @@ impl Link {
         }
         let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
         if tx.take_heard() {
-            self.hub.read_again(self);
+            self.mailbox.read_again(self);
         }
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
             self.blocked.store(blocked, Ordering::Relaxed);
             if !self.tells_by_input() {
-                self.watch_for(|watching| watching.write = blocked);
+                self.set_interest(|registration| registration.write = blocked);
             }
             if !blocked {
-                self.be_watched(); // A sender may have seen it blocked just now, and left its message.
+                self.request_flush_checks(); // A sender may have seen `blocked` a moment ago, and left its message.
             }
         }
         drop(tx);
         let failed = matches!(round, Round::Failed);
         if failed {
-            self.deaf.store(true, Ordering::Relaxed);
+            self.write_failed.store(true, Ordering::Relaxed);
             self.blocked.store(true, Ordering::Relaxed);
         }
         if matches!(round, Round::Enough) {
-            self.gather();
-            self.be_watched(); // Whoever wrote may have other things to do; the rest is not forgotten.
+            self.mark_unwritten();
+            self.request_flush_checks(); // The caller may have other work: the I/O thread writes the rest.
         }
         let now = clock();
         self.last_write.store(now, Ordering::Relaxed);
-        self.hub.leaves(now);
+        self.mailbox.note_write(now);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
         !failed
     }
 
-    /// There is something that is not written.
-    pub(super) fn gather(&self) {
-        self.gathering.store(true, Ordering::Relaxed);
-        self.hub.gathers();
+    /// Records that the link has unwritten data.
+    pub(super) fn mark_unwritten(&self) {
+        self.has_unwritten.store(true, Ordering::Relaxed);
+        self.mailbox.note_unwritten();
     }
 
-    /// Writes what has gathered, if it has and the kernel takes it.
-    pub(crate) fn flush_gathered(&self) {
-        if self.gathering.load(Ordering::Relaxed) && !self.is_blocked() {
+    /// Writes the unwritten data, if there is any and the kernel is not full.
+    pub(crate) fn flush_unwritten(&self) {
+        if self.has_unwritten.load(Ordering::Relaxed) && !self.is_blocked() {
             self.flush();
         }
     }
 
-    /// Whether our side was shut: all is written.
+    /// Whether our side was shut after everything was written.
     pub(crate) fn is_shut(&self) -> bool {
         self.tx.lock().shut
     }
 
-    /// Writes what a sender left behind and has not written since the last call, or in any case at the
-    /// `last`. True: senders leave things behind. Where each message is written at once there is nothing to look after.
+    /// Writes what a sender left behind if nothing was written since the last call, and in any case if this is the
+    /// `last` check. True: senders do leave data behind. False: they write each message at once, and no check is
+    /// needed.
     pub(crate) fn flush_left(&self, last: bool) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
         let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;
@@ -241,14 +243,14 @@ impl Link {
         }
         let left = match self.tx.try_lock() {
             Some(mut tx) => tx.has_work(),
-            // Somebody writes. To wait would be to meet a sender at each link that it comes to.
+            // Another thread writes. Waiting for it would make us meet a sender at each link that it turns to.
             None if !last => return true,
             None => self.has_unwritten(),
         };
         if !left && idle {
-            self.gathering.store(false, Ordering::Relaxed); // Another thread wrote what a sender was about to leave.
+            self.has_unwritten.store(false, Ordering::Relaxed); // Another thread wrote what a sender had marked.
         }
-        // While it is blocked there is nothing to look for: the poll set tells, and then it is watched again.
+        // A blocked link needs no check: the poll set reports room, and then the checks begin again.
         if !left || self.is_blocked() {
             return in_use && !idle;
         }
@@ -269,8 +271,8 @@ impl Link {
             if let Some(stopped) = self.write_control(tx) {
                 return stopped;
             }
-            let written = if tx.anew.is_needed() {
-                self.write_anew(tx, done)
+            let written = if tx.reencoder.is_needed() {
+                self.write_reencoded(tx, done)
             } else if tx.packets.is_some() {
                 self.write_packet(tx, done)
             } else {
@@ -295,7 +297,7 @@ impl Link {
         }
     }
 
-    /// The queue is empty; what TLS has of it may not be with the kernel yet.
+    /// The queue is empty, but TLS may hold unwritten records.
     fn push(&self, tx: &Tx) -> Round {
         match tx.stream.as_ref().map_or(Ok(()), |stream| stream.push()) {
             Ok(()) => Round::Empty,
@@ -304,9 +306,9 @@ impl Link {
         }
     }
 
-    /// Writes the commands that wait, where no frame is cut open. Some: the round is over.
+    /// Writes waiting commands, unless a frame is partly written. Some: the round is over.
     fn write_control(&self, tx: &mut Tx) -> Option<Round> {
-        if tx.control.is_empty() && tx.step.is_none() || !tx.anew.is_done() {
+        if tx.control.is_empty() && tx.step.is_none() || !tx.reencoder.is_done() {
             return None;
         }
         if !tx.outgoing.as_ref()?.is_at_frame() {
@@ -335,13 +337,13 @@ impl Link {
     fn stopped_by(&self, error: Errno) -> Round {
         match error {
             Errno::AGAIN => return Round::Blocked,
-            Errno::PROTO => self.fail(), // The peer lies about what it has taken: nothing of it is of use.
+            Errno::PROTO => self.fail(), // The peer's counters are false, so nothing from it can be used.
             _ => {}
         }
         Round::Failed
     }
 
-    /// Writes a run of the queue as it lies there: what was taken, and whether that was all of the run.
+    /// Writes a run of the queue unconverted. Returns the bytes taken, and whether that was the whole run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
         let before = queue.consumed().1;
@@ -349,16 +351,16 @@ impl Link {
             Ok(taken) => (taken, Ok(taken == bytes)),
             Err(error) => (0, Err(error)),
         })?;
-        // Of a loan that was written the body counts, wherever it lies.
+        // A loan counts with the size of its body, wherever the body lies.
         Some(whole.map(|whole| ((queue.consumed().1 - before) as usize, whole)))
     }
 
-    /// Sends a packet, or takes in what the next begins with.
+    /// Sends a packet, or consumes a frame that the next packet begins with.
     fn write_packet(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
         let (before, mut refused) = (queue.consumed(), 0);
         let lost = |reason| {
-            self.hub.lost.add(reason, 1);
+            self.mailbox.lost.add(reason, 1);
             refused += 1;
         };
         let sent = tx.packets.as_mut()?.send(stream, queue, done, lost)?;
@@ -373,32 +375,32 @@ impl Link {
         Some(sent.map(|cost| (cost, true)))
     }
 
-    fn write_anew(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
+    fn write_reencoded(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
         let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
-        tx.anew.next(queue)?;
-        if let Some(error) = tx.anew.failed() {
+        tx.reencoder.next(queue)?;
+        if let Some(error) = tx.reencoder.failed() {
             self.fail();
             return Some(Err(error));
         }
-        let bytes = tx.anew.next(queue)?;
+        let bytes = tx.reencoder.next(queue)?;
         let result = stream.write(&[IoSlice::new(bytes)]);
         Some(result.map(|taken| {
-            tx.anew.wrote(taken, queue, done);
-            (taken, tx.anew.is_done())
+            tx.reencoder.wrote(taken, queue, done);
+            (taken, tx.reencoder.is_done())
         }))
     }
 
-    /// Puts a command of the link's own (a whole frame) before everything else, and writes.
+    /// Queues a command of the link's own (a whole frame) before everything else, and writes.
     pub(crate) fn send_control(&self, frame: &[u8]) {
         self.answer(frame, &mut Vec::new());
     }
 
-    /// The same, for who reads; bodies that are written with it go to `done`.
+    /// As `send_control`, for a reader. Bodies written along with it go to `done`.
     pub(super) fn answer(&self, frame: &[u8], done: &mut Vec<Body>) {
-        self.send_first(frame.len(), done, |tx| tx.anew.encode_control(frame, &mut tx.control));
+        self.send_first(frame.len(), done, |tx| tx.reencoder.encode_control(frame, &mut tx.control));
     }
 
-    /// The same for what the wire itself answers, as it is.
+    /// As `answer`, for a reply of the wire protocol itself, which is not encoded.
     pub(super) fn send_reply(&self, bytes: &[u8], done: &mut Vec<Body>) {
         self.send_first(bytes.len(), done, |tx| tx.control.extend_from_slice(bytes));
     }
@@ -407,7 +409,7 @@ impl Link {
         let mut tx = self.tx.lock();
         if tx.control.len() + bytes > tx.control_max {
             drop(tx);
-            // The kernel may have room again: the thread that would be told of it may be this one.
+            // The kernel may have room again, and this may be the thread that handles that event.
             self.write_out(done);
             tx = self.tx.lock();
         }
@@ -419,25 +421,25 @@ impl Link {
         put(&mut tx);
         drop(tx);
         if !self.is_blocked() {
-            self.write_out(done); // Mostly it is a reader that answers here, and has the lock that `read` wants.
+            self.write_out(done); // Not `flush`: the caller is mostly a reader, and holds the lock that `read` takes.
         }
     }
 
-    /// Whether senders have left something behind.
+    /// Whether there is unwritten data.
     fn has_unwritten(&self) -> bool {
         self.tx.lock().has_work()
     }
 
-    /// Whether it can send no more, and had not sent all before.
+    /// Whether the link can send nothing more, and its side was not shut before.
     pub(crate) fn is_lost(&self) -> bool {
-        (self.is_broken() || self.deaf.load(Ordering::Relaxed)) && !self.is_shut()
+        (self.is_broken() || self.write_failed.load(Ordering::Relaxed)) && !self.is_shut()
     }
 
-    /// Goes on with an orderly close: all is written, our end is shut, the peer's is read to its end. `at_once`: what
-    /// is not done by then is not waited for.
+    /// Continues an orderly close: write everything, shut our end, read the peer's stream to its end. `at_once`: do
+    /// not wait for what remains.
     pub(crate) fn close(&self, at_once: bool) -> Progress {
-        // Before anything else: what changes from here on is told of.
-        let is_watched = at_once || self.watch_changes();
+        // First of all, so that no later change of the descriptor is missed.
+        let is_watched = at_once || self.watch_closing();
         match self.close_further() {
             Progress::Waits if !is_watched => Progress::Unwatched,
             progress => progress,
@@ -445,7 +447,7 @@ impl Link {
     }
 
     fn close_further(&self) -> Progress {
-        if self.is_broken() || self.deaf.load(Ordering::Relaxed) {
+        if self.is_broken() || self.write_failed.load(Ordering::Relaxed) {
             return Progress::Done;
         }
         if !self.is_blocked() {
@@ -461,9 +463,9 @@ impl Link {
         }
         let Some(stream) = tx.stream.clone() else { return Progress::Done };
         if !std::mem::replace(&mut tx.said_farewell, true) {
-            let Tx { anew, control, .. } = &mut *tx;
+            let Tx { reencoder, control, .. } = &mut *tx;
             stream.local().into_iter().for_each(|local| local.never_offer());
-            anew.encode_farewell(control);
+            reencoder.encode_farewell(control);
             if !control.is_empty() {
                 drop(tx);
                 return self.close_further();
@@ -476,7 +478,7 @@ impl Link {
         self.stop_reading();
         match self.discard_input() {
             Discarded::End => Progress::Done,
-            // What is in shared memory the peer has.
+            // The peer already has what is in shared memory.
             _ if self.is_shared() || net::unsent(&stream) == 0 => Progress::Done,
             Discarded::All => Progress::Waits,
             Discarded::Some => Progress::GoesOn,

@@ -1,14 +1,13 @@
-//! ZMTP 1.0 on the way in: its frames get the headers of 3.x as they come, so that the rest of the way is the
-//! same.
+//! Incoming ZMTP 1.0 frames get the headers of 3.x as they arrive, so that later stages are the same.
 
 use pinnace_zmtp::{Error, frame, v1};
 
 /// Translates a stream of 1.0 frames.
 #[derive(Default)]
 pub(crate) struct FromV1 {
-    /// Bytes of a body that are still to come.
+    /// Bytes of the body that have not come yet.
     body: u64,
-    /// The first bytes of a header that is not whole yet.
+    /// The first bytes of an incomplete header.
     head: Vec<u8>,
 }
 

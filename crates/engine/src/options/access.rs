@@ -1,42 +1,43 @@
-//! Setting and reading by number, from the table's rows.
+//! Sets and reads options by number, from the table's rows.
 
 use pinnace_crypto::SecretKey;
 use pinnace_zmtp::z85;
 
-use super::spec::{Access, Kind, OptionSpec, SocketValue, Store, Then};
+use super::spec::{Access, OptionKind, OptionSpec, SocketValue, Store, Then};
 use super::{Options, TABLE};
 use crate::error::Error;
 
 /// What the socket has to do after an option was set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect<'a> {
-    /// Nothing: the value is in [`Options`].
+    /// Nothing: the value is stored in [`Options`].
     Stored,
-    /// Tell the pattern (`configure`).
+    /// Inform the pattern (`configure`).
     Patterns,
-    /// The marks of pipes that are there change too.
+    /// Update the high-water marks of existing pipes.
     Hwm,
     Subscribe(&'a [u8]),
     Unsubscribe(&'a [u8]),
 }
 
-/// The answer to a question for a value.
+/// The result of reading an option.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// It was written; this long, in bytes.
+    /// The value was written; its length in bytes.
     Value(usize),
-    /// The socket knows it, and writes it with [`put_int`] or [`put_text`].
+    /// The socket knows the value and writes it with [`put_int`] or [`put_text`].
     Socket(SocketValue),
 }
 
-/// The row of an option.
+/// The table row of an option.
 pub fn spec(number: i32) -> Option<&'static OptionSpec> {
     TABLE.binary_search_by_key(&number, |spec| spec.number).ok().map(|index| &TABLE[index])
 }
 
-/// Sets option `number` to `value`, as long as its type is. An empty value resets what is empty by default.
+/// Sets option `number` to `value`, which must have the length of its type. An empty value resets options that are
+/// empty by default.
 ///
-/// Errors: `Invalid` for a number, a length or a value that is out of range, or not this socket type's.
+/// Errors: `Invalid` for an unknown number, a length or value out of range, or an option of other socket types.
 pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Effect<'a>, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Get || !spec.fits(options) {
@@ -67,7 +68,7 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
 
 /// Writes the value of option `number` to the beginning of `value`.
 ///
-/// Errors: `Invalid` for a number that is unknown, cannot be read, or does not fit.
+/// Errors: `Invalid` if the number is unknown or cannot be read, or the value does not fit.
 pub fn get(options: &Options, number: i32, value: &mut [u8]) -> Result<Lookup, Error> {
     let spec = spec(number).ok_or(Error::Invalid)?;
     if spec.access == Access::Set {
@@ -95,12 +96,12 @@ fn put(value: &mut [u8], bytes: &[u8]) -> Result<usize, Error> {
 }
 
 impl OptionSpec {
-    /// Whether the socket's type knows this option.
+    /// Returns true if the socket's type has this option.
     fn fits(&self, options: &Options) -> bool {
         self.types.is_empty() || options.socket_type.is_none_or(|kind| self.types.contains(&kind))
     }
 
-    /// As `get`, but also what cannot be read by the public way.
+    /// As `get`, but also reads options that are set-only in the API.
     pub(super) fn read(&self, options: &Options, value: &mut [u8]) -> Result<Lookup, Error> {
         let len = match self.store {
             Store::Socket(known) => return Ok(Lookup::Socket(known)),
@@ -117,16 +118,16 @@ impl OptionSpec {
     }
 }
 
-impl Kind {
-    /// Writes the default, as `get` does the value.
+impl OptionKind {
+    /// Writes the default value in the format of `get`.
     pub fn put_default(self, value: &mut [u8]) -> Result<usize, Error> {
         match self {
-            Kind::Int { default, .. } => put_int(value, default),
-            Kind::Int64 { default, .. } => put(value, &default.to_ne_bytes()),
-            Kind::Bits { default } => put(value, &default.to_ne_bytes()),
-            Kind::Text { .. } => put_text(value, ""),
-            Kind::Bytes { .. } => Ok(0),
-            Kind::Key => put_key(value, &[0; 32]),
+            OptionKind::Int { default, .. } => put_int(value, default),
+            OptionKind::Int64 { default, .. } => put(value, &default.to_ne_bytes()),
+            OptionKind::Bits { default } => put(value, &default.to_ne_bytes()),
+            OptionKind::Text { .. } => put_text(value, ""),
+            OptionKind::Bytes { .. } => Ok(0),
+            OptionKind::Key => put_key(value, &[0; 32]),
         }
     }
 }
@@ -135,42 +136,42 @@ fn exactly<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {
     value.try_into().map_err(|_| Error::Invalid)
 }
 
-fn int_in(kind: Kind, value: &[u8]) -> Result<i32, Error> {
+fn int_in(kind: OptionKind, value: &[u8]) -> Result<i32, Error> {
     let number = i32::from_ne_bytes(exactly(value)?);
     match kind {
-        Kind::Int { min, max, .. } if !(min..=max).contains(&number) => Err(Error::Invalid),
+        OptionKind::Int { min, max, .. } if !(min..=max).contains(&number) => Err(Error::Invalid),
         _ => Ok(number),
     }
 }
 
-fn int64_in(kind: Kind, value: &[u8]) -> Result<i64, Error> {
+fn int64_in(kind: OptionKind, value: &[u8]) -> Result<i64, Error> {
     let number = i64::from_ne_bytes(exactly(value)?);
     match kind {
-        Kind::Int64 { min, .. } if number < min => Err(Error::Invalid),
+        OptionKind::Int64 { min, .. } if number < min => Err(Error::Invalid),
         _ => Ok(number),
     }
 }
 
-/// Text as C programs give it: one NUL at the end is not part of it.
-fn text_of(kind: Kind, value: &[u8]) -> Result<&str, Error> {
+/// Text from C: one trailing NUL is not part of it.
+fn text_of(kind: OptionKind, value: &[u8]) -> Result<&str, Error> {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
-    let within = matches!(kind, Kind::Text { max } if value.len() <= max) && !value.contains(&0);
+    let within = matches!(kind, OptionKind::Text { max } if value.len() <= max) && !value.contains(&0);
     if within { std::str::from_utf8(value).map_err(|_| Error::Invalid) } else { Err(Error::Invalid) }
 }
 
-fn text_in(kind: Kind, value: &[u8]) -> Result<String, Error> {
+fn text_in(kind: OptionKind, value: &[u8]) -> Result<String, Error> {
     let bytes = copy_of(text_of(kind, value)?.as_bytes())?;
     String::from_utf8(bytes).map_err(|_| Error::Invalid)
 }
 
-fn bytes_in(kind: Kind, value: &[u8]) -> Result<Vec<u8>, Error> {
+fn bytes_in(kind: OptionKind, value: &[u8]) -> Result<Vec<u8>, Error> {
     match kind {
-        Kind::Bytes { min, max } if (min..=max).contains(&value.len()) => copy_of(value),
+        OptionKind::Bytes { min, max } if (min..=max).contains(&value.len()) => copy_of(value),
         _ => Err(Error::Invalid),
     }
 }
 
-/// A copy whose memory may be refused.
+/// A copy; running out of memory is an error.
 fn copy_of(value: &[u8]) -> Result<Vec<u8>, Error> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(value.len()).map_err(|_| Error::NoMemory)?;
@@ -178,7 +179,7 @@ fn copy_of(value: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(copy)
 }
 
-/// A key as 32 bytes, or as text with or without a NUL. It may be a secret one.
+/// A key as 32 bytes, or as text with or without a NUL. The key may be secret.
 fn key_in(value: &[u8]) -> Result<SecretKey, Error> {
     if let Ok(key) = <&[u8; 32]>::try_from(value) {
         return Ok(SecretKey::copy_of(key));
@@ -192,7 +193,7 @@ fn key_in(value: &[u8]) -> Result<SecretKey, Error> {
     Ok(key)
 }
 
-/// A key as 32 bytes, or as text with a NUL: whichever there is room for, exactly.
+/// Writes a key as 32 bytes or as text with a NUL, whichever has exactly the length of `value`.
 fn put_key(value: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
     match value.len() {
         32 => put(value, key),

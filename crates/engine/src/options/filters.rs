@@ -1,5 +1,5 @@
-//! Who may connect to a bound endpoint: ZMQ_TCP_ACCEPT_FILTER and the ZMQ_IPC_FILTER_ options
-//! (zmq_setsockopt(3)). Without a filter of a kind everybody may.
+//! Filters of the peers that may connect to a bound endpoint: ZMQ_TCP_ACCEPT_FILTER and the ZMQ_IPC_FILTER_ options
+//! (zmq_setsockopt(3)). Without a filter of a kind all peers may connect.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub struct Filters {
     gids: Vec<u32>,
 }
 
-/// Addresses that begin with the same bits.
+/// The addresses that share a prefix of `bits` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
     ip: IpAddr,
@@ -32,8 +32,8 @@ impl Filters {
         !(self.pids.is_empty() && self.uids.is_empty() && self.gids.is_empty())
     }
 
-    /// `groups`: the further groups of the process, asked for only where they decide. One without a number here is none
-    /// of those that are named by it.
+    /// `groups`: the supplementary groups of the process, evaluated only if they decide. A process without a pid in
+    /// our PID namespace (pid 0) never matches a pid filter.
     pub fn admits_process(&self, process: &Process, groups: impl FnOnce() -> Vec<u32>) -> bool {
         !self.has_processes()
             || (process.pid != 0 && self.pids.contains(&process.pid))
@@ -75,7 +75,7 @@ impl Network {
     }
 }
 
-/// Adds a network; nothing removes all.
+/// Adds a network; an empty value removes all.
 pub(super) fn add_address(options: &mut Options, value: &[u8]) -> Result<(), Error> {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let text = std::str::from_utf8(value).map_err(|_| Error::Invalid)?;
@@ -99,7 +99,7 @@ pub(super) fn add_gid(options: &mut Options, value: &[u8]) -> Result<(), Error> 
     add(&mut options.filters.gids, value)
 }
 
-/// Adds a number; nothing removes all.
+/// Adds a number; an empty value removes all.
 fn add(numbers: &mut Vec<u32>, value: &[u8]) -> Result<(), Error> {
     if value.is_empty() {
         numbers.clear();

@@ -1,5 +1,5 @@
-//! docs/compatibility.md and the headers say what the tables say. `PINNACE_PAGE=write cargo test -p pinnace-engine
-//! page` brings the page's columns of facts up to date and keeps its columns of status and test.
+//! Checks that docs/compatibility.md and the headers agree with the tables. `PINNACE_PAGE=write cargo test -p
+//! pinnace-engine page` updates the page's columns of facts and keeps its columns of status and test.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn type_and_range(kind: Kind) -> (&'static str, String) {
+fn type_and_range(kind: OptionKind) -> (&'static str, String) {
     let room = |min: usize, max: usize| match (min, max) {
         (_, usize::MAX) => "any".to_owned(),
         (0, max) => format!("up to {max} bytes"),
         (min, max) => format!("{min} to {max} bytes"),
     };
     match kind {
-        Kind::Int { min, max, .. } => ("int", range(min, max)),
-        Kind::Int64 { min, .. } => ("int64_t", format!("{min} and more")),
-        Kind::Bits { .. } => ("uint64_t", "any".into()),
-        Kind::Text { max } => ("text", room(0, max)),
-        Kind::Bytes { min, max } => ("bytes", room(min, max)),
-        Kind::Key => ("key", "32 bytes, or 40 characters of Z85".into()),
+        OptionKind::Int { min, max, .. } => ("int", range(min, max)),
+        OptionKind::Int64 { min, .. } => ("int64_t", format!("{min} and more")),
+        OptionKind::Bits { .. } => ("uint64_t", "any".into()),
+        OptionKind::Text { max } => ("text", room(0, max)),
+        OptionKind::Bytes { min, max } => ("bytes", room(min, max)),
+        OptionKind::Key => ("key", "32 bytes, or 40 characters of Z85".into()),
     }
 }
 
@@ -37,22 +37,22 @@ fn range(min: i32, max: i32) -> String {
     }
 }
 
-fn default(kind: Kind) -> String {
+fn default(kind: OptionKind) -> String {
     match kind {
-        Kind::Int { default, .. } => default.to_string(),
-        Kind::Int64 { default, .. } => default.to_string(),
-        Kind::Bits { default } => default.to_string(),
-        Kind::Text { .. } | Kind::Bytes { .. } => "empty".into(),
-        Kind::Key => "zeros".into(),
+        OptionKind::Int { default, .. } => default.to_string(),
+        OptionKind::Int64 { default, .. } => default.to_string(),
+        OptionKind::Bits { default } => default.to_string(),
+        OptionKind::Text { .. } | OptionKind::Bytes { .. } => "empty".into(),
+        OptionKind::Key => "zeros".into(),
     }
 }
 
-/// The name in C; options of ours have a prefix of their own.
+/// The name in C; our own options have their own prefix.
 fn c_name(name: &str) -> String {
     if name.starts_with("PINNACE_") { name.into() } else { format!("ZMQ_{name}") }
 }
 
-/// The facts of a socket option, as they stand in its row.
+/// The page's facts about a socket option.
 fn socket_option(row: &OptionSpec) -> String {
     let (kind, range) = type_and_range(row.kind);
     let access = match row.access {
@@ -60,7 +60,7 @@ fn socket_option(row: &OptionSpec) -> String {
         Access::Set => "set",
         Access::Get => "get",
     };
-    // What is read alone has no default, and nothing takes effect.
+    // A read-only option has no default, and nothing takes effect.
     let (range, default, when) = match (row.access, row.when) {
         (Access::Get, _) => ("".into(), "".into(), ""),
         (_, When::Link) => (range, default(row.kind), "bind, connect"),
@@ -89,7 +89,7 @@ fn socket_type(kind: &SocketType) -> String {
     format!("| {} | `ZMQ_{}` |", *kind as u8, kind.name())
 }
 
-/// The lines of the page with this section's rows brought up to date.
+/// The lines of the page, with the rows of this section updated.
 fn updated(page: &str, section: &str, facts: &[String]) -> String {
     let heading = format!("## {section}\n");
     let start = page.find(&heading).unwrap_or_else(|| panic!("no section {section}")) + heading.len();

@@ -1,6 +1,6 @@
-//! What a socket's options say of security: the mechanism, our part in it, and its keys and names.
+//! The security options of a socket: its mechanism and role, keys and names.
 //!
-//! As in libzmq there is no option for the mechanism: it is that of the option that was set last.
+//! As in libzmq no option selects the mechanism: the security option that was set last determines it.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ pub struct Security {
     pub as_server: bool,
     pub username: String,
     pub password: SecretText,
-    /// What a client shows of itself; zeros: what belongs to its secret key. Another one than that is refused by the
-    /// server, which looks whether the two go together.
+    /// The public key that a client presents; zeros: derived from its secret key. A server refuses a key that does
+    /// not match the secret key.
     pub public_key: PublicKey,
     pub secret_key: SecretKey,
     pub server_key: PublicKey,
     pub zap_domain: String,
-    /// Whether a handler of ZAP is asked only where a domain is set (RFC 27).
+    /// Asks the ZAP handler only if a domain is set (RFC 27).
     pub zap_enforce_domain: bool,
 }
 
-/// A text that is wiped where it lies, and does not show itself.
+/// Text that is wiped from memory and not shown in debug output.
 #[derive(Debug, Clone, Default)]
 pub struct SecretText(SecretBytes);
 
@@ -71,8 +71,8 @@ impl Default for Security {
 }
 
 impl Security {
-    /// What the handshake needs; keys are made anew from the options, and the randomness is of this handshake
-    /// alone.
+    /// The configuration of one handshake. Keys are derived from the options each time, and the randomness must not
+    /// be used for another handshake.
     pub fn mechanism_config(&self) -> Result<MechanismConfig, NoRandomness> {
         let keys = || Arc::new(KeyPair::from_secret(self.secret_key.clone()));
         let shown = || match self.public_key {
@@ -96,13 +96,14 @@ impl Security {
         })
     }
 
-    /// Whether connections are secured by CURVE.
+    /// Returns true if connections are secured by CURVE.
     pub(crate) fn is_curve(&self) -> bool {
         self.mechanism == Mechanism::Curve
     }
 
-    /// Whether a handler of ZAP is to be asked who may come in (RFC 27): by servers of a mechanism, and under NULL by
-    /// both sides where a domain is set. Who enforces domains and sets none wants CURVE for its secrecy alone.
+    /// Returns true if peers need authorization by the ZAP handler (RFC 27): for servers of a mechanism, and under
+    /// NULL on both sides if a domain is set. An application that enforces domains and sets none wants CURVE for
+    /// encryption only.
     pub fn asks(&self) -> bool {
         match self.mechanism {
             Mechanism::Null => !self.zap_domain.is_empty(),
@@ -111,17 +112,17 @@ impl Security {
         }
     }
 
-    /// What becomes of a peer where there is no handler to ask. True: it may come in.
+    /// Returns true if a peer is admitted when there is no ZAP handler.
     pub fn admits_unasked(&self) -> bool {
         self.mechanism != Mechanism::Plain && !self.zap_enforce_domain
     }
 
-    /// Whether this is a server of the mechanism.
+    /// Returns true if this is a server of the mechanism.
     pub(super) fn is_server(&self, mechanism: Mechanism) -> bool {
         self.mechanism == mechanism && self.as_server
     }
 
-    /// Makes it a server of the mechanism, or one of none.
+    /// Makes the socket a server of the mechanism (`on`), or resets it to NULL.
     pub(super) fn serve(&mut self, mechanism: Mechanism, on: bool) {
         self.as_server = on;
         self.mechanism = if on { mechanism } else { Mechanism::Null };
@@ -133,7 +134,7 @@ impl Security {
 }
 
 impl std::fmt::Debug for Security {
-    /// Says nothing that is secret.
+    /// Omits all secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Security")
             .field("mechanism", &self.mechanism)

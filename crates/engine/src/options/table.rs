@@ -1,35 +1,34 @@
-//! Every option there is, once: zmq_setsockopt(3) and zmq_getsockopt(3), libzmq 4.3.5.
+//! All socket options: zmq_setsockopt(3) and zmq_getsockopt(3), libzmq 4.3.5.
 //!
-//! The numbers between are unused, or of options that libzmq dropped. Ranges and defaults are what libzmq
-//! takes and gives.
+//! Missing numbers are unused, or belong to options that libzmq dropped. Ranges and defaults are libzmq's.
 
 use pinnace_crypto::SecretKey;
 use pinnace_zmtp::SocketType::{self, *};
 
 use super::security::Mechanism as Wanted;
 use super::spec::SocketValue::*;
-use super::spec::{Kind, OptionSpec, Store, absent, bytes, flag, from, int, row, socket, text};
+use super::spec::{OptionKind, OptionSpec, Store, absent, bytes, flag, from, int, row, socket, text};
 use super::times::{from_ms, limit, ms, ms_or_never};
 use super::{Options, filters};
 use crate::error::Error;
 
-/// REP is a ROUTER and REQ a DEALER underneath, and take their options too.
+/// REP is based on ROUTER and REQ on DEALER, so they take those options too.
 const ROUTERS: &[SocketType] = &[Router, Rep];
 const PROBERS: &[SocketType] = &[Router, Rep, Dealer, Req];
 const PUBLISHERS: &[SocketType] = &[XPub, Pub];
 
-/// The longest ZMTP identity, and what else libzmq limits alike.
+/// The longest ZMTP identity; libzmq has the same limit for other options.
 const SHORT: usize = 255;
-/// A HEARTBEAT_TTL travels as deciseconds in 16 bits.
+/// The wire format of HEARTBEAT_TTL is deciseconds in 16 bits.
 const TTL_MAX_MS: i32 = 6_553_599;
-/// Options of our own, far from libzmq's numbers.
+/// Our own options, far from libzmq's numbers.
 const PINNACE_SNDBYTES: i32 = 10_001;
 const PINNACE_RCVBYTES: i32 = 10_002;
 const PINNACE_SHARED_MEMORY: i32 = 10_003;
 const PINNACE_BORROW: i32 = 10_004;
-/// A number of bytes; 0 is no limit.
-const BYTES: Kind = Kind::Int64 { min: 0, default: 0 };
-/// Properties of a socket's own; a peer takes 64 in all.
+/// A number of bytes; 0: no limit.
+const BYTES: OptionKind = OptionKind::Int64 { min: 0, default: 0 };
+/// Properties that one socket sends; a peer accepts 64 in all.
 const METADATA_MAX: usize = 32;
 /// IFNAMSIZ (netdevice(7)).
 const DEVICE_MAX: usize = 16;
@@ -52,7 +51,7 @@ macro_rules! duration {
     };
 }
 
-/// A time of which -1 is none.
+/// A time; -1: none.
 macro_rules! time_limit {
     ($field:ident) => {
         Store::Int(|options| ms_or_never(options.$field), |options, value| options.$field = limit(value))
@@ -77,7 +76,7 @@ macro_rules! blob {
     };
 }
 
-/// Bytes of a message that is sent by itself, or none.
+/// A message that the engine sends or delivers by itself; empty: none.
 macro_rules! message {
     ($field:ident) => {
         Store::Bytes(
@@ -87,7 +86,7 @@ macro_rules! message {
     };
 }
 
-/// A key of our own; setting one chooses CURVE.
+/// A key of our own; setting it selects CURVE.
 macro_rules! curve_key {
     ($field:ident, $make:expr) => {
         Store::Key(
@@ -100,9 +99,9 @@ macro_rules! curve_key {
     };
 }
 
-/// The table, by number.
+/// The table, sorted by number.
 pub const TABLE: &[OptionSpec] = &[
-    row(4, "AFFINITY", Kind::Bits { default: 0 }, stored!(Bits, affinity)),
+    row(4, "AFFINITY", OptionKind::Bits { default: 0 }, stored!(Bits, affinity)),
     row(5, "ROUTING_ID", bytes(1, SHORT), blob!(Bytes, routing_id)),
     row(6, "SUBSCRIBE", bytes(0, usize::MAX), Store::Subscribe).set_only().now(),
     row(7, "UNSUBSCRIBE", bytes(0, usize::MAX), Store::Unsubscribe).set_only().now(),
@@ -118,7 +117,7 @@ pub const TABLE: &[OptionSpec] = &[
     row(18, "RECONNECT_IVL", from(-1, 100), time_limit!(reconnect_ivl)),
     row(19, "BACKLOG", from(0, 100), stored!(Int, backlog)),
     row(21, "RECONNECT_IVL_MAX", from(0, 0), duration!(reconnect_ivl_max)),
-    row(22, "MAXMSGSIZE", Kind::Int64 { min: -1, default: -1 }, MAXMSGSIZE),
+    row(22, "MAXMSGSIZE", OptionKind::Int64 { min: -1, default: -1 }, MAXMSGSIZE),
     row(23, "SNDHWM", from(0, 1000), count!(sndhwm)).hwm(),
     row(24, "RCVHWM", from(0, 1000), count!(rcvhwm)).hwm(),
     row(25, "MULTICAST_HOPS", from(1, 1), stored!(Int, multicast_hops)),
@@ -141,9 +140,9 @@ pub const TABLE: &[OptionSpec] = &[
     row(45, "PLAIN_USERNAME", text(SHORT), PLAIN_USERNAME),
     row(46, "PLAIN_PASSWORD", text(SHORT), PLAIN_PASSWORD),
     row(47, "CURVE_SERVER", flag(0), CURVE_SERVER),
-    row(48, "CURVE_PUBLICKEY", Kind::Key, curve_key!(public_key, |key: &SecretKey| **key)),
-    row(49, "CURVE_SECRETKEY", Kind::Key, curve_key!(secret_key, SecretKey::clone)),
-    row(50, "CURVE_SERVERKEY", Kind::Key, CURVE_SERVERKEY),
+    row(48, "CURVE_PUBLICKEY", OptionKind::Key, curve_key!(public_key, |key: &SecretKey| **key)),
+    row(49, "CURVE_SECRETKEY", OptionKind::Key, curve_key!(secret_key, SecretKey::clone)),
+    row(50, "CURVE_SERVERKEY", OptionKind::Key, CURVE_SERVERKEY),
     row(51, "PROBE_ROUTER", from(0, 0), switch!(probe_router)).pattern(PROBERS).set_only(),
     row(52, "REQ_CORRELATE", from(0, 0), switch!(req_correlate)).pattern(&[Req]).set_only(),
     row(53, "REQ_RELAXED", from(0, 0), switch!(req_relaxed)).pattern(&[Req]).set_only(),
@@ -178,9 +177,9 @@ pub const TABLE: &[OptionSpec] = &[
     row(80, "TCP_MAXRT", from(0, 0), stored!(Int, tcp_maxrt_ms)),
     socket(81, "THREAD_SAFE", flag(0), ThreadSafe),
     row(84, "MULTICAST_MAXTPDU", from(1, 1500), stored!(Int, multicast_maxtpdu)),
-    absent(85, "VMCI_BUFFER_SIZE", Kind::Bits { default: 65_546 }),
-    absent(86, "VMCI_BUFFER_MIN_SIZE", Kind::Bits { default: 128 }),
-    absent(87, "VMCI_BUFFER_MAX_SIZE", Kind::Bits { default: 262_144 }),
+    absent(85, "VMCI_BUFFER_SIZE", OptionKind::Bits { default: 65_546 }),
+    absent(86, "VMCI_BUFFER_MIN_SIZE", OptionKind::Bits { default: 128 }),
+    absent(87, "VMCI_BUFFER_MAX_SIZE", OptionKind::Bits { default: 262_144 }),
     absent(88, "VMCI_CONNECT_TIMEOUT", from(-1, -1)),
     row(89, "USE_FD", from(-1, -1), stored!(Int, use_fd)),
     absent(90, "GSSAPI_PRINCIPAL_NAMETYPE", int(0, 2, 0)),
@@ -233,35 +232,35 @@ const MAXMSGSIZE: Store = Store::Int64(
     |options, value| options.maxmsgsize = u64::try_from(value).ok(),
 );
 
-/// IPV6 by its old, opposite name.
+/// The old, inverted form of IPV6.
 const IPV4ONLY: Store =
     Store::Int(|options| i32::from(!options.ipv6), |options, value| options.ipv6 = value == 0);
 
-/// Deciseconds are what the wire can say, and what is left of the value.
+/// The wire carries whole deciseconds; the remainder of the value is dropped.
 const HEARTBEAT_TTL: Store = Store::Int(
     |options| ms(options.heartbeat_ttl),
     |options, value| options.heartbeat_ttl = from_ms(value / 100 * 100),
 );
 
-/// Repeated subscriptions are told, repeated cancellations are not.
+/// Reports repeated subscriptions, but not repeated unsubscriptions.
 const VERBOSE: Store = Store::Int(
     |options| i32::from(options.xpub.verbose),
     |options, value| (options.xpub.verbose, options.xpub.verboser) = (value != 0, false),
 );
 
-/// Both are told.
+/// Reports both.
 const VERBOSER: Store = Store::Int(
     |options| i32::from(options.xpub.verboser),
     |options, value| (options.xpub.verbose, options.xpub.verboser) = (value != 0, value != 0),
 );
 
-/// Repeated subscriptions are told, and the application says which are made.
+/// Reports repeated subscriptions, and the application decides which ones take effect.
 const MANUAL: Store = Store::Int(
     |options| i32::from(options.xpub.manual),
     |options, value| (options.xpub.manual, options.xpub.manual_last_value) = (value != 0, false),
 );
 
-/// As MANUAL; what is sent next goes to the last subscriber alone.
+/// As MANUAL, and the next message goes only to the last subscriber.
 const MANUAL_LAST_VALUE: Store = Store::Int(
     |options| i32::from(options.xpub.manual_last_value),
     |options, value| (options.xpub.manual, options.xpub.manual_last_value) = (value != 0, value != 0),
@@ -311,7 +310,7 @@ const ZAP_ENFORCE_DOMAIN: Store = Store::Int(
     |options, value| options.security.zap_enforce_domain = value != 0,
 );
 
-/// "X-name:value": a property of ours that peers are told (RFC 37, "Connection Metadata").
+/// "X-name:value": a property that we send to peers (RFC 37, "Connection Metadata").
 fn metadata(options: &mut Options, value: &[u8]) -> Result<(), Error> {
     let text = std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value)).map_err(|_| Error::Invalid)?;
     let (name, value) = text.split_once(':').ok_or(Error::Invalid)?;

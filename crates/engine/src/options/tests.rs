@@ -1,4 +1,4 @@
-//! The table against what libzmq 4.3 answers, and every row at both ends of its range.
+//! Compares the table with libzmq 4.3, and tests every row at both ends of its range.
 
 use super::access::spec;
 use super::security::Mechanism;
@@ -6,7 +6,7 @@ use super::spec::Store;
 use super::*;
 use crate::error::Error;
 
-/// What libzmq gives for a fresh socket: number and int.
+/// libzmq's values for a new socket: number and int.
 const INTS: &[(i32, i32)] = &[
     (8, 100),
     (9, 10_000),
@@ -52,7 +52,7 @@ const INTS: &[(i32, i32)] = &[
     (113, 0),
 ];
 const TEXTS: &[i32] = &[45, 46, 55, 68, 92, 99, 100];
-/// What libzmq has where it was built with other libraries: GSSAPI, VMCI, NORM.
+/// Options that libzmq has only if built with other libraries: GSSAPI, VMCI, NORM.
 const ABSENT: &[i32] = &[62, 63, 64, 65, 85, 86, 87, 88, 90, 91, 117, 118, 119, 120, 121, 122, 123, 124];
 /// Stable options that can only be set.
 const WRITE_ONLY: &[i32] = &[6, 7, 33, 38, 40, 41, 51, 52, 53, 56, 58, 59, 60, 61, 69, 71, 72, 73, 78];
@@ -105,7 +105,7 @@ fn the_table_says_the_defaults_that_options_have() {
 #[test]
 fn both_ends_of_each_range_are_taken_and_what_is_outside_is_not() {
     for row in TABLE {
-        let (Store::Int(..), Kind::Int { min, max, .. }) = (&row.store, row.kind) else { continue };
+        let (Store::Int(..), OptionKind::Int { min, max, .. }) = (&row.store, row.kind) else { continue };
         for end in [min, max] {
             let mut options = Options::default();
             set(&mut options, row.number, &end.to_ne_bytes()).unwrap();
@@ -122,7 +122,7 @@ fn both_ends_of_each_range_are_taken_and_what_is_outside_is_not() {
     }
 }
 
-/// What is left of a value: switches know 0 and 1, the TTL whole deciseconds.
+/// The value that is read back: switches become 0 or 1, the TTL whole deciseconds.
 fn stored(row: &OptionSpec, value: i32) -> i32 {
     const COUNTED: &[&str] =
         &["XPUB_VERBOSE", "XPUB_VERBOSER", "XPUB_NODROP", "XPUB_MANUAL", "XPUB_MANUAL_LAST_VALUE"];
@@ -147,11 +147,11 @@ fn stored(row: &OptionSpec, value: i32) -> i32 {
 fn wrong_lengths_are_refused() {
     for row in TABLE.iter().filter(|row| !matches!(row.store, Store::Absent | Store::Socket(_))) {
         let bad: &[usize] = match row.kind {
-            Kind::Int { .. } => &[0, 1, 3, 5, 8],
-            Kind::Int64 { .. } | Kind::Bits { .. } => &[0, 4, 7, 9],
-            Kind::Text { max: 255 } | Kind::Bytes { max: 255, .. } => &[256],
-            Kind::Text { max: 16 } => &[17],
-            Kind::Bytes { min: 0, max: 4 } => &[5],
+            OptionKind::Int { .. } => &[0, 1, 3, 5, 8],
+            OptionKind::Int64 { .. } | OptionKind::Bits { .. } => &[0, 4, 7, 9],
+            OptionKind::Text { max: 255 } | OptionKind::Bytes { max: 255, .. } => &[256],
+            OptionKind::Text { max: 16 } => &[17],
+            OptionKind::Bytes { min: 0, max: 4 } => &[5],
             _ => &[],
         };
         for &len in bad {

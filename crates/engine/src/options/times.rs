@@ -1,4 +1,4 @@
-//! Times as libzmq's options say them: milliseconds in an int, -1 for none.
+//! Times in the form of libzmq's options: milliseconds in an int, -1 for none.
 
 use std::time::Duration;
 

@@ -1,19 +1,19 @@
-//! Load balancing: messages go to the writable pipes in turn, each whole to one pipe.
+//! Load balancing: sends round robin to the writable pipes, one whole message to each.
 
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// So many pipes are not all in the processor's cache, each when its turn has come.
+/// From this number of pipes on, a pipe's data has usually left the cache by its turn, so it is prefetched.
 const MANY: usize = 64;
 
-/// The writable pipes, and whose turn it is.
+/// The writable pipes; `next` indexes the current one.
 #[derive(Default)]
 pub(crate) struct Balance {
     writable: Vec<PipeId>,
     next: usize,
-    /// The pipe that takes the rest of the message being sent; None inside says that it is gone and the rest
-    /// is dropped.
+    /// The pipe of the message that is being sent; Some(None): the pipe is gone and the rest of the message is
+    /// dropped.
     current: Option<Option<PipeId>>,
 }
 
@@ -24,7 +24,7 @@ impl Balance {
         }
     }
 
-    /// The pipe takes nothing any more. The message that was on its way into it is lost.
+    /// Removes a pipe. A message that is being sent into it is lost.
     pub(crate) fn remove(&mut self, pipes: &mut Pipes, id: PipeId) {
         if let Some(index) = self.writable.iter().position(|&other| other == id) {
             self.drop_at(index);
@@ -36,7 +36,7 @@ impl Balance {
         }
     }
 
-    /// Takes back the frames of the message being sent.
+    /// Rolls back the message that is being sent.
     pub(crate) fn rollback(&mut self, pipes: &mut Pipes) {
         if let Some(Some(id)) = self.current.take() {
             pipes.rollback(id);
@@ -53,7 +53,7 @@ impl Balance {
         }
     }
 
-    /// Goes on to a pipe that has room. False: there is none.
+    /// Advances to a pipe that has room. False if none has.
     fn choose(&mut self, pipes: &mut Pipes) -> bool {
         while let Some(&id) = self.writable.get(self.next) {
             if pipes.has_room(id) || pipes.want_room(id) {
@@ -68,7 +68,7 @@ impl Balance {
         self.current.is_some() || self.choose(pipes)
     }
 
-    /// Sends one frame; returns the pipe it went into.
+    /// Sends one frame; returns its pipe.
     #[inline(always)]
     pub(crate) fn send(
         &mut self,
@@ -92,19 +92,19 @@ impl Balance {
         if !more && self.writable.len() > 1 {
             self.next = self.after(1);
             if self.writable.len() >= MANY {
-                pipes.foresee(self.writable[self.after(4)], self.writable[self.after(8)]);
+                pipes.prefetch_next(self.writable[self.after(4)], self.writable[self.after(8)]);
             }
         }
         Ok(pipe)
     }
 
-    /// The place so many behind the one whose turn it is.
+    /// The index `places` after the current pipe.
     #[inline(always)]
     fn after(&self, places: usize) -> usize {
         (self.next + places) % self.writable.len()
     }
 
-    /// Sends the first frame of a message to the pipe whose turn it is.
+    /// Sends the first frame of a message to the current pipe.
     #[inline(always)]
     fn begin(&mut self, pipes: &mut Pipes, frame: &Outgoing<'_>, more: bool) -> Result<PipeId, Error> {
         match self.writable.get(self.next) {
@@ -113,7 +113,7 @@ impl Balance {
         }
     }
 
-    /// The same where the pipe whose turn it was had no room.
+    /// As `begin`, if the current pipe has no room.
     #[cold]
     #[inline(never)]
     fn begin_elsewhere(

@@ -1,15 +1,15 @@
-//! DEALER: messages go to the peers in turn, and come from them in turn (RFC 28).
+//! DEALER: sends round robin to the peers and receives fairly from them (RFC 28).
 //!
-//! Each message goes whole to one peer; sending waits while no peer takes more. With ZMQ_PROBE_ROUTER each
-//! peer gets an empty message when its connection is there, so that a ROUTER learns of us before we have
-//! anything to say.
+//! Each message goes whole to one peer; sending blocks while all peers are at the high-water mark. With
+//! ZMQ_PROBE_ROUTER each new peer is sent an empty message, so that a ROUTER learns our routing id before the
+//! application sends.
 
 use pinnace_ring::Frame;
 
 use super::Pattern;
 use super::balance::Balance;
 use super::fair::Fair;
-use super::single::Source;
+use super::single::SingleSource;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -21,7 +21,7 @@ pub(super) struct Dealer {
     probe: bool,
 }
 
-impl Source for Dealer {
+impl SingleSource for Dealer {
     #[inline(always)]
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         self.fair.choose(pipes)
@@ -79,8 +79,7 @@ impl Pattern for Dealer {
     }
 }
 
-/// Sends an empty message. A pipe that a message is just being put into is left alone: that message says as
-/// much.
+/// Sends an empty message, unless the pipe is in the middle of a message: that message serves as the probe.
 pub(super) fn probe(pipes: &mut Pipes, id: PipeId) {
     let inside = pipes.get(id).is_none_or(|pipe| pipe.tx.is_inside_message());
     if !inside && pipes.push(id, &Outgoing::Bytes(b""), false).is_ok() {

@@ -1,7 +1,7 @@
 //! DGRAM: datagrams, each with its peer's address in front.
 //!
-//! A message is two frames: the address, as "192.0.2.1:5555" or "[2001:db8::1]:5555", and the body. It goes by one
-//! endpoint, udp://, like a PAIR's. Nobody knows whether a datagram arrives.
+//! A message is two frames: the address, as "192.0.2.1:5555" or "[2001:db8::1]:5555", and the body. The socket has
+//! one udp:// endpoint, like a PAIR. Delivery is not guaranteed.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 #[derive(Default)]
 pub(super) struct Dgram {
     pair: Pair,
-    /// The address was sent, and the body comes next.
+    /// The address was sent; the body is next.
     inside: bool,
 }
 
@@ -40,7 +40,7 @@ impl Pattern for Dgram {
         self.pair.writable(pipes, id);
     }
 
-    /// Errors: Invalid, for a message that is not an address and a body.
+    /// Errors: Invalid for a message that is not an address and a body.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more == self.inside || (more && !is_address(frame)) {
             return Err(Error::Invalid);

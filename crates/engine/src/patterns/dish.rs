@@ -1,9 +1,9 @@
-//! DISH: messages of the groups that it has joined, from all peers in turn (RFC 48).
+//! DISH: receives the messages of the groups that it has joined, fairly from all peers (RFC 48).
 //!
-//! A message is two frames in the queues: its group, which becomes its label, and its body. Groups are joined once
-//! and left once: a second time is an error. Each change is sent to all peers that are connected, and all groups
-//! to each peer whose connection comes (again), even to one that takes no more. What a peer sends of a group that
-//! is not joined (any more) is dropped and counted, and so is what is not a group and a body.
+//! In the queues a message is two frames: the group, which becomes its label, and the body. Joining a joined group is
+//! an error, and so is leaving one that is not joined. Each change is sent to all connected peers, and all groups are
+//! sent to each new connection, even above the high-water mark. Messages of groups that are not joined are dropped
+//! and counted, and so are messages that are not a group and a body.
 
 use std::collections::HashSet;
 
@@ -19,17 +19,17 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 #[derive(Default)]
 pub(super) struct Dish {
     groups: HashSet<Box<[u8]>>,
-    /// The peers that have been sent the groups, and are sent what changes.
+    /// Peers that were sent all groups and are sent each change.
     told: Vec<PipeId>,
     fair: Fair,
-    /// The group of the message whose body comes next, where `fair` is inside one.
+    /// The group of the message that is being read, while `fair` is inside a message.
     group: Vec<u8>,
-    /// The command that is being sent.
+    /// Buffer for the command that is being sent.
     command: Vec<u8>,
 }
 
 impl Dish {
-    /// Takes frames out until a body comes next that is wanted: the pipe it is in. Its group is in `group`.
+    /// Reads up to the next body of a joined group. Returns its pipe; `group` holds the group.
     #[inline(always)]
     fn seek(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         if self.fair.is_inside() {
@@ -44,7 +44,7 @@ impl Dish {
             let mut fits = false;
             let group = &mut self.group;
             let _ = self.fair.recv(pipes, &mut |frame| fits = keep(group, frame.data()));
-            // Messages are whole in their pipes: the next frame is there.
+            // A queue publishes whole messages only: the next frame is in the queue.
             if !fits || pipes.peek(id).is_none_or(|flags| flags & MORE != 0) {
                 self.fair.skip_rest(pipes);
                 pipes.count_drop(Some(id), Reason::Malformed, 1);
@@ -62,14 +62,14 @@ impl Dish {
         pipes.count_drop(Some(id), Reason::Unwanted, 1);
     }
 
-    /// Tells a peer of a group that is joined (`on`) or left.
+    /// Sends a peer JOIN (`on`) or LEAVE for a group.
     fn tell(&mut self, pipes: &mut Pipes, id: PipeId, group: &[u8], on: bool) -> Result<(), NoMemory> {
         self.command.clear();
         command::append_group(on, group, &mut self.command);
         pipes.push_command(id, &self.command)
     }
 
-    /// Tells a peer of all groups, in place of what waits for it to come back.
+    /// Sends a peer all groups, in place of commands that still wait for an earlier connection.
     fn tell_all(&mut self, pipes: &mut Pipes, id: PipeId) -> Result<(), NoMemory> {
         pipes.restart_commands(id)?;
         let groups = std::mem::take(&mut self.groups);
@@ -79,7 +79,7 @@ impl Dish {
     }
 }
 
-/// Keeps a group's name; false: it is too long to be one.
+/// Copies a group's name. False if it is too long.
 fn keep(group: &mut Vec<u8>, name: &[u8]) -> bool {
     group.clear();
     let fits = name.len() <= MAX_GROUP;
@@ -95,8 +95,7 @@ impl Pattern for Dish {
         self.up(pipes, id);
     }
 
-    /// The groups wait in a new pipe for its connection; only after a reconnect do they have to be sent again, all
-    /// of them.
+    /// A new pipe queues the groups until it is connected, so they are sent again only after a reconnect.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.told.contains(&id) {
             return;
@@ -137,7 +136,7 @@ impl Pattern for Dish {
         Ok(false)
     }
 
-    /// Always, as libzmq says: it can join and leave.
+    /// Always true, as in libzmq: it can join and leave.
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
         true
     }
@@ -155,7 +154,7 @@ impl Pattern for Dish {
             self.groups.insert(group.into());
         } else {
             self.groups.remove(group);
-            // The group frame of a message may have been taken out already.
+            // The group frame of a message may already have been read.
             if self.fair.is_inside()
                 && self.group == group
                 && let Some(id) = self.fair.choose(pipes)

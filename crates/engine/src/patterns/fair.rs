@@ -1,4 +1,4 @@
-//! Fair queueing: messages come from the readable pipes in turn, each whole from one pipe.
+//! Fair queueing: receives round robin from the readable pipes, one whole message from each.
 
 use pinnace_ring::{COMMAND, Frame, MORE};
 
@@ -6,12 +6,12 @@ use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{PipeId, Pipes};
 
-/// The readable pipes, and whose turn it is.
+/// The readable pipes; `next` indexes the current one.
 #[derive(Default)]
 pub(crate) struct Fair {
     readable: Vec<PipeId>,
     next: usize,
-    /// Frames of a message from the pipe whose turn it is are still to come.
+    /// The last frame was received from the current pipe, and more frames of its message follow.
     inside: bool,
 }
 
@@ -39,7 +39,7 @@ impl Fair {
         }
     }
 
-    /// The pipe that the next frame comes from.
+    /// The pipe of the next frame; pipes without input are parked and removed.
     #[inline(always)]
     pub(crate) fn choose(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         while let Some(&id) = self.readable.get(self.next) {
@@ -51,12 +51,12 @@ impl Fair {
         None
     }
 
-    /// Whether the next frame continues a message.
+    /// Returns true if the next frame continues a message.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside
     }
 
-    /// Receives one frame; returns the pipe it came from, and whether more of its message follows.
+    /// Receives one frame. Returns its pipe, and true if more frames of the message follow.
     #[inline(always)]
     pub(crate) fn recv(
         &mut self,
@@ -75,7 +75,7 @@ impl Fair {
         Ok((id, self.inside))
     }
 
-    /// Pops a frame where the pipe whose turn it was has none.
+    /// Pops a frame from the next pipe that has one; the current pipe is empty.
     #[cold]
     #[inline(never)]
     fn pop_elsewhere(
@@ -87,7 +87,7 @@ impl Fair {
         Some((id, pop(pipes, id, sink)?))
     }
 
-    /// As `choose`, where a message has one frame: what has more, or is none (a command), is dropped and counted.
+    /// As `choose`, for single-frame messages: multipart messages and commands are dropped and counted.
     #[inline(always)]
     pub(super) fn choose_single(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         loop {
@@ -98,7 +98,7 @@ impl Fair {
         }
     }
 
-    /// Receives a message of one frame; returns the pipe it came from.
+    /// Receives a single-frame message; returns its pipe.
     #[inline(always)]
     pub(super) fn recv_single(
         &mut self,
@@ -109,7 +109,7 @@ impl Fair {
         self.recv(pipes, sink).map(|(id, _)| id)
     }
 
-    /// Drops the rest of the message that was begun.
+    /// Drops the rest of the message that is being received.
     pub(crate) fn skip_rest(&mut self, pipes: &mut Pipes) {
         if !std::mem::take(&mut self.inside) {
             return;
@@ -121,7 +121,7 @@ impl Fair {
     }
 }
 
-/// Pops a frame; whether more of its message follows.
+/// Pops a frame. Returns true if more frames of its message follow.
 #[inline(always)]
 fn pop(pipes: &mut Pipes, id: PipeId, sink: &mut dyn FnMut(Frame<'_>)) -> Option<bool> {
     pipes.pop(id, |frame| {
@@ -131,7 +131,7 @@ fn pop(pipes: &mut Pipes, id: PipeId, sink: &mut dyn FnMut(Frame<'_>)) -> Option
     })
 }
 
-/// Whether the next message in a pipe has one frame; one that has not is dropped and counted.
+/// Returns true if the next message in the pipe has one frame; otherwise drops and counts it.
 #[inline(always)]
 pub(super) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
     let is_single = pipes.peek(id).is_none_or(|flags| flags & (MORE | COMMAND) == 0);
@@ -141,7 +141,7 @@ pub(super) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
     is_single
 }
 
-/// Drops the next message in a pipe, or what is left of it, because it is not as the pattern wants it.
+/// Drops the next message in a pipe, or the rest of the current one, because it breaks the pattern's rules.
 #[cold]
 pub(super) fn drop_malformed(pipes: &mut Pipes, id: PipeId) {
     pipes.skip_message(id);

@@ -1,48 +1,48 @@
-//! What becomes of what the peers of a PUB or XPUB send: subscriptions, and messages for an XPUB's application.
+//! Processes the input of a PUB or XPUB: subscriptions, and messages for the application of an XPUB.
 //!
-//! A frame is a subscription by what it begins with, whichever frame of its message it is. With
-//! ZMQ_ONLY_FIRST_SUBSCRIBE that is asked of a message's first frame, and of the others only where that one is
-//! a subscription. Those of a message that begins with one are told as messages of their own; those inside
-//! another message take effect, and stay in it.
+//! Any frame of a message may be a subscription, recognized by its first byte. With ZMQ_ONLY_FIRST_SUBSCRIBE only
+//! first frames are examined, and later frames only if the first was a subscription. If a message begins with a
+//! subscription, each subscription in it is reported as a message of its own. A subscription inside any other message
+//! takes effect but stays part of that message.
 //!
-//! With ZMQ_XPUB_MANUAL a peer's subscriptions are remembered as its wishes, so that their end can be told
-//! when it goes, and have no other effect.
+//! With ZMQ_XPUB_MANUAL the peers' subscriptions have no effect. They are recorded as wishes, so that their end can
+//! be reported when the peer leaves.
 
 use pinnace_ring::{COMMAND, Frame, MORE};
 use pinnace_zmtp::{command, command::Command, subscription};
 
-use super::news::{News, Piece};
 use super::subscriptions::{Added, Removed, Subscriptions};
+use super::upstream::{UpstreamFrame, UpstreamQueue};
 use crate::drops::{Drops, Reason};
 use crate::options::Options;
 use crate::pipe::{PipeId, Pipes};
 
 #[derive(Default)]
-pub(super) struct Intake {
-    /// What messages go by.
+pub(super) struct UpstreamIntake {
+    /// The subscriptions that decide where messages go.
     pub(super) subscriptions: Subscriptions,
-    /// What the peers have asked for, where the application decides.
+    /// Subscriptions that peers have requested, if the application decides (ZMQ_XPUB_MANUAL).
     wishes: Subscriptions,
-    news: News,
-    /// An application receives what is new.
+    upstream: UpstreamQueue,
+    /// The application receives upstream messages (XPUB).
     has_reader: bool,
     verbose: bool,
     verboser: bool,
     manual: bool,
     only_first: bool,
-    /// The message being read began with a subscription.
+    /// The message that is being read began with a subscription.
     subscribing: bool,
-    /// What was not wanted, beyond a limit, or lost for want of memory, and is not yet counted.
+    /// Messages dropped as unwanted, over a limit or for lack of memory, and not yet counted.
     drops: Drops,
     has_dropped: bool,
     /// The last frame was a subscription.
     took_command: bool,
 }
 
-impl Intake {
-    /// One whose news an application receives.
-    pub(super) fn for_reader() -> Intake {
-        Intake { has_reader: true, ..Intake::default() }
+impl UpstreamIntake {
+    /// For an XPUB: its application receives upstream messages.
+    pub(super) fn for_reader() -> UpstreamIntake {
+        UpstreamIntake { has_reader: true, ..UpstreamIntake::default() }
     }
 
     pub(super) fn has_reader(&self) -> bool {
@@ -53,18 +53,22 @@ impl Intake {
         self.manual
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub(super) fn has_upstream(&self) -> bool {
+        !self.upstream.is_empty()
     }
 
-    /// The application has to receive before more is taken.
+    /// The queue is full: the application has to receive before more input is read.
     pub(super) fn is_full(&self) -> bool {
-        self.news.is_full()
+        self.upstream.is_full()
     }
 
-    /// Hands the next frame to the application.
-    pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Piece> {
-        self.news.hand(pipes, sink)
+    /// Passes the next frame to the application.
+    pub(super) fn hand(
+        &mut self,
+        pipes: &mut Pipes,
+        sink: &mut dyn FnMut(Frame<'_>),
+    ) -> Option<UpstreamFrame> {
+        self.upstream.hand(pipes, sink)
     }
 
     pub(super) fn configure(&mut self, options: &Options) {
@@ -74,18 +78,19 @@ impl Intake {
         self.only_first = options.only_first_subscribe;
     }
 
-    /// Subscriptions of this pipe are taken from now on.
+    /// Accepts subscriptions of this pipe from now on.
     pub(super) fn add_pipe(&mut self, id: PipeId) {
         self.subscriptions.add_pipe(id);
         self.wishes.add_pipe(id);
     }
 
-    /// A peer that cannot say what it wants gets everything (`on`), until one that can takes its place.
+    /// Subscribes a peer that cannot send subscriptions (ZMTP 1.0) to everything, or ends that (`on` false) once a
+    /// peer that can takes its place.
     pub(super) fn set_to_all(&mut self, id: PipeId, on: bool) {
         self.change(id, on, b"");
     }
 
-    /// Takes one frame in.
+    /// Processes one frame.
     pub(super) fn take(&mut self, id: PipeId, first: bool, frame: Frame<'_>) {
         let looks = first || self.subscribing || !self.only_first;
         let change = if looks { read_subscription(&frame) } else { None };
@@ -112,18 +117,18 @@ impl Intake {
 
     fn pass(&mut self, id: PipeId, flags: u8, is_subscription: bool, frame: Frame<'_>) {
         if self.has_reader {
-            self.news.pass(flags, frame, is_subscription.then_some(id));
+            self.upstream.pass(flags, frame, is_subscription.then_some(id));
         }
     }
 
-    /// Takes a subscription in, and tells of it where it is news.
+    /// Applies a subscription, and queues it for the application if it has to be reported.
     fn change(&mut self, id: PipeId, on: bool, topic: &[u8]) {
         if self.apply(id, on, topic) && self.has_reader {
-            self.news.tell(on, topic, Some(id));
+            self.upstream.tell(on, topic, Some(id));
         }
     }
 
-    /// Lets a subscription take effect, or end; whether that is news.
+    /// Adds (`on`) or removes a subscription. Returns true if the application has to be told.
     fn apply(&mut self, id: PipeId, on: bool, topic: &[u8]) -> bool {
         let subscriptions = if self.manual { &mut self.wishes } else { &mut self.subscriptions };
         if !on {
@@ -145,7 +150,7 @@ impl Intake {
         self.has_dropped = true;
     }
 
-    /// Whether the last frame was a subscription; says so once.
+    /// Returns true if the last frame was a subscription, and resets that.
     pub(super) fn take_command(&mut self) -> bool {
         std::mem::take(&mut self.took_command)
     }
@@ -154,22 +159,22 @@ impl Intake {
         self.has_dropped
     }
 
-    /// Has what was dropped counted, for the pipe it came from.
+    /// Counts the drops noted so far against the pipe they came from.
     #[cold]
     pub(super) fn count_drops(&mut self, pipes: &mut Pipes, id: PipeId) {
-        self.drops.add(Reason::NoMemory, self.news.take_lost());
+        self.drops.add(Reason::NoMemory, self.upstream.take_lost());
         pipes.count_drops(Some(id), &std::mem::take(&mut self.drops));
         self.has_dropped = false;
     }
 
-    /// Forgets a pipe's subscriptions, and tells of what nobody wants any more; where the application decides,
-    /// of all that the peer had asked for.
+    /// Removes a pipe's subscriptions and reports the topics that have no subscriber left; in manual or verboser
+    /// mode, all topics that the peer had requested.
     pub(super) fn forget(&mut self, id: PipeId) {
-        let (news, all) = (&mut self.news, self.verboser || self.manual);
-        news.forget(id);
+        let (upstream, all) = (&mut self.upstream, self.verboser || self.manual);
+        upstream.forget(id);
         let mut tell = |topic: &[u8], last: bool| {
             if last || all {
-                news.tell(false, topic, None);
+                upstream.tell(false, topic, None);
             }
         };
         let (told, silent) = if self.manual {
@@ -182,7 +187,7 @@ impl Intake {
     }
 }
 
-/// Whether a frame subscribes or unsubscribes, in either form, and to what.
+/// Parses a subscription or unsubscription in either form; returns (subscribe, topic).
 fn read_subscription<'a>(frame: &'a Frame<'_>) -> Option<(bool, &'a [u8])> {
     if frame.flags() & COMMAND == 0 {
         return subscription::from_message(frame.data());

@@ -1,4 +1,4 @@
-//! A frame that was taken out of its queue before anybody asked for it.
+//! A frame popped from its queue before the application receives it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use pinnace_ring::{Body, Frame, NoMemory};
 use crate::peer::About;
 use crate::pipe::Pipes;
 
-/// The frame. Its memory is used again for the next one.
+/// The frame, in a buffer that is reused.
 #[derive(Default)]
 pub(super) struct Kept {
     flags: u8,
@@ -21,12 +21,12 @@ impl Kept {
         self.flags
     }
 
-    /// Bytes that it holds in its own memory or by reference.
+    /// Length of the frame in bytes, owned or by reference.
     pub(super) fn len(&self) -> usize {
         self.body.as_ref().map_or(self.data.len(), |body| body.len())
     }
 
-    /// Keeps `frame`, with other flags, in place of what was kept before.
+    /// Stores `frame` with the given flags in place of the previous one.
     pub(super) fn keep(&mut self, flags: u8, frame: Frame<'_>) -> Result<(), NoMemory> {
         match frame {
             Frame::Bytes { data, .. } => self.keep_bytes(flags, &[data]),
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// Keeps a frame of these bytes, one part behind the other.
+    /// Stores the concatenation of `parts`.
     pub(super) fn keep_bytes(&mut self, flags: u8, parts: &[&[u8]]) -> Result<(), NoMemory> {
         self.flags = flags;
         self.body = None;
@@ -48,12 +48,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Whose frame it is.
+    /// Records what is known of the peer that sent the frame.
     pub(super) fn set_about(&mut self, about: Option<Arc<About>>) {
         self.about = about;
     }
 
-    /// Hands it out; a body that `sink` leaves is let go by `pipes`.
+    /// Passes the frame to `sink`. A body that `sink` does not take is dropped after the lock is released.
     pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) {
         let flags = self.flags;
         pipes.came_from_peer(self.about.take());

@@ -1,12 +1,13 @@
-//! The patterns: each decides which pipe, and nothing else.
+//! The messaging patterns: each decides which pipe a message goes to or comes from, and nothing else.
 //!
-//! A pattern is called with its socket's lock held, by whoever uses the socket. It never waits: where it
-//! cannot go on it says [`Error::WouldBlock`], and the socket waits and calls again. It knows no transport.
+//! A pattern's methods run on the calling thread with the socket's lock held. They never block: an operation that
+//! cannot proceed returns [`Error::WouldBlock`], and the socket waits and calls again. Patterns know nothing about
+//! transports.
 //!
-//! Calls on a pipe's life, in order: `attached` (it is there, its peer perhaps not yet), `up` (its peer is
-//! known; again after each reconnect), `down` (the connection is lost, the pipe stays), `ended` (nothing can
-//! be sent any more; what came in before can still be received), `removed` (forget it; the id may come
-//! again). In between `readable` and `writable`, each after a `park` or a `want_room` that said so.
+//! Life of a pipe, in this order: `attached` (created, its peer perhaps still unknown), `up` (the peer is known;
+//! again after each reconnect), `down` (connection lost, the pipe stays), `ended` (nothing more can be sent; messages
+//! that arrived can still be received), `removed` (forget the pipe; its id may be reused). `park` and `want_room`
+//! request the `readable` and `writable` calls in between.
 
 mod balance;
 mod dealer;
@@ -16,7 +17,6 @@ mod fair;
 mod intake;
 mod kept;
 mod names;
-mod news;
 mod numbers;
 mod pair;
 mod publish;
@@ -32,6 +32,7 @@ mod single;
 mod spread;
 mod subscribe;
 mod subscriptions;
+mod upstream;
 
 use pinnace_ring::Frame;
 use pinnace_zmtp::SocketType;
@@ -40,94 +41,94 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// One pattern's end of the conversation.
+/// The behaviour of one socket type.
 pub trait Pattern: Send {
-    /// A pipe is there. Frames may be pushed from now on.
+    /// A new pipe. Frames may be pushed from now on.
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId);
 
-    /// The pipe's peer is there and known (`Pipe::peer`).
+    /// The pipe's peer is connected and known (`Pipe::peer`).
     fn up(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
 
-    /// The peer is lost; the pipe stays and is `up` again after a reconnect.
+    /// The connection is lost. The pipe stays and comes `up` again after a reconnect.
     fn down(&mut self, _pipes: &mut Pipes, _id: PipeId) {}
 
-    /// Nothing can be sent into the pipe any more.
+    /// Nothing more can be sent into the pipe.
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId);
 
-    /// The pipe is gone.
+    /// The pipe no longer exists.
     fn removed(&mut self, pipes: &mut Pipes, id: PipeId);
 
-    /// Something came into a parked pipe.
+    /// A parked pipe has input.
     fn readable(&mut self, pipes: &mut Pipes, id: PipeId);
 
-    /// There is room again in a pipe that wanted it.
+    /// A pipe that wanted room has room.
     fn writable(&mut self, pipes: &mut Pipes, id: PipeId);
 
     /// Sends one frame.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error>;
 
-    /// The message that was begun is given up: nothing of it goes, and the next one begins anew.
+    /// Discards the message that is being sent: none of its frames go out, and the next frame starts a new message.
     fn abort(&mut self, _pipes: &mut Pipes) {}
 
-    /// Receives one frame into `sink`; true: more of the message follows.
+    /// Receives one frame into `sink`. Returns true if more frames of the message follow.
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error>;
 
-    /// Whether `send` would not wait.
+    /// Returns true if `send` would not block.
     fn can_send(&mut self, pipes: &mut Pipes) -> bool;
 
-    /// Whether `recv` would not wait.
+    /// Returns true if `recv` would not block.
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool;
 
-    /// SUBSCRIBE, UNSUBSCRIBE.
+    /// Applies ZMQ_SUBSCRIBE (`on`) or ZMQ_UNSUBSCRIBE.
     fn subscribe(&mut self, _pipes: &mut Pipes, _topic: &[u8], _on: bool) -> Result<(), Error> {
         Err(Error::Invalid)
     }
 
-    /// What the peer of a name is ready for (POLLIN, POLLOUT).
+    /// Events that the peer with this routing id is ready for (POLLIN, POLLOUT).
     fn peer_state(&mut self, _pipes: &mut Pipes, _name: &[u8]) -> Result<i16, Error> {
         Err(Error::NotSupported)
     }
 
-    /// Joins a group (`on`), or leaves it: zmq_join(3).
+    /// Joins (`on`) or leaves a group: zmq_join(3).
     fn join(&mut self, _pipes: &mut Pipes, _group: &[u8], _on: bool) -> Result<(), Error> {
         Err(Error::NotSupported)
     }
 
-    /// The number of a pipe's peer; 0 where the pattern has none.
+    /// The routing id of a pipe's peer (SERVER, PEER); 0 for other patterns.
     fn routing_id(&self, _id: PipeId) -> u32 {
         0
     }
 
-    /// The pipe of the peer with this number.
+    /// The pipe of the peer with this routing id.
     fn find_peer(&self, _routing_id: u32) -> Result<PipeId, Error> {
         Err(Error::NotSupported)
     }
 
-    /// Options that change how a pattern behaves were set.
+    /// Called after an option that affects the pattern was set.
     fn configure(&mut self, _options: &Options) {}
 
-    /// The last of the names that were made up for its peers (STREAM).
+    /// The routing id generated last for a peer (STREAM).
     fn generated_id(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Messages that it took out of a pipe and nobody has received.
+    /// Messages taken out of a pipe but not yet received by the application.
     fn unread(&self) -> u64 {
         0
     }
 
-    /// How many peers get messages that begin with `topic`, or of that group.
+    /// Number of peers that get messages with this topic prefix or group.
     fn subscribers(&mut self, _pipes: &mut Pipes, _topic: &[u8]) -> usize {
         0
     }
 
-    /// How many topics its peers have subscribed to, or it has.
+    /// Number of topics that the peers, or this socket, have subscribed to.
     fn topics(&self) -> usize {
         0
     }
 }
 
-/// The pattern of a socket type; None where there is none yet.
+/// The pattern of a socket type; None if the type is not implemented.
 pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
     Some(match socket_type {
         SocketType::Pair => Box::<pair::Pair>::default(),

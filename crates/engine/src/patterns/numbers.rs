@@ -1,7 +1,7 @@
-//! The numbers by which a SERVER or a PEER knows its peers (RFC 41, "routing id"), and which pipe each leads to.
+//! Maps between the pipes of a SERVER or PEER and the numbers ("routing id", RFC 41) that stand for their peers.
 //!
-//! It guarantees that no two pipes have the same number, that none is 0, and that a number which was given up
-//! comes again only after all others were given: the numbers count up, from one that differs with each socket.
+//! Guarantees that no two pipes share a number, that no number is 0, and that a released number is reused only after
+//! all others: the numbers count up from a random start per socket.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,18 +9,18 @@ use std::hash::{BuildHasher, RandomState};
 use crate::pipe::PipeId;
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
-    /// 0: there is no such pipe.
+struct NumberSlot {
+    /// 0 if the pipe does not exist.
     number: u32,
-    /// The number leads to the pipe: it has not ended.
+    /// The number is mapped to the pipe: the pipe has not ended.
     leads: bool,
 }
 
 pub(super) struct Numbers {
     pipes: HashMap<u32, PipeId>,
-    /// By the pipes' ids.
-    slots: Vec<Slot>,
-    /// The pipe received from last: most likely, the next that is sent to.
+    /// Indexed by pipe id.
+    slots: Vec<NumberSlot>,
+    /// The pipe received from last, most likely the next destination.
     pub(super) recent: Option<PipeId>,
     next: u32,
 }
@@ -36,36 +36,36 @@ impl Numbers {
         Numbers { pipes: HashMap::new(), slots: Vec::new(), recent: None, next }
     }
 
-    /// Gives a new pipe its number.
+    /// Assigns a number to a new pipe.
     pub(super) fn add(&mut self, id: PipeId) {
         while self.next == 0 || self.pipes.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
         let index = id.0 as usize;
         if self.slots.len() <= index {
-            self.slots.resize(index + 1, Slot::default());
+            self.slots.resize(index + 1, NumberSlot::default());
         }
-        self.slots[index] = Slot { number: self.next, leads: true };
+        self.slots[index] = NumberSlot { number: self.next, leads: true };
         self.pipes.insert(self.next, id);
         self.next = self.next.wrapping_add(1);
     }
 
     #[inline(always)]
-    fn slot(&self, id: PipeId) -> Slot {
+    fn slot(&self, id: PipeId) -> NumberSlot {
         self.slots.get(id.0 as usize).copied().unwrap_or_default()
     }
 
-    /// A pipe's number, even once it has ended; 0 where there is no such pipe.
+    /// The pipe's number, also after the pipe has ended; 0 if there is no such pipe.
     #[inline(always)]
     pub(super) fn number(&self, id: PipeId) -> u32 {
         self.slot(id).number
     }
 
-    /// The pipe that a number leads to.
+    /// The pipe with this number.
     #[inline(always)]
     pub(super) fn find(&self, number: u32) -> Option<PipeId> {
         if let Some(id) = self.recent
-            && let Slot { number: recent, leads: true } = self.slot(id)
+            && let NumberSlot { number: recent, leads: true } = self.slot(id)
             && recent == number
         {
             return Some(id);
@@ -73,7 +73,7 @@ impl Numbers {
         self.pipes.get(&number).copied()
     }
 
-    /// A pipe has ended: its number leads nowhere.
+    /// Unmaps the number of a pipe that has ended.
     pub(super) fn release(&mut self, id: PipeId) {
         if let Some(slot) = self.slots.get_mut(id.0 as usize)
             && std::mem::take(&mut slot.leads)
@@ -82,11 +82,11 @@ impl Numbers {
         }
     }
 
-    /// A pipe is gone.
+    /// Forgets a pipe.
     pub(super) fn remove(&mut self, id: PipeId) {
         self.release(id);
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
-            *slot = Slot::default();
+            *slot = NumberSlot::default();
         }
     }
 }

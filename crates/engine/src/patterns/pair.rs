@@ -1,16 +1,16 @@
-//! PAIR: one peer, both ways (RFC 31).
+//! PAIR: exchanges messages with exactly one peer (RFC 31).
 //!
-//! It guarantees that no two peers are ever mixed: a pipe that comes while another is in use is refused, what
-//! it sends is dropped and counted, and nothing is sent to it. When the pipe in use ends, what it still holds
-//! is received first, and the refused pipe that has waited longest takes its place. Sending waits while there
-//! is no pipe, or while it is full.
+//! Guarantees that two peers are never mixed. While one pipe is in use, any further pipe is refused: its input is
+//! dropped and counted, and nothing is sent to it. When the pipe in use ends, its remaining messages are received
+//! first, and the refused pipe that has waited longest replaces it. Sending blocks while there is no pipe or the pipe
+//! is full.
 
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::balance::Balance;
 use super::push::discard;
-use super::single::Source;
+use super::single::SingleSource;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -19,12 +19,12 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 pub(super) struct Pair {
     /// The pipe in use.
     current: Option<PipeId>,
-    /// Whether `current` may hold something: it is not parked.
+    /// `current` is not parked and may have input.
     readable: bool,
-    /// Pipes that were in use, have ended, and may still hold something; the oldest first.
+    /// Pipes formerly in use that have ended and may still hold messages, oldest first.
     old: Vec<PipeId>,
     refused: Vec<PipeId>,
-    /// Sends into `current`, and drops the rest of a message whose pipe has ended.
+    /// Sends into `current`. If that pipe ends during a message, drops the rest of the message.
     sender: Balance,
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         self.sender.add(id);
     }
 
-    /// Gives up the pipe in use; the next one takes its place.
+    /// Gives up the pipe in use; the next refused pipe replaces it.
     fn give_up(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.sender.remove(pipes, id);
         self.current = None;
@@ -46,8 +46,8 @@ impl Pair {
     }
 }
 
-impl Source for Pair {
-    /// Messages are whole in their pipes, so that one that is begun stays first.
+impl SingleSource for Pair {
+    /// Queues hold whole messages only, so a message that was begun stays first.
     #[inline(always)]
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         while let Some(&id) = self.old.first() {

@@ -1,16 +1,17 @@
-//! PUB and XPUB: each message goes to all peers that have subscribed to what it begins with (RFC 29).
+//! PUB and XPUB: each message goes to all peers with a subscription that is a prefix of it (RFC 29).
 //!
-//! They never wait. A peer that takes no more misses the message, whole, and that is counted; the others do
-//! not notice. With ZMQ_XPUB_NODROP sending waits instead until all take it. With ZMQ_INVERT_MATCHING the
-//! peers get what they did not subscribe to.
+//! Sending never blocks. A peer at its high-water mark misses the whole message, which is counted, and the others are
+//! not affected. With ZMQ_XPUB_NODROP sending blocks instead until all have room. With ZMQ_INVERT_MATCHING peers get
+//! the messages that they did not subscribe to.
 //!
-//! Subscriptions take effect as they come in, in both forms that peers send (RFC 29, RFC 37), whether or not
-//! the application receives; those of a peer whose connection is lost stay until its pipe ends, so that it
-//! misses nothing if it comes back. An XPUB's application receives each topic that is new over all peers as
-//! `1 topic`, and each that nobody wants any more as `0 topic` (ZMQ_XPUB_VERBOSE: every subscription;
-//! ZMQ_XPUB_VERBOSER: every end of one too), and other messages as they are. With ZMQ_XPUB_MANUAL it is told of
-//! all, nothing takes effect by itself, and what it sets by ZMQ_SUBSCRIBE and ZMQ_UNSUBSCRIBE is for the peer
-//! whose subscription it received last.
+//! Subscriptions arrive in two forms (RFC 29, RFC 37) and take effect on arrival, whether or not the application
+//! receives. If a peer's connection is lost, its subscriptions stay until its pipe ends, so that it misses nothing if
+//! it reconnects.
+//!
+//! The application of an XPUB receives `1 topic` for the first subscription to a topic over all peers and `0 topic`
+//! when the last one ends (ZMQ_XPUB_VERBOSE: every subscription; ZMQ_XPUB_VERBOSER: also every unsubscription). Other
+//! messages are passed on unchanged. With ZMQ_XPUB_MANUAL the application receives all of them and none takes effect
+//! by itself: ZMQ_SUBSCRIBE and ZMQ_UNSUBSCRIBE apply to the peer of the subscription that was received last.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use pinnace_zmtp::Version;
 
 use super::Pattern;
 use super::fair::Fair;
-use super::intake::Intake;
+use super::intake::UpstreamIntake;
 use super::spread::Spread;
 use super::subscriptions::Added;
 use crate::drops::Reason;
@@ -27,10 +28,10 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// The most frames that are read from the peers in one call.
+/// Limit of frames that one call reads from the peers.
 const DRAIN_MAX: usize = 10_000;
 
-/// How often the connections are read for messages that nobody wants, and for how many of them that is done.
+/// Minimum interval between two calls of `look` that read the connections, and the most connections that it reads.
 const LOOK_GAP: Duration = Duration::from_micros(50);
 const LOOK_MAX: usize = 16;
 
@@ -38,23 +39,22 @@ const LOOK_MAX: usize = 16;
 pub(super) struct Publish {
     /// All pipes that have not ended.
     pipes: Vec<PipeId>,
-    /// Those whose peers cannot say what they want, and get everything (ZMTP 1.0).
+    /// Pipes of peers that cannot send subscriptions and get everything (ZMTP 1.0).
     to_all: Vec<PipeId>,
     fair: Fair,
-    intake: Intake,
+    intake: UpstreamIntake,
     spread: Spread,
-    /// Frames of a message are still to be sent.
+    /// More frames of the message follow.
     inside: bool,
-    /// When the connections were read for a message that nobody wanted.
+    /// When `look` last read the connections.
     looked: Option<Instant>,
     nodrop: bool,
     invert: bool,
-    /// What the application sends next goes to the peer of the last subscription alone
-    /// (ZMQ_XPUB_MANUAL_LAST_VALUE).
+    /// The next message goes only to the peer of the last subscription (ZMQ_XPUB_MANUAL_LAST_VALUE).
     last_value: bool,
-    /// Sent to each new peer; empty: nothing.
+    /// Sent to each new peer, unless empty.
     welcome: Vec<u8>,
-    /// The pipe whose subscription was received last (ZMQ_XPUB_MANUAL).
+    /// The pipe of the subscription that was received last (ZMQ_XPUB_MANUAL).
     last: Option<PipeId>,
 }
 
@@ -64,10 +64,10 @@ impl Publish {
     }
 
     pub(super) fn for_xpub() -> Publish {
-        Publish { intake: Intake::for_reader(), ..Publish::default() }
+        Publish { intake: UpstreamIntake::for_reader(), ..Publish::default() }
     }
 
-    /// Reads what has come in, until there is nothing or the application has to receive first.
+    /// Reads the input of all readable pipes, until they are empty or the application has to receive first.
     fn drain(&mut self, pipes: &mut Pipes) {
         let mut frames = 0;
         while let Some(id) = self.fair.choose(pipes) {
@@ -90,8 +90,9 @@ impl Publish {
         }
     }
 
-    /// Before a message goes to nobody: whoever has just subscribed may wait for the I/O thread to read that. A
-    /// caller that forwards what it has read itself from another connection, sent later, must not be ahead of it.
+    /// Called before a message without subscribers is dropped: a subscription may have arrived that the I/O thread
+    /// has not read yet. If a caller forwards a message that it read from another connection, the message must not
+    /// overtake a subscription that was sent earlier.
     #[cold]
     fn look(&mut self, pipes: &mut Pipes) {
         let now = Instant::now();
@@ -108,7 +109,7 @@ impl Publish {
         self.drain(pipes);
     }
 
-    /// Settles where a message goes that begins with this frame.
+    /// Chooses the destinations of the message that begins with this frame.
     #[inline(always)]
     fn begin(&mut self, pipes: &mut Pipes, frame: &[u8]) -> Result<(), Error> {
         self.drain(pipes);
@@ -136,7 +137,7 @@ impl Publish {
         Ok(())
     }
 
-    /// Greets a new peer (ZMQ_XPUB_WELCOME_MSG).
+    /// Sends the welcome message to a new peer (ZMQ_XPUB_WELCOME_MSG).
     fn greet(&self, pipes: &mut Pipes, id: PipeId) {
         if self.welcome.is_empty() {
             return;
@@ -147,7 +148,7 @@ impl Publish {
         }
     }
 
-    /// Forgets what a pipe has subscribed to.
+    /// Forgets a pipe's subscriptions.
     fn forget(&mut self, id: PipeId) {
         self.last = self.last.filter(|&last| last != id);
         self.to_all.retain(|&other| other != id);
@@ -217,11 +218,11 @@ impl Pattern for Publish {
             return Err(Error::NotSupported);
         }
         self.drain(pipes);
-        let news = self.intake.hand(pipes, sink).ok_or(Error::WouldBlock)?;
-        if news.is_subscription {
-            self.last = news.from;
+        let upstream = self.intake.hand(pipes, sink).ok_or(Error::WouldBlock)?;
+        if upstream.is_subscription {
+            self.last = upstream.from;
         }
-        Ok(news.more)
+        Ok(upstream.more)
     }
 
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
@@ -230,10 +231,10 @@ impl Pattern for Publish {
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         self.drain(pipes);
-        self.intake.has_news()
+        self.intake.has_upstream()
     }
 
-    /// The application of an XPUB decides (ZMQ_XPUB_MANUAL): for the peer whose subscription it received last.
+    /// With ZMQ_XPUB_MANUAL, changes a subscription of the peer that sent the last received subscription.
     fn subscribe(&mut self, _pipes: &mut Pipes, topic: &[u8], on: bool) -> Result<(), Error> {
         if !self.intake.is_manual() {
             return Err(Error::Invalid);

@@ -1,10 +1,10 @@
-//! PULL: messages come from the peers in turn (RFC 30). It sends nothing.
+//! PULL: receives fairly from the peers and sends nothing (RFC 30).
 
 use pinnace_ring::Frame;
 
 use super::Pattern;
 use super::fair::Fair;
-use super::single::Source;
+use super::single::SingleSource;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -13,7 +13,7 @@ pub(super) struct Pull {
     fair: Fair,
 }
 
-impl Source for Pull {
+impl SingleSource for Pull {
     const SENDS: bool = false;
 
     #[inline(always)]

@@ -1,10 +1,11 @@
-//! PUSH: messages go to the peers in turn (RFC 30). It receives nothing, and waits while no peer takes more.
+//! PUSH: sends round robin to the peers and receives nothing (RFC 30). Blocks while all peers are at the high-water
+//! mark.
 
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::balance::Balance;
-use super::single::Source;
+use super::single::SingleSource;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
@@ -14,7 +15,7 @@ pub(super) struct Push {
     balance: Balance,
 }
 
-impl Source for Push {
+impl SingleSource for Push {
     fn source(&mut self, _pipes: &mut Pipes) -> Option<PipeId> {
         None
     }
@@ -63,7 +64,7 @@ impl Pattern for Push {
     }
 }
 
-/// Drops what a peer sends to a socket that does not want it.
+/// Drops and counts all input of a pipe.
 pub(super) fn discard(pipes: &mut Pipes, id: PipeId, reason: Reason) {
     let mut messages = 0;
     while !pipes.park(id) {

@@ -1,12 +1,12 @@
 //! RADIO: each message goes to all peers that have joined its group (RFC 48).
 //!
-//! In the queues, and on the wire, a message is two frames: the group and the body. It never waits: a peer that
-//! takes no more misses the message, and that is counted; the others do not notice. With ZMQ_XPUB_NODROP sending
-//! waits instead until all take it.
+//! In the queues and on the wire a message is two frames: the group and the body. Sending never blocks: a peer at its
+//! high-water mark misses the message, which is counted, and the others are not affected. With ZMQ_XPUB_NODROP
+//! sending blocks instead until all peers have room.
 //!
-//! A group is matched whole. Who joins it twice has it once, and leaves it by leaving it once. Groups take effect
-//! as they come in; those of a peer whose connection is lost stay until its pipe ends, so that it misses nothing
-//! if it comes back. What peers send beside JOIN and LEAVE is dropped and counted.
+//! Groups match exactly. Joining a group twice has no further effect, and one LEAVE ends it. JOIN and LEAVE take
+//! effect as they arrive. If a peer's connection is lost, its groups stay until its pipe ends, so that it misses
+//! nothing if it reconnects. All other input from peers is dropped and counted.
 
 use pinnace_ring::{COMMAND, Frame};
 use pinnace_zmtp::command::{self, Command, MAX_GROUP};
@@ -20,13 +20,13 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// The most frames that are read from the peers in one call.
+/// Limit of frames that one call reads from the peers.
 const DRAIN_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct Radio {
     groups: Subscriptions,
-    /// Pipes that get every group's messages.
+    /// Pipes that get the messages of every group.
     all: Vec<PipeId>,
     fair: Fair,
     spread: Spread,
@@ -34,7 +34,7 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// Reads what has come in.
+    /// Reads the input of all readable pipes.
     fn drain(&mut self, pipes: &mut Pipes) {
         let mut frames = 0;
         while let Some(id) = self.fair.choose(pipes) {
@@ -147,7 +147,7 @@ impl Radio {
     }
 }
 
-/// What a frame from a peer says.
+/// The meaning of a frame from a peer.
 enum Read<'a> {
     Join(&'a [u8]),
     Leave(&'a [u8]),
@@ -174,7 +174,8 @@ mod tests {
     use crate::pipe::{Far, Pipe};
     use pinnace_ring::{Limits, MORE, queue};
 
-    /// A pipe that takes all gets a group and a body whatever the group, like one that has joined it, as two frames.
+    /// A pipe with `takes_all` gets every group's messages as two frames, group and body, like a pipe that has
+    /// joined.
     #[test]
     fn some_pipes_get_every_group() {
         let (mut radio, mut pipes) = (Radio::default(), Pipes::default());

@@ -1,36 +1,36 @@
-//! A radix tree: values by topic, found by what a message begins with.
+//! A radix tree that maps topics to values and finds all topics that are prefixes of a message.
 //!
-//! What it guarantees: the values of all topics that bytes begin with are found in one walk over those bytes,
-//! whose length depends on the topics and not on their number; a topic takes memory in proportion to its
-//! length; nothing recurses, so that no topic is too long for the stack; memory that cannot be had is an
-//! error, and the tree as before. What it does not: it limits nothing. That is its user's part.
+//! Guarantees: one walk over the bytes finds all matching topics, and its length depends on the topics' length, not
+//! on their number. A topic takes memory in proportion to its length. Nothing recurses, so a long topic cannot
+//! overflow the stack. Lack of memory is an error and leaves the tree unchanged. The tree has no limits of its own;
+//! its user enforces them.
 //!
-//! A topic's node keeps its number for as long as the topic has a value.
+//! A topic's node keeps its index for as long as the topic has a value.
 
 use pinnace_ring::NoMemory;
 
 /// The node of the empty topic.
 const ROOT: u32 = 0;
-/// Ends the list of free nodes.
+/// Terminates the free list.
 const NONE: u32 = u32::MAX;
-/// Children up to which looking through them beats halving.
+/// Up to this many children, linear search is faster than binary search.
 const FEW: usize = 8;
-/// Nodes that an empty tree keeps the memory of.
+/// Capacity in nodes that an empty tree keeps.
 const KEPT: usize = 64;
 
-/// What a topic has.
+/// The value of a topic.
 pub(super) trait Value: Default {
-    /// The topic is as good as not there.
+    /// Returns true if the topic can be removed.
     fn is_empty(&self) -> bool;
 }
 
 struct Node<V> {
     value: V,
-    /// By the first byte of their labels, in its order.
+    /// Sorted by the first byte of the children's labels.
     children: Vec<(u8, u32)>,
-    /// What follows the parent's topic.
+    /// The bytes that this node adds to its parent's topic.
     label: Box<[u8]>,
-    /// The next free node, where this one is free.
+    /// In a free node, the next free node.
     parent: u32,
 }
 
@@ -52,7 +52,6 @@ impl<V> Node<V> {
     }
 }
 
-/// The tree.
 pub(super) struct Radix<V> {
     nodes: Vec<Node<V>>,
     free: u32,
@@ -74,19 +73,19 @@ impl<V: Value> Radix<V> {
         &mut self.nodes[node as usize].value
     }
 
-    /// The values of all topics that `bytes` begin with, the shortest first; empty ones among them.
+    /// The values of all topics that are a prefix of `bytes`, shortest first. Includes empty values.
     #[inline(always)]
     pub(super) fn prefixes<'a>(&'a self, bytes: &'a [u8]) -> Prefixes<'a, V> {
         Prefixes { tree: self, next: Some(&self.nodes[ROOT as usize]), rest: bytes }
     }
 
-    /// The nodes of all topics that have a value, in no order.
+    /// The nodes of all topics that have a value, in no particular order.
     pub(super) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.nodes.iter().enumerate();
         all.filter(|(_, node)| !node.value.is_empty()).map(|(index, _)| index as u32)
     }
 
-    /// Writes a node's topic behind what `into` holds.
+    /// Appends a node's topic to `into`.
     pub(super) fn append_topic(&self, node: u32, into: &mut Vec<u8>) -> Result<(), NoMemory> {
         let way = || {
             std::iter::successors(Some(node), |&at| {
@@ -106,7 +105,7 @@ impl<V: Value> Radix<V> {
         Ok(())
     }
 
-    /// The topic's node, where it has one.
+    /// The topic's node, if it exists.
     pub(super) fn find(&self, topic: &[u8]) -> Option<u32> {
         let (mut at, mut rest) = (ROOT, topic);
         while let Some(&first) = rest.first() {
@@ -116,7 +115,7 @@ impl<V: Value> Radix<V> {
         Some(at)
     }
 
-    /// The topic's node, made where there is none. Its value has to be set, or `prune` be called.
+    /// Returns the topic's node, created if needed. The caller then sets its value or calls `prune`.
     pub(super) fn insert(&mut self, topic: &[u8]) -> Result<u32, NoMemory> {
         let (mut at, mut rest) = (ROOT, topic);
         while let Some(&first) = rest.first() {
@@ -145,7 +144,7 @@ impl<V: Value> Radix<V> {
         Ok(leaf)
     }
 
-    /// Puts a node in front of this one, which takes the first `at` bytes of its label.
+    /// Inserts a new node above `node` that takes the first `at` bytes of its label; returns the new node.
     fn split(&mut self, node: u32, at: usize) -> Result<u32, NoMemory> {
         let (head, tail) = self.nodes[node as usize].label.split_at(at);
         let (head, tail) = (copy(&[head])?, copy(&[tail])?);
@@ -173,7 +172,7 @@ impl<V: Value> Radix<V> {
         Ok(index)
     }
 
-    /// Takes out a node whose value is empty, and those above it that are of no more use.
+    /// Removes a node with an empty value, and every ancestor that this makes redundant.
     pub(super) fn prune(&mut self, mut node: u32) {
         while node != ROOT && self.nodes[node as usize].value.is_empty() {
             let this = &self.nodes[node as usize];
@@ -181,7 +180,7 @@ impl<V: Value> Radix<V> {
             match this.children[..] {
                 [] => self.nodes[parent as usize].children.retain(|&(byte, _)| byte != first),
                 [(_, child)] => {
-                    // Without memory for the longer label it stays as it is: of no use, and no harm.
+                    // Without memory for the merged label the redundant node stays, which is harmless.
                     let Ok(label) = copy(&[&this.label, &self.nodes[child as usize].label]) else { return };
                     self.nodes[child as usize].label = label;
                     self.nodes[child as usize].parent = parent;
@@ -202,7 +201,7 @@ impl<V: Value> Radix<V> {
         this.parent = std::mem::replace(&mut self.free, node);
     }
 
-    /// Lets go of the memory of a tree that has become empty.
+    /// Frees the memory of a tree that has become empty.
     fn shrink(&mut self) {
         if self.nodes.len() > KEPT && self.nodes[ROOT as usize].children.is_empty() {
             self.nodes.truncate(1);
@@ -212,7 +211,7 @@ impl<V: Value> Radix<V> {
     }
 }
 
-/// The parts, one behind the other.
+/// Concatenates the parts.
 fn copy(parts: &[&[u8]]) -> Result<Box<[u8]>, NoMemory> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(|_| NoMemory)?;

@@ -1,9 +1,9 @@
-//! REP: one request, then its reply, in strict turn (RFC 28).
+//! REP: strictly alternates between a request and its reply (RFC 28).
 //!
-//! Requests come from the peers in turn. The frames of a request up to and including the first empty one are
-//! the way back: they are kept, not handed out, and stand before the reply, which goes to the peer that the
-//! request came from. A request without an empty frame, or with nothing behind it, is dropped and counted; so
-//! is a reply whose peer is gone or takes no more.
+//! Requests are fair-queued from the peers. The frames of a request up to and including the first empty one are the
+//! return path: REP keeps them and sends them in front of the reply, to the peer that sent the request. A request
+//! without an empty frame, or with nothing after it, is dropped and counted. So is a reply if its peer is gone or at
+//! the high-water mark.
 
 use pinnace_ring::{Frame, NoMemory};
 
@@ -13,36 +13,36 @@ use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// Bytes of a way back that are kept for the next one.
+/// Capacity in bytes that the return path keeps between requests.
 const KEPT_BYTES: usize = 64 * 1024;
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RepState {
     #[default]
     Idle,
-    /// A request's own frames are being received.
+    /// The request's own frames are being received.
     Reading,
     Answering,
-    /// Frames of the reply are still to be sent.
+    /// More frames of the reply follow.
     Sending,
 }
 
 #[derive(Default)]
 pub(super) struct Rep {
     fair: Fair,
-    state: State,
-    /// Where the reply goes; None: nowhere.
+    state: RepState,
+    /// Destination of the reply; None: the reply is dropped.
     asker: Option<PipeId>,
     way_back: WayBack,
 }
 
 impl Rep {
-    /// Goes on to the own frames of the next request, past its envelope. False: there is none.
+    /// Advances past the envelope of the next request to its own frames. False if no request has arrived.
     fn find_request(&mut self, pipes: &mut Pipes) -> bool {
         while let Some(id) = self.fair.choose(pipes) {
             if self.read_envelope(pipes) {
                 self.asker = Some(id);
-                self.state = State::Reading;
+                self.state = RepState::Reading;
                 return true;
             }
             self.fair.skip_rest(pipes);
@@ -51,8 +51,8 @@ impl Rep {
         false
     }
 
-    /// Reads the frames up to the empty one. False: there is none with others behind it, or they are too
-    /// large to be kept.
+    /// Reads the frames up to the empty one. False if none is empty with more frames after it, or if there is no
+    /// memory to keep them.
     fn read_envelope(&mut self, pipes: &mut Pipes) -> bool {
         self.way_back.clear();
         loop {
@@ -71,7 +71,7 @@ impl Rep {
         }
     }
 
-    /// Sends what stands before the reply's own frames.
+    /// Sends the return path in front of the reply's own frames.
     fn begin(&mut self, pipes: &mut Pipes) -> Result<(), NoMemory> {
         let full = self.asker.filter(|&id| !pipes.has_room(id));
         self.asker = self.asker.filter(|_| full.is_none());
@@ -87,7 +87,7 @@ impl Rep {
                 }
             }
         }
-        self.state = State::Sending;
+        self.state = RepState::Sending;
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Rep {
             return;
         }
         self.asker = None;
-        if self.state == State::Sending {
+        if self.state == RepState::Sending {
             pipes.count_drop(Some(id), Reason::PeerLost, 1);
         }
     }
@@ -108,7 +108,7 @@ impl Pattern for Rep {
     }
 
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.state == State::Sending && self.asker == Some(id) {
+        if self.state == RepState::Sending && self.asker == Some(id) {
             pipes.rollback(id);
         }
         self.lose(pipes, id);
@@ -117,8 +117,8 @@ impl Pattern for Rep {
     fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.lose(pipes, id);
         self.fair.remove(id);
-        if self.state == State::Reading && !self.fair.is_inside() {
-            self.state = State::Idle;
+        if self.state == RepState::Reading && !self.fair.is_inside() {
+            self.state = RepState::Idle;
         }
     }
 
@@ -130,9 +130,9 @@ impl Pattern for Rep {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         match self.state {
-            State::Idle | State::Reading => return Err(Error::State),
-            State::Answering => self.begin(pipes)?,
-            State::Sending => {}
+            RepState::Idle | RepState::Reading => return Err(Error::State),
+            RepState::Answering => self.begin(pipes)?,
+            RepState::Sending => {}
         }
         if let Some(id) = self.asker {
             pipes.push(id, frame, more)?;
@@ -142,20 +142,20 @@ impl Pattern for Rep {
         }
         if !more {
             self.asker = None;
-            self.state = State::Idle;
+            self.state = RepState::Idle;
         }
         Ok(())
     }
 
     fn abort(&mut self, pipes: &mut Pipes) {
-        if self.state == State::Sending {
+        if self.state == RepState::Sending {
             self.asker.into_iter().for_each(|id| pipes.rollback(id));
-            self.state = State::Answering;
+            self.state = RepState::Answering;
         }
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        if matches!(self.state, State::Answering | State::Sending) {
+        if matches!(self.state, RepState::Answering | RepState::Sending) {
             return Err(Error::State);
         }
         if !self.can_recv(pipes) {
@@ -163,29 +163,29 @@ impl Pattern for Rep {
         }
         let (_, more) = self.fair.recv(pipes, sink)?;
         if !more {
-            self.state = State::Answering;
+            self.state = RepState::Answering;
         }
         Ok(more)
     }
 
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
-        matches!(self.state, State::Answering | State::Sending)
+        matches!(self.state, RepState::Answering | RepState::Sending)
     }
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         match self.state {
-            State::Idle => self.find_request(pipes),
-            State::Reading => true,
-            State::Answering | State::Sending => false,
+            RepState::Idle => self.find_request(pipes),
+            RepState::Reading => true,
+            RepState::Answering | RepState::Sending => false,
         }
     }
 }
 
-/// The frames in front of a request, which lead its reply back.
+/// The envelope frames of a request, which route its reply back.
 #[derive(Default)]
 struct WayBack {
     bytes: Vec<u8>,
-    /// Where in `bytes` each frame ends.
+    /// End offset of each frame in `bytes`.
     ends: Vec<usize>,
 }
 

@@ -1,14 +1,13 @@
-//! REQ: one request, then its reply, in strict turn (RFC 28).
+//! REQ: strictly alternates between a request and its reply (RFC 28).
 //!
-//! A request goes to the next peer in turn, with an empty frame in front, and with ZMQ_REQ_CORRELATE a number
-//! before that. The reply is taken from that peer alone, and must bring both back; everything else that comes
-//! in is dropped and counted.
+//! Requests go round robin to the peers, prefixed with an empty frame and, with ZMQ_REQ_CORRELATE, a request id
+//! before it. The reply is accepted only from the peer that was asked and only with the same prefix. All other input
+//! is dropped and counted.
 //!
-//! It does not give up by itself: when the peer is lost before it has replied, the socket goes on waiting, as
-//! libzmq's does. With ZMQ_REQ_RELAXED another request may be sent instead, and the first is forgotten. As
-//! libzmq does too, once the pipe of the request has ended the reply may come through another: a REP that has
-//! connected to us comes back on a new pipe. Where requests are repeated, only ZMQ_REQ_CORRELATE tells an old
-//! reply from the new one's.
+//! There is no timeout: if the peer is lost before it replies, the socket keeps waiting, as libzmq's does. With
+//! ZMQ_REQ_RELAXED the application may send another request and abandon the first. As in libzmq, once the request's
+//! pipe has ended, any pipe may bring the reply: a REP that connects to us comes back on a new pipe. If requests are
+//! repeated, only ZMQ_REQ_CORRELATE distinguishes a stale reply from the current one.
 
 use pinnace_ring::{Frame, MORE};
 
@@ -21,17 +20,17 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// The most messages that are dropped, as too late, before one request is sent.
+/// Limit of stale messages that are dropped before one request is sent.
 const STALE_MAX: usize = 1000;
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReqState {
     #[default]
     Idle,
-    /// Frames of the request are still to be sent.
+    /// More frames of the request follow.
     Sending,
     Waiting,
-    /// The reply is here and its envelope read.
+    /// The reply's envelope was read; its own frames are being received.
     Reading,
 }
 
@@ -39,11 +38,11 @@ enum State {
 pub(super) struct Req {
     balance: Balance,
     fair: Fair,
-    state: State,
-    /// Where the reply must come from; None once that pipe has ended.
+    state: ReqState,
+    /// The only pipe that may bring the reply; None once it has ended: then any pipe may.
     asked: Option<PipeId>,
     request_id: u32,
-    /// What the reply begins with, where requests have numbers.
+    /// The request id that the reply must begin with (ZMQ_REQ_CORRELATE).
     expected: Option<[u8; 4]>,
     correlate: bool,
     relaxed: bool,
@@ -51,7 +50,7 @@ pub(super) struct Req {
 }
 
 impl Req {
-    /// Sends what stands before the request's own frames.
+    /// Sends the envelope in front of the request's own frames.
     fn begin(&mut self, pipes: &mut Pipes) -> Result<(), Error> {
         self.drop_stale(pipes);
         let request_id = self.correlate.then(|| self.request_id.wrapping_add(1).to_ne_bytes());
@@ -64,7 +63,7 @@ impl Req {
         }
         self.request_id = self.request_id.wrapping_add(1);
         self.expected = request_id;
-        self.state = State::Sending;
+        self.state = ReqState::Sending;
         Ok(())
     }
 
@@ -79,7 +78,7 @@ impl Req {
         self.balance.send(pipes, &Outgoing::Bytes(b""), true)
     }
 
-    /// What came in before the request is sent cannot be its reply.
+    /// Messages that arrived before the request was sent cannot be its reply.
     fn drop_stale(&mut self, pipes: &mut Pipes) {
         for _ in 0..STALE_MAX {
             if self.fair.recv(pipes, &mut |_| ()).is_err() {
@@ -89,18 +88,18 @@ impl Req {
         }
     }
 
-    /// Drops the message of which a frame was read.
+    /// Drops the rest of the message that is being read, and counts it as malformed.
     fn drop_rest(&mut self, pipes: &mut Pipes) {
         self.fair.skip_rest(pipes);
         pipes.count_drop(None, Reason::Malformed, 1);
     }
 
-    /// Goes on to the reply's first own frame, past its envelope. False: there is no reply yet.
+    /// Advances past the envelope to the reply's first own frame. False if no reply has arrived.
     fn find_reply(&mut self, pipes: &mut Pipes) -> bool {
         while let Some(id) = self.fair.choose(pipes) {
             let asked = self.asked.is_none_or(|asked| asked == id);
             if self.read_envelope(pipes) && asked {
-                self.state = State::Reading;
+                self.state = ReqState::Reading;
                 return true;
             }
             self.drop_rest(pipes);
@@ -108,13 +107,13 @@ impl Req {
         false
     }
 
-    /// Reads the frames in front of the reply, one at least. False: it is no reply to the request.
+    /// Reads at least one frame of the envelope. False if the message is no reply to the request.
     fn read_envelope(&mut self, pipes: &mut Pipes) -> bool {
         let expected = self.expected;
         expected.is_none_or(|bytes| self.read_frame(pipes, &bytes)) && self.read_frame(pipes, b"")
     }
 
-    /// Whether the next frame is this one, and others follow.
+    /// Returns true if the next frame equals `expected` and more frames follow.
     fn read_frame(&mut self, pipes: &mut Pipes, expected: &[u8]) -> bool {
         let mut fits = false;
         let result = self.fair.recv(pipes, &mut |frame| {
@@ -142,8 +141,8 @@ impl Pattern for Req {
         self.balance.remove(pipes, id);
         self.asked = self.asked.filter(|&asked| asked != id);
         self.fair.remove(id);
-        if self.state == State::Reading && !self.fair.is_inside() {
-            self.state = State::Waiting;
+        if self.state == ReqState::Reading && !self.fair.is_inside() {
+            self.state = ReqState::Waiting;
         }
     }
 
@@ -156,32 +155,32 @@ impl Pattern for Req {
     }
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
-        if matches!(self.state, State::Waiting | State::Reading) {
+        if matches!(self.state, ReqState::Waiting | ReqState::Reading) {
             if !self.relaxed {
                 return Err(Error::State);
             }
             self.fair.skip_rest(pipes);
-            self.state = State::Idle;
+            self.state = ReqState::Idle;
         }
-        if self.state == State::Idle {
+        if self.state == ReqState::Idle {
             self.begin(pipes)?;
         }
         self.balance.send(pipes, frame, more)?;
         if !more {
-            self.state = State::Waiting;
+            self.state = ReqState::Waiting;
         }
         Ok(())
     }
 
     fn abort(&mut self, pipes: &mut Pipes) {
         self.balance.rollback(pipes);
-        if self.state == State::Sending {
-            self.state = State::Idle;
+        if self.state == ReqState::Sending {
+            self.state = ReqState::Idle;
         }
     }
 
     fn recv(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        if matches!(self.state, State::Idle | State::Sending) {
+        if matches!(self.state, ReqState::Idle | ReqState::Sending) {
             return Err(Error::State);
         }
         if !self.can_recv(pipes) {
@@ -189,21 +188,21 @@ impl Pattern for Req {
         }
         let (_, more) = self.fair.recv(pipes, sink)?;
         if !more {
-            self.state = State::Idle;
+            self.state = ReqState::Idle;
         }
         Ok(more)
     }
 
     fn can_send(&mut self, pipes: &mut Pipes) -> bool {
-        let waits = matches!(self.state, State::Waiting | State::Reading);
+        let waits = matches!(self.state, ReqState::Waiting | ReqState::Reading);
         (self.relaxed || !waits) && self.balance.can_send(pipes)
     }
 
     fn can_recv(&mut self, pipes: &mut Pipes) -> bool {
         match self.state {
-            State::Idle | State::Sending => false,
-            State::Waiting => self.find_reply(pipes),
-            State::Reading => true,
+            ReqState::Idle | ReqState::Sending => false,
+            ReqState::Waiting => self.find_reply(pipes),
+            ReqState::Reading => true,
         }
     }
 

@@ -1,26 +1,28 @@
-//! ROUTER: each message goes to the peer that its first frame names; what comes in gets its peer's name in
-//! front (RFC 28).
+//! ROUTER: the first frame of a message names the peer it goes to; messages from peers are prefixed with the sender's
+//! name (RFC 28).
 //!
-//! A peer can be sent to while it is connected; one that ZMQ_CONNECT_ROUTING_ID has named, before that and in
-//! between too.
+//! A peer can be addressed while it is connected; a peer named by ZMQ_CONNECT_ROUTING_ID also before its connection
+//! and between reconnects.
 //!
-//! It never waits, and drops and counts what cannot be sent: to a name that nobody has, or to a peer that
-//! takes no more. With ZMQ_ROUTER_MANDATORY these are errors instead, and nothing of the message was taken.
-//! A second peer with the same name is not listened to; with ZMQ_ROUTER_HANDOVER it takes the name, and the
-//! first is not listened to any more, but for what had come in by then. Either stays connected: if we closed the
-//! connection, its peer would connect again and claim the name again. When the peer that has the name leaves, one of
-//! the others gets it: with ZMQ_ROUTER_HANDOVER the newest, else the one that has waited longest.
+//! A message to an unknown name, or to a peer at its high-water mark, is dropped and counted. With
+//! ZMQ_ROUTER_MANDATORY an unknown name is an error and a full peer blocks the sender; no frame of the message is
+//! consumed.
 //!
-//! With ZMQ_ROUTER_RAW, and as a STREAM, its peers speak no ZMTP: a message to one is a frame of bytes, an empty one
-//! ends the connection, and what comes in are bytes as the network brought them. Names are made up here, as soon as
-//! there is a pipe, and stay through reconnects. A STREAM does not drop: what cannot be sent is an error.
+//! If a second peer claims a name, its input is discarded. With ZMQ_ROUTER_HANDOVER it takes the name over, and input
+//! of the first peer is discarded except for messages that had already arrived. Both stay connected: closing the
+//! connection would make the peer reconnect and claim the name again. When the owner of a name leaves, another
+//! claimant gets the name: the newest with ZMQ_ROUTER_HANDOVER, else the oldest.
+//!
+//! With ZMQ_ROUTER_RAW, and in a STREAM, peers do not speak ZMTP. A message to a peer is one frame of raw bytes, an
+//! empty frame closes the connection, and input is raw bytes in chunks as they arrive. Names are generated as soon as
+//! a pipe exists and survive reconnects. A STREAM sends as with ZMQ_ROUTER_MANDATORY.
 
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::dealer::probe;
 use super::fair::Fair;
-use super::names::{Names, Standing};
+use super::names::{RoutingTable, Standing};
 use super::push::discard;
 use crate::drops::Reason;
 use crate::error::Error;
@@ -28,23 +30,23 @@ use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 use crate::socket::{POLLIN, POLLOUT};
 
-/// The message that is being sent.
+/// Destination of the message that is being sent.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Sending {
+enum RouterSend {
     #[default]
     Nothing,
     To(PipeId),
-    /// The rest of it goes nowhere.
+    /// The remaining frames are discarded.
     Dropping,
 }
 
 #[derive(Default)]
 pub(super) struct Router {
-    names: Names,
+    names: RoutingTable,
     fair: Fair,
-    /// The pipe whose name was received, and whose message comes next.
+    /// The pipe that the next message comes from; its name was handed out already.
     reading: Option<PipeId>,
-    sending: Sending,
+    sending: RouterSend,
     mandatory: bool,
     handover: bool,
     probe: bool,
@@ -57,10 +59,10 @@ impl Router {
         Router { raw: true, is_stream: true, mandatory: true, ..Router::default() }
     }
 
-    /// Lets a pipe's name lead to it, and listens to it; or does not, where another has the name.
+    /// Registers the pipe's name and accepts its input, unless another pipe owns the name.
     fn admit(&mut self, pipes: &mut Pipes, id: PipeId) {
         if let Some(rival) = self.names.rival(id) {
-            // A name that was made up here is nobody's to announce, or to wait for.
+            // A generated name cannot be claimed, nor waited for.
             if self.names.is_made(rival) {
                 return self.ignore(pipes, id);
             }
@@ -74,8 +76,8 @@ impl Router {
         self.fair.add(id);
     }
 
-    /// Takes a pipe's name from it for another. A message that is being sent into it goes on, and what has arrived is
-    /// read to be received.
+    /// Takes the name from a pipe for another one. A message that is being sent into the pipe continues. Input that
+    /// has already reached us is read now, so that it can still be received.
     #[cold]
     fn oust(&mut self, pipes: &mut Pipes, id: PipeId) {
         pipes.read_ahead(id);
@@ -84,8 +86,7 @@ impl Router {
         self.pass_over(pipes, id);
     }
 
-    /// A message of a pipe that has lost its name was received, or could be: when that was the last one that had come
-    /// in by then, it is not listened to any more.
+    /// Ignores a pipe that has lost its name once all messages that had arrived before the loss are consumed.
     #[cold]
     fn pass_over(&mut self, pipes: &mut Pipes, id: PipeId) {
         let is_done = match self.names.standing(id) {
@@ -99,7 +100,7 @@ impl Router {
         }
     }
 
-    /// Stops listening to a pipe, after the message that is being received.
+    /// Discards the pipe's input, after the message that is being received.
     fn ignore(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.names.release(id, Standing::Ignored);
         if self.reading != Some(id) {
@@ -108,7 +109,7 @@ impl Router {
         }
     }
 
-    /// A pipe cannot be sent to any more; its name leads to the next that waits for it.
+    /// The pipe cannot be sent to any more; its name passes to the next pipe that waits for it.
     fn leave(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.lose(pipes, id) {
             pipes.rollback(id);
@@ -126,11 +127,11 @@ impl Router {
         }
     }
 
-    /// True: the message that is being sent goes nowhere now.
+    /// Returns true if the message that is being sent is discarded from now on.
     fn lose(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
-        let is_lost = self.sending == Sending::To(id);
+        let is_lost = self.sending == RouterSend::To(id);
         if is_lost {
-            self.sending = Sending::Dropping;
+            self.sending = RouterSend::Dropping;
             pipes.count_drop(Some(id), Reason::PeerLost, 1);
         }
         is_lost
@@ -140,28 +141,28 @@ impl Router {
         self.names.standing(id) == Some(Standing::Ignored)
     }
 
-    /// Where a message goes that begins with this frame.
+    /// Destination of the message that begins with this frame.
     #[inline(always)]
-    fn route(&mut self, pipes: &mut Pipes, name: &[u8]) -> Result<Sending, Error> {
+    fn route(&mut self, pipes: &mut Pipes, name: &[u8]) -> Result<RouterSend, Error> {
         match self.names.find(name) {
-            Some(id) if pipes.has_room(id) => return Ok(Sending::To(id)),
-            Some(id) if self.mandatory && pipes.want_room(id) => return Ok(Sending::To(id)),
+            Some(id) if pipes.has_room(id) => return Ok(RouterSend::To(id)),
+            Some(id) if self.mandatory && pipes.want_room(id) => return Ok(RouterSend::To(id)),
             Some(_) if self.mandatory => return Err(Error::WouldBlock),
             None if self.mandatory => return Err(Error::Unreachable),
             Some(id) => pipes.count_drop(Some(id), Reason::Full, 1),
             None => pipes.count_drop(None, Reason::Unroutable, 1),
         }
-        Ok(Sending::Dropping)
+        Ok(RouterSend::Dropping)
     }
 
-    /// Ends the connection of a raw peer: its pipe takes nothing more, and nobody listens to it.
+    /// Closes the connection of a raw peer: nothing more is sent to it, and its input is discarded.
     fn hang_up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        self.sending = Sending::Nothing;
+        self.sending = RouterSend::Nothing;
         pipes.hang_up(id);
         self.ignore(pipes, id);
     }
 
-    /// Receives the name of the pipe whose message comes next.
+    /// Hands out the name of the pipe that the next message comes from.
     #[inline(always)]
     fn recv_name(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         let id = self.fair.choose(pipes).ok_or(Error::WouldBlock)?;
@@ -231,38 +232,38 @@ impl Pattern for Router {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         match self.sending {
-            Sending::Nothing if more => {
+            RouterSend::Nothing if more => {
                 self.sending = self.route(pipes, frame.data())?;
                 return Ok(());
             }
-            // A name and nothing else.
-            Sending::Nothing => pipes.count_drop(None, Reason::Malformed, 1),
-            Sending::To(id) if self.raw => {
+            // A name without a message.
+            RouterSend::Nothing => pipes.count_drop(None, Reason::Malformed, 1),
+            RouterSend::To(id) if self.raw => {
                 if frame.data().is_empty() {
                     self.hang_up(pipes, id);
                 } else {
                     pipes.push(id, frame, false)?;
                     pipes.commit(id);
-                    self.sending = Sending::Nothing;
+                    self.sending = RouterSend::Nothing;
                 }
                 return Ok(());
             }
-            Sending::To(id) => {
+            RouterSend::To(id) => {
                 pipes.push(id, frame, more)?;
                 if !more {
                     pipes.commit(id);
                 }
             }
-            Sending::Dropping => {}
+            RouterSend::Dropping => {}
         }
         if !more {
-            self.sending = Sending::Nothing;
+            self.sending = RouterSend::Nothing;
         }
         Ok(())
     }
 
     fn abort(&mut self, pipes: &mut Pipes) {
-        if let Sending::To(id) = std::mem::replace(&mut self.sending, Sending::Nothing) {
+        if let RouterSend::To(id) = std::mem::replace(&mut self.sending, RouterSend::Nothing) {
             pipes.rollback(id);
         }
     }
@@ -281,9 +282,9 @@ impl Pattern for Router {
         Ok(more)
     }
 
-    /// Always, as libzmq says; where messages must not be dropped, when any peer takes one.
+    /// Always true, as in libzmq. If messages must not be dropped, true if any peer has room.
     fn can_send(&mut self, pipes: &mut Pipes) -> bool {
-        let begun = self.sending != Sending::Nothing;
+        let begun = self.sending != RouterSend::Nothing;
         begun || !self.mandatory || self.is_stream || self.names.pipes().any(|id| pipes.want_room(id))
     }
 

@@ -1,12 +1,12 @@
-//! SERVER and PEER: each message of one frame goes to the peer whose number it carries, and what comes in carries
-//! its peer's (RFC 41, RFC 51).
+//! SERVER and PEER: each single-frame message goes to the peer with the routing id that it carries, and received
+//! messages carry the sender's (RFC 41, RFC 51).
 //!
-//! A number belongs to a pipe: a peer that connected has it for that connection, an endpoint that we connect to
-//! for good, from before the first connection on and through reconnects. Sending waits while the peer takes no
-//! more, and is an error where there is none (any more). What a peer sends in several frames is dropped and
+//! A routing id belongs to a pipe. A peer that connected to us has it for that connection. An endpoint that we
+//! connect to has it from `connect` on and keeps it through reconnects. Sending blocks while the peer is at its
+//! high-water mark, and is an error if the routing id is unknown. Multipart messages from peers are dropped and
 //! counted.
 //!
-//! The two differ in whom they talk to, and in that a PEER learns the number of whom it connects to
+//! A SERVER talks to CLIENTs, a PEER to PEERs. A PEER learns the routing id of the peer that it connects to
 //! (`Socket::connect_peer`).
 
 use pinnace_ring::Frame;
@@ -64,7 +64,7 @@ impl Pattern for Server {
         Ok(false)
     }
 
-    /// Always, as libzmq says: who has room is another question for each peer.
+    /// Always true, as in libzmq: whether there is room depends on the destination.
     fn can_send(&mut self, _pipes: &mut Pipes) -> bool {
         true
     }

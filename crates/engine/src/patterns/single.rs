@@ -1,7 +1,6 @@
-//! CLIENT, CHANNEL, SCATTER and GATHER: DEALER, PAIR, PUSH and PULL whose messages have no parts (RFC 41, 52, 49).
+//! CLIENT, CHANNEL, SCATTER and GATHER: DEALER, PAIR, PUSH and PULL without multipart messages (RFC 41, 52, 49).
 //!
-//! A message of several frames is refused when it is sent; what a peer sends in several frames is dropped and
-//! counted.
+//! Sending a multipart message is an error. Multipart messages from peers are dropped and counted.
 
 use pinnace_ring::Frame;
 
@@ -10,20 +9,20 @@ use super::fair::is_single;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// A pattern that tells beforehand where its next frame comes from.
-pub(super) trait Source: Pattern {
-    /// Whether it sends at all.
+/// A pattern that can tell which pipe its next frame will come from.
+pub(super) trait SingleSource: Pattern {
+    /// False for a pattern that only receives.
     const SENDS: bool = true;
 
-    /// The pipe that the next frame comes from.
+    /// The pipe of the next frame.
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId>;
 }
 
 #[derive(Default)]
 pub(super) struct Single<P>(P);
 
-impl<P: Source> Single<P> {
-    /// The pipe that the next message of one frame comes from.
+impl<P: SingleSource> Single<P> {
+    /// The pipe of the next single-frame message.
     #[inline(always)]
     fn source(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         loop {
@@ -35,7 +34,7 @@ impl<P: Source> Single<P> {
     }
 }
 
-impl<P: Source> Pattern for Single<P> {
+impl<P: SingleSource> Pattern for Single<P> {
     fn attached(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.0.attached(pipes, id);
     }
@@ -56,7 +55,7 @@ impl<P: Source> Pattern for Single<P> {
         self.0.writable(pipes, id);
     }
 
-    /// Errors: Invalid, for a message of several frames; and those of the pattern within.
+    /// Errors: Invalid for a multipart message; those of the inner pattern.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more && P::SENDS {
             return Err(Error::Invalid);

@@ -1,8 +1,8 @@
-//! Spreading: a message goes to several pipes, whole to each.
+//! Spreading: sends a message to several pipes, whole to each.
 //!
-//! Which pipes is settled at the message's first frame. A pipe that takes no more then, or that is lost
-//! before the last frame, misses the message; that is counted, and the others do not notice. Large frames are
-//! shared, not copied for each pipe.
+//! The destinations are fixed at the message's first frame. A pipe that is full at that point, or lost before the
+//! last frame, misses the message. This is counted, and the other pipes are not affected. Large frames are shared
+//! between the pipes, not copied.
 
 use crate::drops::Reason;
 use crate::error::Error;
@@ -10,18 +10,18 @@ use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
 pub(super) struct Spread {
-    /// Where the message being sent goes.
+    /// Destinations of the message that is being sent.
     targets: Vec<PipeId>,
 }
 
 impl Spread {
-    /// Where the next message goes, to be filled in by the caller.
+    /// Destinations of the next message, filled in by the caller.
     #[inline(always)]
     pub(super) fn targets(&mut self) -> &mut Vec<PipeId> {
         &mut self.targets
     }
 
-    /// Leaves out the pipes that take no more.
+    /// Removes the pipes without room, and counts a drop for each.
     #[inline(always)]
     pub(super) fn leave_out_full(&mut self, pipes: &mut Pipes) {
         self.targets.retain(|&id| {
@@ -33,12 +33,12 @@ impl Spread {
         });
     }
 
-    /// Whether all of them take the message; the first that does not will tell when it does.
+    /// Returns true if all destinations have room. The first one without room requests a `writable` call.
     pub(super) fn all_have_room(&mut self, pipes: &mut Pipes) -> bool {
         self.targets.iter().all(|&id| pipes.has_room(id) || pipes.want_room(id))
     }
 
-    /// Sends one frame of the message to all of them.
+    /// Sends one frame of the message to all destinations.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -65,19 +65,19 @@ impl Spread {
         Ok(())
     }
 
-    /// Takes back what was sent of the message.
+    /// Rolls back the message that is being sent.
     pub(super) fn abort(&mut self, pipes: &mut Pipes) {
         self.targets.drain(..).for_each(|id| pipes.rollback(id));
     }
 
-    /// A pipe is lost; what it got of the message is taken back.
+    /// Removes a lost pipe and rolls back its part of the message.
     pub(super) fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.forget(pipes, id) {
             pipes.rollback(id);
         }
     }
 
-    /// A pipe is gone. True: it misses a message by that.
+    /// Removes a pipe. Returns true if the pipe misses the message that is being sent.
     pub(super) fn forget(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
         let Some(index) = self.targets.iter().position(|&other| other == id) else { return false };
         self.targets.swap_remove(index);

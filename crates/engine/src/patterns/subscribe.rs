@@ -1,16 +1,14 @@
-//! SUB and XSUB: messages of the topics that were subscribed to, from all publishers in turn (RFC 29).
+//! SUB and XSUB: receive the messages of subscribed topics, fairly from all publishers (RFC 29).
 //!
-//! Topics are counted: what was subscribed to twice has to be unsubscribed from twice. Each subscription is
-//! sent to all publishers that are connected, the end of one when it is the last of its topic, and all topics
-//! to each publisher whose connection comes (again). Subscriptions are sent even to a publisher that takes no
-//! more, and are never dropped.
+//! Subscriptions are counted: a topic subscribed to twice has to be unsubscribed from twice. Each subscription is
+//! sent to all connected publishers, an unsubscription only when it is the topic's last. Each new connection is sent
+//! all topics. Subscriptions are sent even above the high-water mark and are never dropped.
 //!
-//! A SUB drops what matches none of its topics, whatever publishers send (ZMQ_INVERT_MATCHING: what does
-//! match), and sends nothing. An XSUB hands out everything. Its application subscribes by sending `1 topic`,
-//! and unsubscribes by `0 topic`; any other message goes to all publishers as it is, but to those that take
-//! no more. A frame is a subscription by what it begins with, whichever frame of its message it is; with
-//! ZMQ_ONLY_FIRST_SUBSCRIBE that is asked of a message's first frame, and of the others only where that one is a
-//! subscription.
+//! A SUB drops messages that match none of its topics, whatever publishers send (ZMQ_INVERT_MATCHING: messages that
+//! match one), and sends nothing. An XSUB receives everything. Its application subscribes by sending `1 topic` and
+//! unsubscribes by sending `0 topic`; any other message goes unchanged to all publishers that have room. Any frame of
+//! a message may be a subscription, recognized by its first byte. With ZMQ_ONLY_FIRST_SUBSCRIBE only first frames are
+//! examined, and later frames only if the first was a subscription.
 
 use pinnace_ring::{Frame, MORE, NoMemory};
 use pinnace_zmtp::subscription;
@@ -25,7 +23,7 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
-/// How often a topic was subscribed to.
+/// Number of subscriptions to a topic.
 #[derive(Default)]
 struct Count(u32);
 
@@ -35,12 +33,12 @@ impl Value for Count {
     }
 }
 
-/// What the message is that an XSUB's application is sending.
+/// The kind of message that the application of an XSUB is sending.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Sending {
+enum SubscribeSend {
     #[default]
     Nothing,
-    /// It began with a subscription: its further frames may be some too.
+    /// It began with a subscription, and its further frames may be subscriptions too.
     Subscriptions,
     Message,
 }
@@ -50,19 +48,19 @@ pub(super) struct Subscribe {
     is_sub: bool,
     invert: bool,
     only_first: bool,
-    /// Unsubscribing is told although others of our application want the topic still, or nobody did.
+    /// Sends every unsubscription, even if the topic has other subscriptions or had none.
     verbose_unsubscribe: bool,
     topics: Radix<Count>,
-    /// The publishers that have been sent the topics, and are sent what changes.
+    /// Publishers that were sent all topics and are sent each change.
     told: Vec<PipeId>,
     fair: Fair,
-    /// The first frame of a message that was looked for before anybody received.
+    /// The first frame of a matching message, read ahead to answer `can_recv`.
     ahead: Option<Kept>,
-    /// Memory for the next `ahead`.
+    /// Buffer for the next `ahead`.
     spare: Kept,
-    sending: Sending,
+    sending: SubscribeSend,
     spread: Spread,
-    /// The command that is being sent.
+    /// Buffer for the command that is being sent.
     command: Vec<u8>,
 }
 
@@ -97,7 +95,7 @@ impl Subscribe {
         Ok(true)
     }
 
-    /// True: it was the last of its topic.
+    /// Returns true if this was the topic's last subscription.
     fn remove(&mut self, topic: &[u8]) -> bool {
         let Some(node) = self.topics.find(topic) else { return false };
         let count = self.topics.value_mut(node);
@@ -110,7 +108,7 @@ impl Subscribe {
         true
     }
 
-    /// Sends all topics to a publisher, in place of what waits for it to come back.
+    /// Sends a publisher all topics, in place of commands that still wait for an earlier connection.
     fn send_topics(&mut self, pipes: &mut Pipes, id: PipeId) -> Result<(), NoMemory> {
         pipes.restart_commands(id)?;
         for node in self.topics.nodes() {
@@ -143,7 +141,7 @@ impl Subscribe {
         }
     }
 
-    /// Takes the first frame of the next message out of its pipe, so that it is certain that there is one.
+    /// Reads the first frame of the next matching message ahead. False if there is none.
     fn look_ahead(&mut self, pipes: &mut Pipes) -> bool {
         loop {
             let mut kept = std::mem::take(&mut self.spare);
@@ -164,16 +162,16 @@ impl Subscribe {
         }
     }
 
-    /// What the frame is that an XSUB's application sends.
-    fn classify(&mut self, pipes: &mut Pipes, frame: &[u8]) -> Sending {
+    /// Classifies the first frame of a message from the application of an XSUB.
+    fn classify(&mut self, pipes: &mut Pipes, frame: &[u8]) -> SubscribeSend {
         if subscription::from_message(frame).is_some() {
-            return Sending::Subscriptions;
+            return SubscribeSend::Subscriptions;
         }
         self.start_spread(pipes);
-        Sending::Message
+        SubscribeSend::Message
     }
 
-    /// A subscription inside a message travels with it; what it says holds for publishers that come later too.
+    /// A subscription inside a message travels with it, but is also recorded for publishers that connect later.
     fn note_subscription(&mut self, frame: &[u8]) -> Result<(), NoMemory> {
         match subscription::from_message(frame) {
             Some((true, topic)) if !self.only_first => _ = self.add(topic)?,
@@ -190,8 +188,7 @@ impl Subscribe {
         self.spread.leave_out_full(pipes);
     }
 
-    /// Sends a frame of a message that began with a subscription; one that is none goes as a message of its
-    /// own.
+    /// Sends a frame of a message that began with a subscription. Other frames go out as messages of their own.
     fn send_subscription(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>) -> Result<(), Error> {
         if let Some((on, topic)) = subscription::from_message(frame.data()) {
             return self.change(pipes, topic, on);
@@ -207,8 +204,7 @@ impl Pattern for Subscribe {
         self.up(pipes, id);
     }
 
-    /// The topics wait in a new pipe for its connection; only after a reconnect do they have to be sent
-    /// again, all of them.
+    /// A new pipe queues the topics until it is connected, so they are sent again only after a reconnect.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.told.contains(&id) {
             return;
@@ -248,24 +244,24 @@ impl Pattern for Subscribe {
         if self.is_sub {
             return Err(Error::NotSupported);
         }
-        if self.sending == Sending::Nothing {
+        if self.sending == SubscribeSend::Nothing {
             self.sending = self.classify(pipes, frame.data());
         }
         match self.sending {
-            Sending::Message => {
+            SubscribeSend::Message => {
                 self.note_subscription(frame.data())?;
                 self.spread.send(pipes, frame, more)?;
             }
             _ => self.send_subscription(pipes, frame)?,
         }
         if !more {
-            self.sending = Sending::Nothing;
+            self.sending = SubscribeSend::Nothing;
         }
         Ok(())
     }
 
     fn abort(&mut self, pipes: &mut Pipes) {
-        self.sending = Sending::Nothing;
+        self.sending = SubscribeSend::Nothing;
         self.spread.abort(pipes);
     }
 
@@ -314,7 +310,7 @@ impl Pattern for Subscribe {
     }
 }
 
-/// Begins the command that subscribes, or unsubscribes; the topic follows.
+/// Begins a SUBSCRIBE or CANCEL command; the caller appends the topic.
 fn write_command(into: &mut Vec<u8>, on: bool) -> Result<(), NoMemory> {
     let name: &[u8] = if on { b"\x09SUBSCRIBE" } else { b"\x06CANCEL" };
     into.clear();

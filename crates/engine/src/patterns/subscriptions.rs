@@ -1,9 +1,8 @@
-//! Who wants which messages: the topics that each pipe has subscribed to, found by what a message begins
-//! with.
+//! The topics that each pipe has subscribed to, matched by message prefix.
 //!
-//! What it guarantees: a pipe has a topic once, however often it asks for it (RFC 37 counts, libzmq's
-//! publishers do not, and its subscribers send one CANCEL for many SUBSCRIBEs); a message finds each pipe
-//! once; what one peer can make us hold is limited. What it does not: it sends nothing.
+//! Guarantees: a pipe holds each topic once, however often it subscribes (RFC 37 counts, libzmq's publishers do not,
+//! and its subscribers send one CANCEL for many SUBSCRIBEs). A message matches each pipe once. The memory that one
+//! peer can make us hold is limited.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,43 +11,43 @@ use pinnace_ring::NoMemory;
 use super::radix::{Radix, Value};
 use crate::pipe::PipeId;
 
-/// The most topics that one peer may have.
+/// Limit of topics per peer.
 pub(super) const TOPICS_PER_PEER: usize = 1 << 20;
-/// The longest topic, in bytes.
+/// Longest topic, in bytes.
 pub(super) const TOPIC_MAX_BYTES: usize = 64 * 1024;
-/// The most that the topics of one peer may have together, in bytes.
+/// Limit of one peer's topics together, in bytes.
 pub(super) const TOPICS_PER_PEER_BYTES: usize = 128 << 20;
 
-/// What a subscription has changed.
+/// The effect of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Nobody had the topic before.
+    /// No pipe had the topic before.
     First,
-    /// Others have it too.
+    /// Other pipes have it too.
     Another,
-    /// The pipe has it already, or is not one of ours (any more).
+    /// The pipe has it already, or the pipe is unknown.
     Known,
-    /// It is beyond a limit, or there is no memory for it.
+    /// Over a limit, or out of memory.
     Refused,
 }
 
-/// What the end of a subscription has changed.
+/// The effect of an unsubscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removed {
-    /// Nobody has the topic any more.
+    /// No pipe has the topic any more.
     Last,
-    /// Others have it still.
+    /// Other pipes still have it.
     Left,
     /// The pipe did not have it.
     Unknown,
 }
 
-/// Is told of a topic that a pipe has lost, and whether nobody has it any more.
+/// Called with each topic that a pipe loses, and true if no pipe has the topic any more.
 pub(super) type Lost<'a> = &'a mut dyn FnMut(&[u8], bool);
 
-/// What one pipe has.
+/// The topics of one pipe.
 #[derive(Default)]
-struct Held {
+struct PeerSubscriptions {
     nodes: HashSet<u32>,
     bytes: usize,
 }
@@ -57,17 +56,17 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     tree: Radix<PipeSet>,
-    held: HashMap<PipeId, Held>,
+    held: HashMap<PipeId, PeerSubscriptions>,
     seen: Seen,
 }
 
 impl Subscriptions {
-    /// Subscriptions of this pipe are taken from now on.
+    /// Accepts subscriptions of this pipe from now on.
     pub(super) fn add_pipe(&mut self, id: PipeId) {
-        self.held.insert(id, Held::default());
+        self.held.insert(id, PeerSubscriptions::default());
     }
 
-    /// Forgets a pipe; `lost`, where given, is told of each of its topics.
+    /// Forgets a pipe, and calls `lost` with each of its topics.
     pub(super) fn remove_pipe(&mut self, id: PipeId, mut lost: Option<Lost<'_>>) {
         let Some(held) = self.held.remove(&id) else { return };
         let mut topic = Vec::new();
@@ -128,12 +127,12 @@ impl Subscriptions {
         if last { Removed::Last } else { Removed::Left }
     }
 
-    /// How many topics there are.
+    /// Number of distinct topics.
     pub(super) fn topics(&self) -> usize {
         self.tree.nodes().count()
     }
 
-    /// The pipes that want a message which begins with these bytes, each once.
+    /// Sets `into` to the pipes with a topic that is a prefix of `bytes`, each pipe once.
     #[inline(always)]
     pub(super) fn find(&mut self, bytes: &[u8], into: &mut Vec<PipeId>) {
         into.clear();
@@ -150,7 +149,7 @@ impl Subscriptions {
         }
     }
 
-    /// The pipes that have just this topic.
+    /// Sets `into` to the pipes that have exactly this topic.
     #[inline(always)]
     pub(super) fn find_exact(&self, topic: &[u8], into: &mut Vec<PipeId>) {
         into.clear();
@@ -161,7 +160,7 @@ impl Subscriptions {
 }
 
 impl Subscriptions {
-    /// Those of `all` that are not among the pipes in `ids`, in their place.
+    /// Replaces `ids` with the pipes of `all` that are not in it.
     pub(super) fn invert(&mut self, all: &[PipeId], ids: &mut Vec<PipeId>) {
         self.seen.forget();
         ids.iter().for_each(|&id| _ = self.seen.note(id));
@@ -176,7 +175,7 @@ enum PipeSet {
     #[default]
     None,
     One(PipeId),
-    /// In order.
+    /// Sorted.
     Many(Vec<PipeId>),
 }
 
@@ -200,7 +199,7 @@ impl PipeSet {
         self.as_slice().binary_search(&id).is_ok()
     }
 
-    /// Adds a pipe that is not in it.
+    /// Adds a pipe that is not in the set.
     fn insert(&mut self, id: PipeId) -> Result<(), NoMemory> {
         match self {
             PipeSet::None => *self = PipeSet::One(id),
@@ -237,7 +236,7 @@ impl PipeSet {
     }
 }
 
-/// Pipes that were met in this round, by number.
+/// The pipes already seen in the current round, indexed by pipe id.
 #[derive(Default)]
 struct Seen {
     round: u32,
@@ -254,7 +253,7 @@ impl Seen {
         }
     }
 
-    /// Whether the pipe is met for the first time.
+    /// Returns true if this is the pipe's first time in the round.
     fn note(&mut self, id: PipeId) -> bool {
         let index = id.0 as usize;
         if self.rounds.len() <= index {

@@ -1,61 +1,61 @@
-//! One pipe: the socket's end of a queue to the peer and of one from it.
+//! The socket's end of one pipe: of the queue to the peer and of the queue from it.
 
 use std::sync::Arc;
 
 use pinnace_ring::{Body, Consumer, INLINE_MAX, LOAN_MIN, Lender, MORE, NoMemory, Producer};
 
 use super::outgoing::{Outgoing, goes_by_reference};
-use super::{Chore, Chores, PipeId};
+use super::{Deferred, DeferredList, PipeId};
 use crate::conflate::{Inlet, Outlet};
 use crate::drops::Drops;
 use crate::ends::{Sink, Source};
-use crate::hub::{Hub, Mail};
-use crate::link::{Link, Next};
+use crate::link::{AfterCommit, Link};
+use crate::mailbox::{Mailbox, Notice};
 use crate::peer::Peer;
 
 /// Where a pipe leads.
 pub(crate) enum Far {
     /// To a link, while there is one.
     Link(Option<Arc<Link>>),
-    /// To a pipe of another socket.
-    Socket { hub: Arc<Hub>, pipe: PipeId },
+    /// To a pipe of another socket in the context.
+    Socket { mailbox: Arc<Mailbox>, pipe: PipeId },
 }
 
 /// The socket's end of one pipe.
 pub struct Pipe {
     pub(crate) tx: Producer,
     pub(crate) rx: Consumer,
-    /// Where only the newest message is kept (ZMQ_CONFLATE): behind `tx`, before `rx`.
+    /// If only the newest message is kept (ZMQ_CONFLATE): the outlet behind `tx`, and the inlet before `rx`.
     pub(crate) outlet: Option<Box<Outlet>>,
     pub(crate) inlet: Option<Box<Inlet>>,
-    /// Where it leads; `lead_to` changes it.
+    /// Where the pipe leads; `lead_to` changes it.
     pub(crate) far: Far,
-    /// Where large bodies go, beside `tx`.
+    /// Puts large bodies into shared memory, if the link uses it.
     lender: Option<Box<Lender>>,
-    /// Who is at the other end, once that is known.
+    /// The peer at the other end, once it is known.
     pub peer: Peer,
-    /// `peer.routing_id` is the one that ZMQ_CONNECT_ROUTING_ID gave, whatever the peer announces.
+    /// `peer.routing_id` is from ZMQ_CONNECT_ROUTING_ID, whatever the peer announces.
     pub(crate) has_given_id: bool,
-    /// The peer is there: connected and shaken hands, or a socket of the same context.
+    /// The peer is reachable: its handshake is done, or it is a socket of the same context.
     pub up: bool,
-    /// Its peer cannot say what it wants and is sent everything (RADIO to a datagram address); set before the pattern
-    /// hears of the pipe.
+    /// The peer cannot subscribe and is sent everything (RADIO to a datagram address). Set before the pattern learns
+    /// of the pipe.
     pub takes_all: bool,
     /// The pipe has ended: nothing can be sent; what came in before can still be read.
     pub ended: bool,
-    /// What the socket at the other end receives when ours leaves it (ZMQ_DISCONNECT_MSG over inproc).
+    /// The message that the other socket receives when ours leaves the pipe (ZMQ_DISCONNECT_MSG over inproc).
     pub(crate) farewell: Option<Arc<[u8]>>,
-    /// What was lost on its way to the peer, or from it; none so far where there is nothing.
+    /// Messages lost on the way to or from the peer; None: none so far.
     pub(crate) drops: Option<Box<Drops>>,
-    /// Tells it apart from all other pipes that the socket has had.
+    /// Unique among all pipes that the socket has had.
     pub(crate) number: u64,
-    /// Subscriptions and the like that went by as messages.
+    /// Subscriptions and other commands that the queues counted as messages.
     pub(crate) commands_in: u64,
     pub(crate) commands_out: u64,
 }
 
 impl Pipe {
-    /// A pipe of these ends.
+    /// A pipe with these ends.
     pub(crate) fn new(tx: Source, rx: Sink, far: Far, peer: Peer, up: bool) -> Pipe {
         let lender = lender(&far, tx.outlet.is_some());
         Pipe {
@@ -78,7 +78,7 @@ impl Pipe {
         }
     }
 
-    /// Another peer is at the other end. It keeps the routing id that ZMQ_CONNECT_ROUTING_ID gave.
+    /// Sets the peer at the other end. A routing id from ZMQ_CONNECT_ROUTING_ID is kept.
     pub(crate) fn meet(&mut self, peer: Peer) {
         let before = std::mem::replace(&mut self.peer, peer);
         if self.has_given_id {
@@ -86,30 +86,30 @@ impl Pipe {
         }
     }
 
-    /// Its link goes through shared memory from now on: large bodies go there, too.
+    /// The link uses shared memory from now on: large bodies go there.
     pub(crate) fn lend(&mut self) {
-        // It has one already where it was led there since.
+        // `lead_to` may have set the lender already.
         if self.lender.is_none() {
             self.lender = lender(&self.far, self.outlet.is_some());
         }
     }
 
-    /// It leads elsewhere from now on.
+    /// Changes where the pipe leads.
     pub(crate) fn lead_to(&mut self, far: Far) {
         self.lender = lender(&far, self.outlet.is_some());
         self.far = far;
     }
 
-    /// A message is soon going to be put in.
+    /// Prefetches what the next message needs.
     #[inline(always)]
-    pub(super) fn foresee(&self) {
-        self.tx.foresee();
+    pub(super) fn prefetch_next(&self) {
+        self.tx.prefetch_next();
         if let Far::Link(Some(link)) = &self.far {
-            link.foresee();
+            link.prefetch_next();
         }
     }
 
-    /// Whether anything came in that nobody has received.
+    /// Whether there is input that was not received.
     pub(crate) fn has_come_in(&mut self) -> bool {
         self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
     }
@@ -131,7 +131,7 @@ impl Pipe {
         data.len() < LOAN_MIN || (data.len() <= INLINE_MAX && self.lender.is_none())
     }
 
-    /// Puts a large frame in, which lies elsewhere then: where the peer has it, if that can be.
+    /// Puts a large frame in by reference: its bytes go to shared memory if possible.
     fn push_large(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
         let (message, limit) = (self.tx.messages(), self.tx.limit_elsewhere(data.len()));
         match self.lender.as_mut().and_then(|lender| lender.put(data, message, limit)) {
@@ -155,45 +155,45 @@ impl Pipe {
         self.tx.push_last(data)
     }
 
-    /// The messages that were closed can be taken, and the other end is told.
+    /// Publishes the closed messages, and notifies the other end.
     #[inline(always)]
-    pub(super) fn show(&mut self, turned: bool, chores: &mut Chores) {
+    pub(super) fn show(&mut self, received_since_send: bool, deferred: &mut DeferredList) {
         match &self.far {
             Far::Link(Some(link)) => {
                 self.tx.show_quietly();
                 let short = self.lender.as_mut().and_then(|lender| lender.take_short());
                 if short.is_some_and(|short| link.waits_for_room(short)) {
-                    // The peer makes room when it has what it was sent.
-                    chores.push(Chore::Flush(link.clone()));
-                    return chores.push(Chore::Pace(link.clone()));
+                    // Flush first: the peer makes room after it has received what was sent.
+                    deferred.push(Deferred::Flush(link.clone()));
+                    return deferred.push(Deferred::Pace(link.clone()));
                 }
-                match link.after_commit(&self.tx, turned) {
-                    Next::Nothing => {}
-                    Next::Flush => chores.push(Chore::Flush(link.clone())),
-                    Next::Pace => chores.push(Chore::Pace(link.clone())),
-                    Next::Unlinked => chores.push(Chore::Unlinked),
+                match link.after_commit(&self.tx, received_since_send) {
+                    AfterCommit::Nothing => {}
+                    AfterCommit::Flush => deferred.push(Deferred::Flush(link.clone())),
+                    AfterCommit::Pace => deferred.push(Deferred::Pace(link.clone())),
+                    AfterCommit::Unlinked => deferred.push(Deferred::Unlinked),
                 }
             }
             Far::Link(None) => {
                 self.tx.show_quietly();
-                chores.push(Chore::Unlinked);
+                deferred.push(Deferred::Unlinked);
             }
-            Far::Socket { hub, pipe: far } => {
+            Far::Socket { mailbox, pipe: far } => {
                 if self.tx.show() {
-                    hub.post(Mail::Readable(*far));
+                    mailbox.post(Notice::Readable(*far));
                 }
             }
         }
     }
 
-    /// Takes back what was pushed and not committed.
+    /// Takes back the uncommitted frames.
     pub(super) fn rollback(&mut self, left: &mut impl FnMut(Body)) {
         self.tx.rollback_leaving(left);
         let message = self.tx.messages();
         self.lender.iter_mut().for_each(|lender| lender.rollback(message));
     }
 
-    /// What comes in from now on is not received.
+    /// Input that comes in from now on is not received.
     pub(crate) fn stop_here(&mut self) {
         if let Some(mut inlet) = self.inlet.take() {
             inlet.refill();
@@ -201,7 +201,7 @@ impl Pipe {
         self.rx.stop_here();
     }
 
-    /// Takes out all that came in and nobody received; returns how many messages that were.
+    /// Removes all input that was not received, and returns the number of its messages.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
         self.rx.resume();
         let mut messages = self.rx.drain(left).messages;
@@ -212,7 +212,7 @@ impl Pipe {
     }
 }
 
-/// For who leads there. Where only the newest message is kept bodies are not put where the peer has them.
+/// The lender of a link. A conflated pipe puts no bodies into shared memory.
 fn lender(far: &Far, conflates: bool) -> Option<Box<Lender>> {
     match far {
         Far::Link(Some(link)) if !conflates => link.lender(),

@@ -1,10 +1,10 @@
-//! What a caller sends, and when it is shared rather than copied.
+//! A frame that a caller sends, and whether it is shared or copied.
 
 use pinnace_ring::{Body, NoMemory};
 
 /// One frame that a caller sends.
 pub enum Outgoing<'a> {
-    /// Copied where it is small; large ones are put into a body first.
+    /// Copied if small; large ones are put into a body first.
     Bytes(&'a [u8]),
     Body(Body),
 }
@@ -17,7 +17,7 @@ impl Outgoing<'_> {
         }
     }
 
-    /// Makes it one that can be shared by several pipes without a copy each, where that pays.
+    /// Makes the frame a body that several pipes can share without copies, if its size makes that worthwhile.
     pub fn share(&mut self) -> Result<(), NoMemory> {
         if let Outgoing::Bytes(data) = self
             && data.len() >= SHARE_MIN
@@ -28,11 +28,11 @@ impl Outgoing<'_> {
     }
 }
 
-/// Bytes from which on sharing beats copying.
+/// Frames of at least this many bytes are shared, not copied.
 const SHARE_MIN: usize = 1024;
 
-/// Small bodies are copied, but for those with an owner: who gave the memory takes its return for a sign that the
-/// message has left.
+/// Small bodies are copied, except those with an owner: to the application, the call of its free function means that
+/// the message has left.
 pub(super) fn goes_by_reference(body: &Body) -> bool {
     body.len() >= SHARE_MIN || (body.has_owner() && !body.is_empty())
 }

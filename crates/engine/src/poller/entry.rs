@@ -1,4 +1,4 @@
-//! What is registered with a poller, and how it tells that something may have changed.
+//! An entry of a poller, and how it reports that something may have changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
@@ -10,51 +10,51 @@ use pinnace_sys::poll::{Batch, Foreign, Interest, POLLIN as READABLE, Polled};
 use pinnace_sys::sleep::{Sleep, Slept};
 use pinnace_sys::wake::WakeFd;
 
-use super::{Event, What};
+use super::{PollTarget, PollerEvent};
 use crate::error::Error;
-use crate::hub::Hub;
-use crate::nap;
+use crate::mailbox::Mailbox;
+use crate::pending_sleep;
 use crate::poll::POLLPRI;
 use crate::socket::{POLLIN, POLLOUT};
 
-/// What those know who have something to tell.
-pub(super) struct Shared {
+/// The part of a poller that reporting sockets use.
+pub(super) struct PollerShared {
     pub(super) set: pinnace_sys::poll::Poller,
     pub(super) wake: WakeFd,
-    /// What has to be looked at, in this order.
-    pub(super) news: Mutex<Vec<u64>>,
+    /// Tokens of the entries to examine, in order.
+    pub(super) to_examine: Mutex<Vec<u64>>,
     pub(super) asleep: AtomicU32,
-    /// Somebody waits for the descriptor by other means.
-    pub(super) exposed: AtomicBool,
+    /// The application watches the epoll descriptor by itself (`Poller::descriptor`).
+    pub(super) fd_is_watched: AtomicBool,
     pub(super) ended: AtomicBool,
 }
 
-/// A socket's way to a poller that it is registered with.
-pub(crate) struct Watch {
-    pub(super) shared: Arc<Shared>,
+/// A socket's reference to a poller that it is registered with.
+pub(crate) struct PollerRegistration {
+    pub(super) shared: Arc<PollerShared>,
     pub(super) token: u64,
-    /// It is in the list of what has to be looked at.
-    pub(super) told: AtomicBool,
+    /// The entry is on the list of entries to examine.
+    pub(super) is_listed: AtomicBool,
 }
 
-pub(super) struct Entry<T> {
-    pub(super) what: What,
+pub(super) struct PollerEntry<T> {
+    pub(super) what: PollTarget,
     pub(super) token: u64,
     pub(super) events: AtomicI16,
     pub(super) data: T,
-    pub(super) watch: Arc<Watch>,
+    pub(super) registration: Arc<PollerRegistration>,
     pub(super) of_socket: Option<OfSocket>,
-    /// In the epoll set: the descriptor, or the socket's poll set.
+    /// The descriptor, or the socket's poll set, is in the epoll set.
     pub(super) joined: AtomicBool,
 }
 
 pub(super) struct OfSocket {
-    pub(super) hub: Arc<Hub>,
+    pub(super) mailbox: Arc<Mailbox>,
     pub(super) thread_safe: bool,
 }
 
-impl Shared {
-    /// Wakes other threads that wait.
+impl PollerShared {
+    /// Wakes the other waiting threads.
     pub(super) fn wake_others(&self) {
         if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake.signal();
@@ -62,116 +62,121 @@ impl Shared {
     }
 }
 
-/// A caller that sleeps in a poller.
-pub(crate) struct PollerNap {
-    shared: Arc<Shared>,
+/// The prepared sleep of a caller in a poller.
+pub(crate) struct PollerSleep {
+    shared: Arc<PollerShared>,
     pub(crate) sleep: Sleep,
 }
 
-impl PollerNap {
-    /// From here on it is woken by news.
-    pub(super) fn begin(shared: &Arc<Shared>, deadline: Option<Instant>) -> PollerNap {
+impl PollerSleep {
+    /// From now on a report wakes this caller.
+    pub(super) fn begin(shared: &Arc<PollerShared>, deadline: Option<Instant>) -> PollerSleep {
         shared.asleep.fetch_add(1, Ordering::SeqCst);
         let set = Polled { fd: shared.set.as_fd(), events: READABLE, revents: 0 };
-        PollerNap { shared: shared.clone(), sleep: Sleep::on_descriptors(&[set], deadline, None) }
+        PollerSleep { shared: shared.clone(), sleep: Sleep::on_descriptors(&[set], deadline, None) }
     }
 
     pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
-        if slept == Slept::TimedOut { Ok(()) } else { nap::outcome(slept) }
+        if slept == Slept::TimedOut { Ok(()) } else { pending_sleep::outcome(slept) }
     }
 }
 
-impl Drop for PollerNap {
+impl Drop for PollerSleep {
     fn drop(&mut self) {
         self.shared.asleep.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Watch {
-    /// Something may be different.
+impl PollerRegistration {
+    /// Reports that something may have changed.
     pub(crate) fn tell(&self) {
-        if !self.told.load(Ordering::SeqCst) && !self.told.swap(true, Ordering::SeqCst) {
-            self.shared.news.lock().push(self.token);
-            if self.shared.asleep.load(Ordering::SeqCst) > 0 || self.shared.exposed.load(Ordering::SeqCst) {
+        if !self.is_listed.load(Ordering::SeqCst) && !self.is_listed.swap(true, Ordering::SeqCst) {
+            self.shared.to_examine.lock().push(self.token);
+            if self.shared.asleep.load(Ordering::SeqCst) > 0
+                || self.shared.fd_is_watched.load(Ordering::SeqCst)
+            {
                 self.shared.wake.signal();
             }
         }
     }
 }
 
-impl<T> Entry<T> {
+impl<T> PollerEntry<T> {
     pub(super) fn events(&self) -> i16 {
         self.events.load(Ordering::Relaxed)
     }
 
     pub(super) fn fd(&self) -> Option<Foreign> {
         match self.what {
-            What::Fd(fd) => Foreign::new(fd),
-            What::Socket(_) => None,
+            PollTarget::Fd(fd) => Foreign::new(fd),
+            PollTarget::Socket(_) => None,
         }
     }
 
-    /// What it is ready for; the next change is told of.
-    pub(super) fn look(&self, shared: &Shared) -> Result<i16, Error> {
-        self.watch.told.swap(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // What was not told of is found from here on.
+    /// The events that the entry is ready for. The next change is reported again.
+    pub(super) fn look(&self, shared: &PollerShared) -> Result<i16, Error> {
+        self.registration.is_listed.swap(false, Ordering::SeqCst);
+        fence(Ordering::SeqCst); // A change that was not reported, because `is_listed` was set, is found below.
         match self.what {
-            // In the list only if epoll does not take it: a plain file, which is always ready.
-            What::Fd(_) => Ok(self.events() & (POLLIN | POLLOUT)),
-            What::Socket(_) if self.events() == 0 => Ok(0),
-            What::Socket(socket) => {
+            // On the list only if epoll refuses it: a regular file, which is always ready.
+            PollTarget::Fd(_) => Ok(self.events() & (POLLIN | POLLOUT)),
+            PollTarget::Socket(_) if self.events() == 0 => Ok(0),
+            PollTarget::Socket(socket) => {
                 self.join(shared);
                 Ok(socket.events()? & self.events())
             }
         }
     }
 
-    /// Has the epoll set watch the socket's connections, once there are some.
-    pub(super) fn join(&self, shared: &Shared) {
+    /// Adds the socket's poll set to the epoll set, once there is one.
+    pub(super) fn join(&self, shared: &PollerShared) {
         if let Some(of) = &self.of_socket
             && !self.joined.load(Ordering::Relaxed)
-            && let Some(set) = of.hub.open_poll_set()
+            && let Some(set) = of.mailbox.open_poll_set()
             && !self.joined.swap(true, Ordering::Relaxed)
         {
-            // Where that fails, for want of memory, the I/O thread serves them.
+            // If this fails for lack of memory, the I/O thread serves the connections.
             let _ = shared.set.add(&set.poller, self.token, Interest::READ);
         }
     }
 
-    /// Serves the socket's connections that are ready.
-    pub(super) fn serve(&self, shared: &Shared) {
+    /// Serves the socket's ready connections.
+    pub(super) fn serve(&self, shared: &PollerShared) {
         let Some(of) = &self.of_socket else { return };
-        let Some(set) = of.hub.poll_set() else { return };
-        if of.hub.is_closed() {
+        let Some(set) = of.mailbox.poll_set() else { return };
+        if of.mailbox.is_closed() {
             let _ = shared.set.remove(&set.poller);
             return;
         }
-        let entered = !of.hub.has_descriptor() && of.hub.lease.enter(&set.io, &of.hub);
+        let entered =
+            !of.mailbox.has_descriptor() && of.mailbox.ownership.enter_and_pause_io(&set.io, &of.mailbox);
         let mut ready = Batch::new();
         if set.poller.ready(&mut ready).is_ok() {
-            of.hub.serve(&ready, false);
+            of.mailbox.serve(&ready, false);
         }
         if entered {
-            of.hub.lease.leave(&set.io, &of.hub);
+            of.mailbox.ownership.leave(&set.io, &of.mailbox);
         }
     }
 
-    /// Nothing more is heard of it.
-    pub(super) fn leave(&self, shared: &Shared) {
+    /// Unregisters the entry.
+    pub(super) fn leave(&self, shared: &PollerShared) {
         match (&self.of_socket, self.what) {
-            (Some(of), What::Socket(socket)) => {
+            (Some(of), PollTarget::Socket(socket)) => {
                 match socket.lock() {
-                    // With the lock held: a poller that joins now sets it again behind us.
-                    Ok(mut core) => core.watched = of.hub.remove_watch(&self.watch),
-                    Err(_) => drop(of.hub.remove_watch(&self.watch)),
+                    // Under the lock: a poller that registers now sets the flag after us.
+                    Ok(mut core) => {
+                        core.has_pollers = of.mailbox.remove_poller_registration(&self.registration)
+                    }
+                    Err(_) => drop(of.mailbox.remove_poller_registration(&self.registration)),
                 }
-                if let Some(set) = of.hub.poll_set()
+                if let Some(set) = of.mailbox.poll_set()
                     && self.joined.load(Ordering::Relaxed)
                 {
                     let _ = shared.set.remove(&set.poller);
                 }
             }
-            (_, What::Fd(fd)) if self.joined.load(Ordering::Relaxed) => {
+            (_, PollTarget::Fd(fd)) if self.joined.load(Ordering::Relaxed) => {
                 let _ = Foreign::new(fd).map(|fd| shared.set.remove(&fd));
             }
             _ => {}
@@ -179,9 +184,9 @@ impl<T> Entry<T> {
     }
 }
 
-impl<T: Clone> Entry<T> {
-    pub(super) fn event(&self, events: i16) -> Event<T> {
-        Event { what: self.what, events, asked: self.events(), data: self.data.clone() }
+impl<T: Clone> PollerEntry<T> {
+    pub(super) fn event(&self, events: i16) -> PollerEvent<T> {
+        PollerEvent { what: self.what, events, asked: self.events(), data: self.data.clone() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a peer by its connection.
+//! The properties of a peer, from its handshake and its connection.
 
 use std::sync::Arc;
 
@@ -8,29 +8,30 @@ use pinnace_zmtp::sharing;
 
 use super::session::Shaken;
 use super::stage::Behind;
-use crate::link::{Because, Carrier, Codec, Stream};
+use crate::link::{Codec, FallbackReason, Medium, Stream};
 use crate::options::Options;
 use crate::peer::{About, Peer};
 use crate::transports;
 use crate::zap::Admission;
 
 impl Shaken {
-    /// A connection that needs no handshake: its peer speaks no ZMTP.
+    /// A connection that needs no handshake: its peer does not speak ZMTP.
     pub(super) fn raw(fd: OwnedFd, options: &Options) -> Shaken {
         let mut about = About::default();
         about.set("Peer-Address", transports::peer_address(&fd).as_bytes());
         about.set("__fd", fd.as_raw_fd().to_string().as_bytes());
         let max = options.maxmsgsize.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let peer = Peer { about: Some(Arc::new(about)), ..Peer::default() };
-        let (stream, codec, carrier) = (Stream::plain(fd), Codec::raw(max), Carrier::Socket(Because::Raw));
-        Shaken { stream, peer, codec, behind: Behind::default(), carrier }
+        let (stream, codec, medium) =
+            (Stream::plain(fd), Codec::raw(max), Medium::Socket(FallbackReason::Raw));
+        Shaken { stream, peer, codec, behind: Behind::default(), medium }
     }
 }
 
-/// What a peer cannot say of itself: a ZAP handler does, or we; and what it says to the engine alone.
+/// Properties that a peer cannot set: a ZAP handler or we set them, or they are for the engine alone.
 const OURS: [&str; 5] = ["User-Id", "Routing-Id", "Peer-Address", "__fd", sharing::PROPERTY];
 
-/// What the peer's messages carry as properties: all that it said, and where it is.
+/// The properties of the peer's messages: those that it announced, those of the ZAP handler, and its address.
 pub(super) fn about(peer: &pinnace_zmtp::Peer, stream: &Stream, admission: Admission) -> Arc<About> {
     let mut about = About::default();
     let is_ours = |name: &str| OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name));

@@ -1,10 +1,8 @@
-//! Connecting endpoints: dialing, shaking hands, and again with a growing pause when that fails or the
-//! connection is lost.
+//! Connecting endpoints: dialing and handshakes, repeated after a growing pause when they fail or the connection is
+//! lost.
 //!
-//! The pause before attempt n is the reconnect interval (doubled each time up to its maximum, where one is
-//! set) plus a random part of the interval, so that many clients do not come back all at once. After a refused
-//! handshake it is doubled in any case, since the next one will most likely be refused, too. With
-//! ZMQ_RECONNECT_STOP an endpoint is given up where there is no hope: its pipe ends, and what it holds is lost.
+//! `backoff` says how long the pauses are. After the events in ZMQ_RECONNECT_STOP an endpoint is given up: its pipe
+//! ends, and the messages in it are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -13,20 +11,21 @@ use std::time::{Duration, Instant};
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, families, net};
 
-use super::closing::bury;
-use super::session::{Owner, Session, Shaken, Side, Step};
+use super::backoff;
+use super::closing::count_losses;
+use super::session::{ConnectionSide, Owner, Session, Shaken, Step};
 use super::{Command, Entry, Reactor};
 use crate::drops::Reason;
 use crate::ends::FarEnds;
-use crate::hub::{Hub, Mail};
 use crate::link::{Link, Stream};
+use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At, Event};
 use crate::peer::Peer;
 use crate::pipe::PipeId;
 use crate::transports::{self, Route, Target, To};
 
-/// The far ends of a pipe that lasts over reconnects.
-pub(crate) struct Ends {
+/// The far ends of a pipe that survives reconnects.
+pub(crate) struct LastingPipe {
     pub(crate) id: PipeId,
     pub(crate) far: FarEnds,
     /// How many connections the pipe has had.
@@ -40,39 +39,33 @@ pub(crate) struct Connecter {
     target: Target,
     /// As the user wrote it.
     endpoint: String,
-    /// Those of the connection that is being made.
-    between: monitor::Ends,
-    /// It leads to the peer itself: no proxy is in between any more.
+    /// Both ends of the connection that is being made.
+    between: monitor::EndpointPair,
+    /// The connection has reached the peer itself, past any proxy.
     reached: bool,
-    /// The pipe, while it has no connection; none where a pipe is made for each connection (ZMQ_IMMEDIATE).
-    pub(super) ends: Option<Box<Ends>>,
-    pub(super) state: State,
-    /// Its endpoint is closed: it goes on until all is sent, over as many connections as that takes.
+    /// The pipe. None while it has a connection, or if each connection gets a pipe of its own (ZMQ_IMMEDIATE).
+    pub(super) ends: Option<Box<LastingPipe>>,
+    pub(super) state: ConnecterState,
+    /// The endpoint is closed: the connecter continues until all is sent, over as many connections as that takes.
     pub(super) ending: bool,
-    /// Attempts that failed in a row, and how many of them since the last that did not get as far as the handshake.
+    /// Failed attempts in a row; and refused handshakes since the last attempt that did not get as far as a
+    /// handshake.
     failures: u32,
     refusals: u32,
-    /// The routing id that the last peer announced; none before the first.
+    /// The routing id that the last peer announced; None before the first.
     peer_id: Option<Vec<u8>>,
-    /// What is still to be tried in this attempt.
+    /// The routes still to be tried in this attempt.
     routes: Vec<Route>,
 }
 
-pub(super) enum State {
-    /// Until the timer, or for ever where there is no reconnecting.
+pub(super) enum ConnecterState {
+    /// Until the timer expires; forever if reconnecting is off.
     Resting,
     Resolving,
     Dialing(OwnedFd),
     Shaking(Option<Box<super::session::Session>>),
     Connected(PipeId),
 }
-
-/// The pauses that ZMQ_RECONNECT_IVL of 0 stands for: the first is this short, and they grow, up to the other, unless
-/// ZMQ_RECONNECT_IVL_MAX says otherwise. With none at all a peer that is not there would cost a processor.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// What the pauses after refused handshakes grow up to, unless ZMQ_RECONNECT_IVL_MAX says otherwise.
-const LONGEST_PAUSE_REFUSED: Duration = Duration::from_secs(10);
 
 /// Bits of ZMQ_RECONNECT_STOP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,15 +77,16 @@ pub(super) enum Stop {
 }
 
 impl Connecter {
-    /// One that has not dialed yet.
+    /// A connecter that has not dialed yet.
     pub(crate) fn new(
         token: u64,
         owner: Owner,
         target: Target,
         endpoint: String,
-        ends: Option<Box<Ends>>,
+        ends: Option<Box<LastingPipe>>,
     ) -> Connecter {
-        let (state, routes, between) = (State::Resting, Vec::new(), monitor::Ends::default());
+        let (state, routes, between) =
+            (ConnecterState::Resting, Vec::new(), monitor::EndpointPair::default());
         Connecter {
             token,
             owner,
@@ -110,78 +104,52 @@ impl Connecter {
         }
     }
 
-    /// How long to pause now.
-    fn pause(&self, token: u64) -> Option<Duration> {
-        let options = &self.owner.options;
-        let (mut base, mut max) = (options.reconnect_ivl?, options.reconnect_ivl_max);
-        if base.is_zero() {
-            base = SHORTEST_PAUSE;
-            max = if max.is_zero() { LONGEST_PAUSE } else { max };
-        }
-        let mut failures = self.failures;
-        if options.reconnect_ivl_max.is_zero() && self.refusals > 0 {
-            (max, failures) = (LONGEST_PAUSE_REFUSED, self.refusals - 1);
-        }
-        let mut pause = base;
-        if max > base {
-            pause = base.saturating_mul(1u32.checked_shl(failures.min(20)).unwrap_or(1)).min(max);
-        }
-        Some(pause + base.mul_f64(random(token ^ u64::from(self.failures))))
-    }
-
-    /// Whether messages wait that were never sent.
+    /// True if messages wait that were never sent.
     pub(super) fn has_unsent(&mut self) -> bool {
         self.ends.as_mut().is_some_and(|ends| ends.far.outgoing.has_message())
     }
 
-    /// Whether its pipe lasts over reconnects; else each connection has one of its own.
+    /// True if the pipe survives reconnects; false if each connection has a pipe of its own.
     fn keeps_pipe(&self) -> bool {
         !self.owner.options.immediate
     }
 
-    /// Whether it gets back what its connection has not sent, if that is lost.
+    /// True if it gets back the unsent messages of its connection when that is lost.
     pub(super) fn may_dial_again(&self) -> bool {
-        matches!(self.state, State::Connected(_)) && self.keeps_pipe()
+        matches!(self.state, ConnecterState::Connected(_)) && self.keeps_pipe()
     }
 
-    /// Its pipe ends, where that has no connection: what was not sent is lost.
+    /// Ends the pipe, if it has no connection; its unsent messages are lost.
     pub(super) fn end_pipe(&mut self) {
-        let Some(Ends { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
-        bury(&self.owner.hub, self.owner.kind.hears_wishes(), far, Reason::Expired);
-        self.owner.hub.post(Mail::Ended(id));
+        let Some(LastingPipe { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
+        count_losses(&self.owner.mailbox, self.owner.kind.receives_subscriptions(), far, Reason::Expired);
+        self.owner.mailbox.post(Notice::Ended(id));
     }
 
-    /// A peer has come. What was sent to the one before by its name is not for another (ROUTER).
+    /// A peer has connected. If it is not the previous one, drops what a ROUTER sent to the previous one by name.
     fn meet(&mut self, peer: &Peer) {
         let before = self.peer_id.replace(peer.routing_id.clone());
-        let Owner { hub, kind, options, .. } = &self.owner;
+        let Owner { mailbox, kind, options, .. } = &self.owner;
         let is_another = before.is_some_and(|before| before != peer.routing_id);
         if !is_another || !kind.names_peers || !options.connect_routing_id.is_empty() {
             return;
         }
         if let Some(ends) = &mut self.ends {
-            hub.lost.give_up(Reason::PeerLost, ends.far.outgoing.give_up(&mut Vec::new()));
+            mailbox.lost.give_up(Reason::PeerLost, ends.far.outgoing.give_up(&mut Vec::new()));
         }
     }
 
-    /// Whether it is given up after `event` (ZMQ_RECONNECT_STOP).
+    /// Whether the endpoint is given up after `event` (ZMQ_RECONNECT_STOP).
     pub(super) fn stops_after(&self, event: Stop) -> bool {
         self.owner.options.reconnect_stop & event as i32 != 0
     }
 
-    /// Whether it has, or had last, this pipe.
-    pub(super) fn has_pipe(&self, hub: &Arc<Hub>, pipe: PipeId) -> bool {
-        let same = matches!(self.state, State::Connected(id) if id == pipe)
+    /// True if it has this pipe, or had it last.
+    pub(super) fn has_pipe(&self, mailbox: &Arc<Mailbox>, pipe: PipeId) -> bool {
+        let same = matches!(self.state, ConnecterState::Connected(id) if id == pipe)
             || self.ends.as_ref().is_some_and(|ends| ends.id == pipe);
-        same && Arc::ptr_eq(&self.owner.hub, hub)
+        same && Arc::ptr_eq(&self.owner.mailbox, mailbox)
     }
-}
-
-/// A number from 0 to 1 that differs from call to call.
-fn random(seed: u64) -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let hash = RandomState::new().hash_one((seed, Instant::now()));
-    (hash >> 11) as f64 / (1u64 << 53) as f64
 }
 
 impl Reactor {
@@ -198,7 +166,7 @@ impl Reactor {
         }
     }
 
-    /// Begins an attempt.
+    /// Starts an attempt.
     fn dial(&mut self, token: u64) {
         let io = self.io.clone();
         let Some(connecter) = self.connecter(token) else { return };
@@ -206,7 +174,7 @@ impl Reactor {
             To::Local(local) => {
                 match net::connect_local(local, &transports::setup(&connecter.owner.options)) {
                     Ok(fd) => self.shake(token, fd),
-                    Err(error) => self.failed(token, error),
+                    Err(error) => self.dial_failed(token, error),
                 }
             }
             To::Family(address) => {
@@ -214,18 +182,18 @@ impl Reactor {
                 connecter.routes.clear();
                 let dialed = families::connect(&address, &transports::setup(&connecter.owner.options));
                 if let Err(error) = dialed.and_then(|fd| self.dialing(token, fd)) {
-                    self.failed(token, error);
+                    self.dial_failed(token, error);
                 }
             }
             To::Remote(remote) => {
                 let Owner { context, options, .. } = &connecter.owner;
                 let reply = move |routes| io.send(Command::Resolved(token, routes));
                 let known = context.resolver().ask(remote, options.ipv6, reply);
-                connecter.state = State::Resolving;
+                connecter.state = ConnecterState::Resolving;
                 match known {
                     Ok(Some(routes)) => self.resolved(token, routes),
                     Ok(None) => {}
-                    Err(error) => self.failed(token, error),
+                    Err(error) => self.dial_failed(token, error),
                 }
             }
         }
@@ -233,13 +201,13 @@ impl Reactor {
 
     pub(super) fn resolved(&mut self, token: u64, routes: Vec<Route>) {
         let Some(connecter) = self.connecter(token) else { return };
-        if matches!(connecter.state, State::Resolving) {
+        if matches!(connecter.state, ConnecterState::Resolving) {
             connecter.routes = routes;
             self.dial_next(token, Errno::HOSTUNREACH);
         }
     }
 
-    /// Dials the next address; `error` is what the last one ended with.
+    /// Dials the next address. `error`: the failure of the previous one.
     fn dial_next(&mut self, token: u64, mut error: Errno) {
         loop {
             let Some(connecter) = self.connecter(token) else { return };
@@ -254,16 +222,21 @@ impl Reactor {
                 Err(other) => error = other,
             }
         }
-        self.failed(token, error);
+        self.dial_failed(token, error);
     }
 
-    /// Waits until an attempt has come to an end.
+    /// Waits for the outcome of a connection attempt.
     fn dialing(&mut self, token: u64, fd: OwnedFd) -> Result<(), Errno> {
         self.io.poller().add(&fd, token, Interest::WRITE)?;
         let Some(connecter) = self.connecter(token) else { return Ok(()) };
-        connecter.state = State::Dialing(fd);
+        connecter.state = ConnecterState::Dialing(fd);
         let value = Errno::INPROGRESS.raw_os_error() as u32;
-        monitor::emit(&connecter.owner.hub, Event::ConnectDelayed, value, At::Dialed(&connecter.endpoint));
+        monitor::emit(
+            &connecter.owner.mailbox,
+            Event::ConnectDelayed,
+            value,
+            At::Dialed(&connecter.endpoint),
+        );
         let timeout = connecter.owner.options.connect_timeout;
         if !timeout.is_zero() {
             self.timers.set(token, Instant::now() + timeout);
@@ -273,8 +246,8 @@ impl Reactor {
 
     pub(super) fn connecter_ready(&mut self, token: u64) {
         let Some(connecter) = self.connecter(token) else { return };
-        match std::mem::replace(&mut connecter.state, State::Resting) {
-            State::Dialing(fd) => {
+        match std::mem::replace(&mut connecter.state, ConnecterState::Resting) {
+            ConnecterState::Dialing(fd) => {
                 self.timers.clear(token);
                 let _ = self.io.poller().remove(&fd);
                 match net::connected(&fd) {
@@ -282,7 +255,7 @@ impl Reactor {
                     Err(error) => self.dial_next(token, error),
                 }
             }
-            State::Shaking(Some(session)) => self.step(token, session),
+            ConnecterState::Shaking(Some(session)) => self.step(token, session),
             other => connecter.state = other,
         }
     }
@@ -292,24 +265,24 @@ impl Reactor {
         let Some(connecter) = self.connecter(token) else { return };
         let (owner, endpoint) = (connecter.owner.clone(), connecter.endpoint.clone());
         if let Err(error) = transports::tune(&fd, &endpoint, &owner.options) {
-            return self.failed(token, error);
+            return self.dial_failed(token, error);
         }
         connecter.between = transports::ends(&fd, &endpoint, false);
         connecter.reached = false;
         if owner.is_raw() {
             connecter.reached = true;
-            monitor::emit_fd(&owner.hub, Event::Connected, &fd, At::Between(&connecter.between));
+            monitor::emit_fd(&owner.mailbox, Event::Connected, &fd, At::Between(&connecter.between));
             return self.connected(token, Shaken::raw(fd, &owner.options));
         }
-        let session = match Session::new(fd, &owner, &connecter.target.layers, Side::Connected) {
+        let session = match Session::new(fd, &owner, &connecter.target.layers, ConnectionSide::Connected) {
             Ok(session) => Box::new(session),
             Err(refusal) => {
-                refusal.emit(&owner.hub, At::Between(&connecter.between));
-                return self.failed(token, Errno::PROTO);
+                refusal.emit(&owner.mailbox, At::Between(&connecter.between));
+                return self.dial_failed(token, Errno::PROTO);
             }
         };
         if let Err(error) = io.poller().add(&session.stream, token, session.interest()) {
-            return self.failed(token, error);
+            return self.dial_failed(token, error);
         }
         self.shake_until(token, &owner);
         self.step(token, session);
@@ -322,11 +295,11 @@ impl Reactor {
         let Connecter { owner, between, reached, .. } = connecter;
         let mut on_reached = |stream: &Stream| {
             *reached = true;
-            monitor::emit_fd(&owner.hub, Event::Connected, stream, At::Between(between));
+            monitor::emit_fd(&owner.mailbox, Event::Connected, stream, At::Between(between));
         };
         let (session, step) = session.step(&io, token, &mut on_reached);
         match step {
-            Step::Wait => connecter.state = State::Shaking(session),
+            Step::Wait => connecter.state = ConnecterState::Shaking(session),
             Step::Done(shaken) => {
                 self.timers.clear(token);
                 let _ = self.io.poller().remove(&shaken.stream);
@@ -334,12 +307,12 @@ impl Reactor {
             }
             Step::Lost(error) => {
                 let value = error.raw_os_error() as u32;
-                monitor::emit(&owner.hub, Event::HandshakeFailedNoDetail, value, At::Between(between));
-                self.shaking_failed(token, descriptor);
+                monitor::emit(&owner.mailbox, Event::HandshakeFailedNoDetail, value, At::Between(between));
+                self.handshake_failed(token, descriptor);
             }
             Step::Refused(refusal) => {
-                refusal.emit(&owner.hub, At::Between(between));
-                self.shaking_failed(token, descriptor);
+                refusal.emit(&owner.mailbox, At::Between(between));
+                self.handshake_failed(token, descriptor);
             }
         }
     }
@@ -352,148 +325,152 @@ impl Reactor {
         connecter.meet(&shaken.peer);
         let (owner, between) = (connecter.owner.clone(), connecter.between.clone());
         let Some(ends) = connecter.ends.take() else {
-            let id = self.attach(&owner, shaken, &between, token, Side::Connected);
+            let id = self.attach(&owner, shaken, &between, token, ConnectionSide::Connected);
             if let (Some(id), Some(connecter)) = (id, self.connecter(token)) {
-                connecter.state = State::Connected(id);
+                connecter.state = ConnecterState::Connected(id);
             }
             return self.look_at_closing(token);
         };
-        connecter.state = State::Connected(ends.id);
-        let Shaken { stream, peer, codec, behind, carrier } = shaken;
+        connecter.state = ConnecterState::Connected(ends.id);
+        let Shaken { stream, peer, codec, behind, medium } = shaken;
         let (version, connection) = (peer.version, ends.connections);
-        let config = owner.link_config(version, carrier, &between, token, connection, Side::Connected);
-        let link = Arc::new(Link::new(stream, owner.hub.clone(), io, ends.id, config, codec, ends.far));
-        owner.hub.post(Mail::Up(ends.id, Box::new(peer), link.clone()));
+        let config =
+            owner.link_config(version, medium, &between, token, connection, ConnectionSide::Connected);
+        let link = Arc::new(Link::new(stream, owner.mailbox.clone(), io, ends.id, config, codec, ends.far));
+        owner.mailbox.post(Notice::Up(ends.id, Box::new(peer), link.clone()));
         if self.begin_link(&owner, &link, &behind.bytes) {
-            fence(Ordering::SeqCst); // The flush sees a sender's message, or the sender this mail (`Chore::Unlinked`).
+            fence(Ordering::SeqCst); // Flush sees a sender's message, or the sender this notice (`Deferred::Unlinked`).
             link.flush();
         }
         self.look_at_closing(token);
     }
 
-    /// An attempt failed, or a connection was lost: pause, then again.
-    fn failed(&mut self, token: u64, error: Errno) {
+    /// An attempt failed before its handshake: pause, then retry.
+    fn dial_failed(&mut self, token: u64, error: Errno) {
         let Some(connecter) = self.connecter(token) else { return };
-        connecter.refusals = 0; // Somebody else may answer there next.
+        connecter.refusals = 0; // Another server may answer there next time.
         let refused = error == Errno::CONNREFUSED && connecter.stops_after(Stop::Refused);
-        let (hub, at) = (&connecter.owner.hub, At::Dialed(&connecter.endpoint));
-        monitor::emit(hub, Event::Closed, error.raw_os_error() as u32, at);
-        if refused { self.abandon(token) } else { self.rest(token) }
+        let (mailbox, at) = (&connecter.owner.mailbox, At::Dialed(&connecter.endpoint));
+        monitor::emit(mailbox, Event::Closed, error.raw_os_error() as u32, at);
+        if refused { self.abandon(token) } else { self.schedule_retry(token) }
     }
 
-    /// A connection ended before its handshake did: it was told of, and so is its end. Pause, then again.
-    fn shaking_failed(&mut self, token: u64, descriptor: u32) {
+    /// A connection ended before its handshake did. Its start was reported, and so is its end. Pause, then retry.
+    fn handshake_failed(&mut self, token: u64, descriptor: u32) {
         let Some(connecter) = self.connecter(token) else { return };
         if !connecter.reached {
-            return self.failed(token, Errno::CONNREFUSED); // The way to the peer failed.
+            return self.dial_failed(token, Errno::CONNREFUSED); // It did not get past the proxy.
         }
         connecter.refusals += 1;
         let stops = connecter.stops_after(Stop::HandshakeFailed);
-        let (hub, at) = (&connecter.owner.hub, At::Between(&connecter.between));
-        monitor::emit(hub, Event::Disconnected, descriptor, at);
-        if stops { self.abandon(token) } else { self.rest(token) }
+        let (mailbox, at) = (&connecter.owner.mailbox, At::Between(&connecter.between));
+        monitor::emit(mailbox, Event::Disconnected, descriptor, at);
+        if stops { self.abandon(token) } else { self.schedule_retry(token) }
     }
 
-    /// An endpoint is given up for good.
+    /// Gives up an endpoint.
     fn abandon(&mut self, token: u64) {
-        if let Some(hub) = self.connecter(token).map(|connecter| connecter.owner.hub.clone()) {
+        if let Some(mailbox) = self.connecter(token).map(|connecter| connecter.owner.mailbox.clone()) {
             self.give_up(token);
-            hub.post(Mail::Forget(token));
+            mailbox.post(Notice::Forget(token));
         }
     }
 
-    /// The connection of a pipe ends once all is written; where we made it, we make no other.
-    pub(super) fn hang_up(&mut self, hub: Arc<Hub>, pipe: PipeId, linger: Option<Duration>) {
+    /// Ends the connection of a pipe once all is written. If we made the connection, we make no other.
+    pub(super) fn hang_up(&mut self, mailbox: Arc<Mailbox>, pipe: PipeId, linger: Option<Duration>) {
         let connecter = self.entries.iter().find_map(|(&token, entry)| match entry {
-            Entry::Connecter(connecter) if connecter.has_pipe(&hub, pipe) => Some(token),
+            Entry::Connecter(connecter) if connecter.has_pipe(&mailbox, pipe) => Some(token),
             _ => None,
         });
         if let Some(token) = connecter {
             self.abandon(token);
         }
-        if let Some(link) = hub.link_of(pipe) {
-            self.start_closing(hub, vec![link], Vec::new(), linger, None);
+        if let Some(link) = mailbox.link_of(pipe) {
+            self.start_closing(mailbox, vec![link], Vec::new(), linger, None);
         }
     }
 
-    fn rest(&mut self, token: u64) {
+    fn schedule_retry(&mut self, token: u64) {
         self.timers.clear(token);
         let Some(connecter) = self.connecter(token) else { return };
-        connecter.state = State::Resting;
-        let pause = connecter.pause(token);
+        connecter.state = ConnecterState::Resting;
+        let Connecter { failures, refusals, .. } = *connecter;
+        let pause = backoff::pause(&connecter.owner.options, failures, refusals);
         connecter.failures += 1;
         if let Some(pause) = pause {
-            let (hub, at) = (&connecter.owner.hub, At::Dialed(&connecter.endpoint));
-            monitor::emit(hub, Event::ConnectRetried, pause.as_millis() as u32, at);
+            let (mailbox, at) = (&connecter.owner.mailbox, At::Dialed(&connecter.endpoint));
+            monitor::emit(mailbox, Event::ConnectRetried, pause.as_millis() as u32, at);
             self.timers.set(token, Instant::now() + pause);
         }
     }
 
-    /// A timer of a connecter: a pause is over, or an attempt took too long.
+    /// A connecter's timer has expired: a pause is over, or an attempt took too long.
     pub(super) fn connecter_timer(&mut self, token: u64, _now: Instant) {
         let Some(connecter) = self.connecter(token) else { return };
         match connecter.state {
-            State::Resting => self.dial(token),
-            State::Dialing(_) => self.dial_next(token, Errno::TIMEDOUT),
-            State::Shaking(ref session) => {
+            ConnecterState::Resting => self.dial(token),
+            ConnecterState::Dialing(_) => self.dial_next(token, Errno::TIMEDOUT),
+            ConnecterState::Shaking(ref session) => {
                 let descriptor =
                     session.as_ref().map_or(u32::MAX, |session| session.stream.as_fd().as_raw_fd() as u32);
-                let (hub, value) = (connecter.owner.hub.clone(), Errno::TIMEDOUT.raw_os_error() as u32);
+                let (mailbox, value) =
+                    (connecter.owner.mailbox.clone(), Errno::TIMEDOUT.raw_os_error() as u32);
                 let at = At::Between(&connecter.between);
-                monitor::emit(&hub, Event::HandshakeFailedNoDetail, value, at);
-                self.shaking_failed(token, descriptor);
+                monitor::emit(&mailbox, Event::HandshakeFailedNoDetail, value, at);
+                self.handshake_failed(token, descriptor);
             }
-            State::Resolving | State::Connected(_) => {}
+            ConnecterState::Resolving | ConnecterState::Connected(_) => {}
         }
     }
 
     /// A connection is lost.
-    pub(super) fn link_down(&mut self, hub: &Hub, pipe: PipeId) {
-        if let Some(link) = hub.link_of(pipe).filter(|link| link.is_broken()) {
+    pub(super) fn link_down(&mut self, mailbox: &Mailbox, pipe: PipeId) {
+        if let Some(link) = mailbox.link_of(pipe).filter(|link| link.is_broken()) {
             self.lose(&link);
             self.look_at_closing(link.io_token);
         }
     }
 
-    /// Parts with a lost connection. What it has not sent goes back to the connecter that made it, which dials again;
-    /// with one that came in, or has a pipe of its own, it is lost.
+    /// Removes a lost connection. Its unsent messages go back to the connecter that made it, which dials again. They
+    /// are lost if the connection was accepted, or had a pipe of its own.
     pub(super) fn lose(&mut self, link: &Link) {
-        let (hub, pipe, origin) = (&link.hub, link.pipe, link.config.origin);
+        let (mailbox, pipe, origin) = (&link.mailbox, link.pipe, link.config.origin);
         self.leave(link);
-        monitor::emit(hub, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
+        monitor::emit(mailbox, Event::Disconnected, link.descriptor, At::Between(&link.config.ends));
         let Some(mut ends) = link.dismantle() else { return };
-        // Of a closed socket nobody would hear them.
-        let last_words: &[Vec<u8>] = if hub.is_closed() { &[] } else { &link.config.last_words };
-        for words in last_words {
+        // A closed socket would not receive them.
+        let disconnect_messages: &[Vec<u8>] =
+            if mailbox.is_closed() { &[] } else { &link.config.disconnect_messages };
+        for words in disconnect_messages {
             match ends.incoming.put(words) {
-                Ok(passed) => hub.lost.add(Reason::Conflated, passed.replaced),
-                Err(_) => hub.lost.add(Reason::NoMemory, 1),
+                Ok(passed) => mailbox.lost.add(Reason::Conflated, passed.replaced),
+                Err(_) => mailbox.lost.add(Reason::NoMemory, 1),
             }
         }
         let Some(connecter) = self.connecter(origin).filter(|one| one.keeps_pipe()) else {
-            bury(hub, link.config.hears_wishes, ends, Reason::PeerLost);
-            hub.post(Mail::Ended(pipe));
+            count_losses(mailbox, link.config.receives_subscriptions, ends, Reason::PeerLost);
+            mailbox.post(Notice::Ended(pipe));
             return self.rest_or_stop(origin);
         };
         let connections = link.config.connection + 1;
-        connecter.ends = Some(Box::new(Ends { id: pipe, far: ends, connections }));
-        connecter.state = State::Resting;
+        connecter.ends = Some(Box::new(LastingPipe { id: pipe, far: ends, connections }));
+        connecter.state = ConnecterState::Resting;
         if connecter.ending && !connecter.has_unsent() {
             return self.give_up(origin);
         }
-        hub.post(Mail::Down(pipe));
-        if !last_words.is_empty() {
-            hub.post(Mail::Readable(pipe));
+        mailbox.post(Notice::Down(pipe));
+        if !disconnect_messages.is_empty() {
+            mailbox.post(Notice::Readable(pipe));
         }
         self.rest_or_stop(origin);
     }
 
-    /// A connection is lost: pause, then dial again; where there is no reconnecting, the endpoint is given up.
+    /// A connection is lost: pause, then dial again. If reconnecting is off, the endpoint is given up.
     fn rest_or_stop(&mut self, token: u64) {
         let Some(connecter) = self.connecter(token) else { return };
         if connecter.owner.options.reconnect_ivl.is_none() {
             return self.abandon(token);
         }
-        self.rest(token);
+        self.schedule_retry(token);
     }
 }

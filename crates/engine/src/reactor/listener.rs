@@ -1,22 +1,22 @@
-//! Listening endpoints: connections come in, as many as wait, and each shakes hands as an entry of its own.
+//! Listening endpoints: each accepted connection performs its handshake as an entry of its own.
 
 use std::time::{Duration, Instant};
 
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{Errno, OwnedFd, net};
 
-use super::session::{Accepted, Session, Shaken, Side};
+use super::session::{Accepted, ConnectionSide, Session, Shaken};
 use super::{Entry, Reactor};
 use crate::monitor::{self, At, Event};
 use crate::transports::{self, Bound};
 
 pub(crate) use super::session::Owner;
 
-/// Connections that one call takes at most.
+/// Maximum number of connections accepted in one call.
 const ACCEPT_MAX: usize = 64;
-/// How long a listener rests when there is no descriptor or memory for another connection.
+/// How long a listener pauses when there is no descriptor or memory for another connection.
 const REST: Duration = Duration::from_millis(50);
-/// Handshakes that one listener has under way at most; further connections wait in the backlog.
+/// Maximum number of accepted connections in a handshake per I/O thread; further ones wait in the backlog.
 const SHAKING_MAX: usize = 16_384;
 
 /// A listening endpoint of a socket.
@@ -29,7 +29,7 @@ pub(crate) struct Listener {
 impl Reactor {
     pub(super) fn listen(&mut self, listener: Box<Listener>) {
         let token = listener.token;
-        // It fails only for want of memory; then the timer tries again.
+        // It fails only for lack of memory; then the timer retries.
         if self.io.poller().add(&listener.bound, token, Interest::READ).is_err() {
             self.timers.set(token, Instant::now() + REST);
         }
@@ -55,17 +55,18 @@ impl Reactor {
             match accepted {
                 Ok(fd) => self.welcome(token, fd),
                 Err(Errno::AGAIN) => return,
-                // The peer gave up, or the network failed it: the next one may be well.
+                // The peer gave up, or the network failed: try the next connection.
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
-                // It was shut down, and the command that ends it is on its way. A hang-up cannot be masked.
+                // The listener was shut down, and the command that ends it is on its way. A hang-up cannot be
+                // masked.
                 Err(Errno::INVAL) => {
                     let _ = self.io.poller().remove(&listener.bound);
                     return;
                 }
                 Err(error) => {
                     let value = error.raw_os_error() as u32;
-                    let (hub, endpoint) = (&listener.owner.hub, &listener.bound.endpoint);
-                    monitor::emit(hub, Event::AcceptFailed, value, At::Bound(endpoint));
+                    let (mailbox, endpoint) = (&listener.owner.mailbox, &listener.bound.endpoint);
+                    monitor::emit(mailbox, Event::AcceptFailed, value, At::Bound(endpoint));
                     let _ = self.io.poller().modify(&listener.bound, token, Interest::NONE);
                     self.timers.set(token, Instant::now() + REST);
                     return;
@@ -83,20 +84,20 @@ impl Reactor {
         };
         if let Err(error) = fit {
             let value = error.raw_os_error() as u32;
-            monitor::emit(&owner.hub, Event::AcceptFailed, value, At::Bound(&endpoint));
+            monitor::emit(&owner.mailbox, Event::AcceptFailed, value, At::Bound(&endpoint));
             return;
         }
         let ends = transports::ends(&fd, &endpoint, true);
-        monitor::emit_fd(&owner.hub, Event::Accepted, &fd, At::Between(&ends));
+        monitor::emit_fd(&owner.mailbox, Event::Accepted, &fd, At::Between(&ends));
         if owner.is_raw() {
             let shaken = Shaken::raw(fd, &owner.options);
-            self.attach(&owner, shaken, &ends, listener_token, Side::Accepted);
+            self.attach(&owner, shaken, &ends, listener_token, ConnectionSide::Accepted);
             return;
         }
         let token = self.io.token();
-        let session = match Session::new(fd, &owner, &listener.bound.layers, Side::Accepted) {
+        let session = match Session::new(fd, &owner, &listener.bound.layers, ConnectionSide::Accepted) {
             Ok(session) => Box::new(session),
-            Err(refusal) => return refusal.emit(&owner.hub, At::Between(&ends)),
+            Err(refusal) => return refusal.emit(&owner.mailbox, At::Between(&ends)),
         };
         if self.io.poller().add(&session.stream, token, session.interest()).is_err() {
             return;

@@ -1,21 +1,22 @@
-//! The I/O thread: it listens, connects and shakes hands, and serves the connections nobody else serves.
+//! The I/O thread: it listens, connects, performs handshakes, and serves the connections that no caller serves.
 //!
-//! Others give it [`Command`]s; it alone decides on the life of connections. What it owns are entries, each
-//! with a token: listeners, connecters, handshakes, and the poll sets of sockets. Everything it does is
-//! non-blocking; host names are resolved on threads of their own.
+//! Other threads send it [`Command`]s; it alone creates and ends connections. It owns entries, each with a token:
+//! listeners, connecters, handshakes, closings, heartbeats, and the poll sets of sockets. Everything it does is
+//! non-blocking; host names are resolved on another thread.
 
 mod about;
-mod asking;
-mod beat;
+mod authorization;
+mod backoff;
 mod closing;
 mod connecter;
+mod heartbeat;
+mod housekeeping;
 mod listener;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod session;
 mod sharing;
 mod stage;
-mod supervise;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -33,76 +34,75 @@ use pinnace_sys::wake::WakeFd;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::link::Link;
+use crate::mailbox::Mailbox;
 use crate::pipe::PipeId;
 use crate::transports::Route;
-use beat::Beat;
 use closing::{Closers, Closing};
-pub(crate) use connecter::{Connecter, Ends};
+pub(crate) use connecter::{Connecter, LastingPipe};
+use heartbeat::Heartbeat;
+use housekeeping::Housekeeping;
 pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
-pub(crate) use session::Side;
-use supervise::Supervised;
+pub(crate) use session::ConnectionSide;
 use timers::Timers;
 
-/// How often the I/O thread looks at what senders left behind, while messages keep coming.
+/// How often the I/O thread checks for messages that senders left unwritten, while messages keep coming.
 pub(crate) const WATCH_TICK: Duration = Duration::from_micros(100);
 /// The shortest sleep before a timer, so that timers which expire within it share one wake-up.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// What the I/O thread is asked to do.
+/// A request to the I/O thread.
 pub(crate) enum Command {
-    /// A socket has a poll set.
-    Enter(Arc<Hub>),
+    /// The socket has a new poll set.
+    Enter(Arc<Mailbox>),
     /// A link that needed no handshake is registered with the I/O thread, or with its socket's poll set.
     Join(Arc<Link>),
-    /// Links have more to read than a turn takes.
-    ReadOn(Arc<Hub>),
-    /// The link with this token looks for room in its memory after the pause.
+    /// Links of the socket have more to read than one turn takes.
+    ReadOn(Arc<Mailbox>),
+    /// After the pause, the link with this token checks again for room in its shared memory.
     TryLater(u64, Duration),
     Listen(Box<Listener>),
     Connect(Box<Connecter>),
-    /// Ends a listener or a connecter, with the connections that came of it; they are sent to their end
-    /// first.
-    End(Arc<Hub>, u64, Option<Duration>),
-    /// Ends a connection that was accepted, without waiting for anything.
+    /// Ends a listener or a connecter and its connections, which send their messages first, within the linger time.
+    End(Arc<Mailbox>, u64, Option<Duration>),
+    /// Ends an accepted connection, without linger.
     EndLink(Arc<Link>),
-    /// The connection of a pipe ends once all is written, within so much time; there is no other.
-    HangUp(Arc<Hub>, PipeId, Option<Duration>),
+    /// Ends the connection of a pipe once all is written, within this time; no other is made.
+    HangUp(Arc<Mailbox>, PipeId, Option<Duration>),
     /// A connection is lost.
-    LinkDown(Arc<Hub>, PipeId),
-    /// A sender leaves messages to be written.
-    Watch(Arc<Hub>, PipeId),
-    /// A connection's queues may have grown.
-    Swollen(Arc<Hub>, PipeId),
-    /// Callers watch the socket's connections; look after them.
-    Supervise(Arc<Hub>),
-    /// There is room again in a context's budget.
+    LinkDown(Arc<Mailbox>, PipeId),
+    /// A sender leaves messages unwritten in this link.
+    CheckFlush(Arc<Mailbox>, PipeId),
+    /// The queues of a connection may have grown.
+    QueuesGrown(Arc<Mailbox>, PipeId),
+    /// Callers poll the socket's connections: check the poll ownership until it is taken back.
+    CheckOwnership(Arc<Mailbox>),
+    /// There is room again in a context's byte budget.
     Room(Context),
-    /// There is mail for a socket with level-triggered descriptors, or with tasks that wait.
-    Look(Arc<Hub>),
-    /// A peer has promised to be heard of in time.
-    AwaitPeer(Arc<Hub>, PipeId),
+    /// There are notices for a socket with level-triggered descriptors, or with tasks that wait.
+    Look(Arc<Mailbox>),
+    /// A peer has announced a time to live for its heartbeats: check its liveness.
+    AwaitPeer(Arc<Mailbox>, PipeId),
     Resolved(u64, Vec<Route>),
-    /// The handler of ZAP may have answered about the handshake with this token.
+    /// The ZAP handler may have answered for the handshake with this token.
     Answered(u64),
-    /// The socket is closed: send what is left, for so long at most, then say so.
-    Close(Arc<Hub>, Option<Duration>, Box<dyn FnOnce() + Send>),
-    /// The context ends at once: nothing lingers any more.
-    Hurry,
+    /// The socket is closed: send what is left, within the linger time, then call the function.
+    Close(Arc<Mailbox>, Option<Duration>, Box<dyn FnOnce() + Send>),
+    /// The context is terminated now: nothing lingers any more.
+    EndLinger,
     Stop,
 }
 
-/// The I/O thread as others see it.
+/// The I/O thread as other threads see it.
 pub(crate) struct Io {
     commands: Mutex<Vec<Command>>,
-    /// The I/O thread is going to wait without another look at the commands: the next one wakes it.
+    /// The I/O thread will sleep without checking the commands again: the sender of the next one must wake it.
     waits: AtomicBool,
     wake: WakeFd,
     poller: Poller,
     next_token: AtomicU64,
-    /// Entries and links it has, to find the least busy one.
+    /// Its number of entries and links, to find the least busy I/O thread.
     pub(crate) load: AtomicUsize,
 }
 
@@ -122,7 +122,7 @@ impl Io {
         }))
     }
 
-    /// Starts an I/O thread, which does `first` before anything else.
+    /// Starts an I/O thread, which runs `first` before anything else.
     pub(crate) fn start(
         name: String,
         first: impl FnOnce() + Send + 'static,
@@ -145,10 +145,10 @@ impl Io {
         }
     }
 
-    /// The I/O thread is going to wait. False: there are commands.
+    /// Announces that the I/O thread is about to sleep. False: there are commands.
     fn begins_wait(&self) -> bool {
-        // The lock orders this store: a command that the look below misses is pushed behind the lock, and its sender
-        // then reads true and writes the eventfd.
+        // The lock orders this store: a command that the check below misses is pushed after the lock is released,
+        // and its sender then reads true and writes the eventfd.
         self.waits.store(true, Ordering::Relaxed);
         self.commands.lock().is_empty()
     }
@@ -161,7 +161,7 @@ impl Io {
         &self.poller
     }
 
-    /// A token that nothing else has.
+    /// A new, unique token.
     pub(crate) fn token(&self) -> u64 {
         self.next_token.fetch_add(1, Ordering::Relaxed)
     }
@@ -169,41 +169,41 @@ impl Io {
 
 /// Something with a descriptor or a deadline.
 enum Entry {
-    Hub(Arc<Hub>),
+    Mailbox(Arc<Mailbox>),
     Listener(Box<Listener>),
     Accepted(Box<Accepted>),
     Connecter(Box<Connecter>),
     Closing(Box<Closing>),
-    Beat(Box<Beat>),
+    Heartbeat(Box<Heartbeat>),
 }
 
 struct Reactor {
     io: Arc<Io>,
     entries: HashMap<u64, Entry>,
-    /// Established connections, by the tokens that they have here; a socket's poll set may watch them instead.
+    /// Established connections, by their tokens with this thread; a socket's poll set may watch them instead.
     links: HashMap<u64, Arc<Link>>,
     closers: Closers,
     timers: Timers,
-    supervised: Supervised,
-    /// What is closed is not waited for any more.
-    hurried: bool,
+    housekeeping: Housekeeping,
+    /// Closed sockets no longer linger.
+    linger_ended: bool,
 }
 
 impl Reactor {
     fn new(io: Arc<Io>) -> Reactor {
         let (entries, links) = (HashMap::new(), HashMap::new());
-        let (timers, supervised) = (Timers::default(), Supervised::default());
-        Reactor { io, entries, links, closers: Closers::new(), timers, supervised, hurried: false }
+        let (timers, housekeeping) = (Timers::default(), Housekeeping::default());
+        Reactor { io, entries, links, closers: Closers::new(), timers, housekeeping, linger_ended: false }
     }
 
     fn run(mut self) {
         let mut ready = Batch::new();
         loop {
             let timeout = if self.io.begins_wait() { self.timeout() } else { Some(Duration::ZERO) };
-            // Only an interruption can fail it; then there is nothing ready.
+            // Only an interruption can fail it; then nothing is ready.
             let _ = self.io.poller.wait(&mut ready, timeout);
             self.io.ends_wait();
-            // A fault of ours costs what was being done, never the thread that all sockets live on.
+            // A panic costs the current work, but not the thread that all sockets depend on.
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn(&ready)));
             if turn.unwrap_or(false) {
                 return;
@@ -211,7 +211,7 @@ impl Reactor {
         }
     }
 
-    /// Does what is to be done now. True: it is to stop.
+    /// Runs one turn. True: the thread is to stop.
     fn turn(&mut self, ready: &Batch) -> bool {
         if ready.iter().any(|one| one.token == WAKE_TOKEN) {
             self.io.wake.clear();
@@ -226,7 +226,7 @@ impl Reactor {
         while let Some(token) = self.timers.due(now) {
             self.on_timer(token, now);
         }
-        self.supervised.tick(&self.io, now);
+        self.housekeeping.tick(&self.io, now);
         self.io.load.store(self.entries.len() + self.links.len(), Ordering::Relaxed);
         false
     }
@@ -234,59 +234,59 @@ impl Reactor {
     fn timeout(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let timer = self.timers.next().map(|at| if at > now { at.max(now + TIMER_RESOLUTION) } else { at });
-        let next = [timer, self.supervised.next()].into_iter().flatten().min()?;
+        let next = [timer, self.housekeeping.next()].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(now))
     }
 
-    /// Does what was asked for. True: it was to stop.
+    /// Executes the queued commands. True: the thread is to stop.
     fn commands(&mut self) -> bool {
         let commands = std::mem::take(&mut *self.io.commands.lock());
         for command in commands {
             match command {
                 Command::Stop => return true,
-                Command::Enter(hub) => self.enter(hub),
+                Command::Enter(mailbox) => self.enter(mailbox),
                 Command::Join(link) => self.join(&link),
                 Command::TryLater(token, pause) => self.timers.set(token, Instant::now() + pause),
-                Command::ReadOn(hub) => hub.serve_unread(),
+                Command::ReadOn(mailbox) => mailbox.serve_unread(),
                 Command::Listen(listener) => self.listen(listener),
                 Command::Connect(connecter) => self.connect(connecter),
-                Command::End(hub, token, linger) => self.end(hub, token, linger),
+                Command::End(mailbox, token, linger) => self.end(mailbox, token, linger),
                 Command::EndLink(link) => self.end_link(link),
-                Command::HangUp(hub, pipe, linger) => self.hang_up(hub, pipe, linger),
-                Command::LinkDown(hub, pipe) => self.link_down(&hub, pipe),
-                Command::Watch(hub, pipe) => self.supervised.watch(hub, pipe),
-                Command::Swollen(hub, pipe) => self.supervised.swollen(&hub, pipe),
-                Command::Supervise(hub) => self.supervised.supervise(hub),
+                Command::HangUp(mailbox, pipe, linger) => self.hang_up(mailbox, pipe, linger),
+                Command::LinkDown(mailbox, pipe) => self.link_down(&mailbox, pipe),
+                Command::CheckFlush(mailbox, pipe) => self.housekeeping.check_flush(mailbox, pipe),
+                Command::QueuesGrown(mailbox, pipe) => self.housekeeping.queues_grown(&mailbox, pipe),
+                Command::CheckOwnership(mailbox) => self.housekeeping.check_ownership(mailbox),
                 Command::Room(context) => context.tell_of_room(),
-                Command::Look(hub) => hub.look(),
-                Command::AwaitPeer(hub, pipe) => self.await_peer(&hub, pipe),
+                Command::Look(mailbox) => mailbox.look(),
+                Command::AwaitPeer(mailbox, pipe) => self.await_peer(&mailbox, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),
                 Command::Answered(token) => self.answered(token),
-                Command::Close(hub, linger, done) => self.close(hub, linger, done),
-                Command::Hurry => self.hurry(),
+                Command::Close(mailbox, linger, done) => self.close(mailbox, linger, done),
+                Command::EndLinger => self.end_linger(),
             }
         }
         false
     }
 
-    fn enter(&mut self, hub: Arc<Hub>) {
+    fn enter(&mut self, mailbox: Arc<Mailbox>) {
         let token = self.io.token();
-        if let Some(set) = hub.poll_set()
-            && hub.lease.entered(&self.io, set, token).is_ok()
+        if let Some(set) = mailbox.poll_set()
+            && mailbox.ownership.entered(&self.io, set, token).is_ok()
         {
-            self.entries.insert(token, Entry::Hub(hub));
+            self.entries.insert(token, Entry::Mailbox(mailbox));
         }
     }
 
-    /// A link may be ready from now on.
+    /// Adds a link, which may be ready from now on.
     fn join(&mut self, link: &Arc<Link>) {
         self.links.insert(link.io_token, link.clone());
     }
 
-    /// A link ends: nobody finds it any more.
+    /// Removes a link that ends.
     fn leave(&mut self, link: &Link) {
         self.links.remove(&link.io_token);
-        link.hub.remove_link(link);
+        link.mailbox.remove_link(link);
     }
 
     fn on_ready(&mut self, ready: &Ready) {
@@ -294,24 +294,24 @@ impl Reactor {
             None => {
                 if let Some(link) = self.links.get(&ready.token) {
                     link.serve(ready);
-                    link.hub.serve_unread();
-                    link.hub.tell_of_service();
+                    link.mailbox.serve_unread();
+                    link.mailbox.notify_served();
                     self.look_at_closing(ready.token);
                 }
             }
-            Some(Entry::Hub(hub)) => {
-                let hub = hub.clone();
+            Some(Entry::Mailbox(mailbox)) => {
+                let mailbox = mailbox.clone();
                 let mut inner = Batch::new();
-                if let Some(set) = hub.poll_set()
+                if let Some(set) = mailbox.poll_set()
                     && set.poller.ready(&mut inner).is_ok()
                 {
-                    hub.serve(&inner, false);
+                    mailbox.serve(&inner, false);
                 }
             }
             Some(Entry::Listener(_)) => self.accept(ready.token),
             Some(Entry::Accepted(_)) => self.accepted_ready(ready.token),
             Some(Entry::Connecter(_)) => self.connecter_ready(ready.token),
-            Some(Entry::Closing(_) | Entry::Beat(_)) => {}
+            Some(Entry::Closing(_) | Entry::Heartbeat(_)) => {}
         }
     }
 
@@ -321,12 +321,12 @@ impl Reactor {
                 self.links.get(&token).into_iter().for_each(|link| link.try_again());
                 self.look_at_closing(token);
             }
-            Some(Entry::Hub(_)) => {}
+            Some(Entry::Mailbox(_)) => {}
             Some(Entry::Listener(_)) => self.listen_again(token),
             Some(Entry::Accepted(_)) => self.accepted_late(token),
             Some(Entry::Connecter(_)) => self.connecter_timer(token, now),
             Some(Entry::Closing(_)) => self.linger_is_over(token),
-            Some(Entry::Beat(_)) => self.beat_timer(token, now),
+            Some(Entry::Heartbeat(_)) => self.heartbeat_timer(token, now),
         }
     }
 }

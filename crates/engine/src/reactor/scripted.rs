@@ -1,4 +1,4 @@
-//! A socket with one scripted connection, and a reactor that has no thread: the test calls `turn`.
+//! A socket with one scripted connection, and a reactor without a thread: the test calls `turn`.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use pinnace_zmtp::{Traffic, Version, frame};
 
 use super::session::Shaken;
 use super::stage::Behind;
-use super::{Entry, Io, Owner, Reactor, Side};
+use super::{ConnectionSide, Entry, Io, Owner, Reactor};
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Role};
 use crate::error::Error;
 use crate::link::scripted::Script;
-use crate::link::{Because, Carrier, Codec, Link, Stream};
-use crate::monitor::Ends;
+use crate::link::{Codec, FallbackReason, Link, Medium, Stream};
+use crate::monitor::EndpointPair;
 use crate::peer::Peer;
 use crate::pipe::Outgoing;
 use crate::socket::Socket;
@@ -44,9 +44,9 @@ impl Rig {
         let owner = owner.unwrap();
         let mut reactor = Reactor::new(Io::new().unwrap());
         let script = Script::new();
-        let ends = Ends { local: String::new(), remote: "script".to_owned(), accepted: true };
-        reactor.attach(&owner, shaken(&owner, &script), &ends, ORIGIN, Side::Accepted).unwrap();
-        let link = owner.hub.all_links().pop().unwrap();
+        let ends = EndpointPair { local: String::new(), remote: "script".to_owned(), accepted: true };
+        reactor.attach(&owner, shaken(&owner, &script), &ends, ORIGIN, ConnectionSide::Accepted).unwrap();
+        let link = owner.mailbox.all_links().pop().unwrap();
         Rig { socket, script, link, owner, reactor }
     }
 
@@ -73,7 +73,7 @@ impl Rig {
     }
 }
 
-/// A socket that connects in a reactor without a thread. Nothing is dialed: the test calls `connected`.
+/// A connecting socket, and a reactor without a thread. Nothing is dialed: the test calls `connected`.
 pub(crate) struct Dialer {
     pub(crate) socket: Socket,
     token: u64,
@@ -100,28 +100,28 @@ impl Dialer {
         Dialer { socket, token, owner, reactor }
     }
 
-    /// A handshake is over: the pipe has a connection, over the stream of the script that is returned.
+    /// Completes a handshake: the pipe gets a connection over the stream of the returned script.
     pub(crate) fn connected(&mut self) -> Arc<Script> {
         let script = Script::new();
         self.reactor.connected(self.token, shaken(&self.owner, &script));
         script
     }
 
-    /// The connection is lost.
+    /// Loses the connection.
     pub(crate) fn lost(&mut self) {
-        self.owner.hub.all_links().pop().expect("a connection").cut();
+        self.owner.mailbox.all_links().pop().expect("a connection").cut();
         assert!(!self.reactor.turn(&Batch::new()));
     }
 }
 
-/// What a handshake leaves behind, with a scripted stream.
+/// The result of a handshake, with a scripted stream.
 fn shaken(owner: &Owner, script: &Arc<Script>) -> Shaken {
     Shaken {
         stream: Stream::scripted(script.clone()),
         peer: Peer::default(),
         codec: Codec::new(Version::V3_1, Traffic::Clear, false, owner.options.max_body()),
         behind: Behind::default(),
-        carrier: Carrier::Socket(Because::Remote),
+        medium: Medium::Socket(FallbackReason::Remote),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn command(name: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A body whose bytes differ from their neighbours, so that a comparison finds one that is lost or moved.
+/// A body in which neighbouring bytes differ, so that a comparison finds a lost or moved byte.
 pub(crate) fn body(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }

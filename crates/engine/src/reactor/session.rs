@@ -1,4 +1,4 @@
-//! A handshake with a peer, on a descriptor that is read and written as it allows.
+//! A handshake with a peer, on a non-blocking descriptor.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -10,84 +10,89 @@ use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, net};
 use pinnace_zmtp::{Config, Version, sharing};
 
 use super::about::about;
-use super::asking::Asked;
+use super::authorization::Asked;
 use super::sharing::{may_share, offers_memory};
 use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Io, Reactor};
 use crate::context::Context;
 use crate::ends::{FarEnds, way};
-use crate::hub::{Hub, Mail};
-use crate::link::{self, Because, Carrier, Codec, Link, Stream, TlsFailure};
-use crate::monitor::{self, At, Ends, Event};
+use crate::link::{self, Codec, FallbackReason, Link, Medium, Stream, TlsFailure};
+use crate::mailbox::{Mailbox, Notice};
+use crate::monitor::{self, At, EndpointPair, Event};
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
-use crate::socket_kind::Kind;
+use crate::socket_kind::SocketKind;
 use crate::transports::Layers;
 use crate::zap::Admission;
 
-/// The most that is read from one peer in its turn.
+/// Bytes read from one peer per turn at most.
 const TURN_BYTES: usize = 16 * 1024;
 
 /// A handshake in progress.
 pub(super) struct Session {
     pub(super) stream: Stream,
     pub(super) stage: Stage,
-    /// What the stages behind this one are.
+    /// The layers of the stages after this one.
     layers: Layers,
-    /// For the last stage, which uses it up.
+    /// For the last stage, which takes it.
     config: Option<Config>,
     pub(super) owner: Owner,
     pub(super) inquiry: Option<Asked>,
-    /// What a handler of ZAP has said of the peer.
+    /// What a ZAP handler has said about the peer.
     pub(super) admission: Admission,
     pub(super) behind: Behind,
-    /// Whether it may go through shared memory.
-    shares: Result<(), Because>,
-    side: Side,
+    /// Whether the connection may use shared memory.
+    shares: Result<(), FallbackReason>,
+    side: ConnectionSide,
     writing: bool,
-    /// The connection leads to the peer itself, and that was told.
+    /// The connection has reached the peer itself, and the caller of `step` was told.
     reached: bool,
 }
 
 /// How a step of a handshake ended.
 pub(super) enum Step {
-    /// Not yet: wait for the descriptor.
+    /// Not finished: wait for the descriptor.
     Wait,
     Done(Box<Shaken>),
     /// The connection was lost.
     Lost(Errno),
-    /// The peer broke the rules, or does not go with us.
+    /// The peer violated the protocol, or is not compatible with us.
     Refused(Refusal),
 }
 
-/// Why a handshake goes no further.
-pub(super) enum Failure {
+/// Why a handshake failed.
+pub(super) enum HandshakeFailure {
     Lost(Errno),
     Refused(Refusal),
 }
 
-/// A connection whose handshake is over.
+/// A connection that has completed its handshake.
 pub(super) struct Shaken {
     pub(super) stream: Stream,
     pub(super) peer: Peer,
     pub(super) codec: Codec,
     pub(super) behind: Behind,
     /// How its messages move.
-    pub(super) carrier: Carrier,
+    pub(super) medium: Medium,
 }
 
-/// What a socket is, for those who make connections for it.
+/// What listeners and connecters need to know of a socket.
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) context: Context,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) kind: Kind,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) kind: SocketKind,
     pub(crate) options: Arc<Options>,
 }
 
 impl Session {
-    pub(super) fn new(fd: OwnedFd, owner: &Owner, layers: &Layers, side: Side) -> Result<Session, Refusal> {
+    pub(super) fn new(
+        fd: OwnedFd,
+        owner: &Owner,
+        layers: &Layers,
+        side: ConnectionSide,
+    ) -> Result<Session, Refusal> {
         let (mut stream, mut layers) = (Stream::plain(fd), layers.clone());
         let mut config = owner.handshake_config()?;
         let shares = may_share(&stream, &owner.options);
@@ -112,12 +117,12 @@ impl Session {
         })
     }
 
-    /// What its descriptor has to be watched for; as it was registered.
+    /// The events to poll its descriptor for, as it was registered.
     pub(super) fn interest(&self) -> Interest {
         if self.writing { Interest::BOTH } else { Interest::READ }
     }
 
-    /// Goes on as far as the descriptor allows. `reached` is called once, when the connection leads to the peer
+    /// Advances as far as the descriptor allows. `reached` is called once, when the connection has reached the peer
     /// itself.
     pub(super) fn step(
         mut self: Box<Self>,
@@ -128,8 +133,8 @@ impl Session {
         match self.advance(io, token, reached) {
             Ok(true) => return (None, (*self).finish()),
             Ok(false) => {}
-            Err(Failure::Lost(error)) => return (None, Step::Lost(error)),
-            Err(Failure::Refused(refusal)) => return (None, (*self).refuse(refusal)),
+            Err(HandshakeFailure::Lost(error)) => return (None, Step::Lost(error)),
+            Err(HandshakeFailure::Refused(refusal)) => return (None, (*self).refuse(refusal)),
         }
         let writing = !self.stage.output().is_empty() || self.stream.wants_write();
         if self.inquiry.is_none() && writing != self.writing {
@@ -139,13 +144,13 @@ impl Session {
         (Some(self), Step::Wait)
     }
 
-    /// True: the last stage is done. False: the descriptor allows no more now.
+    /// True: the last stage is done. False: wait for the descriptor, or for the ZAP handler.
     fn advance(
         &mut self,
         io: &Arc<Io>,
         token: u64,
         reached: &mut dyn FnMut(&Stream),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, HandshakeFailure> {
         self.write()?;
         let (mut left, mut is_dry) = (TURN_BYTES, false);
         loop {
@@ -176,7 +181,7 @@ impl Session {
                 return Ok(false);
             }
             let mut bytes = [0; 1024];
-            // Others have their turn, too; what TLS has decrypted nobody would tell of again.
+            // At the end of the turn, read only what TLS has decrypted already: no event reports it again.
             let read = if left == 0 {
                 self.stream.read_rest(&mut bytes, &mut [])
             } else if self.shares.is_ok() {
@@ -188,7 +193,7 @@ impl Session {
                 self.stream.read(&mut bytes, &mut [])
             };
             match read {
-                Ok(0) => return Err(Failure::Lost(Errno::CONNRESET)),
+                Ok(0) => return Err(HandshakeFailure::Lost(Errno::CONNRESET)),
                 Ok(count) => {
                     left = left.saturating_sub(count);
                     // A short read has emptied the socket, and epoll reports what arrives later. It does not report
@@ -197,13 +202,13 @@ impl Session {
                     self.input(&bytes[..count])?;
                 }
                 Err(Errno::AGAIN) => return Ok(false),
-                Err(error) => return Err(Failure::Lost(error)),
+                Err(error) => return Err(HandshakeFailure::Lost(error)),
             }
         }
     }
 
-    /// Goes on to the next stage. False: there is none.
-    fn enter_next(&mut self) -> Result<bool, Failure> {
+    /// Enters the next stage. False: there is none.
+    fn enter_next(&mut self) -> Result<bool, HandshakeFailure> {
         let next = self.stage.next(&mut self.stream, &mut self.layers, &mut self.config)?;
         let Some(next) = next else {
             return Ok(false);
@@ -214,17 +219,17 @@ impl Session {
         Ok(true)
     }
 
-    pub(super) fn input(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn input(&mut self, bytes: &[u8]) -> Result<(), HandshakeFailure> {
         self.stage.input(bytes, &mut self.behind)?;
         self.write()
     }
 
-    fn write(&mut self) -> Result<(), Failure> {
+    fn write(&mut self) -> Result<(), HandshakeFailure> {
         while !self.stage.output().is_empty() {
             match self.stream.write(&[IoSlice::new(self.stage.output())]) {
                 Ok(taken) => self.stage.sent(taken),
                 Err(Errno::AGAIN) => break,
-                Err(error) => return Err(Failure::Lost(error)),
+                Err(error) => return Err(HandshakeFailure::Lost(error)),
             }
         }
         Ok(())
@@ -234,11 +239,12 @@ impl Session {
         let Session { mut stream, stage, mut behind, owner, admission, shares, side, .. } = self;
         let (subscribes, max_body) = (owner.kind.sends_subscriptions, owner.options.max_body());
         let (peer, codec) = stage.into_peer(subscribes, max_body).expect("the peer is known");
-        let shares = shares.and_then(|()| if offers_memory(&peer) { Ok(()) } else { Err(Because::Peer) });
+        let shares =
+            shares.and_then(|()| if offers_memory(&peer) { Ok(()) } else { Err(FallbackReason::Peer) });
         if shares.is_ok() {
-            stream.may_switch(side == Side::Connected, behind.passed.take());
+            stream.may_switch(side == ConnectionSide::Connected, behind.passed.take());
         }
-        let carrier = Carrier::Socket(shares.err().unwrap_or(Because::Brief));
+        let medium = Medium::Socket(shares.err().unwrap_or(FallbackReason::Brief));
         let about = about(&peer, &stream, admission);
         let peer = Peer {
             routing_id: peer.routing_id,
@@ -246,12 +252,12 @@ impl Session {
             mechanism: peer.mechanism,
             about: Some(about),
         };
-        Step::Done(Box::new(Shaken { stream, peer, codec, behind, carrier }))
+        Step::Done(Box::new(Shaken { stream, peer, codec, behind, medium }))
     }
 
-    /// Tells the peer why, as far as it takes that at once.
+    /// Tells the peer the reason, as far as the kernel takes it at once.
     fn refuse(self, refusal: Refusal) -> Step {
-        let bytes = self.stage.last_words(&refusal);
+        let bytes = self.stage.final_output(&refusal);
         if !bytes.is_empty() {
             let _ = self.stream.write(&[IoSlice::new(&bytes)]);
         }
@@ -259,26 +265,26 @@ impl Session {
     }
 }
 
-impl From<TlsFailure> for Failure {
-    fn from(failure: TlsFailure) -> Failure {
+impl From<TlsFailure> for HandshakeFailure {
+    fn from(failure: TlsFailure) -> HandshakeFailure {
         match failure {
-            TlsFailure::Lost(error) => Failure::Lost(error),
-            TlsFailure::Tls(error) => Failure::Refused(Refusal::Tls(error)),
+            TlsFailure::Lost(error) => HandshakeFailure::Lost(error),
+            TlsFailure::Tls(error) => HandshakeFailure::Refused(Refusal::Tls(error)),
         }
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Failure {
-        Failure::Refused(refusal)
+impl From<Refusal> for HandshakeFailure {
+    fn from(refusal: Refusal) -> HandshakeFailure {
+        HandshakeFailure::Refused(refusal)
     }
 }
 
-/// A connection that came in, before its handshake is over.
+/// An accepted connection, before its handshake is complete.
 pub(super) struct Accepted {
     pub(super) owner: Owner,
     pub(super) listener: u64,
-    pub(super) ends: Ends,
+    pub(super) ends: EndpointPair,
     pub(super) session: Option<Box<Session>>,
 }
 
@@ -299,71 +305,74 @@ impl Reactor {
             Step::Wait => return,
             Step::Done(shaken) => {
                 let _ = self.io.poller().remove(&shaken.stream);
-                self.attach(owner, *shaken, ends, accepted.listener, Side::Accepted);
+                self.attach(owner, *shaken, ends, accepted.listener, ConnectionSide::Accepted);
                 return;
             }
             Step::Lost(error) => {
                 let value = error.raw_os_error() as u32;
-                monitor::emit(&owner.hub, Event::HandshakeFailedNoDetail, value, At::Between(ends));
+                monitor::emit(&owner.mailbox, Event::HandshakeFailedNoDetail, value, At::Between(ends));
             }
-            Step::Refused(refusal) => refusal.emit(&owner.hub, At::Between(ends)),
+            Step::Refused(refusal) => refusal.emit(&owner.mailbox, At::Between(ends)),
         }
-        monitor::emit(&owner.hub, Event::Disconnected, descriptor, At::Between(ends));
+        monitor::emit(&owner.mailbox, Event::Disconnected, descriptor, At::Between(ends));
     }
 
-    /// The handshake's time is over.
+    /// The handshake took too long.
     pub(super) fn accepted_late(&mut self, token: u64) {
         if let Some(Entry::Accepted(accepted)) = self.entries.remove(&token) {
             let timed_out = Errno::TIMEDOUT.raw_os_error() as u32;
-            let (hub, ends) = (&accepted.owner.hub, &accepted.ends);
-            monitor::emit(hub, Event::HandshakeFailedNoDetail, timed_out, At::Between(ends));
+            let (mailbox, ends) = (&accepted.owner.mailbox, &accepted.ends);
+            monitor::emit(mailbox, Event::HandshakeFailedNoDetail, timed_out, At::Between(ends));
             if let Some(session) = &accepted.session {
-                monitor::emit_fd(hub, Event::Disconnected, &session.stream, At::Between(ends));
+                monitor::emit_fd(mailbox, Event::Disconnected, &session.stream, At::Between(ends));
             }
         }
     }
 
-    /// Makes a pipe for a new connection and hands it to the socket.
+    /// Creates the pipe of a new connection and hands it to the socket.
     pub(super) fn attach(
         &mut self,
         owner: &Owner,
         shaken: Shaken,
-        ends: &Ends,
+        ends: &EndpointPair,
         origin: u64,
-        side: Side,
+        side: ConnectionSide,
     ) -> Option<PipeId> {
         let options = &owner.options;
-        let id = owner.hub.new_pipe();
+        let id = owner.mailbox.new_pipe();
         let out = Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
         let (tx, outgoing) = way(&owner.context, out, owner.conflates_out());
         let into = Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 };
         let (incoming, rx) = way(&owner.context, into, owner.conflates_in());
-        let Shaken { stream, mut peer, codec, behind, carrier } = shaken;
-        let config = owner.link_config(peer.version, carrier, ends, origin, 0, side);
+        let Shaken { stream, mut peer, codec, behind, medium } = shaken;
+        let config = owner.link_config(peer.version, medium, ends, origin, 0, side);
         let far = FarEnds { outgoing, incoming };
-        let link = Link::new(stream, owner.hub.clone(), self.io.clone(), id, config, codec, far);
+        let link = Link::new(stream, owner.mailbox.clone(), self.io.clone(), id, config, codec, far);
         let link = Arc::new(link);
-        if side == Side::Connected && !options.connect_routing_id.is_empty() && owner.kind.names_peers {
+        if side == ConnectionSide::Connected
+            && !options.connect_routing_id.is_empty()
+            && owner.kind.names_peers
+        {
             peer.routing_id.clone_from(&options.connect_routing_id);
         }
         let pipe = Pipe::new(tx, rx, Far::Link(Some(link.clone())), peer, true);
-        owner.hub.post(Mail::Attach(id, Box::new(pipe)));
+        owner.mailbox.post(Notice::Attach(id, Box::new(pipe)));
         self.begin_link(owner, &link, &behind.bytes).then_some(id)
     }
 
-    /// A connection that its socket has been told of begins to move messages. False: it has ended already.
+    /// Starts the message flow of a connection that its socket was told of. False: the connection has ended already.
     pub(super) fn begin_link(&mut self, owner: &Owner, link: &Arc<Link>, behind: &[u8]) -> bool {
         if !owner.is_raw() {
-            // Who hears of it finds the pipe there at the socket's next call.
-            monitor::emit(&owner.hub, Event::HandshakeSucceeded, 0, At::Between(&link.config.ends));
+            // An application that receives this event finds the pipe at the socket's next call.
+            monitor::emit(&owner.mailbox, Event::HandshakeSucceeded, 0, At::Between(&link.config.ends));
         }
-        if owner.notifies(NOTIFY_CONNECT) && !owner.hub.is_closed() {
+        if owner.notifies(NOTIFY_CONNECT) && !owner.mailbox.is_closed() {
             link.bring(b"");
         }
-        self.beat(link, &owner.options);
+        self.heartbeat(link, &owner.options);
         link.feed(behind);
         self.join(link);
-        if owner.hub.add_link(link).is_err() {
+        if owner.mailbox.add_link(link).is_err() {
             link.cut();
             return false;
         }
@@ -374,7 +383,7 @@ impl Reactor {
         true
     }
 
-    /// When the handshake has to be over.
+    /// Sets the deadline of the handshake.
     pub(super) fn shake_until(&mut self, token: u64, owner: &Owner) {
         if !owner.options.handshake_ivl.is_zero() {
             self.timers.set(token, Instant::now() + owner.options.handshake_ivl);
@@ -384,7 +393,7 @@ impl Reactor {
 
 /// Which side made a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ConnectionSide {
     Accepted,
     Connected,
 }
@@ -394,7 +403,7 @@ const NOTIFY_CONNECT: i32 = 1;
 const NOTIFY_DISCONNECT: i32 = 2;
 
 impl Owner {
-    /// Its peers speak no ZMTP: what they send are bytes.
+    /// True if its peers do not speak ZMTP: they send plain bytes.
     pub(crate) fn is_raw(&self) -> bool {
         self.kind.is_raw(&self.options)
     }
@@ -412,12 +421,14 @@ impl Owner {
         if self.is_raw() { self.options.stream_notify } else { self.options.router_notify & bit != 0 }
     }
 
-    /// What the socket receives when a connection is lost.
-    fn last_words(&self, side: Side) -> Vec<Vec<u8>> {
+    /// The messages that the socket receives when a connection is lost.
+    fn disconnect_messages(&self, side: ConnectionSide) -> Vec<Vec<u8>> {
         let options = &self.options;
         let message = match side {
-            Side::Accepted => options.disconnect_msg.as_ref().filter(|_| self.kind.hears_disconnects),
-            Side::Connected => options.hiccup_msg.as_ref().filter(|_| self.kind.hears_hiccups),
+            ConnectionSide::Accepted => {
+                options.disconnect_msg.as_ref().filter(|_| self.kind.hears_disconnects)
+            }
+            ConnectionSide::Connected => options.hiccup_msg.as_ref().filter(|_| self.kind.hears_hiccups),
         };
         let notice = self.notifies(NOTIFY_DISCONNECT).then(Vec::new);
         notice.into_iter().chain(message.filter(|_| !self.is_raw()).cloned()).collect()
@@ -436,29 +447,29 @@ impl Owner {
     pub(crate) fn link_config(
         &self,
         version: Version,
-        carrier: Carrier,
-        ends: &Ends,
+        medium: Medium,
+        ends: &EndpointPair,
         origin: u64,
         connection: u64,
-        side: Side,
+        side: ConnectionSide,
     ) -> link::Config {
         let options = &self.options;
         let greets = self.kind.greets && !self.is_raw();
         link::Config {
             version,
-            carrier,
+            medium,
             is_raw: self.is_raw(),
             keeps_subscriptions: self.kind.keeps_subscriptions,
-            hears_wishes: self.kind.hears_wishes(),
+            receives_subscriptions: self.kind.receives_subscriptions(),
             keeps_groups: self.kind.keeps_groups,
             taking: self.kind.taking(&self.options),
-            // A raw peer's bytes are cut into messages that fit.
+            // A raw peer's bytes are split into messages that fit.
             max_body: if self.is_raw() { i64::MAX as u64 } else { options.max_body() },
             ends: ends.clone(),
             origin,
             connection,
             hello: options.hello_msg.clone().filter(|_| greets).unwrap_or_default(),
-            last_words: self.last_words(side),
+            disconnect_messages: self.disconnect_messages(side),
         }
     }
 }

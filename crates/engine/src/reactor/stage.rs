@@ -1,37 +1,37 @@
-//! What a connection goes through before its messages travel, one stage after another.
+//! The stages that a connection goes through before it carries messages.
 //!
 //! ```text
 //! descriptor -> [Proxy] -> [Tls] -> [Upgrade] -> Zmtp -> Link
 //! ```
 //!
-//! A stage is fed with what the stream brings and emptied by what it wants to say, until it is done. What the
-//! peer sent behind its end is the next one's. [`Refusal`] says which one failed.
+//! A stage consumes the stream's input and produces output until it is done. Input after its end belongs to the next
+//! stage. [`Refusal`] says which stage failed, and why.
 
 use pinnace_crypto::SecretBytes;
 use pinnace_sys::{Errno, OwnedFd, random};
-use pinnace_zmtp::{Config, Decision, Handshake, Request, socks, ws};
+use pinnace_zmtp::{AuthorizationRequest, Config, Decision, Handshake, socks, ws};
 
-use crate::hub::Hub;
 use crate::link::{Codec, Stream};
+use crate::mailbox::Mailbox;
 use crate::monitor::{self, At, Event};
-use crate::transports::{Layers, Side, Web};
+use crate::transports::{Layers, Web, WebSide};
 
-/// What a peer may make one handshake hold, in bytes.
+/// Maximum number of bytes that a peer can make one handshake hold.
 pub(super) const HANDSHAKE_BYTES: usize = 16 * 1024;
-/// The same with WebSocket's framing: PINGs, and headers of fragments, are bytes too.
+/// The same including WebSocket's framing: PINGs and headers of fragments count, too.
 const WEB_BYTES: usize = 2 * HANDSHAKE_BYTES;
 
 /// The stage that a connection is in.
 pub(super) enum Stage {
-    /// The way through a SOCKS5 proxy.
+    /// The request to a SOCKS5 proxy.
     Proxy(Box<socks::Client>),
-    /// TLS; the stream does it.
+    /// TLS's handshake, which the stream performs.
     Tls,
-    /// From HTTP to WebSocket.
+    /// The upgrade from HTTP to WebSocket.
     Upgrade(Box<ws::Upgrade>, Box<Web>),
-    /// ZMTP's own handshake, the last one.
+    /// ZMTP's handshake, the last stage.
     Zmtp(Box<Handshake>),
-    /// The same in messages of WebSocket.
+    /// The same in WebSocket messages.
     ZmtpOverWeb(Box<OverWeb>),
 }
 
@@ -41,40 +41,39 @@ pub(super) struct OverWeb {
     encoder: ws::Encoder,
     decoder: ws::Decoder,
     max_body: u64,
-    /// What the decoder made of what came.
+    /// What the decoder made of the last input.
     frames: Vec<u8>,
-    /// What is to be written, a password perhaps, and how much of it was.
+    /// Output to be written, perhaps with a password; and how much of it was written.
     output: SecretBytes,
     sent: usize,
-    /// What came, frames of WebSocket's own and headers among it.
+    /// Input bytes so far, including WebSocket's own frames and headers.
     taken: usize,
 }
 
 /// Why a stage ends the connection.
 pub(super) enum Refusal {
-    /// The proxy makes no connection.
+    /// The proxy does not make the connection.
     Proxy,
     Zmtp(pinnace_zmtp::Error),
     Tls(rustls::Error),
     Web(ws::Error),
-    /// The handler of ZAP gave no answer that could be read; libzmq's number of what was wrong.
+    /// The ZAP handler's answer could not be read; libzmq's error code.
     Handler(u32),
-    /// The system's.
+    /// An error of the system.
     System(Errno),
 }
 
-/// What came behind the end of a stage.
+/// Input that came after the end of a stage.
 #[derive(Default)]
 pub(super) struct Behind {
-    /// As the stream brought it.
+    /// Bytes as the stream brought them.
     pub(super) bytes: Vec<u8>,
-    /// A descriptor that came along.
+    /// A descriptor that was passed along with them.
     pub(super) passed: Option<OwnedFd>,
 }
 
 impl Stage {
-    /// The first stage. `layers` are those that are left, and of those one less then; `config` is used up by the
-    /// last stage.
+    /// The first stage. `layers` are the layers that remain; the stage takes its own. The last stage takes `config`.
     pub(super) fn first(
         stream: &mut Stream,
         layers: &mut Layers,
@@ -91,18 +90,18 @@ impl Stage {
         }
         if let Some(web) = layers.web.take() {
             let upgrade = match &web.side {
-                Side::Client { host, path } => {
+                WebSide::Client { host, path } => {
                     let target = ws::Target { host, path };
                     ws::Upgrade::client(&target, offer(config), &random::bytes()?)?
                 }
-                Side::Server => ws::Upgrade::server(offer(config)),
+                WebSide::Server => ws::Upgrade::server(offer(config)),
             };
             return Ok(Stage::Upgrade(Box::new(upgrade), web));
         }
         Ok(Stage::Zmtp(Box::new(Handshake::new(config.take().expect("the last stage comes once")))))
     }
 
-    /// The stage that follows this one, which is done; None where it was the last.
+    /// The stage that follows this one, which is done; None if it was the last.
     pub(super) fn next(
         &mut self,
         stream: &mut Stream,
@@ -115,11 +114,11 @@ impl Stage {
                 let subprotocol = upgrade.subprotocol().expect("the upgrade is done");
                 let config = config.take().expect("the last stage comes once");
                 let (role, handshake) = match web.side {
-                    Side::Client { .. } => {
+                    WebSide::Client { .. } => {
                         let role = ws::Role::Client { seed: random::bytes()? };
                         (role, Handshake::over_ws_to_server(config, subprotocol))
                     }
-                    Side::Server => (ws::Role::Server, Handshake::over_ws(config, subprotocol)),
+                    WebSide::Server => (ws::Role::Server, Handshake::over_ws(config, subprotocol)),
                 };
                 Ok(Some(Stage::ZmtpOverWeb(Box::new(OverWeb::new(handshake, &role, web.max_body)))))
             }
@@ -127,7 +126,7 @@ impl Stage {
         }
     }
 
-    /// Takes what the peer sent; what belongs to the next stage is left `behind`.
+    /// Consumes input; bytes of the next stage are left in `behind`.
     pub(super) fn input(&mut self, bytes: &[u8], behind: &mut Behind) -> Result<(), Refusal> {
         let taken = match self {
             Stage::Proxy(client) => client.input(bytes).map_err(|_| Refusal::Proxy)?,
@@ -140,8 +139,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Who wants to come in, while that has to be decided; nothing more is taken in until then.
-    pub(super) fn authorization(&self) -> Option<Request<'_>> {
+    /// The request for authorization, while it is pending; until the decision no more input is consumed.
+    pub(super) fn authorization(&self) -> Option<AuthorizationRequest<'_>> {
         match self {
             Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => None,
             Stage::Zmtp(handshake) => handshake.authorization(),
@@ -149,7 +148,7 @@ impl Stage {
         }
     }
 
-    /// Decides it.
+    /// Decides a pending authorization.
     pub(super) fn authorize(&mut self, decision: Decision) -> Result<(), Refusal> {
         match self {
             Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => Ok(()),
@@ -162,7 +161,7 @@ impl Stage {
         }
     }
 
-    /// What is to be written.
+    /// The output to be written.
     pub(super) fn output(&self) -> &[u8] {
         match self {
             Stage::Proxy(client) => client.output(),
@@ -173,7 +172,7 @@ impl Stage {
         }
     }
 
-    /// So many bytes of it were written.
+    /// So many bytes of the output were written.
     pub(super) fn sent(&mut self, bytes: usize) {
         match self {
             Stage::Proxy(client) => client.sent(bytes),
@@ -190,8 +189,8 @@ impl Stage {
         }
     }
 
-    /// All that is still to be said where the connection ends for this reason.
-    pub(super) fn last_words(self, refusal: &Refusal) -> SecretBytes {
+    /// The last output of a connection that ends with `refusal`.
+    pub(super) fn final_output(self, refusal: &Refusal) -> SecretBytes {
         let mut words = SecretBytes::from(self.output());
         let mut reply = refusal.reply();
         if let Stage::ZmtpOverWeb(mut over) = self {
@@ -202,23 +201,23 @@ impl Stage {
         words
     }
 
-    /// Whether the peer has said all that this stage waits for.
+    /// True if the peer has sent everything that this stage waits for.
     pub(super) fn is_done(&self) -> bool {
         match self {
             Stage::Proxy(client) => client.bound().is_some(),
-            Stage::Tls => false, // The stream tells.
+            Stage::Tls => false, // The stream reports it.
             Stage::Upgrade(upgrade, _) => upgrade.subprotocol().is_some(),
             Stage::Zmtp(handshake) => handshake.peer().is_some(),
             Stage::ZmtpOverWeb(over) => over.handshake.peer().is_some(),
         }
     }
 
-    /// Whether the connection leads to the peer itself by now.
+    /// True if the connection has reached the peer itself, past any proxy.
     pub(super) fn has_reached_peer(&self) -> bool {
         !matches!(self, Stage::Proxy(_))
     }
 
-    /// What the peer is, and how frames travel to it, once the last stage is done. None: this is not the last.
+    /// The peer and the codec for its frames, once the last stage is done. None: this is not the last.
     pub(super) fn into_peer(self, subscribes: bool, max_body: u64) -> Option<(pinnace_zmtp::Peer, Codec)> {
         match self {
             Stage::Proxy(_) | Stage::Tls | Stage::Upgrade(..) => None,
@@ -242,7 +241,7 @@ fn offer(config: &Option<Config>) -> ws::Offer {
     config.as_ref().expect("the last stage comes after this one").into()
 }
 
-/// EACCES where it is about certificates, EPROTO for the rest.
+/// EACCES for certificate errors, EPROTO for the rest.
 fn tls_errno(error: &rustls::Error) -> Errno {
     use rustls::AlertDescription::*;
     match error {
@@ -265,7 +264,7 @@ fn tls_errno(error: &rustls::Error) -> Errno {
 impl OverWeb {
     fn new(handshake: Handshake, role: &ws::Role, max_body: u64) -> OverWeb {
         let (frame_bytes, fragment_bytes) = (HANDSHAKE_BYTES as u64, HANDSHAKE_BYTES);
-        let limits = ws::Limits { max_body: frame_bytes, max_fragmented: fragment_bytes };
+        let limits = ws::DecoderLimits { max_body: frame_bytes, max_fragmented: fragment_bytes };
         let (encoder, decoder) = (ws::Encoder::new(role), ws::Decoder::new(role, limits));
         let (frames, output) = (Vec::new(), SecretBytes::new());
         let mut over = OverWeb { handshake, encoder, decoder, max_body, frames, output, sent: 0, taken: 0 };
@@ -273,7 +272,7 @@ impl OverWeb {
         over
     }
 
-    /// Frames what the handshake has to say.
+    /// Frames the output of the handshake.
     fn speak(&mut self) {
         let mut framed = Vec::new();
         let taken = self.encoder.encode_frames(self.handshake.output(), &mut framed);
@@ -281,8 +280,8 @@ impl OverWeb {
         self.handshake.sent(taken);
     }
 
-    /// Byte by byte, so that it ends with the handshake's last one: what comes behind is subject to other
-    /// limits, and the link's.
+    /// Consumes byte by byte, so that it stops at the handshake's last byte: later bytes belong to the link, with
+    /// other limits.
     fn input(&mut self, bytes: &[u8]) -> Result<usize, Refusal> {
         let mut taken = 0;
         while taken < bytes.len()
@@ -323,7 +322,7 @@ impl From<Errno> for Refusal {
 }
 
 impl Refusal {
-    /// The frame that tells the peer, where there is one.
+    /// The frame that tells the peer, if there is one.
     fn reply(&self) -> Vec<u8> {
         match self {
             Refusal::Zmtp(error) => error.reply().unwrap_or_default(),
@@ -332,21 +331,21 @@ impl Refusal {
         }
     }
 
-    /// Tells the monitor.
-    pub(super) fn emit(&self, hub: &Hub, at: At<'_>) {
+    /// Reports the refusal to the monitor.
+    pub(super) fn emit(&self, mailbox: &Mailbox, at: At<'_>) {
         let errno = match self {
-            Refusal::Zmtp(error) => return monitor::emit_refusal(hub, error, at),
+            Refusal::Zmtp(error) => return monitor::emit_refusal(mailbox, error, at),
             Refusal::Web(error) => {
                 let code = error.protocol_code();
-                return monitor::emit(hub, Event::HandshakeFailedProtocol, code, at);
+                return monitor::emit(mailbox, Event::HandshakeFailedProtocol, code, at);
             }
             Refusal::Handler(code) => {
-                return monitor::emit(hub, Event::HandshakeFailedProtocol, *code, at);
+                return monitor::emit(mailbox, Event::HandshakeFailedProtocol, *code, at);
             }
             Refusal::Proxy => Errno::CONNREFUSED,
             Refusal::Tls(error) => tls_errno(error),
             Refusal::System(errno) => *errno,
         };
-        monitor::emit(hub, Event::HandshakeFailedNoDetail, errno.raw_os_error() as u32, at);
+        monitor::emit(mailbox, Event::HandshakeFailedNoDetail, errno.raw_os_error() as u32, at);
     }
 }

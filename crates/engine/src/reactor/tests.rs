@@ -32,10 +32,10 @@ fn a_command_that_waits_keeps_it_from_waiting() {
     let mut reactor = reactor();
     assert!(reactor.io.begins_wait());
     reactor.io.ends_wait();
-    reactor.io.send(Command::Hurry);
+    reactor.io.send(Command::EndLinger);
     assert!(!reactor.io.begins_wait());
     reactor.io.ends_wait();
-    assert!(!reactor.turn(&Batch::new()) && reactor.hurried);
+    assert!(!reactor.turn(&Batch::new()) && reactor.linger_ended);
     reactor.io.send(Command::Stop);
     assert!(reactor.turn(&Batch::new()));
 }
@@ -44,13 +44,13 @@ fn a_command_that_waits_keeps_it_from_waiting() {
 fn a_command_to_one_that_waits_wakes_it_once() {
     let reactor = reactor();
     let mut ready = Batch::new();
-    reactor.io.send(Command::Hurry);
+    reactor.io.send(Command::EndLinger);
     reactor.io.poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
     assert!(ready.is_empty(), "it did not wait");
     reactor.io.commands.lock().clear();
     assert!(reactor.io.begins_wait());
-    reactor.io.send(Command::Hurry);
-    reactor.io.send(Command::Hurry);
+    reactor.io.send(Command::EndLinger);
+    reactor.io.send(Command::EndLinger);
     reactor.io.poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
     assert_eq!(ready.iter().count(), 1);
 }
@@ -102,7 +102,7 @@ fn a_close_waits_for_what_is_left_as_long_as_the_linger_says() {
     let done = Arc::new(AtomicBool::new(false));
     let tell = done.clone();
     let over = Box::new(move || tell.store(true, Ordering::SeqCst));
-    rig.reactor.io.send(Command::Close(rig.owner.hub.clone(), Some(SOON), over));
+    rig.reactor.io.send(Command::Close(rig.owner.mailbox.clone(), Some(SOON), over));
     rig.turn();
     let start = Instant::now();
     while !done.load(Ordering::SeqCst) {
@@ -147,7 +147,7 @@ fn handshakes_end_with_their_listener() {
     let (mut stream, token) = silent_client(&mut rig);
     let listener = rig.reactor.entries.iter().find(|(_, entry)| matches!(entry, Entry::Listener(_)));
     let listener = *listener.expect("a listener").0;
-    rig.reactor.io.send(Command::End(rig.owner.hub.clone(), listener, Some(Duration::ZERO)));
+    rig.reactor.io.send(Command::End(rig.owner.mailbox.clone(), listener, Some(Duration::ZERO)));
     rig.turn();
     assert!(!rig.reactor.entries.contains_key(&token) && !rig.reactor.entries.contains_key(&listener));
     stream.read_to_end(&mut Vec::new()).unwrap();
@@ -157,7 +157,7 @@ fn dialer(conflate: i32) -> Dialer {
     Dialer::with(PUSH, |socket| socket.set_option(CONFLATE, &conflate.to_ne_bytes()).unwrap())
 }
 
-/// A call that sends has read its mail when `meanwhile` happens, and puts the message into the queue after it.
+/// A sending call has read its notices when `meanwhile` runs, and puts its message into the queue afterwards.
 fn send_after(dialer: &mut Dialer, meanwhile: impl FnOnce(&mut Dialer) -> Arc<Script>) -> Arc<Script> {
     let socket = dialer.socket;
     let sent = socket.call(false, |core| {

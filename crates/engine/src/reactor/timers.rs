@@ -1,4 +1,4 @@
-//! When an entry of the reactor wants to be called next: at most one time each.
+//! Timers of the reactor: at most one per token.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,7 +7,7 @@ use std::time::Instant;
 #[derive(Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// The time that counts, for each token; others in the heap are stale.
+    /// The time that counts for each token; other heap entries are stale.
     current: HashMap<u64, Instant>,
 }
 
@@ -21,7 +21,7 @@ impl Timers {
         self.current.remove(&token);
     }
 
-    /// The earliest time that anything wants to be called at.
+    /// The earliest time of any timer.
     pub(super) fn next(&mut self) -> Option<Instant> {
         while let Some(&Reverse((at, token))) = self.heap.peek() {
             if self.current.get(&token) == Some(&at) {
@@ -32,7 +32,7 @@ impl Timers {
         None
     }
 
-    /// The next token that is due.
+    /// The next token that is due; clears its timer.
     pub(super) fn due(&mut self, now: Instant) -> Option<u64> {
         while let Some(&Reverse((at, token))) = self.heap.peek() {
             if at > now {

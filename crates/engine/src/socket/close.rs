@@ -1,17 +1,17 @@
-//! The end of a socket: its handle is dead at once, what it accepted is sent by the I/O thread.
+//! Closing a socket: its handle is invalid at once, and the I/O thread sends the messages that it has accepted.
 
 use super::{Core, SOCKETS, Socket};
 use crate::drops::Reason;
 use crate::error::Error;
-use crate::hub::Mail;
+use crate::mailbox::Notice;
 use crate::monitor;
 use crate::pipe::PipeId;
 use crate::reactor::Command;
 use crate::table::Dead;
 
 impl Socket {
-    /// Closes the socket. Blocked calls on it return NotSocket. In a forked child it does nothing to the
-    /// parent's.
+    /// Closes the socket. Blocked calls on it return NotSocket. In a forked child the parent's socket is not
+    /// affected.
     pub fn close(self) -> Result<(), Error> {
         let mut core = match SOCKETS.remove(self.0) {
             Ok(core) => core,
@@ -19,48 +19,48 @@ impl Socket {
             Err(dead) => return Err(dead.into()),
         };
         core.stop_listening();
-        let unsent = core.context.inproc().leave(&core.hub);
-        core.hub.lost.give_up(Reason::Expired, unsent);
-        // Peers that have come, or gone, and what they sent are told of in the mail: all of it counts.
-        let _ = core.news();
-        let mut chores = std::mem::take(&mut core.pipes.chores);
-        core.do_within(&chores);
-        chores.append(&mut core.pipes.chores);
+        let unsent = core.context.inproc().leave(&core.mailbox);
+        core.mailbox.lost.give_up(Reason::Expired, unsent);
+        // Notices bring peers that have come or gone, and their messages, all of which count.
+        let _ = core.handle_notices();
+        let mut deferred = std::mem::take(&mut core.pipes.deferred);
+        core.do_within(&deferred);
+        deferred.append(&mut core.pipes.deferred);
         let unread = core.drop_unread();
-        core.hub.lost.add(Reason::Unread, unread);
+        core.mailbox.lost.add(Reason::Unread, unread);
         let pipes: Vec<PipeId> = core.pipes.ids().collect();
         let mut peers = Vec::new();
         for id in pipes {
             core.pipes.rollback(id);
             peers.extend(core.say_farewell(id));
         }
-        core.hub.lost.absorb(&core.pipes.drops);
-        let (hub, io, context, linger) =
-            (core.hub.clone(), core.io.clone(), core.context.clone(), core.options.linger);
+        core.mailbox.lost.absorb(&core.pipes.drops);
+        let (mailbox, io, context, linger) =
+            (core.mailbox.clone(), core.io.clone(), core.context.clone(), core.options.linger);
         drop(core);
-        super::run(chores, false);
-        // Who hears of the end finds that what it has sent since is read by nobody.
-        peers.into_iter().for_each(|(hub, far)| hub.post(Mail::Ended(far)));
-        hub.close();
-        hub.for_each_link(|link| link.flush());
-        context.socket_closed(&hub);
-        if !hub.has_io() {
-            monitor::stop(&hub);
-            context.socket_ended(&hub);
+        super::run(deferred, false);
+        // After `drop(core)`: a peer that handles this notice finds its unread messages abandoned.
+        peers.into_iter().for_each(|(mailbox, far)| mailbox.post(Notice::Ended(far)));
+        mailbox.close();
+        mailbox.for_each_link(|link| link.flush());
+        context.socket_closed(&mailbox);
+        if !mailbox.has_io() {
+            monitor::stop(&mailbox);
+            context.socket_ended(&mailbox);
             return Ok(());
         }
-        let ended = hub.clone();
+        let ended = mailbox.clone();
         let done = Box::new(move || context.socket_ended(&ended));
-        io.send(Command::Close(hub, linger, done));
+        io.send(Command::Close(mailbox, linger, done));
         Ok(())
     }
 }
 
 impl Core {
-    /// Takes out what came in and nobody received; returns how many messages that were. What a publisher has not
-    /// read are subscriptions.
+    /// Drops input that was not received; returns the number of messages. A publisher's input is subscriptions and
+    /// does not count.
     fn drop_unread(&mut self) -> u64 {
-        if self.kind.hears_wishes() {
+        if self.kind.receives_subscriptions() {
             return 0;
         }
         let mut left = Vec::new();

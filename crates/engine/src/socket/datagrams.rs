@@ -1,26 +1,25 @@
-//! Binding and connecting over udp, pgm and epgm: there is no connection to wait for, so that the link is there at
-//! once.
+//! Binding and connecting over udp, pgm and epgm. There is no connection to wait for, so the link exists at once.
 
 use std::sync::Arc;
 
 use pinnace_ring::Limits;
 use pinnace_zmtp::{SocketType, Version};
 
-use super::endpoints::What;
+use super::endpoints::AttachedTo;
 use super::{Core, Socket};
 use crate::endpoint::{PgmEndpoint, Role, UdpEndpoint};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::link::{self, Because, Carrier, Codec, First, Link, Packets, Stream};
-use crate::monitor::{self, At, Ends, Event};
+use crate::link::{self, Codec, FallbackReason, First, Link, Medium, Packets, Stream};
+use crate::monitor::{self, At, EndpointPair, Event};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
-use crate::reactor::{Command, Side};
+use crate::reactor::{Command, ConnectionSide};
 use crate::transports::{Udp, open_pgm};
 
-/// What a link is made of.
+/// The parts of a link.
 struct Joined {
-    /// The endpoint as it came to be.
+    /// The resolved endpoint.
     at: String,
     stream: Stream,
     packets: Packets,
@@ -28,7 +27,7 @@ struct Joined {
 }
 
 impl Socket {
-    /// With the lock open while a host name is looked up.
+    /// Without the lock while a host name is resolved.
     pub(super) fn bind_datagrams(self, text: &str, endpoint: &UdpEndpoint) -> Result<(), Error> {
         let (first, options) = self.call(false, |core| {
             let first = match core.kind.socket_type {
@@ -42,7 +41,7 @@ impl Socket {
         self.call(false, |core| core.join(text, Role::Bind, Joined::udp(udp, first)))
     }
 
-    /// The same for a sender.
+    /// As `bind_datagrams`, for a sender.
     pub(super) fn connect_datagrams(self, text: &str, endpoint: &UdpEndpoint) -> Result<(), Error> {
         let options = self.call(false, |core| match core.kind.socket_type {
             SocketType::Radio => Ok(core.options.clone()),
@@ -53,7 +52,7 @@ impl Socket {
         self.call(false, |core| core.join(text, Role::Connect, Joined::udp(udp, first)))
     }
 
-    /// Joins a multicast, to send to it or to receive; binding and connecting are the same.
+    /// Joins a multicast group as sender or receiver; binding and connecting are equivalent.
     pub(super) fn join_multicast(self, text: &str, endpoint: &PgmEndpoint, role: Role) -> Result<(), Error> {
         let (kind, options) = self.call(false, |core| Ok((core.kind, core.options.clone())))?;
         let sends = match kind.socket_type {
@@ -62,7 +61,7 @@ impl Socket {
             _ => return Err(Error::TransportForType),
         };
         let stream = Stream::pgm(open_pgm(endpoint, sends, &options)?)?;
-        // As ZMTP 1.0's, its subscribers are not heard of: they get everything.
+        // As with ZMTP 1.0, subscriptions do not reach the publisher: its peers get everything.
         let peer = Peer { version: Version::V1_0, ..Peer::default() };
         let joined = Joined { at: text.to_owned(), stream, packets: Packets::Pgm { sends }, peer };
         self.call(false, |core| core.join(text, role, joined))
@@ -80,38 +79,39 @@ impl Core {
     fn join(&mut self, text: &str, role: Role, joined: Joined) -> Result<(), Error> {
         let Joined { at, stream, packets, peer } = joined;
         self.enter_reactor()?;
-        let (id, token) = (self.hub.new_pipe(), self.io.token());
+        let (id, token) = (self.mailbox.new_pipe(), self.io.token());
         let conflates = self.options.conflate;
         let out = Limits { messages: self.options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
         let (tx, outgoing) = way(&self.context, out, conflates && self.kind.conflates_out);
         let into = Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 };
         let (incoming, rx) = way(&self.context, into, conflates && self.kind.conflates_in);
         let ends = match role {
-            Role::Bind => Ends { local: at.clone(), remote: String::new(), accepted: true },
-            Role::Connect => Ends { local: String::new(), remote: at.clone(), accepted: false },
+            Role::Bind => EndpointPair { local: at.clone(), remote: String::new(), accepted: true },
+            Role::Connect => EndpointPair { local: String::new(), remote: at.clone(), accepted: false },
         };
         let event = if role == Role::Bind { Event::Listening } else { Event::Connected };
-        monitor::emit_fd(&self.hub, event, &stream, At::Between(&ends));
-        let carrier = Carrier::Socket(Because::Remote);
-        let config = self.owner().link_config(peer.version, carrier, &ends, token, 0, Side::Connected);
+        monitor::emit_fd(&self.mailbox, event, &stream, At::Between(&ends));
+        let medium = Medium::Socket(FallbackReason::Remote);
+        let config =
+            self.owner().link_config(peer.version, medium, &ends, token, 0, ConnectionSide::Connected);
         let queues = FarEnds { outgoing, incoming };
         let codec = Codec::packets(packets);
-        let link = Link::new(stream, self.hub.clone(), self.io.clone(), id, config, codec, queues);
+        let link = Link::new(stream, self.mailbox.clone(), self.io.clone(), id, config, codec, queues);
         let link = Arc::new(link);
         let mut pipe = Pipe::new(tx, rx, Far::Link(Some(link.clone())), peer, true);
-        // Nobody joins a group by a datagram: who listens takes what it wants.
+        // JOIN does not travel by datagram, so all groups are sent and receivers filter.
         pipe.takes_all = true;
         self.pipes.insert(id, pipe);
-        self.follow_marks(id);
+        self.update_hwm(id);
         self.pattern.attached(&mut self.pipes, id);
         self.pattern.up(&mut self.pipes, id);
         self.io.send(Command::Join(link.clone()));
-        if let Err(error) = self.hub.add_link(&link) {
+        if let Err(error) = self.mailbox.add_link(&link) {
             link.cut();
             return Err(error.into());
         }
-        link.read(); // A multicast has things to do in time before there is anything to read.
-        let what = What::Remote { token, bound: None, pipe: None }; // The link says whose it is.
+        link.read(); // A multicast has timed work to do before any input arrives.
+        let what = AttachedTo::Remote { token, bound: None, pipe: None }; // The link's `origin` identifies the pipe.
         self.remember(text, if role == Role::Bind { at } else { text.to_owned() }, role, what);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Binding and connecting, and the way back.
+//! Binding, connecting, unbinding and disconnecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,40 +10,40 @@ use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::hub::{Hub, Mail};
+use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At, Event};
 use crate::peer::Peer;
-use crate::pipe::{Chore, Far, Outgoing, Pipe, PipeId};
-use crate::reactor::{Command, Connecter, Ends, Listener, Owner};
-use crate::transports::inproc::Side;
+use crate::pipe::{Deferred, Far, Outgoing, Pipe, PipeId};
+use crate::reactor::{Command, Connecter, LastingPipe, Listener, Owner};
+use crate::transports::inproc::InprocSide;
 use crate::transports::{Bound, Target};
 
 /// An endpoint that the socket is bound or connected to.
 pub(super) struct Attached {
-    /// As the user wrote it, and as it came to be.
+    /// The endpoint as the application gave it (`given`) and as resolved (`actual`).
     given: String,
     actual: String,
     role: Role,
-    what: What,
+    what: AttachedTo,
 }
 
-pub(super) enum What {
-    /// With the I/O thread, under this token.
+pub(super) enum AttachedTo {
+    /// Managed by the I/O thread under this token.
     Remote { token: u64, bound: Option<Arc<Bound>>, pipe: Option<PipeId> },
-    /// An inproc name, and the pipe of a connection.
+    /// An inproc name; for a connection, its pipe.
     Inproc(Option<PipeId>),
 }
 
 impl Socket {
-    /// Binds to an endpoint. Errors: Invalid, Transport, or what the system says (EADDRINUSE, ENODEV,
+    /// Binds to an endpoint. Errors: Invalid, Transport, TransportForType, or a system error (EADDRINUSE, ENODEV,
     /// EADDRNOTAVAIL ...).
     pub fn bind(self, endpoint: &str) -> Result<(), Error> {
         let outcome = self.try_bind(endpoint);
-        // An endpoint that is none, or not for this socket, was not tried.
+        // Other errors are found before anything is bound.
         if let Err(error @ Error::System(_)) = outcome
             && let Ok(core) = self.lock()
         {
-            monitor::emit(&core.hub, Event::BindFailed, error.errno() as u32, At::Bound(endpoint));
+            monitor::emit(&core.mailbox, Event::BindFailed, error.errno() as u32, At::Bound(endpoint));
         }
         outcome
     }
@@ -64,15 +64,16 @@ impl Socket {
             Endpoint::Pgm(pgm) => return self.join_multicast(text, pgm, Role::Bind),
             _ => {}
         }
-        // With the lock open: to look up a host name may take long.
+        // Without the lock: resolving a host name may take long.
         let bound = Arc::new(Bound::new(&endpoint, &options)?);
         self.call(false, |core| core.listen(text, &bound)).inspect_err(|_| {
-            // Nobody else has it where it was not listened to.
+            // The only reference, if the I/O thread did not get the listener.
             Arc::into_inner(bound).into_iter().for_each(Bound::abandon);
         })
     }
 
-    /// Connects to an endpoint, now and again whenever the connection is lost. Errors: Invalid, Transport.
+    /// Connects to an endpoint, and reconnects whenever the connection is lost. Errors: Invalid, Transport,
+    /// TransportForType.
     pub fn connect(self, endpoint: &str) -> Result<(), Error> {
         match Endpoint::parse(endpoint, Role::Connect) {
             Ok(Endpoint::Udp(udp)) => self.connect_datagrams(endpoint, &udp),
@@ -81,13 +82,13 @@ impl Socket {
         }
     }
 
-    /// Takes back each `bind` to this endpoint; where there was none, each `connect`. Errors: NoEndpoint.
+    /// Undoes every `bind` to this endpoint or, if there was none, every `connect`. Errors: NoEndpoint.
     pub fn unbind(self, endpoint: &str) -> Result<(), Error> {
         self.detach(endpoint, Role::Bind)
     }
 
-    /// Takes back each `connect` to this endpoint; where there was none, each `bind`. What was accepted for it is sent
-    /// first, as long as the linger says. Errors: NoEndpoint.
+    /// Undoes every `connect` to this endpoint or, if there was none, every `bind`. Accepted messages are sent first,
+    /// for as long as ZMQ_LINGER allows. Errors: NoEndpoint.
     pub fn disconnect(self, endpoint: &str) -> Result<(), Error> {
         self.detach(endpoint, Role::Connect)
     }
@@ -113,9 +114,9 @@ impl Socket {
 impl Core {
     fn bind_inproc(&mut self, text: &str, name: &str) -> Result<(), Error> {
         self.context.inproc().bind(name, &self.side())?;
-        self.remember(text, text.to_owned(), Role::Bind, What::Inproc(None));
-        // Peers that have waited for the name are sent subscriptions and greetings now, not at our next call.
-        self.read_mail();
+        self.remember(text, text.to_owned(), Role::Bind, AttachedTo::Inproc(None));
+        // Peers that have waited for the name get subscriptions and greetings now, not at the socket's next call.
+        self.read_notices();
         Ok(())
     }
 
@@ -123,19 +124,19 @@ impl Core {
     fn listen(&mut self, text: &str, bound: &Arc<Bound>) -> Result<(), Error> {
         self.enter_reactor()?;
         let token = self.io.token();
-        monitor::emit_fd(&self.hub, Event::Listening, &**bound, At::Bound(&bound.endpoint));
+        monitor::emit_fd(&self.mailbox, Event::Listening, &**bound, At::Bound(&bound.endpoint));
         let listener = Listener { token, owner: self.owner(), bound: bound.clone() };
         self.io.send(Command::Listen(Box::new(listener)));
-        let what = What::Remote { token, bound: Some(bound.clone()), pipe: None };
+        let what = AttachedTo::Remote { token, bound: Some(bound.clone()), pipe: None };
         self.remember(text, bound.endpoint.clone(), Role::Bind, what);
         if bound.is_adopted() {
-            // That number was for one bind; once it is closed it may be anybody's.
+            // The descriptor was for one bind; once it is closed, its number may be reused.
             Arc::make_mut(&mut self.options).use_fd = -1;
         }
         Ok(())
     }
 
-    /// Connects; returns the pipe, where it is there from now on.
+    /// Connects. Returns the pipe if it exists before the connection.
     pub(super) fn connect(&mut self, text: &str) -> Result<Option<PipeId>, Error> {
         let endpoint = Endpoint::parse(text, Role::Connect)?;
         self.kind.goes_over(&endpoint)?;
@@ -152,7 +153,7 @@ impl Core {
         Ok(pipe)
     }
 
-    /// What connects to an endpoint, to be given to the I/O thread, and the pipe, where it is there from now on.
+    /// The connecter for the I/O thread, and the pipe if it exists before the connection.
     pub(crate) fn connecter(
         &mut self,
         token: u64,
@@ -163,16 +164,16 @@ impl Core {
         let given = self.take_connect_routing_id();
         let ends = (!self.options.immediate).then(|| Box::new(self.lasting_pipe(given)));
         let pipe = ends.as_ref().map(|ends| ends.id);
-        self.remember(text, text.to_owned(), Role::Connect, What::Remote { token, bound: None, pipe });
+        self.remember(text, text.to_owned(), Role::Connect, AttachedTo::Remote { token, bound: None, pipe });
         (Box::new(Connecter::new(token, owner, target, text.to_owned(), ends)), pipe)
     }
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
         let (id, mut pipe, is_visited) = self.context.inproc().connect(&self.context, name, &self.side());
-        if let Far::Socket { hub, .. } = &pipe.far
+        if let Far::Socket { mailbox, .. } = &pipe.far
             && is_visited
         {
-            self.pipes.chores.push(Chore::Visit(hub.clone()));
+            self.pipes.deferred.push(Deferred::Visit(mailbox.clone()));
         }
         let given = self.take_connect_routing_id();
         if self.kind.names_peers && !given.is_empty() {
@@ -181,17 +182,17 @@ impl Core {
         }
         let up = pipe.up;
         self.pipes.insert(id, pipe);
-        self.follow_marks(id);
+        self.update_hwm(id);
         self.greet_inproc(id);
         self.pattern.attached(&mut self.pipes, id);
         if up {
             self.pattern.up(&mut self.pipes, id);
         }
-        self.remember(text, text.to_owned(), Role::Connect, What::Inproc(Some(id)));
+        self.remember(text, text.to_owned(), Role::Connect, AttachedTo::Inproc(Some(id)));
         id
     }
 
-    /// Greets the socket at the other end of a new pipe (ZMQ_HELLO_MSG); a link greets its peer itself.
+    /// Sends ZMQ_HELLO_MSG into a new inproc pipe; a link sends it itself.
     pub(super) fn greet_inproc(&mut self, id: PipeId) {
         let Some(hello) = self.options.hello_msg.as_deref().filter(|_| self.kind.greets) else { return };
         match self.pipes.push(id, &Outgoing::Bytes(hello), false) {
@@ -200,8 +201,8 @@ impl Core {
         }
     }
 
-    /// Raw peers (STREAM) exchange bytes as they are: sockets of the same process have none, and what would go through
-    /// TLS, WebSocket or a proxy must not go past it. Errors: TransportForType.
+    /// Raw peers (STREAM) exchange plain bytes. Inproc transports no bytes, and raw traffic must not bypass TLS,
+    /// WebSocket or a proxy. Errors: TransportForType.
     fn refuse_raw(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let plain = match endpoint {
             Endpoint::Tcp(_) => self.options.socks.proxy.is_empty(),
@@ -212,9 +213,9 @@ impl Core {
         if plain || !self.kind.is_raw(&self.options) { Ok(()) } else { Err(Error::TransportForType) }
     }
 
-    /// A pipe that is there before its connection, and lasts over reconnects.
-    fn lasting_pipe(&mut self, routing_id: Vec<u8>) -> Ends {
-        let id = self.hub.new_pipe();
+    /// A pipe that exists before its connection and survives reconnects.
+    fn lasting_pipe(&mut self, routing_id: Vec<u8>) -> LastingPipe {
+        let id = self.mailbox.new_pipe();
         let (out, into) = (self.kind.conflates_out, self.kind.conflates_in);
         let conflates = self.options.conflate;
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
@@ -226,57 +227,57 @@ impl Core {
             pipe.has_given_id = true;
         }
         self.pipes.insert(id, pipe);
-        self.follow_marks(id);
+        self.update_hwm(id);
         self.pattern.attached(&mut self.pipes, id);
-        Ends { id, far: FarEnds { outgoing, incoming }, connections: 0 }
+        LastingPipe { id, far: FarEnds { outgoing, incoming }, connections: 0 }
     }
 
     /// An endpoint that a test's reactor knows by `token`.
     #[cfg(test)]
     pub(crate) fn remember_scripted(&mut self, token: u64) {
-        let what = What::Remote { token, bound: None, pipe: None };
+        let what = AttachedTo::Remote { token, bound: None, pipe: None };
         self.remember("script", "script".to_owned(), Role::Bind, what);
     }
 
-    pub(super) fn remember(&mut self, given: &str, actual: String, role: Role, what: What) {
+    pub(super) fn remember(&mut self, given: &str, actual: String, role: Role, what: AttachedTo) {
         self.last_endpoint.clone_from(&actual);
         self.endpoints.push(Attached { given: given.to_owned(), actual, role, what });
-        // Who waits in the socket may go on: there is a pipe more.
-        self.hub.wake();
+        // Callers that wait may continue: there is a new pipe.
+        self.mailbox.wake();
     }
 
-    /// Settles which I/O thread the socket has: the least busy one that ZMQ_AFFINITY allows now.
+    /// Assigns the socket's I/O thread: the least busy one that ZMQ_AFFINITY allows now.
     pub(crate) fn enter_reactor(&mut self) -> Result<(), Error> {
-        if self.hub.has_io() {
+        if self.mailbox.has_io() {
             return Ok(());
         }
         if self.options.affinity != 0 {
             self.io = self.context.least_busy(self.options.affinity)?;
         }
-        self.hub.enter_io(&self.io);
+        self.mailbox.enter_io(&self.io);
         Ok(())
     }
 
     pub(crate) fn owner(&self) -> Owner {
         let (context, options) = (self.context.clone(), self.options.clone());
-        Owner { context, hub: self.hub.clone(), kind: self.kind, options }
+        Owner { context, mailbox: self.mailbox.clone(), kind: self.kind, options }
     }
 
-    /// It is for one connect.
+    /// ZMQ_CONNECT_ROUTING_ID applies to one connect.
     fn take_connect_routing_id(&mut self) -> Vec<u8> {
         if self.options.connect_routing_id.is_empty() {
-            return Vec::new(); // Connections share the options for as long as they stay as they are.
+            return Vec::new(); // `make_mut` would copy the options that connections share.
         }
         std::mem::take(&mut Arc::make_mut(&mut self.options).connect_routing_id)
     }
 
-    fn side(&self) -> Side {
+    fn side(&self) -> InprocSide {
         let options = &self.options;
         let peer = Peer { routing_id: options.routing_id.clone(), ..Peer::default() };
         let farewell = options.disconnect_msg.as_deref().filter(|_| self.kind.hears_disconnects);
         let greets = self.kind.greets && options.hello_msg.is_some() || options.probe_router;
-        Side {
-            hub: self.hub.clone(),
+        InprocSide {
+            mailbox: self.mailbox.clone(),
             socket_type: self.kind.socket_type,
             peer,
             farewell: farewell.map(Arc::from),
@@ -288,7 +289,7 @@ impl Core {
 
     pub(super) fn detach(&mut self, attached: Attached, linger: Option<Duration>) {
         match attached.what {
-            What::Remote { token, bound, pipe } => {
+            AttachedTo::Remote { token, bound, pipe } => {
                 if let Some(bound) = bound {
                     bound.stop();
                 }
@@ -297,19 +298,19 @@ impl Core {
                 if let Some(pipe) = pipe {
                     self.end_pipe(pipe);
                 }
-                self.io.send(Command::End(self.hub.clone(), token, linger));
+                self.io.send(Command::End(self.mailbox.clone(), token, linger));
             }
-            What::Inproc(None) => {
+            AttachedTo::Inproc(None) => {
                 let name = attached.actual.strip_prefix("inproc://").unwrap_or_default();
-                self.context.inproc().unbind(name, &self.hub);
+                self.context.inproc().unbind(name, &self.mailbox);
             }
-            What::Inproc(Some(id)) => {
+            AttachedTo::Inproc(Some(id)) => {
                 let mut left = Vec::new();
-                let waited = self.context.inproc().stop_waiting(&self.hub, id, &mut left);
+                let waited = self.context.inproc().stop_waiting(&self.mailbox, id, &mut left);
                 left.into_iter().for_each(|body| self.pipes.discard(body));
-                self.hub.lost.give_up(Reason::Expired, waited.unwrap_or_default());
+                self.mailbox.lost.give_up(Reason::Expired, waited.unwrap_or_default());
                 match self.pipes.get(id).map(|pipe| &pipe.far) {
-                    // Its name is being bound, and `Mail::Bound` says where it leads.
+                    // The name is being bound; `Notice::InprocBound` will say where the pipe leads.
                     Some(Far::Link(None)) if waited.is_none() => self.end_pipe(id),
                     _ => self.leave(id),
                 }
@@ -317,8 +318,8 @@ impl Core {
         }
     }
 
-    /// Ends a pipe whose connection came of an endpoint that is taken back. What has arrived is read, to be received;
-    /// what comes later is not. What was sent is written, or left to the I/O thread.
+    /// Ends a pipe of an endpoint that is taken back. Input that has arrived is read and can be received; later input
+    /// is not read. Sent messages are written now or by the I/O thread.
     fn detach_pipe(&mut self, id: PipeId, token: u64) {
         let link = match self.pipes.get(id).map(|pipe| &pipe.far) {
             Some(Far::Link(Some(link))) if link.config.origin == token => link.clone(),
@@ -332,16 +333,20 @@ impl Core {
         self.end_pipe(id);
     }
 
-    /// Whether a connection came of an endpoint that was taken back before we heard of it.
+    /// Returns true if the connection's endpoint was taken back before the socket handled the notice of the
+    /// connection.
     pub(super) fn is_detached(&self, pipe: &Pipe) -> bool {
         let Far::Link(Some(link)) = &pipe.far else { return false };
-        let is_its =
-            |one: &Attached| matches!(one.what, What::Remote { token, .. } if token == link.config.origin);
+        let is_its = |one: &Attached| {
+            matches!(
+                one.what, AttachedTo::Remote { token, .. } if token == link.config.origin
+            )
+        };
         !self.endpoints.iter().any(is_its)
     }
 
-    /// Ends an inproc pipe from our side. Its number is free when the other side has said the same, and until then
-    /// nothing new can be taken for it. One that has ended already goes on waiting for what it waits for.
+    /// Ends an inproc pipe from this side. Its id is free once the other side has acknowledged the end, and is not
+    /// reused before. A pipe that has already ended keeps waiting for that.
     pub(super) fn leave(&mut self, id: PipeId) {
         if self.pipes.get(id).is_none_or(|pipe| pipe.ended) {
             return;
@@ -354,45 +359,45 @@ impl Core {
         }
     }
 
-    /// An inproc pipe was ended by its other side: what was connected is not any more. (A pipe with a link ends
-    /// with its endpoint, or belongs to none.)
+    /// Removes the endpoint of an inproc pipe that the other side has ended. (A pipe with a link ends with its
+    /// endpoint, or has none.)
     pub(super) fn forget_inproc(&mut self, id: PipeId) {
-        self.endpoints.retain(|one| !matches!(one.what, What::Inproc(Some(pipe)) if pipe == id));
+        self.endpoints.retain(|one| !matches!(one.what, AttachedTo::Inproc(Some(pipe)) if pipe == id));
     }
 
-    /// The endpoint by whose connecting a pipe came to be: `origin` is what its link says of that.
+    /// Removes and returns the endpoint that the pipe was connected by; `origin` is the token recorded in its link.
     pub(super) fn take_connected(&mut self, id: PipeId, origin: Option<u64>) -> Option<Attached> {
         let is_its = |one: &Attached| match &one.what {
-            What::Remote { token, bound: None, pipe } => *pipe == Some(id) || origin == Some(*token),
-            What::Inproc(pipe) => *pipe == Some(id),
-            What::Remote { .. } => false,
+            AttachedTo::Remote { token, bound: None, pipe } => *pipe == Some(id) || origin == Some(*token),
+            AttachedTo::Inproc(pipe) => *pipe == Some(id),
+            AttachedTo::Remote { .. } => false,
         };
         let index = self.endpoints.iter().position(is_its)?;
         Some(self.endpoints.remove(index))
     }
 
-    /// The endpoint that a connecting pipe leads to.
+    /// The endpoint of a connecting pipe.
     pub(crate) fn endpoint_of(&self, id: PipeId) -> Option<&str> {
         let leads = |attached: &&Attached| match attached.what {
-            What::Remote { pipe, .. } | What::Inproc(pipe) => pipe == Some(id),
+            AttachedTo::Remote { pipe, .. } | AttachedTo::Inproc(pipe) => pipe == Some(id),
         };
         self.endpoints.iter().find(leads).map(|attached| attached.actual.as_str())
     }
 
-    /// Tells the socket at the other end of an inproc pipe, if there is one and it was not told yet, that nothing
-    /// more comes.
+    /// Tells the socket at the other end of an inproc pipe, at most once, that nothing more comes. False if there is
+    /// no such socket or it was told before.
     pub(super) fn leave_peer(&mut self, id: PipeId) -> bool {
-        let Some((hub, far)) = self.say_farewell(id) else { return false };
-        hub.post(Mail::Ended(far));
+        let Some((mailbox, far)) = self.say_farewell(id) else { return false };
+        mailbox.post(Notice::Ended(far));
         true
     }
 
-    /// Sends the last message into an inproc pipe, where its peer wants one; returns who is to be told that it was
-    /// the last. Each side of a pipe says so one time.
-    pub(super) fn say_farewell(&mut self, id: PipeId) -> Option<(Arc<Hub>, PipeId)> {
+    /// Sends the last message into an inproc pipe, if the peer wants one (ZMQ_DISCONNECT_MSG). Returns the other end,
+    /// which must be sent `Notice::Ended`. Each side of a pipe does this once.
+    pub(super) fn say_farewell(&mut self, id: PipeId) -> Option<(Arc<Mailbox>, PipeId)> {
         let pipe = self.pipes.get(id).filter(|pipe| !pipe.ended)?;
-        let Far::Socket { hub, pipe: far } = &pipe.far else { return None };
-        let peer = (hub.clone(), *far);
+        let Far::Socket { mailbox, pipe: far } = &pipe.far else { return None };
+        let peer = (mailbox.clone(), *far);
         self.pipes.rollback(id);
         if let Some(farewell) = self.pipes.get(id).and_then(|pipe| pipe.farewell.take())
             && self.pipes.push(id, &Outgoing::Bytes(&farewell), false).is_ok()
@@ -402,15 +407,15 @@ impl Core {
         Some(peer)
     }
 
-    /// An endpoint is not connected any more, and is not going to be.
+    /// Removes an endpoint that is not connected and will not be again.
     pub(super) fn forget_endpoint(&mut self, gone: u64) {
-        self.endpoints.retain(|one| !matches!(one.what, What::Remote { token, .. } if token == gone));
+        self.endpoints.retain(|one| !matches!(one.what, AttachedTo::Remote { token, .. } if token == gone));
     }
 
-    /// Stops listening everywhere, at once.
+    /// Stops listening on all endpoints at once.
     pub(super) fn stop_listening(&self) {
         for attached in &self.endpoints {
-            if let What::Remote { bound: Some(bound), .. } = &attached.what {
+            if let AttachedTo::Remote { bound: Some(bound), .. } = &attached.what {
                 bound.stop();
             }
         }

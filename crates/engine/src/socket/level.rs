@@ -1,8 +1,8 @@
-//! A descriptor that is readable exactly while its socket is ready: level-triggered, unlike ZMQ_FD, so that any event
-//! loop can watch it without knowing the rules of sockets.
+//! A level-triggered descriptor: readable exactly while its socket is ready. Unlike ZMQ_FD it works in any event
+//! loop, without knowledge of ZeroMQ's rules.
 //!
-//! Each call on the socket looks at its end whether the descriptor still says the truth, and the I/O thread looks
-//! whenever there is mail. A system call is made only where the answer has changed.
+//! Each call on the socket updates the descriptor before it returns, and the I/O thread updates it when there are
+//! notices. A system call is made only if the state has changed.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -14,10 +14,10 @@ use pinnace_sys::wake::WakeFd;
 use super::options::{POLLIN, POLLOUT};
 use super::{Core, Socket};
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::mailbox::Mailbox;
 use crate::reactor::{Command, Io};
 
-/// The descriptors of a socket, one for each set of events that was asked for.
+/// The descriptors of a socket, one for each requested set of events.
 #[derive(Default)]
 pub(super) struct Levels(Vec<Level>);
 
@@ -27,28 +27,28 @@ struct Level {
     readable: bool,
 }
 
-/// Has the I/O thread look after a socket's descriptors, and wake its tasks, when there is mail.
-pub(crate) struct Watcher {
+/// Has the I/O thread update a socket's descriptors and wake its tasks when there are notices.
+pub(crate) struct LevelWatcher {
     io: Arc<Io>,
-    hub: Weak<Hub>,
+    mailbox: Weak<Mailbox>,
     asked: AtomicBool,
-    /// There are descriptors.
+    /// The socket has descriptors.
     levels: AtomicBool,
 }
 
-impl Watcher {
-    /// There is mail.
+impl LevelWatcher {
+    /// A notice was posted.
     pub(crate) fn look(&self) {
-        fence(Ordering::SeqCst); // The mail first: who looks because of this finds it.
+        fence(Ordering::SeqCst); // The notice first: the look that this requests, or one already requested, finds it.
         if !self.asked.swap(true, Ordering::SeqCst)
-            && let Some(hub) = self.hub.upgrade()
+            && let Some(mailbox) = self.mailbox.upgrade()
         {
-            self.io.send(Command::Look(hub));
+            self.io.send(Command::Look(mailbox));
         }
     }
 }
 
-/// A descriptor that is readable while the socket is ready. It stays open for as long as this lives.
+/// A descriptor that is readable while the socket is ready. It stays open for as long as this value lives.
 #[derive(Clone)]
 pub struct LevelFd(Arc<WakeFd>);
 
@@ -72,13 +72,13 @@ impl Levels {
 }
 
 impl Socket {
-    /// A descriptor that is readable while a message can be received (POLLIN) or sent (POLLOUT), or either of both;
-    /// it is the socket's, and closed with it.
+    /// A descriptor that is readable while a message can be received (POLLIN) or sent (POLLOUT), or either. The
+    /// socket owns it and closes it.
     pub fn level_descriptor(self, events: i16) -> Result<RawFd, Error> {
         self.level(events).map(|level| level.0.raw())
     }
 
-    /// As `level_descriptor`, for who keeps it open: once the socket is closed it says nothing more.
+    /// As `level_descriptor`, for callers that keep it open. It does not change after the socket is closed.
     pub fn level(self, events: i16) -> Result<LevelFd, Error> {
         if events == 0 || events & !(POLLIN | POLLOUT) != 0 {
             return Err(Error::Invalid);
@@ -90,18 +90,18 @@ impl Socket {
             core.enter_reactor()?;
             let fd = Arc::new(WakeFd::new()?);
             core.levels.0.push(Level { events, fd: fd.clone(), readable: false });
-            core.hub.watch(&core.io).levels.store(true, Ordering::SeqCst);
+            core.mailbox.level_watcher_of(&core.io).levels.store(true, Ordering::SeqCst);
             Ok(LevelFd(fd))
         })
     }
 }
 
 impl Core {
-    /// Makes the descriptors say what is so.
+    /// Updates the descriptors to the socket's state.
     #[cold]
     pub(super) fn settle_levels(&mut self) {
         let mut ready = 0;
-        // A call on a socket whose context has ended does not wait: whoever watches has to learn of it.
+        // After termination no call blocks, and watchers have to make one to learn of it.
         if self.stopped || self.pattern.can_recv(&mut self.pipes) {
             ready |= POLLIN;
         }
@@ -118,25 +118,25 @@ impl Core {
     }
 }
 
-impl Hub {
-    /// From now on the I/O thread is told of mail.
-    pub(super) fn watch(self: &Arc<Hub>, io: &Arc<Io>) -> &Watcher {
-        self.level_watcher.get_or_init(|| Watcher {
+impl Mailbox {
+    /// The I/O thread is asked to look at each notice from now on.
+    pub(super) fn level_watcher_of(self: &Arc<Mailbox>, io: &Arc<Io>) -> &LevelWatcher {
+        self.level_watcher.get_or_init(|| LevelWatcher {
             io: io.clone(),
-            hub: Arc::downgrade(self),
+            mailbox: Arc::downgrade(self),
             asked: AtomicBool::new(false),
             levels: AtomicBool::new(false),
         })
     }
 
-    /// The I/O thread's look.
+    /// Called by the I/O thread: updates the descriptors and wakes the tasks.
     pub(crate) fn look(&self) {
         let Some(watcher) = self.level_watcher.get() else { return };
         watcher.asked.store(false, Ordering::SeqCst);
         if watcher.levels.load(Ordering::SeqCst)
             && let Some(socket) = self.socket()
         {
-            // A call settles them at its end; news may be all there is to it.
+            // Handles the notices and updates the descriptors.
             let _ = socket.call(false, |_| Ok(()));
         }
         self.wakers.wake();

@@ -1,5 +1,5 @@
-//! Sending and receiving whole messages, so that several threads or tasks may do so on one socket: the frames of one
-//! message are never mixed with those of another, and who gives up waiting has taken nothing.
+//! Sends and receives whole messages, so that several threads or tasks can share one socket: frames of different
+//! messages are never mixed, and a call that gives up waiting has consumed nothing.
 
 use std::time::{Duration, Instant};
 
@@ -9,23 +9,23 @@ use super::{Core, Received, Socket};
 use crate::error::Error;
 use crate::pipe::Outgoing;
 
-/// How long a call may wait.
+/// How long a call may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all: WouldBlock.
+    /// Not at all; the call returns WouldBlock.
     Never,
     /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
     AsSet,
-    /// The same, but the call does not sleep itself: Deferred, and its caller sleeps for it (`nap`).
+    /// As `AsSet`, but instead of sleeping the call returns Deferred, and its caller sleeps for it (`pending_sleep`).
     Deferred,
-    /// The same call at a later turn, with the deadline of the first.
+    /// A deferred call that is repeated after its sleep, with the deadline of the first attempt.
     Resumed(Option<Instant>),
-    /// Until then; None: for ever.
+    /// Until this deadline; None: no limit.
     Until(Option<Instant>),
 }
 
 impl From<bool> for Wait {
-    /// Whether it may wait, as C says it (ZMQ_DONTWAIT).
+    /// True: may block; false: as ZMQ_DONTWAIT.
     #[inline(always)]
     fn from(waits: bool) -> Wait {
         if waits { Wait::AsSet } else { Wait::Never }
@@ -38,7 +38,7 @@ impl Wait {
         self != Wait::Never
     }
 
-    /// When it is over, where the option says `set`; None: never.
+    /// The call's deadline, given the socket's timeout `set`; None: no limit.
     pub(super) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
         let as_set = || set.and_then(|timeout| Instant::now().checked_add(timeout));
         match self {
@@ -53,8 +53,8 @@ impl Wait {
 }
 
 impl Socket {
-    /// Sends a whole message, all its frames or none of them, whoever else uses the socket. Errors: Invalid where it
-    /// has no frame, State while another message is being sent frame by frame.
+    /// Sends all frames of a message or none of them, even if other threads use the socket. Errors: Invalid without
+    /// frames, State while another message is being sent frame by frame.
     pub fn send_message(self, frames: &mut [Outgoing<'_>], wait: impl Into<Wait>) -> Result<(), Error> {
         let wait = wait.into();
         let Some(last) = frames.len().checked_sub(1) else { return Err(Error::Invalid) };
@@ -72,8 +72,8 @@ impl Socket {
         })
     }
 
-    /// Receives a whole message into `sink`, which is called for each frame, with the socket's lock held. What is
-    /// returned is about its first frame.
+    /// Receives a whole message into `sink`, which is called for each frame with the socket's lock held. The result
+    /// describes the first frame.
     pub fn recv_message(
         self,
         wait: impl Into<Wait>,
@@ -82,7 +82,7 @@ impl Socket {
         self.receiving(wait.into(), |core| core.recv_message(sink))
     }
 
-    /// As `recv_message`, and nothing is said of where it came from.
+    /// As `recv_message`, without label and peer.
     #[inline]
     pub fn recv_frames(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<(), Error> {
         self.receiving(wait.into(), |core| {
@@ -98,7 +98,7 @@ impl Core {
         let mut more = self.recv(sink)?;
         let received = Received { more: false, label: self.pipes.received.take(), about: self.pipes.about() };
         while more {
-            // A queue shows a message when all of it is there.
+            // A queue publishes whole messages only, so the next frame is in it.
             more = self.recv(sink)?;
         }
         Ok(received)

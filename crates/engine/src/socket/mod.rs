@@ -1,18 +1,18 @@
 //! A socket: a pattern, its pipes and its endpoints behind one lock, and a handle that any thread may use.
 //!
-//! A call locks, reads its mail (`news`), lets the pattern decide, unlocks, and then does the chores that
-//! were left: writing to the kernel, reading on, letting bodies go (`Socket::call`). Nothing waits with the
-//! lock held, and no code of the application runs. What most calls come down to, by the thread that owns the lock
-//! and with nothing to see to, is `Socket::call_at_once`: it is laid out in line, and gives way to the other where
-//! anything is out of the ordinary.
+//! A call locks the socket, handles its notices (`handle_notices`), lets the pattern decide, releases the lock, and
+//! then runs the deferred work: writing to the kernel, resuming reads, dropping bodies (`Socket::call`). While the
+//! lock is held nothing blocks, and no application code runs except the `sink` of a receive. Most calls take the fast
+//! path `Socket::call_at_once`, which is inlined: the thread owns the lock and nothing has to be handled first. It
+//! falls back to `call` in every other case.
 
 mod close;
 mod datagrams;
 mod endpoints;
+mod hwm;
 mod level;
-mod marks;
 mod messages;
-mod news;
+mod notices;
 mod options;
 mod peers;
 mod routing;
@@ -28,69 +28,69 @@ use pinnace_zmtp::SocketType;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::hub::{Hub, Mail};
 use crate::link::Link;
+use crate::mailbox::{Mailbox, Notice};
 use crate::options::Options;
 use crate::patterns::Pattern;
-use crate::pipe::{Chore, Chores, Far, PipeId, Pipes};
+use crate::pipe::{Deferred, DeferredList, Far, PipeId, Pipes};
 use crate::reactor::{Command, Io};
-use crate::socket_kind::Kind;
+use crate::socket_kind::SocketKind;
 use crate::table::{self, Handle, Locked, Slot, Table};
 use endpoints::Attached;
 
 pub use level::LevelFd;
-pub(crate) use level::Watcher;
+pub(crate) use level::LevelWatcher;
 pub use messages::Wait;
 pub use options::{POLLIN, POLLOUT};
-pub use tasks::Place;
+pub use tasks::WakerPlace;
 pub(crate) use tasks::Wakers;
 pub use transfer::Received;
-pub(crate) use wait::{SocketNap, Waiter};
+pub(crate) use wait::{SocketSleep, Waiter};
 
 type Sockets = Table<Box<Core>, 0xa>;
 
 static SOCKETS: Sockets = Table::new();
 
-/// A handle of a socket. Any thread may use it; after `close` its calls return NotSocket.
+/// A handle of a socket. Any thread may use it. After `close` its calls return NotSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Socket(Handle<Box<Core>>);
 
-/// Where a socket is kept: a reference to what stays when the socket is closed, and is another's then.
+/// The slot of a socket's handle. It outlives the socket, and a later socket reuses it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct SocketSlot(&'static Slot<Box<Core>>);
 
-/// What the lock guards.
+/// The state that the socket's lock guards.
 pub(crate) struct Core {
     pub(crate) context: Context,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) io: Arc<Io>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SocketKind,
     pub(crate) pattern: Box<dyn Pattern>,
     pub(crate) pipes: Pipes,
-    /// As they are now; connections that were made meanwhile have them too.
+    /// The current options, shared with the connections that were made under them.
     pub(crate) options: Arc<Options>,
     endpoints: Vec<Attached>,
     last_endpoint: String,
-    /// The last frame received has more after it.
+    /// More frames of the message received last follow.
     receive_more: bool,
-    /// Frames of the message that is being sent are still to come.
+    /// More frames of the message that is being sent follow.
     sending: bool,
     stopped: bool,
     levels: level::Levels,
-    /// A poller watches it: it has to hear of calls, which may change what the socket is ready for.
-    pub(crate) watched: bool,
-    /// Pipes that have ended and may still hold something.
+    /// A poller has the socket registered. It must be notified of calls, which may change the socket's readiness.
+    pub(crate) has_pollers: bool,
+    /// Ended pipes that may still hold messages.
     ended: Vec<PipeId>,
-    /// Peers that are gone, and of which all was received.
+    /// Peers that are gone, with all their messages received.
     pub(crate) ended_peers: u64,
-    mail: Vec<Mail>,
+    notices: Vec<Notice>,
 }
 
 impl Socket {
     pub(crate) fn create(
         context: Context,
-        hub: Arc<Hub>,
+        mailbox: Arc<Mailbox>,
         io: Arc<Io>,
         socket_type: SocketType,
         pattern: Box<dyn Pattern>,
@@ -102,12 +102,12 @@ impl Socket {
         if !linger_forever {
             options.linger = Some(std::time::Duration::ZERO);
         }
-        hub.marks.set(&options);
+        mailbox.hwm.set(&options);
         let core = Core {
             context,
-            hub,
+            mailbox,
             io,
-            kind: Kind::of(socket_type),
+            kind: SocketKind::of(socket_type),
             pattern,
             pipes: Pipes::default(),
             options: Arc::new(options),
@@ -117,23 +117,23 @@ impl Socket {
             sending: false,
             stopped: false,
             levels: level::Levels::default(),
-            watched: false,
+            has_pollers: false,
             ended: Vec::new(),
             ended_peers: 0,
-            mail: Vec::new(),
+            notices: Vec::new(),
         };
-        let hub = core.hub.clone();
+        let mailbox = core.mailbox.clone();
         let socket = SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)?;
-        hub.set_socket(socket);
+        mailbox.set_socket(socket);
         Ok(socket)
     }
 
-    /// Where it is kept, and which it is of those that are kept there one after the other: from 1 to 2^24 - 1.
+    /// The socket's slot, and its generation in that slot: 1 to 2^24 - 1.
     pub fn into_parts(self) -> (SocketSlot, u32) {
         (SocketSlot(self.0.slot()), self.0.generation())
     }
 
-    /// The socket of these parts. Whether it is still open, each call tells, and whether there ever was one.
+    /// The socket with these parts. Every call checks that it exists and is open.
     #[inline(always)]
     pub fn from_parts(slot: SocketSlot, number: u32) -> Socket {
         Socket(Handle::new(slot.0, number))
@@ -144,9 +144,8 @@ impl Socket {
         Sockets::lock(self.0).map_err(Error::from)
     }
 
-    /// Makes the queues of an idle link small again. False: there is something in them, or the socket does not
-    /// know of the link yet. The I/O thread calls this, once or some times after much was moved; it is the one
-    /// occasion at which it waits for the lock of a socket that it serves.
+    /// Shrinks the queues of an idle link. False if they hold anything, or if the socket does not know the link yet.
+    /// Called by the I/O thread once or a few times after heavy traffic; it may wait for the socket's lock.
     pub(crate) fn shrink(self, link: &Link) -> bool {
         let Ok(mut core) = self.lock() else { return true };
         match core.pipes.get(link.pipe) {
@@ -157,8 +156,9 @@ impl Socket {
         }
     }
 
-    /// Takes in the news and does `work` with the lock held; then, with the lock open, the chores that are
-    /// left. `wait`: the caller may be held up for a moment. Whatever reads mail goes this way.
+    /// Handles notices and does `work` with the lock held, then runs the deferred work with the lock released.
+    /// `wait`: the caller may be delayed briefly. Code that handles notices goes through here, so that the deferred
+    /// work is done.
     #[inline(always)]
     pub(crate) fn call<R>(
         self,
@@ -167,15 +167,15 @@ impl Socket {
     ) -> Result<R, Error> {
         self.call_quietly(wait, |core| {
             let outcome = work(core);
-            if core.watched {
-                core.hub.tell_watches();
+            if core.has_pollers {
+                core.mailbox.notify_pollers();
             }
             outcome
         })
     }
 
-    /// As `call`, where this thread owns the lock and there is nothing to see to before the work. None: it was not
-    /// done, and `call` is the way.
+    /// As `call`, if this thread owns the lock and nothing has to be handled first. None: `work` was not done; use
+    /// `call`.
     #[inline(always)]
     fn call_at_once<R>(
         self,
@@ -184,17 +184,17 @@ impl Socket {
     ) -> Option<Result<R, Error>> {
         let mut owned = Sockets::lock_owned(self.0)?;
         let core = &mut **owned;
-        if core.hub.has_mail() || core.stopped || core.watched || !core.levels.is_empty() {
+        if core.mailbox.has_notices() || core.stopped || core.has_pollers || !core.levels.is_empty() {
             return table::leave(owned);
         }
         let outcome = work(core);
-        if !core.pipes.chores.is_empty() {
+        if !core.pipes.deferred.is_empty() {
             finish(owned, wait);
         }
         Some(outcome)
     }
 
-    /// As `call`, for work that changes nothing but by the news it finds, of which pollers know.
+    /// As `call`, for work that changes nothing itself: the pollers know of the notices already.
     #[inline(always)]
     fn call_quietly<R>(
         self,
@@ -204,8 +204,8 @@ impl Socket {
         within(self.lock()?, wait, work)
     }
 
-    /// As `call_quietly`, for those who have a look now and then: the thread that uses the socket most goes on to own
-    /// its lock.
+    /// As `call_quietly`, for occasional callers: the thread that uses the socket most keeps the ownership of its
+    /// lock.
     pub(crate) fn look<R>(self, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
         within(Sockets::visit(self.0)?, false, work)
     }
@@ -218,45 +218,45 @@ fn within<R>(
     work: impl FnOnce(&mut Core) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let core = &mut **locked;
-    let outcome = match core.news() {
+    let outcome = match core.handle_notices() {
         Ok(()) => work(core),
         Err(error) => Err(error),
     };
     if !core.levels.is_empty() {
         core.settle_levels();
     }
-    if !core.pipes.chores.is_empty() {
+    if !core.pipes.deferred.is_empty() {
         finish(locked, wait);
     }
     outcome
 }
 
-/// Opens the lock and does what was left to be done once it is open.
+/// Releases the lock and runs the deferred work.
 #[cold]
 #[inline(never)]
 fn finish(mut locked: impl DerefMut<Target = Box<Core>>, wait: bool) {
     let core = &mut **locked;
-    let mut chores = std::mem::take(&mut core.pipes.chores);
-    core.do_within(&chores);
-    chores.append(&mut core.pipes.chores);
+    let mut deferred = std::mem::take(&mut core.pipes.deferred);
+    core.do_within(&deferred);
+    deferred.append(&mut core.pipes.deferred);
     drop(locked);
-    run(chores, wait);
+    run(deferred, wait);
 }
 
 impl Core {
-    /// What of the chores wants the lock: to end connections, or have them ended; to look again at pipes, and mail.
-    fn do_within(&mut self, chores: &[Chore]) {
-        for chore in chores {
-            match *chore {
-                Chore::HangUp(id) => match self.pipes.get(id).map(|pipe| &pipe.far) {
+    /// The part of the deferred work that needs the lock: ends pipes, re-posts pipes to be read, checks for notices.
+    fn do_within(&mut self, deferred: &[Deferred]) {
+        for deferred in deferred {
+            match *deferred {
+                Deferred::HangUp(id) => match self.pipes.get(id).map(|pipe| &pipe.far) {
                     Some(Far::Socket { .. }) => self.leave(id),
-                    _ => self.io.send(Command::HangUp(self.hub.clone(), id, self.options.linger)),
+                    _ => self.io.send(Command::HangUp(self.mailbox.clone(), id, self.options.linger)),
                 },
-                Chore::LookAgain(id) => self.hub.post(Mail::Readable(id)),
-                Chore::Unlinked => {
-                    fence(Ordering::SeqCst); // With the one in `Reactor::connected`.
-                    if self.hub.has_mail() {
-                        self.pipes.chores.push(Chore::Visit(self.hub.clone()));
+                Deferred::LookAgain(id) => self.mailbox.post(Notice::Readable(id)),
+                Deferred::Unlinked => {
+                    fence(Ordering::SeqCst); // Pairs with the fence in `Reactor::connected`.
+                    if self.mailbox.has_notices() {
+                        self.pipes.deferred.push(Deferred::Visit(self.mailbox.clone()));
                     }
                 }
                 _ => {}
@@ -265,28 +265,29 @@ impl Core {
     }
 }
 
-/// Has a socket take in its mail, mostly another. Its users are told to look: the signals for them went with the mail.
+/// Handles the notices of a socket, usually another one. Wakes its waiting threads, because handling the notices has
+/// cleared the signals for them.
 #[cold]
-fn visit(hub: &Hub) {
-    if let Some(socket) = hub.socket()
+fn visit(mailbox: &Mailbox) {
+    if let Some(socket) = mailbox.socket()
         && socket.look(|_| Ok(())).is_ok()
     {
-        hub.wake();
+        mailbox.wake();
     }
 }
 
-/// Does what was left to be done once the lock is open; `wait`: the caller may be held up for a moment.
-fn run(chores: Chores, wait: bool) {
-    for chore in chores {
-        match chore {
-            Chore::Pace(link) if wait => link.pace(),
-            Chore::Pace(_) => {}
-            Chore::Flush(link) => link.flush(),
-            Chore::ReadOn(link) => link.read_on(),
-            Chore::Drop(body) => drop(body),
-            Chore::Part(pipe) => drop(pipe),
-            Chore::Visit(hub) => visit(&hub),
-            Chore::HangUp(_) | Chore::LookAgain(_) | Chore::Unlinked => {} // Done with the lock held.
+/// Runs the deferred work that needs no lock; `wait`: the caller may be delayed briefly.
+fn run(deferred: DeferredList, wait: bool) {
+    for deferred in deferred {
+        match deferred {
+            Deferred::Pace(link) if wait => link.pace(),
+            Deferred::Pace(_) => {}
+            Deferred::Flush(link) => link.flush(),
+            Deferred::ReadOn(link) => link.read_on(),
+            Deferred::Drop(body) => drop(body),
+            Deferred::Part(pipe) => drop(pipe),
+            Deferred::Visit(mailbox) => visit(&mailbox),
+            Deferred::HangUp(_) | Deferred::LookAgain(_) | Deferred::Unlinked => {} // Done under the lock.
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Options of a socket: the table's, and those that only the socket knows.
+//! Socket options: those of the table, and those that only the socket can answer.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::monitor::{self, At, Event, Monitor};
 use crate::options::{self, Effect, Lookup, SocketValue, put_int, put_text};
 use crate::pipe::{Far, PipeId};
 
-/// What `events` answers: a message can be received (ZMQ_POLLIN), sent (ZMQ_POLLOUT).
+/// Results of `events`: a message can be received (ZMQ_POLLIN), sent (ZMQ_POLLOUT).
 pub const POLLIN: i16 = 1;
 pub const POLLOUT: i16 = 2;
 
 const ROUTING_ID: i32 = 5;
 
 impl Core {
-    /// ZMQ_ROUTING_ID of a socket that gives its peers ids: the last it gave; None where it has given none.
+    /// ZMQ_ROUTING_ID of a socket that generates ids for its peers: the last one; None if there is none yet.
     fn generated_id(&self, value: &mut [u8]) -> Result<Option<usize>, Error> {
         let Some(id) = self.pattern.generated_id() else { return Ok(None) };
         value.get_mut(..id.len()).ok_or(Error::Invalid)?.copy_from_slice(id);
@@ -32,7 +32,7 @@ impl Socket {
             match options::set(Arc::make_mut(&mut core.options), option, value)? {
                 Effect::Stored => {}
                 Effect::Patterns => core.pattern.configure(&core.options),
-                Effect::Hwm => core.apply_marks(),
+                Effect::Hwm => core.apply_hwm_to_all(),
                 Effect::Subscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, true)?,
                 Effect::Unsubscribe(topic) => core.pattern.subscribe(&mut core.pipes, topic, false)?,
             }
@@ -58,7 +58,7 @@ impl Socket {
         match known {
             SocketValue::ReceiveMore => put_int(value, core.receive_more.into()),
             SocketValue::Fd if core.kind.is_thread_safe => Err(Error::Invalid),
-            SocketValue::Fd => put_int(value, core.hub.descriptor()?.raw()),
+            SocketValue::Fd => put_int(value, core.mailbox.descriptor()?.raw()),
             SocketValue::Type => put_int(value, core.kind.socket_type as i32),
             SocketValue::LastEndpoint => put_text(value, &core.last_endpoint),
             SocketValue::Mechanism => put_int(value, core.options.security.mechanism as i32),
@@ -68,12 +68,12 @@ impl Socket {
         }
     }
 
-    /// Errors: NotSocket where it was closed.
+    /// Errors: NotSocket if the socket is closed.
     pub fn is_open(self) -> Result<(), Error> {
         self.lock().map(|_| ())
     }
 
-    /// What the socket is ready for at this moment: POLLIN, POLLOUT.
+    /// The events that the socket is ready for now: POLLIN, POLLOUT.
     pub fn events(self) -> Result<i16, Error> {
         let waiter = Waiter::new(&*self.lock()?);
         waiter.serve_if_ours()?;
@@ -94,15 +94,15 @@ impl Socket {
         })
     }
 
-    /// Has events of the socket's connections told at an inproc endpoint; None ends it.
-    /// `kind` is the type of the socket that tells: PAIR, PUB or PUSH.
+    /// Reports events of the socket's connections at an inproc endpoint; None stops that. `kind` is the type of the
+    /// socket that reports: PAIR, PUB or PUSH.
     pub fn monitor(self, endpoint: Option<&str>, events: u64, version: i32, kind: i32) -> Result<(), Error> {
-        let (hub, context) = self.call(false, |core| Ok((core.hub.clone(), core.context.clone())))?;
+        let (mailbox, context) = self.call(false, |core| Ok((core.mailbox.clone(), core.context.clone())))?;
         if !(version == 1 || version == 2) || (version == 1 && events >> 16 != 0) {
             return Err(Error::Invalid);
         }
         let Some(endpoint) = endpoint else {
-            monitor::stop(&hub);
+            monitor::stop(&mailbox);
             return Ok(());
         };
         let (scheme, _) = endpoint.split_once("://").ok_or(Error::Invalid)?;
@@ -113,7 +113,7 @@ impl Socket {
         if !ONE_WAY.iter().any(|&one| one as i32 == kind) {
             return Err(Error::Invalid);
         }
-        monitor::stop(&hub);
+        monitor::stop(&mailbox);
         let socket = context.socket(kind)?;
         const LINGER: i32 = 17;
         socket.set_option(LINGER, &0i32.to_ne_bytes())?;
@@ -121,16 +121,16 @@ impl Socket {
             let _ = socket.close();
             return Err(error);
         }
-        hub.set_monitor(Some(Monitor { socket, events, version }));
+        mailbox.set_monitor(Some(Monitor { socket, events, version }));
         Ok(())
     }
 
-    /// Tells the monitor how many messages each pipe holds: that go out, and that came in. Errors: Invalid where
-    /// that event is not monitored, WouldBlock without a pipe.
+    /// Reports to the monitor how many messages each pipe holds, outgoing and incoming. Errors: Invalid if that event
+    /// is not monitored, WouldBlock without a pipe.
     pub fn tell_pipes(self) -> Result<(), Error> {
         self.call_quietly(false, |core| {
             let asks = |monitor: Monitor| monitor.events & Event::PipesStats as u64 != 0;
-            if !core.hub.monitor().is_some_and(asks) {
+            if !core.mailbox.monitor().is_some_and(asks) {
                 return Err(Error::Invalid);
             }
             let ids: Vec<PipeId> = core.pipes.ids().collect();
@@ -146,13 +146,14 @@ impl Socket {
                     (_, Some(endpoint)) => At::Dialed(endpoint),
                     _ => At::Nothing,
                 };
-                monitor::emit_all(&core.hub, Event::PipesStats, &counts, at);
+                monitor::emit_all(&core.mailbox, Event::PipesStats, &counts, at);
             }
             Ok(())
         })
     }
 
-    /// What the peer of this name is ready for: POLLIN, POLLOUT. Errors: NotSupported but for ROUTER; Unreachable.
+    /// The events that the peer with this name is ready for: POLLIN, POLLOUT. Errors: NotSupported unless ROUTER;
+    /// Unreachable.
     pub fn peer_state(self, name: &[u8]) -> Result<i16, Error> {
         self.call_quietly(false, |core| core.pattern.peer_state(&mut core.pipes, name))
     }

@@ -1,5 +1,5 @@
-//! What libzmq's users ask for and do not get: to part with one peer, and to wait until peers are there, until they
-//! have subscribed, until a subscription is installed at the publishers, until producers have ended.
+//! Functions that libzmq lacks: cutting off one peer, and waiting until peers are connected, have subscribed, have
+//! received our subscriptions, or have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::link::{Link, RECEIPT};
 use crate::pipe::{Far, PipeId};
 
 impl Socket {
-    /// Cuts a peer off, by its number in the statistics. What it has sent can still be received. A peer that we have
-    /// connected to is connected to again; one that has connected to us may come back. Errors: Unreachable where
-    /// there is no such peer, or no connection to it.
+    /// Closes the connection of a peer, given its number in the statistics. Messages that have arrived can still be
+    /// received. We reconnect to a peer that we had connected to; a peer that had connected to us may come back.
+    /// Errors: Unreachable if there is no such peer, or no connection to it.
     pub fn kick(self, number: u64) -> Result<(), Error> {
         self.call(false, |core| {
             let id = core.pipe_numbered(number).ok_or(Error::Unreachable)?;
@@ -36,13 +36,13 @@ impl Socket {
         })
     }
 
-    /// Waits until `count` peers are there; None waits for ever. Errors: WouldBlock when the time is over.
+    /// Waits until `count` peers are connected; `timeout` None: no limit. Errors: WouldBlock at the timeout.
     pub fn wait_peers(self, count: usize, timeout: Option<Duration>) -> Result<(), Error> {
         self.wait_until(timeout, |core| Ok(core.peers().len() >= count))
     }
 
-    /// Waits until `count` peers get messages that begin with `topic`, or of that group. For PUB, XPUB and RADIO;
-    /// others: NotSupported.
+    /// Waits until `count` peers get messages with this topic prefix or group. Errors: WouldBlock at the timeout,
+    /// NotSupported unless PUB, XPUB or RADIO.
     pub fn wait_subscribers(
         self,
         topic: &[u8],
@@ -57,8 +57,9 @@ impl Socket {
         })
     }
 
-    /// Waits until a publisher is there, and each that is has all subscriptions made so far, or all groups. For SUB,
-    /// XSUB and DISH; others, and publishers before ZMTP 3.0, which cannot tell: NotSupported.
+    /// Waits until a publisher is connected, and all connected publishers have all subscriptions or groups made so
+    /// far. Errors: WouldBlock at the timeout; NotSupported unless SUB, XSUB or DISH, and for publishers before ZMTP
+    /// 3.0, which cannot confirm.
     pub fn wait_subscribed(self, timeout: Option<Duration>) -> Result<(), Error> {
         let mut asked = HashMap::new();
         self.wait_until(timeout, |core| {
@@ -74,7 +75,7 @@ impl Socket {
         })
     }
 
-    /// Waits until `count` peers have come and gone again, and all that they sent was received.
+    /// Waits until `count` peers have come and gone, and all their messages were received.
     pub fn wait_ended(self, count: u64, timeout: Option<Duration>) -> Result<(), Error> {
         self.wait_until(timeout, |core| {
             core.sweep();
@@ -102,12 +103,12 @@ impl Socket {
 }
 
 impl Core {
-    /// How many peers have come and gone again, all of whose messages were received.
+    /// Number of peers that have come and gone, with all their messages received.
     pub(crate) fn ended_peers(&self) -> u64 {
-        self.ended_peers + self.hub.vanished()
+        self.ended_peers + self.mailbox.vanished()
     }
 
-    /// The pipes whose peers are there.
+    /// The pipes of connected peers.
     pub(crate) fn peers(&mut self) -> Vec<PipeId> {
         let mut ids: Vec<_> = self.pipes.ids().collect();
         ids.retain(|&id| self.pipes.get(id).is_some_and(|pipe| pipe.up && !pipe.ended));
@@ -119,8 +120,8 @@ impl Core {
         ids.find(|&id| self.pipes.get(id).is_some_and(|pipe| pipe.number == number))
     }
 
-    /// Whether the peer has answered a PING that was sent behind the subscriptions; sends one where that was not done
-    /// on this connection yet. A publisher of the same process has what lies in its pipe.
+    /// Returns true if the peer has answered a PING sent after the subscriptions. Sends the PING if this connection
+    /// has not had one. Over inproc the subscriptions are in the peer's pipe already, which is enough.
     fn has_receipt(&mut self, id: PipeId, asked: &mut HashMap<u64, (Arc<Link>, u64)>) -> Result<bool, Error> {
         let Some(pipe) = self.pipes.get(id) else { return Ok(true) };
         let Far::Link(Some(link)) = &pipe.far else { return Ok(true) };

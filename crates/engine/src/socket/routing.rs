@@ -1,4 +1,4 @@
-//! Single peers, by the numbers that SERVER and PEER give them.
+//! Single peers of a SERVER or PEER, by routing id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use crate::pipe::{Far, PipeId};
 use crate::reactor::Command;
 
 impl Socket {
-    /// Joins a group (`on`), or leaves it. Errors: NotSupported (not a DISH), Invalid (longer than 255 bytes,
-    /// joined already, or not joined).
+    /// Joins (`on`) or leaves a group. Errors: NotSupported (not a DISH), Invalid (longer than 255 bytes, joined
+    /// already, or not joined).
     pub fn join(self, group: &[u8], on: bool) -> Result<(), Error> {
         self.call(false, |core| core.pattern.join(&mut core.pipes, group, on))
     }
 
-    /// Connects a PEER, and returns the number of the peer at the other end, which it keeps through reconnects;
-    /// messages can be sent to it at once. Errors: NotSupported (not a PEER), Fault (with ZMQ_IMMEDIATE, which
-    /// knows no peer before its connection), and those of `connect`.
+    /// Connects a PEER. Returns the routing id of the peer, which stays the same through reconnects; messages can be
+    /// sent to it at once. Errors: NotSupported (not a PEER), Fault (with ZMQ_IMMEDIATE there is no peer before its
+    /// connection), and those of `connect`.
     pub fn connect_peer(self, endpoint: &str) -> Result<u32, Error> {
         self.call(false, |core| {
             if core.kind.socket_type != pinnace_zmtp::SocketType::Peer {
@@ -31,10 +31,10 @@ impl Socket {
         })
     }
 
-    /// Ends the connection to the peer with this number, from now on: what the kernel does not take of what was
-    /// accepted for it is not sent, what came from it can still be received. Where we connected to it, its endpoint
-    /// is disconnected; a peer that connected to us may come again, under another number. Errors: NotSupported
-    /// (neither SERVER nor PEER), Unreachable.
+    /// Ends the connection to the peer with this routing id at once. Accepted messages that the kernel does not take
+    /// now are not sent; messages that have arrived can still be received. If we connected to the peer, its endpoint
+    /// is disconnected. If the peer connected to us, it may come back under another id. Errors: NotSupported (neither
+    /// SERVER nor PEER), Unreachable.
     pub fn disconnect_peer(self, routing_id: u32) -> Result<(), Error> {
         self.call(false, |core| {
             let id = core.pattern.find_peer(routing_id)?;
@@ -45,7 +45,7 @@ impl Socket {
 }
 
 impl Core {
-    /// Ends a pipe and what keeps it up.
+    /// Ends a pipe, and the endpoint or connection behind it.
     fn part_from(&mut self, id: PipeId) {
         let link = match self.pipes.get(id).map(|pipe| &pipe.far) {
             Some(Far::Link(link)) => link.clone(),

@@ -1,11 +1,10 @@
-//! Tasks of an executor that wait for a socket: each leaves a waker, and is woken when there is news.
+//! Executor tasks that wait for a socket: each leaves a waker, which is woken when something may have changed.
 //!
-//! The rule for who waits: leave the waker, then try again, and only then sleep. A wake-up says that something may
-//! have changed, no more; all that wait are woken, so one that has lost interest meanwhile keeps nothing from
-//! the others.
+//! A task leaves its waker, retries its operation, and only then suspends. A wake-up guarantees nothing. All waiting
+//! tasks are woken, so a task that has lost interest does not hold up the others.
 //!
-//! Wakers are an executor's code. The I/O thread runs them, because it alone is known to hold no lock then; while
-//! tasks use a socket it serves the connections too, as it does for who watches a descriptor.
+//! Wakers run the executor's code. The I/O thread runs them, because it alone is known to hold no lock at that point.
+//! While tasks use a socket, the I/O thread also serves the connections, as it does for watched descriptors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -15,29 +14,29 @@ use parking_lot::Mutex;
 
 use super::{Socket, Waiter};
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::mailbox::Mailbox;
 
-/// The wakers of those who wait for a socket.
+/// The wakers of the tasks that wait for a socket.
 #[derive(Default)]
 pub(crate) struct Wakers {
     list: Mutex<Vec<(u64, Waker)>>,
     last: AtomicU64,
 }
 
-/// A task's place among those who wait; given up when it is dropped.
-pub struct Place {
-    hub: Arc<Hub>,
+/// A task's registration; dropping it removes the waker.
+pub struct WakerPlace {
+    mailbox: Arc<Mailbox>,
     number: u64,
 }
 
 impl Wakers {
-    /// Wakes all, once. No lock is held meanwhile.
+    /// Wakes all tasks, once, with no lock held.
     pub(crate) fn wake(&self) {
         let woken = std::mem::take(&mut *self.list.lock());
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// The waker counts for this place; returns the one that did before, to be dropped with the lock open.
+    /// Sets the waker of a registration. Returns the previous waker, to be dropped after the lock is released.
     fn leave(&self, number: u64, waker: &Waker) -> Option<Waker> {
         let waker = waker.clone();
         let mut list = self.list.lock();
@@ -57,32 +56,32 @@ impl Wakers {
     }
 }
 
-impl Drop for Place {
+impl Drop for WakerPlace {
     fn drop(&mut self) {
-        drop(self.hub.wakers.take(self.number));
+        drop(self.mailbox.wakers.take(self.number));
     }
 }
 
 impl Socket {
-    /// Has `waker` woken when something may have changed, once; `place` is the caller's from call to call. Who calls
-    /// this tries again before it sleeps. What has gathered is written.
-    pub fn wake_task(self, place: &mut Option<Place>, waker: &Waker) -> Result<(), Error> {
-        let (hub, io) = {
+    /// Registers `waker` to be woken once when something may have changed, and flushes unwritten data. The caller
+    /// keeps `place` from call to call, and retries its operation before it suspends.
+    pub fn wake_task(self, place: &mut Option<WakerPlace>, waker: &Waker) -> Result<(), Error> {
+        let (mailbox, io) = {
             let core = self.lock()?;
-            (core.hub.clone(), core.io.clone())
+            (core.mailbox.clone(), core.io.clone())
         };
-        hub.watch(&io);
-        if hub.lease.is_taken() {
-            // Callers that wait no longer come for it.
-            hub.lease.take_back(&io, &hub, false);
+        mailbox.level_watcher_of(&io);
+        if mailbox.ownership.is_taken() {
+            // Waiting callers do not take ownership again (`Mailbox::has_descriptor`).
+            mailbox.ownership.reclaim(&io, &mailbox, false);
         }
         let place = place.get_or_insert_with(|| {
-            let number = hub.wakers.last.fetch_add(1, Ordering::Relaxed);
-            Place { hub: hub.clone(), number }
+            let number = mailbox.wakers.last.fetch_add(1, Ordering::Relaxed);
+            WakerPlace { mailbox: mailbox.clone(), number }
         });
-        drop(place.hub.wakers.leave(place.number, waker));
-        fence(Ordering::SeqCst); // What is posted from here on finds the waker; what was, the next look.
-        Waiter::of(hub).flush();
+        drop(place.mailbox.wakers.leave(place.number, waker));
+        fence(Ordering::SeqCst); // A later notice finds the waker; an earlier one is found by the caller's retry.
+        Waiter::of(mailbox).flush();
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Sending and receiving a frame.
+//! Sending and receiving single frames.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::label::Label;
 use crate::peer::About;
 use crate::pipe::Outgoing;
 
-/// What comes with a frame beside its bytes.
+/// A frame's metadata.
 pub struct Received {
-    /// More of its message follows.
+    /// More frames of the message follow.
     pub more: bool,
     pub label: Label,
-    /// What is known of who sent it; None over inproc.
+    /// What is known of the peer that sent it; None over inproc.
     pub about: Option<Arc<About>>,
 }
 
 impl Socket {
-    /// Sends one frame, `more` if others of the same message follow. With `wait` it waits for room, as long
-    /// as ZMQ_SNDTIMEO says.
+    /// Sends one frame; `more`: further frames of the message follow. With `wait` it blocks until there is room, at
+    /// most for ZMQ_SNDTIMEO.
     #[inline(always)]
     pub fn send(self, mut frame: Outgoing<'_>, more: bool, wait: impl Into<Wait>) -> Result<(), Error> {
         let wait = wait.into();
@@ -34,14 +34,14 @@ impl Socket {
         }
     }
 
-    /// Sends the frame if there is room and no mail to read first. None: there is mail, and nothing was tried. After
-    /// None and after WouldBlock the caller goes on with `send_later`. `wait`: the call may block.
+    /// Sends the frame on the fast path, if there is room. None: nothing was tried, for example because of notices.
+    /// After None and after WouldBlock the caller continues with `send_later`. `wait`: the caller may be delayed.
     #[inline(always)]
     pub fn send_now(self, frame: &mut Outgoing<'_>, more: bool, wait: bool) -> Option<Result<(), Error>> {
         self.call_at_once(wait, |core| core.send(frame, more))
     }
 
-    /// Goes on after `send_now` of the same frame; `tried`: there was no room a moment ago.
+    /// Continues after `send_now` of the same frame; `tried`: that returned WouldBlock.
     pub fn send_later(
         self,
         frame: &mut Outgoing<'_>,
@@ -52,7 +52,7 @@ impl Socket {
         self.send_at_length(wait, tried, &mut move |core| core.send(frame, more))
     }
 
-    /// As `send`, with a label, for the socket types that look at one.
+    /// As `send`, with a label, for the socket types that use one.
     pub fn send_labelled(
         self,
         mut frame: Outgoing<'_>,
@@ -68,7 +68,7 @@ impl Socket {
         })
     }
 
-    /// Does `work`, which sends; with `wait` again and again until there is room.
+    /// Runs `work`, which sends; with `wait` repeats it until there is room.
     #[inline(always)]
     pub(super) fn sending(
         self,
@@ -82,7 +82,7 @@ impl Socket {
         }
     }
 
-    /// `tried`: there was no room a moment ago.
+    /// `tried`: `work` has returned WouldBlock.
     #[cold]
     #[inline(never)]
     fn send_at_length(
@@ -99,11 +99,11 @@ impl Socket {
         }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
-            (Waiter::of(core.hub.clone()), core.options.sndtimeo)
+            (Waiter::of(core.mailbox.clone()), core.options.sndtimeo)
         };
         let deadline = wait.deadline(timeout);
         loop {
-            // What has gathered may be all that stands in the way.
+            // Unwritten data may be all that takes up the room.
             waiter.flush();
             if !wait.waits() {
                 waiter.serve_if_ours()?;
@@ -116,26 +116,26 @@ impl Socket {
         }
     }
 
-    /// Receives one frame into `sink`, which is called once, with the socket's lock held; true: more of the
-    /// message follows. With `wait` it waits for a message, as long as ZMQ_RCVTIMEO says.
+    /// Receives one frame into `sink`, which is called once with the socket's lock held. Returns true if more frames
+    /// of the message follow. With `wait` it blocks until a message arrives, at most for ZMQ_RCVTIMEO.
     #[inline(always)]
     pub fn recv(self, wait: impl Into<Wait>, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         self.receiving(wait.into(), |core| core.recv(sink))
     }
 
-    /// Receives a frame if there is one and no mail to read first. None: there is mail, and nothing was tried. After
-    /// None and after WouldBlock the caller goes on with `recv_later`.
+    /// Receives a frame on the fast path, if there is one. None: nothing was tried, for example because of notices.
+    /// After None and after WouldBlock the caller continues with `recv_later`.
     #[inline(always)]
     pub fn recv_now(self, sink: &mut dyn FnMut(Frame<'_>)) -> Option<Result<bool, Error>> {
         self.call_at_once(false, |core| core.recv(sink))
     }
 
-    /// Goes on after `recv_now`; `tried`: there was no message a moment ago.
+    /// Continues after `recv_now`; `tried`: that returned WouldBlock.
     pub fn recv_later(self, wait: Wait, tried: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
         self.recv_at_length(wait, tried, &mut |core: &mut Core| core.recv(sink))
     }
 
-    /// As `recv`, with all that is known of the frame.
+    /// As `recv`, with label and peer.
     #[inline]
     pub fn recv_labelled(
         self,
@@ -149,7 +149,7 @@ impl Socket {
         })
     }
 
-    /// Does `work`, which receives; with `wait` again and again until there is a message.
+    /// Runs `work`, which receives; with `wait` repeats it until there is a message.
     #[inline(always)]
     pub(super) fn receiving<R>(
         self,
@@ -163,7 +163,7 @@ impl Socket {
         }
     }
 
-    /// `tried`: there was no message a moment ago.
+    /// `tried`: `work` has returned WouldBlock.
     #[cold]
     #[inline(never)]
     fn recv_at_length<R>(
@@ -199,11 +199,11 @@ impl Socket {
         }
     }
 
-    /// The messages that were lost, by reason.
+    /// Lost messages, by reason.
     pub fn drops(self) -> Result<Drops, Error> {
         let core = self.lock()?;
         let mut drops = core.pipes.drops;
-        drops.absorb(&core.hub.lost.read());
+        drops.absorb(&core.mailbox.lost.read());
         Ok(drops)
     }
 }

@@ -1,136 +1,140 @@
-//! Waiting in a socket, with no lock held: the caller serves the socket's connections meanwhile, and is woken
-//! by its mail.
+//! Blocking in a socket without holding its lock: the waiting caller serves the socket's connections, and notices
+//! wake it.
 
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::{Bell, EventCount, Ticket};
+use pinnace_ring::{Doorbell, EventCount, Ticket};
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
 use pinnace_sys::sleep::{Sleep, Slept};
 
 use super::Core;
 use crate::error::Error;
-use crate::hub::{Hub, PollSet, PolledBeside};
-use crate::lease::{Leader, Lease};
 use crate::link::Link;
-use crate::nap::{self, Nap};
+use crate::mailbox::{Mailbox, PollSet, PolledBeside};
+use crate::ownership::{Leader, PollOwnership};
+use crate::pending_sleep::{self, PendingSleep};
 use crate::spin;
 
-/// Waits for news of one socket.
+/// Waits for changes of one socket.
 pub(crate) struct Waiter {
-    hub: Arc<Hub>,
-    /// `Hub::reads` at the last look.
+    mailbox: Arc<Mailbox>,
+    /// `Mailbox::reads` at the time of `observe`.
     observed: u32,
-    /// It waits for what comes in, and looks after memory.
+    /// Waits for input, and so polls shared memory before it sleeps.
     receives: bool,
     /// ZMQ_BUSY_POLL.
     busy_poll_us: i32,
 }
 
-/// A caller looks by itself after the memory of so many links at most.
+/// Most links that a caller polls in shared memory.
 const LINKS_MAX: u32 = 4;
-/// Looks between two at the clock.
+/// Checks of memory between two readings of the clock.
 const LOOKS: u32 = 64;
-/// Who looks for longer looks so often at the poll set, too: for what is not in memory.
+/// A caller that polls memory checks the poll set at this interval, for everything outside shared memory.
 const POLL_TICK: Duration = Duration::from_micros(100);
 
 impl Waiter {
     pub(crate) fn new(core: &Core) -> Waiter {
         let busy_poll_us = core.options.busy_poll_us;
-        Waiter { receives: true, busy_poll_us, ..Waiter::of(core.hub.clone()) }
+        Waiter { receives: true, busy_poll_us, ..Waiter::of(core.mailbox.clone()) }
     }
 
-    /// For who waits for other things than messages: it does not look after memory.
-    pub(crate) fn of(hub: Arc<Hub>) -> Waiter {
-        let observed = hub.reads();
-        Waiter { hub, observed, receives: false, busy_poll_us: spin::NEVER }
+    /// For callers that do not wait for messages: does not poll memory.
+    pub(crate) fn of(mailbox: Arc<Mailbox>) -> Waiter {
+        let observed = mailbox.reads();
+        Waiter { mailbox, observed, receives: false, busy_poll_us: spin::NEVER }
     }
 
-    /// Writes what callers have left behind.
+    /// Flushes data that callers have left unwritten.
     pub(crate) fn flush(&self) {
-        if self.hub.has_gathered() {
-            self.hub.for_each_link(|link| link.flush_gathered());
+        if self.mailbox.take_unwritten() {
+            self.mailbox.for_each_link(|link| link.flush_unwritten());
         }
     }
 
-    /// ZMQ_FD is no longer readable: what is posted from here on makes it so again.
+    /// Makes ZMQ_FD unreadable until the next notice.
     pub(crate) fn clear_descriptor(&self) {
-        self.hub.clear_descriptor();
+        self.mailbox.clear_descriptor();
     }
 
-    /// Reads without being told that there is something, where that has paid off lately.
+    /// Reads without a readiness event, if that has paid off recently.
     pub(crate) fn read_eagerly(&self) {
-        let Some(link) = self.hub.only_link().filter(|link| link.reading_pays()) else { return };
-        let Some(set) = self.hub.open_poll_set() else { return };
-        // What is in memory the poll set does not tell of in any case.
-        let come_in = if link.is_shared() { Lease::come_in } else { Lease::enter };
-        if come_in(&self.hub.lease, &set.io, &self.hub) {
+        let Some(link) = self.mailbox.only_link().filter(|link| link.reading_pays()) else { return };
+        let Some(set) = self.mailbox.open_poll_set() else { return };
+        // The poll set does not report data in shared memory, so the I/O thread may keep polling it.
+        let enter = if link.is_shared() { PollOwnership::enter } else { PollOwnership::enter_and_pause_io };
+        if enter(&self.mailbox.ownership, &set.io, &self.mailbox) {
             link.try_read();
-            self.hub.lease.leave(&set.io, &self.hub);
+            self.mailbox.ownership.leave(&set.io, &self.mailbox);
         }
     }
 
-    /// Serves what is ready, where callers watch the connections; else the I/O thread has done so.
+    /// Serves ready connections if callers own the poll set; otherwise the I/O thread has served them.
     pub(crate) fn serve_if_ours(&self) -> Result<(), Error> {
-        let Some(set) = self.hub.poll_set() else { return Ok(()) };
-        if !self.hub.lease.is_taken() || !self.hub.lease.enter(&set.io, &self.hub) {
+        let Some(set) = self.mailbox.poll_set() else { return Ok(()) };
+        if !self.mailbox.ownership.is_taken()
+            || !self.mailbox.ownership.enter_and_pause_io(&set.io, &self.mailbox)
+        {
             return Ok(());
         }
-        self.hub.rouse();
+        self.mailbox.resume_wakeups();
         let mut ready = Batch::new();
         let outcome = set.poller.ready(&mut ready);
-        self.hub.serve(&ready, false);
-        self.hub.lease.leave(&set.io, &self.hub);
+        self.mailbox.serve(&ready, false);
+        self.mailbox.ownership.leave(&set.io, &self.mailbox);
         Ok(outcome?)
     }
 
-    /// Looks for mail for a few microseconds, with growing pauses, so that a peer in the same process that is
-    /// about to send needs no system call, and what it sends meanwhile comes as a batch. How long, past
-    /// success decides; never on a single processor.
+    /// Polls for notices for a few microseconds, with growing pauses. A peer in this process that is about to send
+    /// then needs no system call, and its messages arrive as a batch. Past success decides how long; never on a
+    /// single processor.
     fn spin(&self) -> bool {
-        let rounds = self.hub.spin.rounds();
+        let rounds = self.mailbox.spin.rounds();
         for round in 0..rounds {
             for _ in 0..1u32 << round {
                 std::hint::spin_loop();
             }
-            if self.hub.has_mail() {
-                self.hub.spin.paid();
+            if self.mailbox.has_notices() {
+                self.mailbox.spin.paid();
                 return true;
             }
         }
-        self.hub.spin.failed(rounds);
+        self.mailbox.spin.failed(rounds);
         false
     }
 
-    /// Looks after memory that peers write, for some microseconds, so that they need no system call to wake us, nor we
-    /// to sleep. For who leads, in the lease, with its `ticket`. True: there is something to read in one of these
-    /// links, or other news.
-    fn look_out(
+    /// Polls memory that peers write for some microseconds, so that they need no system call to wake us, and we need
+    /// none to sleep. For the leader, which owns the poll set and holds `ticket`. Returns true if a link has input or
+    /// something else has changed.
+    fn poll_memory(
         &self,
         set: &PollSet,
         links: &[Arc<Link>],
         ticket: &Ticket,
         deadline: Option<Instant>,
     ) -> bool {
-        let limit = self.hub.watchful.limit(self.busy_poll_us);
-        // For room the peer rings.
+        let limit = self.mailbox.memory_spin.limit(self.busy_poll_us);
+        // A blocked link waits for room, which the peer signals by a wake-up and not in memory.
         if limit.is_zero() || links.iter().any(|link| link.is_blocked()) {
             return false;
         }
-        self.hub.hush(links);
+        self.mailbox.suppress_wakeups(links);
         let began = Instant::now();
         let (mut before, mut polled) = (began, began);
         loop {
             for _ in 0..LOOKS {
-                if links.iter().any(|link| link.has_news()) || self.hub.has_mail() {
-                    self.hub.watchful.paid();
+                if links.iter().any(|link| link.has_unpolled_input()) || self.mailbox.has_notices() {
+                    self.mailbox.memory_spin.paid();
                     return true;
                 }
                 std::hint::spin_loop();
             }
-            if self.hub.event.is_notified(ticket) || self.hub.reads() != self.observed || self.hub.is_closed()
+            if self.mailbox.event.is_notified(ticket)
+                || self.mailbox.reads() != self.observed
+                || self.mailbox.is_closed()
             {
                 return true;
             }
@@ -139,192 +143,195 @@ impl Waiter {
                 polled = now;
                 let mut ready = Batch::new();
                 if set.poller.ready(&mut ready).is_ok() && !ready.is_empty() {
-                    self.hub.serve(&ready, true);
+                    self.mailbox.serve(&ready, true);
                     return true;
                 }
             }
-            // Who was off its processor for a while keeps others from theirs.
+            // We were descheduled, so cores are scarce: stop spinning.
             let crowded = self.busy_poll_us == 0 && now - before > spin::CROWDED;
             if crowded || now - began >= limit || deadline.is_some_and(|deadline| deadline <= now) {
-                self.hub.watchful.failed();
+                self.mailbox.memory_spin.failed();
                 return false;
             }
             before = now;
         }
     }
 
-    /// Says that what is going to be looked at is what `wait` has to find changed.
+    /// Records the current state: `wait` returns once it has changed.
     pub(crate) fn observe(&mut self) {
-        self.observed = self.hub.reads();
+        self.observed = self.mailbox.reads();
     }
 
-    /// Waits until there may be something new since `observe`. WouldBlock: the deadline has come;
-    /// Interrupted: a signal was handled; Deferred: the caller sleeps (`defers`).
+    /// Waits until something may have changed since `observe`. Errors: WouldBlock at the deadline, Interrupted after
+    /// a signal was handled, Deferred if the caller is to sleep (`defers`).
     ///
-    /// Of several callers one serves the connections, and the others sleep until it, or anybody else, brings
-    /// news.
+    /// One of the waiting callers leads and serves the connections. The others sleep until the leader or another
+    /// thread notifies them.
     pub(crate) fn wait(&self, deadline: Option<Instant>, defers: bool) -> Result<(), Error> {
-        if self.hub.links() == 0 && self.spin() {
+        if self.mailbox.links() == 0 && self.spin() {
             return Ok(());
         }
-        let ticket = self.hub.event.listen();
-        if self.hub.has_mail() || self.hub.reads() != self.observed || self.hub.is_closed() {
-            self.hub.event.cancel(ticket);
+        let ticket = self.mailbox.event.listen();
+        if self.mailbox.has_notices() || self.mailbox.reads() != self.observed || self.mailbox.is_closed() {
+            self.mailbox.event.cancel(ticket);
             return Ok(());
         }
-        let hub = self.hub.clone();
-        let nap = match self.hub.open_poll_set().filter(|_| hub.lease.lead()) {
+        let mailbox = self.mailbox.clone();
+        let pending_sleep = match self.mailbox.open_poll_set().filter(|_| mailbox.ownership.lead()) {
             None => {
-                let sleep = EventCount::sleep(hub.clone(), |hub| &hub.event, &ticket, deadline);
-                SocketNap { hub, ticket: Some(ticket), place: Place::Event, sleep }
+                let sleep = EventCount::sleep(mailbox.clone(), |mailbox| &mailbox.event, &ticket, deadline);
+                SocketSleep { mailbox, ticket: Some(ticket), place: SleepPlace::Event, sleep }
             }
-            Some(set) if hub.lease.come_in(&set.io, &hub) => match self.lead(set, &ticket, deadline) {
-                Ok(Some((place, sleep))) => SocketNap { hub, ticket: Some(ticket), place, sleep },
-                outcome => {
-                    hub.event.cancel(ticket);
-                    hub.stop_leading(set, true);
-                    return outcome.map(|_| ()).map_err(Error::from);
+            Some(set) if mailbox.ownership.enter(&set.io, &mailbox) => {
+                match self.lead(set, &ticket, deadline) {
+                    Ok(Some((place, sleep))) => SocketSleep { mailbox, ticket: Some(ticket), place, sleep },
+                    outcome => {
+                        mailbox.event.cancel(ticket);
+                        mailbox.stop_leading(set, true);
+                        return outcome.map(|_| ()).map_err(Error::from);
+                    }
                 }
-            },
+            }
             Some(set) => {
-                hub.event.cancel(ticket);
-                hub.stop_leading(set, false);
-                return hub.unless_late(deadline);
+                mailbox.event.cancel(ticket);
+                mailbox.stop_leading(set, false);
+                return mailbox.unless_late(deadline);
             }
         };
-        Nap::Socket(nap).take(defers, deadline)
+        PendingSleep::Socket(pending_sleep).take(defers, deadline)
     }
 
-    /// Prepares to wait for the connections, as the one caller that does. None: there is something new.
+    /// Prepares the leader's sleep. None: something has changed already.
     fn lead(
         &self,
         set: &PollSet,
         ticket: &Ticket,
         deadline: Option<Instant>,
-    ) -> Result<Option<(Place, Sleep)>, Errno> {
-        let links = if self.receives { self.hub.links_in_memory(LINKS_MAX) } else { Vec::new() };
-        if !links.is_empty() && self.look_out(set, &links, ticket, deadline) {
-            links.iter().filter(|link| link.has_news()).for_each(|link| _ = link.read());
+    ) -> Result<Option<(SleepPlace, Sleep)>, Errno> {
+        let links = if self.receives { self.mailbox.links_in_memory(LINKS_MAX) } else { Vec::new() };
+        if !links.is_empty() && self.poll_memory(set, &links, ticket, deadline) {
+            links.iter().filter(|link| link.has_unpolled_input()).for_each(|link| _ = link.read());
             return Ok(None);
         }
         if let [link] = &links[..]
-            && let Some(bell) = link.bell()
+            && let Some(doorbell) = link.doorbell()
         {
-            return Ok(Some(self.sleep_at(bell, link, set, ticket, deadline)));
+            return Ok(Some(self.sleep_at(doorbell, link, set, ticket, deadline)));
         }
-        self.hub.rouse();
-        self.hub.lease.moves(Leader::InSet, &set.io, &self.hub);
-        // News that came before this caller was there did not signal the poll set.
-        let is_due = self.hub.event.is_notified(ticket) || self.hub.has_unread();
-        let prepared = self.hub.sleep(set, if is_due { Some(Instant::now()) } else { deadline });
+        self.mailbox.resume_wakeups();
+        self.mailbox.ownership.publish_leader(Leader::InSet, &set.io, &self.mailbox);
+        // A notice posted before this caller led did not signal the poll set.
+        let is_due = self.mailbox.event.is_notified(ticket) || self.mailbox.has_unread();
+        let prepared = self.mailbox.sleep(set, if is_due { Some(Instant::now()) } else { deadline });
         if prepared.is_err() {
-            self.hub.lease.moves(Leader::Awake, &set.io, &self.hub);
+            self.mailbox.ownership.publish_leader(Leader::Awake, &set.io, &self.mailbox);
         }
         let (sleep, beside) = prepared?;
-        Ok(Some((Place::Set { beside, is_due }, sleep)))
+        Ok(Some((SleepPlace::Set { beside, is_due }, sleep)))
     }
 
-    /// The sleep until the peer writes to the memory of the only link, and wakes us without a detour by the socket, or
-    /// until there is other news, which the I/O thread brings.
+    /// The sleep at the doorbell of the only link's memory. The peer rings it directly, without the socket; the I/O
+    /// thread, which serves everything else meanwhile, wakes the caller for any other change.
     fn sleep_at(
         &self,
-        bell: Bell,
+        doorbell: Doorbell,
         link: &Arc<Link>,
         set: &PollSet,
         ticket: &Ticket,
         deadline: Option<Instant>,
-    ) -> (Place, Sleep) {
-        let hub = &*self.hub;
-        let rung = bell.listen();
-        *hub.bell.lock() = Some(bell.clone());
-        hub.lease.moves(Leader::AtBell, &set.io, hub);
-        let is_quiet = !hub.event.is_notified(ticket) && !hub.has_unread() && link.arm_bell();
-        let sleep = bell.sleep(rung, if is_quiet { deadline } else { Some(Instant::now()) });
-        (Place::Bell { link: link.clone(), is_quiet }, sleep)
+    ) -> (SleepPlace, Sleep) {
+        let mailbox = &*self.mailbox;
+        let rung = doorbell.listen();
+        *mailbox.doorbell.lock() = Some(doorbell.clone());
+        mailbox.ownership.publish_leader(Leader::AtDoorbell, &set.io, mailbox);
+        let is_quiet = !mailbox.event.is_notified(ticket) && !mailbox.has_unread() && link.arm_doorbell();
+        let sleep = doorbell.sleep(rung, if is_quiet { deadline } else { Some(Instant::now()) });
+        (SleepPlace::Doorbell { link: link.clone(), is_quiet }, sleep)
     }
 }
 
-/// A caller that sleeps in a socket.
-pub(crate) struct SocketNap {
-    hub: Arc<Hub>,
-    /// None: it is over.
+/// The prepared sleep of a caller in a socket.
+pub(crate) struct SocketSleep {
+    mailbox: Arc<Mailbox>,
+    /// None once the sleep is over.
     ticket: Option<Ticket>,
-    place: Place,
+    place: SleepPlace,
     pub(crate) sleep: Sleep,
 }
 
-/// Where it sleeps.
-enum Place {
-    /// It waits for others to bring news.
+/// Where the caller sleeps.
+enum SleepPlace {
+    /// A follower: other threads notify it.
     Event,
-    /// It leads, and sleeps in the poll set; not at all where something `is_due`.
+    /// The leader, in the poll set. It does not sleep if something `is_due`.
     Set { beside: PolledBeside, is_due: bool },
-    /// It leads, and sleeps by the bell of this link; not at all where that is not quiet.
-    Bell { link: Arc<Link>, is_quiet: bool },
+    /// The leader, at this link's doorbell. It does not sleep unless `is_quiet`.
+    Doorbell { link: Arc<Link>, is_quiet: bool },
 }
 
-impl SocketNap {
-    /// `deadline`: the call's.
+impl SocketSleep {
+    /// `deadline` is that of the call.
     pub(crate) fn end(mut self, slept: Slept, deadline: Option<Instant>) -> Result<(), Error> {
         self.wake_up(slept, deadline)
     }
 
     fn wake_up(&mut self, slept: Slept, deadline: Option<Instant>) -> Result<(), Error> {
         let Some(ticket) = self.ticket.take() else { return Ok(()) };
-        let hub = &self.hub;
+        let mailbox = &self.mailbox;
         let found = match &self.place {
-            Place::Event => {
-                hub.event.cancel(ticket);
-                return nap::outcome(slept);
+            SleepPlace::Event => {
+                mailbox.event.cancel(ticket);
+                return pending_sleep::outcome(slept);
             }
-            Place::Set { beside, is_due } => {
-                let set = hub.poll_set().expect("it sleeps there");
-                hub.lease.moves(Leader::Awake, &set.io, hub);
-                hub.event.cancel(ticket); // Or what it serves would notify itself.
+            SleepPlace::Set { beside, is_due } => {
+                let set = mailbox.poll_set().expect("it sleeps there");
+                mailbox.ownership.publish_leader(Leader::Awake, &set.io, mailbox);
+                mailbox.event.cancel(ticket); // Before it serves, or it would notify itself.
                 let found = match slept {
-                    Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
-                    _ => hub.wake_up(set, &self.sleep, beside).map_err(Error::from),
+                    Slept::Interrupted | Slept::Failed(_) => pending_sleep::outcome(slept).map(|()| false),
+                    _ => mailbox.wake_up(set, &self.sleep, beside).map_err(Error::from),
                 };
                 found.map(|found| found || *is_due)
             }
-            Place::Bell { link, is_quiet } => {
-                let set = hub.poll_set().expect("its link is there");
-                hub.lease.moves(Leader::Awake, &set.io, hub);
-                *hub.bell.lock() = None;
-                hub.event.cancel(ticket);
-                hub.hush(slice::from_ref(link)); // It is the caller's to look, until it waits again.
+            SleepPlace::Doorbell { link, is_quiet } => {
+                let set = mailbox.poll_set().expect("its link is there");
+                mailbox.ownership.publish_leader(Leader::Awake, &set.io, mailbox);
+                *mailbox.doorbell.lock() = None;
+                mailbox.event.cancel(ticket);
+                // The caller polls memory itself until it waits again.
+                mailbox.suppress_wakeups(slice::from_ref(link));
                 link.read();
-                hub.serve_unread();
+                mailbox.serve_unread();
                 match slept {
-                    Slept::Interrupted | Slept::Failed(_) => nap::outcome(slept).map(|()| false),
+                    Slept::Interrupted | Slept::Failed(_) => pending_sleep::outcome(slept).map(|()| false),
                     slept => Ok(!is_quiet || slept == Slept::Woken),
                 }
             }
         };
-        hub.stop_leading(hub.poll_set().expect("as above"), true);
-        if found? { Ok(()) } else { hub.unless_late(deadline) }
+        mailbox.stop_leading(mailbox.poll_set().expect("as above"), true);
+        if found? { Ok(()) } else { mailbox.unless_late(deadline) }
     }
 }
 
-impl Drop for SocketNap {
-    /// The thread was cancelled: others lead and serve.
+impl Drop for SocketSleep {
+    /// The thread was cancelled: gives up leadership and poll ownership to others.
     fn drop(&mut self) {
         let _ = self.wake_up(Slept::TimedOut, None);
     }
 }
 
-impl Hub {
-    /// The caller that leads steps down; it `came_in` to the lease.
-    fn stop_leading(self: &Arc<Hub>, set: &PollSet, came_in: bool) {
+impl Mailbox {
+    /// Ends this caller's leadership, and its poll ownership if it `came_in`.
+    fn stop_leading(self: &Arc<Mailbox>, set: &PollSet, came_in: bool) {
         if came_in {
-            self.lease.leave(&set.io, self);
+            self.ownership.leave(&set.io, self);
         }
-        self.lease.step_down();
+        self.ownership.step_down();
         self.event.notify();
     }
 
     fn unless_late(&self, deadline: Option<Instant>) -> Result<(), Error> {
         let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-        if is_late && !self.has_mail() { Err(Error::WouldBlock) } else { Ok(()) }
+        if is_late && !self.has_notices() { Err(Error::WouldBlock) } else { Ok(()) }
     }
 }

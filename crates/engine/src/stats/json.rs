@@ -1,13 +1,13 @@
-//! Statistics as JSON (RFC 8259): one object, names as in the structs, durations in microseconds, byte strings as
-//! hexadecimal text.
+//! Statistics as JSON (RFC 8259): one object, with the names of the structs. Durations are in microseconds, byte
+//! strings in hexadecimal.
 
 use std::fmt::{self, Display, Write};
 
 use super::{PeerStats, Stats, Traffic};
 use crate::drops::{Drops, Reason};
-use crate::link::Carrier;
+use crate::link::Medium;
 
-/// A text with its quotes.
+/// A quoted, escaped text.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {
@@ -24,7 +24,7 @@ impl Display for Text<'_> {
     }
 }
 
-/// Bytes as hexadecimal text.
+/// Bytes as quoted hexadecimal text.
 struct Hex<'a>(&'a [u8]);
 
 impl Display for Hex<'_> {
@@ -65,13 +65,13 @@ impl Display for PeerStats {
         write!(f, ",\"mechanism\":{},\"version\":{}", Text(self.mechanism), Text(&self.version.to_string()))?;
         write!(f, ",\"connected\":{},\"reconnects\":{}", self.connected, self.reconnects)?;
         write!(f, ",\"received\":{},\"sent\":{},\"drops\":{}", self.received, self.sent, self.drops)?;
-        match self.carrier {
-            Some(carrier) => write!(f, ",\"carrier\":{}", Text(carrier.name()))?,
-            None => f.write_str(",\"carrier\":null")?,
+        match self.medium {
+            Some(medium) => write!(f, ",\"medium\":{}", Text(medium.name()))?,
+            None => f.write_str(",\"medium\":null")?,
         }
-        match self.carrier.and_then(Carrier::because) {
-            Some(because) => write!(f, ",\"socket_because\":{}", Text(because))?,
-            None => f.write_str(",\"socket_because\":null")?,
+        match self.medium.and_then(Medium::fallback_reason) {
+            Some(reason) => write!(f, ",\"fallback_reason\":{}", Text(reason))?,
+            None => f.write_str(",\"fallback_reason\":null")?,
         }
         match self.round_trip {
             Some(time) => write!(f, ",\"round_trip_us\":{}}}", time.as_micros()),

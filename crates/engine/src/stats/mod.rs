@@ -1,7 +1,7 @@
-//! Statistics: what a socket and each of its peers have moved, hold and lost.
+//! Statistics: the messages that a socket and each of its peers have transferred, queued and lost.
 //!
-//! They cost the way of a message nothing: the queues count anyhow, and everything else is counted where
-//! something rare happens. Reading them takes the socket's lock for a moment.
+//! They cost nothing on the message path: the queues count in any case, and everything else is counted at rare
+//! events. Reading them takes the socket's lock briefly.
 
 mod json;
 mod prometheus;
@@ -14,22 +14,22 @@ use pinnace_zmtp::{SocketType, Version};
 
 use crate::drops::Drops;
 use crate::error::Error;
-use crate::link::{Carrier, Link};
+use crate::link::{Link, Medium};
 use crate::monitor::Event;
 use crate::pipe::{Far, Pipe};
 use crate::socket::{Core, Socket};
 
 pub use prometheus::prometheus;
 
-/// What went one way.
+/// The traffic in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Messages: in, those that the socket has received from the queue; out, those that the kernel has taken, or
-    /// over inproc the peer. Subscriptions and other commands are none.
+    /// Messages. Incoming: received by the socket from the queue. Outgoing: taken by the kernel or, over inproc, by
+    /// the peer. Subscriptions and other commands do not count.
     pub messages: u64,
-    /// Their bytes, with the headers of ZMTP 3 and before any encryption.
+    /// Their bytes, with ZMTP 3 headers, before encryption.
     pub bytes: u64,
-    /// Messages that wait in the queue.
+    /// Messages waiting in the queue.
     pub queued: u64,
 }
 
@@ -39,71 +39,71 @@ impl Traffic {
         self.queued += other.queued;
     }
 
-    /// Adds what a queue has moved that is gone.
+    /// Adds the totals of a queue that no longer exists.
     pub(crate) fn add_past(&mut self, other: Traffic) {
         self.messages += other.messages;
         self.bytes += other.bytes;
     }
 }
 
-/// One peer, or an endpoint that is connecting.
+/// One peer, or an endpoint that is being connected.
 #[derive(Debug, Clone)]
 pub struct PeerStats {
-    /// Stands for the peer in calls (`Socket::kick`); never used again.
+    /// Identifies the peer in calls (`Socket::kick`); never reused.
     pub number: u64,
-    /// The endpoint of ours that it came by; empty over inproc.
+    /// Our endpoint of the connection; empty over inproc.
     pub endpoint: String,
-    /// Where it is: an IP address, "localhost:uid:gid:pid" of a local process; empty over inproc, and while there
-    /// is no connection.
+    /// The peer's IP address, or "localhost:uid:gid:pid" for a local process; empty over inproc and while not
+    /// connected.
     pub address: String,
     pub routing_id: Vec<u8>,
-    /// None: not known, or not yet.
+    /// None: unknown, or not known yet.
     pub socket_type: Option<String>,
     pub mechanism: &'static str,
-    /// What a ZAP handler (RFC 27) called it.
+    /// Assigned by the ZAP handler (RFC 27).
     pub user_id: Vec<u8>,
     pub version: Version,
-    /// It is there: connected, and its handshake is over.
+    /// Connected, with the handshake completed.
     pub connected: bool,
-    /// How often the connection was lost and made again.
+    /// How often the connection was lost and re-established.
     pub reconnects: u64,
     pub received: Traffic,
     pub sent: Traffic,
     pub drops: Drops,
-    /// The round trip: of the last PING, else what the kernel estimates for tcp. None: not known.
+    /// Round-trip time of the last PING, else the kernel's estimate for tcp. None: unknown.
     pub round_trip: Option<Duration>,
-    /// How its messages move; None over inproc, and while there is no connection.
-    pub carrier: Option<Carrier>,
+    /// The medium that carries the messages; None over inproc and while not connected.
+    pub medium: Option<Medium>,
 }
 
-/// A socket at one moment.
+/// Statistics of a socket at one moment.
 #[derive(Debug, Clone)]
 pub struct Stats {
     pub socket_type: SocketType,
-    /// Over all peers, those that have gone too.
+    /// Over all peers, including those that are gone.
     pub received: Traffic,
     pub sent: Traffic,
     pub drops: Drops,
-    /// How often each event of zmq_socket_monitor(3) has happened, whether or not it was monitored.
+    /// How often each event of zmq_socket_monitor(3) has occurred, monitored or not.
     pub events: Events,
-    /// Events that a monitor had no room for.
+    /// Events dropped because the monitor had no room.
     pub events_dropped: u64,
-    /// Peers that have come and are gone, and of which all was received.
+    /// Peers that are gone, with all their messages received.
     pub ended_peers: u64,
     pub peers: Vec<PeerStats>,
 }
 
-/// Counts of events.
+/// The number of occurrences of each event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Events([u64; EVENTS.len()]);
 
 impl Events {
-    /// All of them: name and count.
+    /// All events: name and count.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         EVENTS.iter().zip(self.0).map(|(&(_, name), count)| (name, count))
     }
 
-    /// The count of an event by its name here.
+    /// The count of one event, by its name in `iter`.
     pub fn of(&self, name: &str) -> u64 {
         self.iter().find(|&(other, _)| other == name).map_or(0, |(_, count)| count)
     }
@@ -125,7 +125,7 @@ const EVENTS: [(Event, &str); 13] = [
     (Event::HandshakeFailedAuth, "handshake_failed_auth"),
 ];
 
-/// Where events are counted, by those who see them.
+/// Event counters, incremented where the events occur.
 #[derive(Default)]
 pub(crate) struct EventCounts([AtomicU64; EVENTS.len()]);
 
@@ -151,7 +151,7 @@ impl Socket {
 impl Core {
     fn stats(&mut self) -> Stats {
         let mut drops = self.pipes.drops;
-        drops.absorb(&self.hub.lost.read());
+        drops.absorb(&self.mailbox.lost.read());
         let (mut received, mut sent) = self.pipes.past();
         let mut peers = Vec::new();
         let ids: Vec<_> = self.pipes.ids().collect();
@@ -169,15 +169,15 @@ impl Core {
             received,
             sent,
             drops,
-            events: self.hub.events.read(),
-            events_dropped: self.hub.events_dropped.load(Ordering::Relaxed),
+            events: self.mailbox.events.read(),
+            events_dropped: self.mailbox.events_dropped.load(Ordering::Relaxed),
             ended_peers: self.ended_peers(),
             peers,
         }
     }
 }
 
-/// What a pipe has moved so far: in, out.
+/// The traffic of a pipe so far: in, out.
 fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
     let (consumed, bytes) = pipe.rx.consumed();
     let (dropped, waiting) =
@@ -191,7 +191,8 @@ fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
     (received, sent(pipe, taken, waiting.messages))
 }
 
-/// The same of one that goes. What waits in it is its peer's, where that is still there (inproc).
+/// As `traffic`, for a pipe that is being removed. Messages waiting in an inproc pipe count as sent if the peer still
+/// exists, because it can still receive them.
 pub(crate) fn past(pipe: &Pipe) -> (Traffic, Traffic) {
     let Books { mut taken, waiting } = books(pipe);
     let is_abandoned =
@@ -202,7 +203,7 @@ pub(crate) fn past(pipe: &Pipe) -> (Traffic, Traffic) {
     (traffic(pipe).0, sent(pipe, taken, 0))
 }
 
-/// What has become of all that was sent into a pipe.
+/// Accounts for everything that was sent into a pipe.
 fn books(pipe: &Pipe) -> Books {
     pipe.outlet.as_ref().map_or_else(|| pipe.tx.books(), |outlet| outlet.books(&pipe.tx))
 }
@@ -234,6 +235,6 @@ fn peer(pipe: &Pipe, endpoint: String) -> PeerStats {
         sent,
         drops: pipe.drops.as_deref().copied().unwrap_or_default(),
         round_trip: link.and_then(Link::round_trip),
-        carrier: link.map(Link::carrier),
+        medium: link.map(Link::medium),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Stats, Traffic};
 use crate::drops::Reason;
 
-/// One family of values: its name, type, help, and its samples, as labels and value.
+/// One metric family: name, type, help text, and samples as (labels, value).
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -13,7 +13,7 @@ struct Family {
     samples: Vec<(String, u64)>,
 }
 
-/// The statistics of several sockets as one exposition; each has a name, which becomes the label `socket`.
+/// The statistics of several sockets as one exposition. Each socket has a name, which becomes the label `socket`.
 pub fn prometheus<'a>(sockets: impl IntoIterator<Item = (&'a str, &'a Stats)>) -> String {
     let mut families = families();
     for (name, stats) in sockets {
@@ -92,7 +92,7 @@ fn collect(families: &mut [Family; 10], labels: &str, stats: &Stats) {
     }
 }
 
-/// A label's value: backslashes, quotes and line feeds are escaped.
+/// A label value with backslashes, quotes and line feeds escaped.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

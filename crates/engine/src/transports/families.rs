@@ -8,8 +8,7 @@ use crate::endpoint::FamilyEndpoint;
 use crate::error::Error;
 use crate::options::Options;
 
-/// Listens; returns the address with what the wildcards came to. Errors: Transport, where the kernel has no such
-/// family.
+/// Listens; returns the address with the wildcards filled in. Errors: Transport if the kernel lacks the family.
 pub(super) fn listen(
     endpoint: &FamilyEndpoint,
     options: &Options,
@@ -22,7 +21,7 @@ pub(super) fn listen(
     Ok((fd, FamilyEndpoint(at)))
 }
 
-/// Where to dial, if the kernel has such sockets.
+/// Where to dial. Errors: Transport if the kernel lacks the family.
 pub(super) fn target(endpoint: &FamilyEndpoint) -> Result<Address, Error> {
     if families::is_there(&endpoint.0) { Ok(endpoint.0) } else { Err(Error::Transport) }
 }

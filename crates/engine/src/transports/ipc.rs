@@ -13,7 +13,7 @@ use crate::endpoint::IpcEndpoint;
 use crate::error::Error;
 use crate::options::Options;
 
-/// Names that `*` tries before it gives up.
+/// Attempts to find a free name for `*`.
 const WILDCARD_TRIES: u32 = 100;
 
 pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
@@ -26,39 +26,39 @@ pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
 
 /// The file of a socket that was bound here.
 pub(super) struct SocketFile {
-    /// Absolute, with no link in its directory: neither chdir(2) nor a link that is changed leads elsewhere.
+    /// Absolute, without symbolic links in its directory: neither chdir(2) nor a changed link redirects it.
     path: PathBuf,
-    /// Device and inode. The inode's number is not used again while the socket is open.
+    /// Device and inode. The inode number is not reused while the socket is open.
     id: (u64, u64),
 }
 
 impl SocketFile {
-    /// What was bound to the path just now. None: it is gone already.
+    /// The file that was just bound at `path`. None: it is gone already.
     fn new(path: PathBuf) -> Option<SocketFile> {
         Some(SocketFile { id: file_id(&path)?, path })
     }
 
-    /// Removes it, unless another file has its place: another server may have taken the path over.
+    /// Removes the file, unless another server has taken over the path.
     pub(super) fn remove(&self) {
         if file_id(&self.path) == Some(self.id) {
-            // Another may have removed it since.
+            // Another process may have removed it since.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Device and inode of what has a path, which may be a link.
+/// Device and inode of the file at `path`, which may be a symbolic link.
 fn file_id(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A path's directory without links, and the last part as it is.
+/// The path with the symbolic links of its directory resolved; the last component stays as it is.
 fn resolve(path: &Path) -> Option<PathBuf> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(directory.canonicalize().ok()?.join(path.file_name()?))
 }
 
-/// Listens; returns the endpoint, and the file that has to be removed in the end.
+/// Listens; returns the endpoint, and the file to remove at the end.
 pub(super) fn listen(
     endpoint: &IpcEndpoint,
     options: &Options,
@@ -75,7 +75,7 @@ pub(super) fn listen(
         IpcEndpoint::Path(path) => {
             let at = Path::new(path);
             let (fd, file) = match listen_at(at, options) {
-                // Taken over, as libzmq does whatever the file is: one that a dead process left is no obstacle.
+                // Replace any file, as libzmq does: one that a dead process left is no obstacle.
                 Err(Errno::ADDRINUSE) => {
                     let _ = fs::remove_file(at);
                     listen_at(at, options)
@@ -87,7 +87,7 @@ pub(super) fn listen(
     }
 }
 
-/// A descriptor that listens already (ZMQ_USE_FD). Its path is not ours to remove.
+/// Adopts a descriptor that listens already (ZMQ_USE_FD). Its path is not ours to remove.
 fn adopt(raw: i32) -> Result<(Listening, String, Option<SocketFile>), Error> {
     let (fd, at) = Listening::adopt(raw, net::local_address)?;
     let at = match at {
@@ -97,15 +97,15 @@ fn adopt(raw: i32) -> Result<(Listening, String, Option<SocketFile>), Error> {
     Ok((fd, at, None))
 }
 
-/// Binds a path as it was given, since a relative one may be longer than an address has room for when it is absolute.
+/// Binds the path as it is given: made absolute, a relative path may exceed the size of an address.
 fn listen_at(path: &Path, options: &Options) -> Result<(OwnedFd, Option<SocketFile>), Errno> {
-    // Before there is a file: another thread may change the directory.
+    // Resolved before the bind, because another thread may change the directory.
     let resolved = resolve(path);
     let fd = net::listen_local(&Local::Path(path.to_owned()), options.backlog, &setup(options))?;
     Ok((fd, resolved.and_then(SocketFile::new)))
 }
 
-/// `*`: a path of our own in the directory for temporary files.
+/// `*`: a new path in the directory for temporary files.
 fn listen_anywhere(options: &Options) -> Result<(Listening, String, Option<SocketFile>), Error> {
     use std::hash::{BuildHasher, RandomState};
     for attempt in 0..WILDCARD_TRIES {

@@ -1,34 +1,34 @@
-//! What lies between a connection's descriptor and ZMTP.
+//! The layers between a connection's descriptor and ZMTP.
 
-use pinnace_zmtp::socks::{Credentials, Target};
+use pinnace_zmtp::socks::{Credentials, ProxyTarget};
 
 use super::tls::TlsSide;
 use crate::endpoint::{Endpoint, Host, TcpEndpoint, WebEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
-/// The layers of a connection, from the outside in. None are there by default, and take no room then.
+/// The layers of a connection, outermost first. By default there are none, and nothing is allocated.
 #[derive(Clone, Default)]
 pub(crate) struct Layers {
-    /// What a SOCKS5 proxy is asked for, and by whom.
-    pub(crate) proxy: Option<Box<(Target, Option<Credentials>)>>,
+    /// What to request from a SOCKS5 proxy, and with which credentials.
+    pub(crate) proxy: Option<Box<(ProxyTarget, Option<Credentials>)>>,
     pub(crate) tls: Option<TlsSide>,
     /// WebSocket.
     pub(crate) web: Option<Box<Web>>,
 }
 
-/// One end of WebSocket.
+/// One end of a WebSocket connection.
 #[derive(Clone)]
 pub(crate) struct Web {
-    pub(crate) side: Side,
-    /// The largest frame that is taken, in bytes.
+    pub(crate) side: WebSide,
+    /// The largest accepted frame, in bytes.
     pub(crate) max_body: u64,
 }
 
 /// Which end of a connection this is.
 #[derive(Clone)]
-pub(crate) enum Side {
-    /// It asks this host, as it stands in the URL, for this path.
+pub(crate) enum WebSide {
+    /// Requests this path from this host, as in the URL.
     Client {
         host: String,
         path: String,
@@ -37,11 +37,11 @@ pub(crate) enum Side {
 }
 
 impl Layers {
-    /// Of connections that come in at `endpoint`.
+    /// The layers of connections accepted at `endpoint`.
     pub(super) fn of_server(endpoint: &Endpoint, options: &Options) -> Result<Layers, Error> {
         let max_body = options.max_body();
         let web =
-            matches!(endpoint, Endpoint::Web(_)).then(|| Box::new(Web { side: Side::Server, max_body }));
+            matches!(endpoint, Endpoint::Web(_)).then(|| Box::new(Web { side: WebSide::Server, max_body }));
         let tls = match endpoint {
             Endpoint::Tls(_) | Endpoint::Web(WebEndpoint { secure: true, .. }) => {
                 Some(TlsSide::server(options)?)
@@ -51,11 +51,11 @@ impl Layers {
         Ok(Layers { proxy: None, tls, web })
     }
 
-    /// Of a connection to `endpoint`.
+    /// The layers of a connection to `endpoint`.
     pub(super) fn of_client(endpoint: &Endpoint, options: &Options) -> Result<Layers, Error> {
         let web = match endpoint {
             Endpoint::Web(web) => {
-                let side = Side::Client { host: web.authority(), path: web.path.clone() };
+                let side = WebSide::Client { host: web.authority(), path: web.path.clone() };
                 Some(Box::new(Web { side, max_body: options.max_body() }))
             }
             _ => None,
@@ -70,11 +70,11 @@ impl Layers {
     }
 }
 
-/// The proxy that a connection has to go through, and what to ask it for. None: there is no proxy.
+/// The proxy for a connection, and what to request from it. None: no proxy is set.
 pub(super) fn proxy(
     endpoint: &TcpEndpoint,
     options: &Options,
-) -> Result<Option<(TcpEndpoint, Target, Option<Credentials>)>, Error> {
+) -> Result<Option<(TcpEndpoint, ProxyTarget, Option<Credentials>)>, Error> {
     if options.socks.proxy.is_empty() {
         return Ok(None);
     }
@@ -89,5 +89,5 @@ pub(super) fn proxy(
         user_name: options.socks.username.clone().into_bytes(),
         password: options.socks.password.bytes().clone(),
     });
-    Ok(Some((to, Target::new(&host, endpoint.port), credentials)))
+    Ok(Some((to, ProxyTarget::new(&host, endpoint.port), credentials)))
 }

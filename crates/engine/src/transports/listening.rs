@@ -1,8 +1,8 @@
-//! Listening descriptors: those that were opened here, and those of the application (ZMQ_USE_FD).
+//! Listening descriptors: opened by us, or adopted from the application (ZMQ_USE_FD).
 //!
-//! One of the application's is ours from the moment at which a bind has succeeded until it is closed; a bind that fails
-//! leaves it to the application, as open as it was. While it is ours, no other bind in this process gets its number: it
-//! would be closed twice, and the second time be somebody else's.
+//! A descriptor of the application is ours from a successful bind until it is closed; a bind that fails leaves it
+//! open to the application. While it is ours, no other bind in this process adopts its number: the descriptor would
+//! be closed twice, and the second close could hit another file.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -12,7 +12,7 @@ use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net};
 
 use crate::error::Error;
 
-/// The numbers of all that were adopted and are open.
+/// The numbers of all adopted descriptors that are open.
 static ADOPTED: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 pub(super) enum Listening {
@@ -20,12 +20,13 @@ pub(super) enum Listening {
     Adopted(Adopted),
 }
 
-/// One of the application's, which is closed when dropped.
+/// A descriptor of the application, which is closed on drop.
 pub(super) struct Adopted(Option<OwnedFd>);
 
 impl Listening {
-    /// Makes one of the application's ours, if `address` can say where it listens. Errors: EBUSY, it is ours already;
-    /// EAFNOSUPPORT, it listens elsewhere than where the endpoint is; and those of a number that does not listen.
+    /// Adopts a descriptor of the application, if `address` can tell where it listens. Errors: EBUSY, it is adopted
+    /// already; EAFNOSUPPORT, it listens at another kind of address than the endpoint's; and those of a number that
+    /// does not listen.
     pub(super) fn adopt<T>(
         raw: i32,
         address: impl FnOnce(&OwnedFd) -> Option<T>,
@@ -49,7 +50,7 @@ impl Listening {
 }
 
 impl Adopted {
-    /// Leaves it to the application again.
+    /// Returns the descriptor to the application.
     pub(super) fn give_back(mut self) {
         if let Some(fd) = self.0.take() {
             ADOPTED.lock().remove(&fd.into_raw_fd());
@@ -60,7 +61,7 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(fd) = self.0.take() {
-            // Closed with the lock held: whoever is given the number next finds it free.
+            // Closed with the lock held: the next user of the number finds it free.
             let mut numbers = ADOPTED.lock();
             numbers.remove(&fd.as_raw_fd());
             drop(fd);

@@ -1,4 +1,4 @@
-//! The transports: each makes descriptors, for listening or for connecting, out of what an endpoint says.
+//! The transports: each opens descriptors for listening or for connecting, as an endpoint describes.
 
 mod families;
 pub(crate) mod inproc;
@@ -17,11 +17,11 @@ use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 use crate::endpoint::{Endpoint, TcpEndpoint};
 use crate::error::Error;
-use crate::monitor::Ends;
+use crate::monitor::EndpointPair;
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
 use ipc::SocketFile;
-pub(crate) use layers::{Layers, Side, Web};
+pub(crate) use layers::{Layers, Web, WebSide};
 use listening::Listening;
 pub use pgm::has_pgm;
 pub(crate) use pgm::open as open_pgm;
@@ -29,24 +29,24 @@ pub(crate) use resolver::Resolver;
 pub(crate) use tcp::{Remote, Route};
 pub(crate) use udp::Udp;
 
-/// A listening descriptor, and the endpoint that leads to it.
+/// A listening descriptor, and the endpoint that reaches it.
 pub(crate) struct Bound {
     fd: Listening,
     /// As a peer would connect to it: wildcards are filled in.
     pub(crate) endpoint: String,
-    /// To be removed in the end.
+    /// Socket file to remove at the end.
     file: Option<SocketFile>,
-    /// What connections that come in have between their descriptor and ZMTP.
+    /// The layers of accepted connections between their descriptor and ZMTP.
     pub(crate) layers: Layers,
 }
 
-/// Where a connecter dials to, and what it does then.
+/// Where a connecter dials, and the layers of its connection.
 pub(crate) struct Target {
     pub(crate) to: To,
     pub(crate) layers: Layers,
 }
 
-/// Where a connecter dials to.
+/// Where a connecter dials.
 pub(crate) enum To {
     Local(Local),
     Remote(Remote),
@@ -54,7 +54,7 @@ pub(crate) enum To {
 }
 
 impl Bound {
-    /// Listens at an endpoint other than inproc; for a host name the system's resolver is asked.
+    /// Listens at an endpoint other than inproc, udp and pgm. Resolving a host name may block for long.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Bound, Error> {
         let layers = Layers::of_server(endpoint, options)?;
         let (fd, at, file) = match endpoint {
@@ -76,12 +76,12 @@ impl Bound {
         Ok(Bound { fd, endpoint: at, file, layers })
     }
 
-    /// Whether it listens at a descriptor of the application's (ZMQ_USE_FD).
+    /// True if it listens on a descriptor of the application (ZMQ_USE_FD).
     pub(crate) fn is_adopted(&self) -> bool {
         matches!(self.fd, Listening::Adopted(_))
     }
 
-    /// Takes it back where the bind fails: the application keeps what is its own.
+    /// Undoes it when the bind fails: the application keeps its own descriptor.
     pub(crate) fn abandon(self) {
         match self.fd {
             Listening::Adopted(adopted) => adopted.give_back(),
@@ -105,7 +105,7 @@ impl AsFd for Bound {
 }
 
 impl Target {
-    /// Of an endpoint other than inproc. Nothing is looked up yet.
+    /// For an endpoint other than inproc, udp and pgm. Nothing is looked up yet.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Result<Target, Error> {
         let layers = Layers::of_client(endpoint, options)?;
         match endpoint {
@@ -117,7 +117,7 @@ impl Target {
         }
     }
 
-    /// Over tcp, by way of a proxy where one is set.
+    /// Over TCP, through a proxy if one is set.
     fn remote(endpoint: &TcpEndpoint, mut layers: Layers, options: &Options) -> Result<Target, Error> {
         let remote = match layers::proxy(endpoint, options)? {
             Some((proxy, target, credentials)) => {
@@ -130,7 +130,7 @@ impl Target {
     }
 }
 
-/// What sockets are set up with.
+/// The options that sockets are set up with.
 pub(crate) fn setup(options: &Options) -> Setup {
     let given = |value: i32| u32::try_from(value).ok();
     Setup {
@@ -148,12 +148,12 @@ pub(crate) fn setup(options: &Options) -> Setup {
     }
 }
 
-/// SO_SNDBUF of local connections where ZMQ_SNDBUF leaves it open, in bytes. The kernel's own 208 KiB hold less than
-/// two writes of ours, so that both sides would sleep and wake by turns; it caps this at net.core.wmem_max
-/// (socket(7)).
+/// SO_SNDBUF of local connections in bytes, unless ZMQ_SNDBUF sets it. The kernel's default of 208 KiB holds less
+/// than two of our writes, so that both sides would alternate between sleeping and waking. The kernel caps this
+/// value at net.core.wmem_max (socket(7)).
 const LOCAL_SEND_BUFFER: usize = 1 << 20;
 
-/// Whether the filters let a connection in.
+/// True if the address and process filters admit a connection.
 pub(crate) fn admits(fd: &OwnedFd, options: &Options) -> bool {
     let filters = &options.filters;
     if let Some(address) = net::tcp_addresses(fd).1 {
@@ -165,8 +165,8 @@ pub(crate) fn admits(fd: &OwnedFd, options: &Options) -> bool {
     net::peer_process(fd).is_some_and(|process| filters.admits_process(&process, || net::peer_groups(fd)))
 }
 
-/// Where a connection's peer is, as ZAP (RFC 27) and messages say it: the address without the port, or of a local
-/// process "localhost:uid:gid:pid".
+/// The address of a connection's peer, as in ZAP (RFC 27) and message properties: the IP address without the port,
+/// or "localhost:uid:gid:pid" of a local process; empty if unknown.
 pub(crate) fn peer_address(fd: &impl AsFd) -> String {
     if let Some(address) = net::tcp_addresses(fd).1 {
         return address.ip().to_canonical().to_string();
@@ -177,9 +177,9 @@ pub(crate) fn peer_address(fd: &impl AsFd) -> String {
     }
 }
 
-/// Both ends of a connection that came of `endpoint`: as the kernel has them, but for what was dialed, which is as the
-/// user wrote it. A local socket that connects has no name.
-pub(crate) fn ends(fd: &impl AsFd, endpoint: &str, accepted: bool) -> Ends {
+/// Both ends of a connection of `endpoint`, as the kernel reports them, except that a dialed endpoint stays as the
+/// user wrote it. The connecting end of a local connection has no name.
+pub(crate) fn ends(fd: &impl AsFd, endpoint: &str, accepted: bool) -> EndpointPair {
     let (scheme, address) = endpoint.split_once("://").unwrap_or_default();
     let path = address.find('/').map_or("", |at| &address[at..]);
     let (local, remote) = match net::tcp_addresses(fd) {
@@ -190,10 +190,10 @@ pub(crate) fn ends(fd: &impl AsFd, endpoint: &str, accepted: bool) -> Ends {
             (text(local) + path, text(remote))
         }
     };
-    Ends { local, remote: if accepted { remote } else { endpoint.to_owned() }, accepted }
+    EndpointPair { local, remote: if accepted { remote } else { endpoint.to_owned() }, accepted }
 }
 
-/// Makes a connection fit for messages.
+/// Sets the socket options of a new connection.
 pub(crate) fn tune(fd: &OwnedFd, endpoint: &str, options: &Options) -> Result<(), Errno> {
     let mut setup = setup(options);
     if endpoint.starts_with("vsock://") || endpoint.starts_with("tipc://") {

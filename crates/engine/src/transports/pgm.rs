@@ -1,4 +1,4 @@
-//! pgm:// and epgm:// (zmq_pgm(7)): one sender, or one receiver, of a reliable multicast.
+//! pgm:// and epgm:// (zmq_pgm(7)): one sender or one receiver of reliable multicast.
 
 use pinnace_sys::{interfaces, pgm, random};
 
@@ -6,7 +6,7 @@ use crate::endpoint::{Host, PgmEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
-/// Packets that may be asked for again: what OpenPGM sets memory aside for, a pointer each.
+/// Maximum retransmit window in packets: OpenPGM allocates a pointer for each.
 const WINDOW_MAX: i64 = 1 << 20;
 
 /// Whether this build has PGM.
@@ -14,8 +14,8 @@ pub fn has_pgm() -> bool {
     pgm::BUILT_IN
 }
 
-/// Joins the groups of `endpoint`, to send or to receive; Errors: Invalid for an interface that is none,
-/// System(EPERM) where pgm:// needs a privilege, and what else the system says.
+/// Joins the groups of `endpoint`, to send or to receive. Errors: Invalid for an unknown interface, System(EPERM) if
+/// pgm:// lacks a privilege, and errors of the system.
 pub(crate) fn open(endpoint: &PgmEndpoint, sends: bool, options: &Options) -> Result<pgm::Socket, Error> {
     let given = |bytes: i32| Some(bytes).filter(|&bytes| bytes > 0);
     let config = pgm::Config {
@@ -47,12 +47,12 @@ fn index(interface: &Host) -> Option<u32> {
     }
 }
 
-/// Of ZMQ_RATE, in thousands of bits a second.
+/// Converts ZMQ_RATE, in thousands of bits per second.
 fn bytes_per_second(rate: i32) -> i32 {
     i32::try_from(i64::from(rate) * 1000 / 8).unwrap_or(i32::MAX)
 }
 
-/// Packets of ZMQ_RECOVERY_IVL at ZMQ_RATE; one at least.
+/// Packets in ZMQ_RECOVERY_IVL at ZMQ_RATE; at least one.
 fn window(options: &Options) -> i32 {
     let bytes = i64::from(options.recovery_ivl_ms) * (i64::from(options.rate) / 8);
     (bytes / i64::from(options.multicast_maxtpdu.max(1))).clamp(1, WINDOW_MAX) as i32

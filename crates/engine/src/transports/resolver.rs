@@ -1,6 +1,5 @@
-//! Host names are looked up by one thread of a context, since the system's resolver may block for long. An answer
-//! counts for all endpoints with that name for [`FRESH`]: a thousand that dial one name again and again ask for it ten
-//! times a second.
+//! One thread per context looks up host names, since the system's resolver may block for long. All endpoints with a
+//! name share an answer for [`FRESH`]: a thousand endpoints that keep dialing one name cause ten lookups per second.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,19 +14,19 @@ use super::tcp::{Question, Remote, Route};
 /// How long an answer is used.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// The names of one context.
+/// The resolver of one context.
 #[derive(Default)]
-pub(crate) struct Resolver(Arc<Shared>);
+pub(crate) struct Resolver(Arc<ResolverShared>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    /// There are requests, or it has ended.
+struct ResolverShared {
+    state: Mutex<ResolverState>,
+    /// Signalled when there is a request, or when the context has ended.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ResolverState {
     requests: VecDeque<Request>,
     answers: HashMap<Question, (Instant, Vec<SocketAddr>)>,
     has_thread: bool,
@@ -41,8 +40,8 @@ struct Request {
 }
 
 impl Resolver {
-    /// The ways to dial `remote`, where its names were looked up a moment ago. None: they are being looked up, and the
-    /// resolver's thread calls `reply` with the answer. Errors: AGAIN, the thread cannot be started.
+    /// The routes to `remote`, if its names were looked up within [`FRESH`]. None: they are being looked up, and the
+    /// resolver's thread will call `reply`. Errors: AGAIN, the thread cannot be started.
     pub(crate) fn ask(
         &self,
         remote: &Remote,
@@ -64,7 +63,7 @@ impl Resolver {
     }
 }
 
-/// The thread is not waited for: it may be in the system's resolver.
+/// The thread is not joined: it may be blocked in the system's resolver.
 impl Drop for Resolver {
     fn drop(&mut self) {
         self.0.state.lock().has_ended = true;
@@ -72,7 +71,7 @@ impl Drop for Resolver {
     }
 }
 
-impl Shared {
+impl ResolverShared {
     fn run(&self) {
         while let Some(Request { remote, ipv6, reply }) = self.next() {
             let routes = remote.routes(ipv6, &mut |question| Some(self.look_up(question)));
@@ -106,7 +105,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl ResolverState {
     fn fresh(&self, question: &Question) -> Option<Vec<SocketAddr>> {
         let (at, answer) = self.answers.get(question)?;
         (at.elapsed() < FRESH).then(|| answer.clone())

@@ -10,7 +10,7 @@ use crate::endpoint::{Host, TcpEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
-/// A name to be looked up. Its addresses have no port yet.
+/// A name to look up. Its addresses have no port yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Question {
     name: String,
@@ -20,7 +20,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks the system; that may take long.
+    /// Asks the system's resolver, which may block for long.
     pub(super) fn look_up(&self) -> Vec<SocketAddr> {
         let wanted = |address: &SocketAddr| self.ipv6 || address.is_ipv4();
         if self.local {
@@ -37,25 +37,25 @@ impl Question {
     }
 }
 
-/// Answers a question, if it can.
+/// Answers a question; None if it cannot.
 pub(super) type Ask<'a> = &'a mut dyn FnMut(&Question) -> Option<Vec<SocketAddr>>;
 
-/// A host and a port, to be looked up.
+/// A host and a port, to be resolved.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     pub(super) host: Host,
     pub(super) port: u16,
-    /// Interfaces count too: to bind, or to connect from.
+    /// Interface names count too: to bind, or to connect from.
     pub(super) local: bool,
 }
 
 impl Name {
-    /// All addresses it stands for; asking the system's resolver may take long.
+    /// All addresses of the host. The system's resolver may block for long.
     pub(super) fn resolve(&self, ipv6: bool) -> Vec<SocketAddr> {
         self.resolve_by(ipv6, &mut |question| Some(question.look_up())).unwrap_or_default()
     }
 
-    /// The same, where `ask` answers; None where it does not.
+    /// Like `resolve`, with the answers of `ask`; None if it has no answer.
     fn resolve_by(&self, ipv6: bool, ask: Ask<'_>) -> Option<Vec<SocketAddr>> {
         Some(match &self.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::UNSPECIFIED, self.port).into()],
@@ -80,7 +80,7 @@ fn with_zone(ip: IpAddr, zone: Option<&str>, port: u16) -> SocketAddr {
     }
 }
 
-/// Listens; returns the address with what the wildcards came to.
+/// Listens; returns the address with the wildcards filled in.
 pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Listening, SocketAddr), Error> {
     if options.use_fd >= 0 {
         return Listening::adopt(options.use_fd, |fd| net::tcp_addresses(fd).0);
@@ -94,7 +94,7 @@ pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Liste
                 let at = net::tcp_addresses(&fd).0.unwrap_or(address);
                 return Ok((Listening::Opened(fd), at));
             }
-            // A system without IPv6.
+            // The system has no IPv6.
             Err(Errno::AFNOSUPPORT) if any && options.ipv6 => {
                 let ipv4 = Options { ipv6: false, ..options.clone() };
                 return listen(endpoint, &ipv4);
@@ -108,14 +108,14 @@ pub(super) fn listen(endpoint: &TcpEndpoint, options: &Options) -> Result<(Liste
     Err(last)
 }
 
-/// Where to dial: names stay names, and are looked up before each attempt.
+/// Where to dial. Names are looked up before each attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
     to: Name,
     from: Option<Name>,
 }
 
-/// One way to dial.
+/// An address to dial, and the address to dial from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) to: SocketAddr,
@@ -131,7 +131,7 @@ impl Remote {
         }
     }
 
-    /// The ways to dial, the source of each of the same family where it has one; None where `ask` does not answer.
+    /// The routes to dial, each with a source address of the same family if there is one. None: `ask` has no answer.
     pub(super) fn routes(&self, ipv6: bool, ask: Ask<'_>) -> Option<Vec<Route>> {
         let targets = match &self.to.host {
             Host::Any if ipv6 => vec![(Ipv6Addr::LOCALHOST, self.to.port).into()],

@@ -1,4 +1,4 @@
-//! TLS for wss:// and tls+tcp://: certificates and keys out of the options (ZMQ_WSS_*).
+//! TLS for wss:// and tls+tcp://: certificates and keys from the options (ZMQ_WSS_*).
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::endpoint::Host;
 use crate::error::Error;
 use crate::options::Options;
 
-/// One end of TLS.
+/// One end of a TLS connection.
 #[derive(Clone)]
 pub(crate) enum TlsSide {
-    /// Connects, to who must have a certificate for this name.
+    /// The client. The server's certificate must be valid for this name.
     Client(Arc<ClientConfig>, ServerName<'static>),
     Server(Arc<ServerConfig>),
 }
 
 impl TlsSide {
-    /// Who listens: shows WSS_CERT_PEM, whose key is WSS_KEY_PEM. Errors: Invalid, they are not there, no PEM, or do
-    /// not belong together.
+    /// The server: presents WSS_CERT_PEM, with the key in WSS_KEY_PEM. Errors: Invalid if one is missing, is not
+    /// PEM, or does not match the other.
     pub(super) fn server(options: &Options) -> Result<TlsSide, Error> {
         let chain = certificates(&options.wss.cert_pem)?;
         if chain.is_empty() {
@@ -33,19 +33,19 @@ impl TlsSide {
             .map_err(|_| Error::NotSupported)?;
         let config = config.with_no_client_auth().with_single_cert(chain, key);
         let mut config = config.map_err(|_| Error::Invalid)?;
-        config.send_tls13_tickets = 0; // Our connections last; none is resumed.
+        config.send_tls13_tickets = 0; // Our connections last; no session is resumed.
         Ok(TlsSide::Server(Arc::new(config)))
     }
 
-    /// Who connects: trusts WSS_TRUST_PEM, and the system's authorities where WSS_TRUST_SYSTEM says so. The name is
-    /// WSS_HOSTNAME, or else the endpoint's. Errors: Invalid.
+    /// The client: trusts WSS_TRUST_PEM, and the system's authorities if WSS_TRUST_SYSTEM is set. The server's name
+    /// is WSS_HOSTNAME, or else the endpoint's host. Errors: Invalid.
     pub(super) fn client(host: &Host, options: &Options) -> Result<TlsSide, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&options.wss.trust_pem)? {
             roots.add(certificate).map_err(|_| Error::Invalid)?;
         }
         if options.wss.trust_system {
-            // One that cannot be read is one that is not trusted.
+            // A certificate that cannot be parsed is not trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         let name = match (options.wss.hostname.as_str(), host) {
@@ -62,7 +62,7 @@ impl TlsSide {
         Ok(TlsSide::Client(Arc::new(config), name))
     }
 
-    /// For a new connection.
+    /// The TLS state of a new connection.
     pub(crate) fn begin(&self) -> Result<Connection, rustls::Error> {
         Ok(match self {
             TlsSide::Client(config, name) => ClientConnection::new(config.clone(), name.clone())?.into(),
@@ -75,7 +75,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// All certificates in the text. Text that is none of PEM has none.
+/// All certificates in the text; none if it is blank. Errors: Invalid if it is not blank and has none.
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let found = found.map_err(|_| Error::Invalid)?;

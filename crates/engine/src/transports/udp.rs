@@ -11,14 +11,14 @@ use crate::endpoint::{Host, UdpEndpoint};
 use crate::error::Error;
 use crate::options::Options;
 
-/// A socket for datagrams, and the address that it receives from, or sends to.
+/// A datagram socket, and the address that it receives at, or sends to.
 pub(crate) struct Udp {
     pub(crate) fd: OwnedFd,
     pub(crate) at: SocketAddr,
 }
 
 impl Udp {
-    /// Receives at `endpoint`; the system's resolver may be asked.
+    /// Receives at `endpoint`; may ask the system's resolver.
     pub(crate) fn bind(endpoint: &UdpEndpoint, options: &Options) -> Result<Udp, Error> {
         let mut last = Error::System(Errno::NODEV.raw_os_error());
         for at in addresses(endpoint, true, options) {
@@ -34,7 +34,7 @@ impl Udp {
         Err(last)
     }
 
-    /// Sends to `endpoint`; the system's resolver may be asked.
+    /// Sends to `endpoint`; may ask the system's resolver.
     pub(crate) fn connect(endpoint: &UdpEndpoint, options: &Options) -> Result<Udp, Error> {
         let mut last = Error::System(Errno::HOSTUNREACH.raw_os_error());
         for at in addresses(endpoint, false, options) {
@@ -53,7 +53,7 @@ fn addresses(endpoint: &UdpEndpoint, local: bool, options: &Options) -> Vec<Sock
     name.resolve(options.ipv6)
 }
 
-/// How multicast goes; an interface only goes with a multicast group.
+/// The multicast settings. An interface is valid only with a multicast group.
 fn multicast(endpoint: &UdpEndpoint, at: &SocketAddr, options: &Options) -> Result<Multicast, Error> {
     let mut multicast = Multicast {
         hops: options.multicast_hops.max(0) as u32,

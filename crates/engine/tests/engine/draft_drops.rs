@@ -1,4 +1,4 @@
-//! What the draft socket types lose is counted, by reason, and the counts add up to what was sent.
+//! Messages lost by the draft socket types are counted by reason, and the counts add up to the messages sent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ fn socket(context: &Context, kind: i32) -> std::result::Result<Socket, Error> {
     Ok(socket)
 }
 
-/// A peer of raw bytes of this socket, which has shaken hands as `name`.
+/// A raw TCP peer of this socket, after a handshake as `name`.
 fn meet(socket: Socket, name: &str) -> std::result::Result<TcpStream, Error> {
     socket.bind("tcp://127.0.0.1:*")?;
     let mut endpoint = [0; 64];
@@ -49,7 +49,7 @@ fn meet(socket: Socket, name: &str) -> std::result::Result<TcpStream, Error> {
     Ok(peer)
 }
 
-/// One part of a message, as a short frame.
+/// One frame of a message, in the short form.
 fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
     [&[flags, body.len() as u8], body].concat()
 }
@@ -111,7 +111,7 @@ fn what_a_dish_does_not_want_is_counted() -> Result {
     assert_eq!(take(dish)?, b"right");
     let drops = dish.drops()?;
     assert_eq!((drops.of(Reason::Unwanted), drops.of(Reason::Malformed), drops.total()), (5, 5, 10));
-    // One that was polled for, and then is not wanted any more.
+    // Found by polling, then no longer wanted.
     send(&[b"g", b"too late"]);
     until(|| dish.events().is_ok_and(|events| events & pinnace_engine::POLLIN != 0));
     dish.join(b"g", false)?;
@@ -181,7 +181,7 @@ fn what_a_scatter_is_sent_is_counted() -> Result {
     context.terminate()
 }
 
-/// Who waits for the groups of a DISH to be known, and is told when they are.
+/// A caller can wait until the groups of a DISH have reached the RADIO.
 #[test]
 fn groups_can_be_waited_for() -> Result {
     let context = Context::new()?;

@@ -1,4 +1,4 @@
-//! What becomes of messages when a connection is lost, told by peers of raw bytes.
+//! Messages on a connection that is lost, tested with raw TCP peers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ const PUSH: i32 = 8;
 const RECONNECT_IVL: i32 = 18;
 const LINGER: i32 = 17;
 
-/// A peer whose reads end after a while, greeted as a PULL of ZMTP 3.1.
+/// Accepts a connection and shakes hands as a PULL of ZMTP 3.1; reads time out.
 fn accept(listener: &TcpListener) -> TcpStream {
     let (mut peer, _) = listener.accept().expect("somebody connects");
     peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
@@ -31,8 +31,8 @@ fn read(peer: &mut TcpStream, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// A body that was written whole is gone: when its message is cut behind it, the message is given up, and that
-/// is counted.
+/// A body that was written completely is no longer in memory. If the connection is lost later in its message, the
+/// message cannot be sent again: it is dropped and counted.
 #[test]
 fn a_message_that_cannot_begin_again_is_counted() -> Result<(), pinnace_engine::Error> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
@@ -46,7 +46,7 @@ fn a_message_that_cannot_begin_again_is_counted() -> Result<(), pinnace_engine::
     push.send(Outgoing::Bytes(b"behind"), false, true)?;
     let mut first = accept(&listener);
     assert_eq!(push.drops()?.total(), 0);
-    // Of the second body some is read: then the first was written and let go.
+    // Part of the second body has arrived, so the first was written and dropped.
     read(&mut first, 4 << 20);
     drop(first);
     let mut second = accept(&listener);

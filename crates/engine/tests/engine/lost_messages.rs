@@ -1,4 +1,4 @@
-//! Messages that are lost are counted, by reason, and what arrived and what was lost add up to what was sent.
+//! Lost messages are counted by reason, and received plus lost messages add up to the messages sent.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
 const LAST_ENDPOINT: i32 = 32;
 const CONFLATE: i32 = 54;
-/// A monitor's event.
+/// A monitor event.
 const DISCONNECTED: u64 = 0x200;
 
 fn set(socket: Socket, option: i32, value: i32) {
@@ -32,7 +32,7 @@ fn endpoint(socket: Socket) -> String {
     String::from_utf8(text[..len - 1].to_vec()).expect("text")
 }
 
-/// A raw PULL or SUB that connects, shakes hands, and reads what it likes.
+/// A raw PULL or SUB that connects and shakes hands.
 fn raw_peer(endpoint: &str, socket_type: &str) -> TcpStream {
     let mut peer = TcpStream::connect(endpoint.trim_start_matches("tcp://")).expect("connect");
     peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
@@ -51,7 +51,7 @@ fn raw_peer(endpoint: &str, socket_type: &str) -> TcpStream {
     peer
 }
 
-/// Whole messages of `len` bytes that are read until the end.
+/// Reads to the end of the stream; returns the number of whole messages of `len` bytes.
 fn read_to_end(mut peer: TcpStream, len: usize) -> u64 {
     let mut bytes = Vec::new();
     let _ = peer.read_to_end(&mut bytes);
@@ -66,7 +66,7 @@ fn until(what: &str, mut found: impl FnMut() -> bool) {
     }
 }
 
-/// Sends without waiting, until there is no room for a while or all are sent; returns how many.
+/// Sends without blocking until all messages are sent or there is no room; returns the number sent.
 fn send_all(socket: Socket, count: u64, len: usize) -> u64 {
     (0..count).take_while(|_| socket.send(Outgoing::Bytes(&vec![7; len]), false, false).is_ok()).count()
         as u64
@@ -78,7 +78,7 @@ fn only(drops: &Drops, reasons: &[Reason]) -> u64 {
     sum
 }
 
-/// A linger that expires: what the peer's kernel had not taken is named, and all adds up.
+/// ZMQ_LINGER expires: messages that the peer's kernel had not taken are counted, and the sum is right.
 #[test]
 fn a_linger_that_expires() -> Result<(), Error> {
     const LEN: usize = 50_000;
@@ -98,7 +98,7 @@ fn a_linger_that_expires() -> Result<(), Error> {
     Ok(())
 }
 
-/// What waits for a connection that never comes.
+/// Messages for a connection that is never made.
 #[test]
 fn nobody_to_send_to() -> Result<(), Error> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
@@ -118,7 +118,7 @@ fn nobody_to_send_to() -> Result<(), Error> {
     Ok(())
 }
 
-/// An endpoint that is taken back loses what it held; the socket that stays can be asked.
+/// An endpoint that is taken back loses its queued messages; the socket that stays open counts them.
 #[test]
 fn an_endpoint_that_is_taken_back() -> Result<(), Error> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
@@ -139,7 +139,7 @@ fn an_endpoint_that_is_taken_back() -> Result<(), Error> {
     context.terminate()
 }
 
-/// A socket that is closed with messages in it: each is unread, or was received.
+/// A socket is closed while it holds messages: each was received or counts as unread.
 #[test]
 fn a_socket_that_nobody_reads() -> Result<(), Error> {
     for transport in ["tcp://127.0.0.1:*", "inproc://unread"] {
@@ -159,7 +159,7 @@ fn a_socket_that_nobody_reads() -> Result<(), Error> {
         monitor.connect("inproc://monitor")?;
         push.close()?;
         if transport.starts_with("tcp") {
-            // When the connection is over, all has come in.
+            // When the connection has ended, all its input has arrived.
             while monitor.recv(true, &mut |_| ())? {}
         }
         pull.close()?;
@@ -170,7 +170,7 @@ fn a_socket_that_nobody_reads() -> Result<(), Error> {
     Ok(())
 }
 
-/// A peer that is lost takes with it what was queued for it.
+/// A lost peer takes the messages queued for it along.
 #[test]
 fn a_peer_that_is_lost() -> Result<(), Error> {
     const LEN: usize = 50_000;
@@ -185,13 +185,13 @@ fn a_peer_that_is_lost() -> Result<(), Error> {
     let lost = |drops: &Drops| drops.of(Reason::PeerLost) + drops.of(Reason::Cut);
     until("it is counted", || lost(&push.drops().expect("open")) > 0 && push.events().is_ok());
     let counted = push.drops()?;
-    // What the kernel had taken is in nobody's books; the rest is.
+    // Messages that the kernel had taken are not counted; all others are.
     assert!(lost(&counted) < sent && counted.total() == lost(&counted), "{counted:?} of {sent}");
     push.close()?;
     context.terminate()
 }
 
-/// Two sockets of one process: what was sent behind the other's end.
+/// Inproc: messages sent after the other socket closed.
 #[test]
 fn a_neighbour_that_closes() -> Result<(), Error> {
     let context = Context::new()?;
@@ -216,7 +216,7 @@ fn a_neighbour_that_closes() -> Result<(), Error> {
     context.terminate()
 }
 
-/// What a newer message has replaced.
+/// Messages replaced by newer ones.
 #[test]
 fn conflation_adds_up() -> Result<(), Error> {
     for transport in ["tcp://127.0.0.1:*", "inproc://conflated"] {
@@ -246,7 +246,7 @@ fn conflation_adds_up() -> Result<(), Error> {
     Ok(())
 }
 
-/// A publisher that overruns a stopped subscriber, and a ROUTER without a route.
+/// A publisher overruns a subscriber that does not read; a ROUTER has no route.
 #[test]
 fn a_stopped_subscriber_and_no_route() -> Result<(), Error> {
     const LEN: usize = 50_000;
@@ -275,12 +275,12 @@ fn a_stopped_subscriber_and_no_route() -> Result<(), Error> {
     let drops = context.drops_of_closed();
     let arrived = read_to_end(peer, LEN);
     let unheard = sent - arrived - drops.of(Reason::Full) - drops.of(Reason::Expired) - drops.of(Reason::Cut);
-    // Those before the subscription came were for nobody, and are not lost.
+    // Messages sent before the subscription had no receiver and are not lost.
     assert!(drops.of(Reason::Full) > 900 && unheard < 100_000 && drops.of(Reason::Expired) > 0, "{drops:?}");
     Ok(())
 }
 
-/// A SUB that filters, and is closed with a message looked at and not received.
+/// A SUB is closed after it read a message ahead that was not received.
 #[test]
 fn a_message_that_was_looked_for() -> Result<(), Error> {
     let context = Context::new()?;

@@ -1,4 +1,4 @@
-//! The engine through its Rust interface.
+//! Tests of the engine through its Rust API.
 
 mod draft_drops;
 mod lost_connections;

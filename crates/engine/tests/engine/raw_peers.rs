@@ -1,4 +1,4 @@
-//! STREAM where we differ from libzmq: limits, and transports that have no bytes.
+//! STREAM where it differs from libzmq: size limits, and transports without bytes.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ const MAXMSGSIZE: i32 = 22;
 const LAST_ENDPOINT: i32 = 32;
 const ROUTER_RAW: i32 = 41;
 
-/// No message is larger than ZMQ_MAXMSGSIZE: what the network brings at once is cut.
+/// No message is larger than ZMQ_MAXMSGSIZE: larger reads are split.
 #[test]
 fn bytes_are_cut_to_the_largest_message() -> Result<(), Error> {
     let context = Context::new()?;

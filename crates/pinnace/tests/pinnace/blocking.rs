@@ -1,4 +1,4 @@
-//! Threads that wait: timeouts, whole messages among many threads, ends.
+//! Blocking calls: timeouts, whole messages among many threads, shutdown.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Barrier};
@@ -119,7 +119,7 @@ fn threads_share_a_socket_and_no_message_is_torn() {
     }
 }
 
-/// One that waits to send has to learn that its socket was connected by another thread.
+/// A sender that waits for room must learn that another thread connected its socket.
 #[test]
 fn a_sender_that_waits_hears_of_a_connect() {
     let context = Context::new().unwrap();
@@ -148,7 +148,7 @@ fn a_shutdown_ends_what_waits_and_a_drop_ends_the_context() {
     assert_eq!(Pull::new(&context).unwrap_err(), Error::Terminated);
 }
 
-/// What was accepted is sent though socket and context are dropped at once.
+/// Accepted messages are sent although socket and context are dropped at once.
 #[test]
 fn dropping_the_last_holder_loses_nothing() {
     let receiving = Context::new().unwrap();

@@ -1,4 +1,4 @@
-//! The types of one frame a message: groups, routing ids, and what each refuses.
+//! The types with single-frame messages: groups, routing ids, and what each type refuses.
 
 use std::time::Duration;
 

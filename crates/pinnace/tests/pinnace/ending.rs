@@ -1,4 +1,4 @@
-//! The end of a context within a time, through the public face.
+//! Termination of a context within a time limit, through the public API.
 
 use std::sync::mpsc;
 use std::thread;
@@ -67,7 +67,7 @@ fn sockets_of_other_threads_are_closed_when_the_time_is_over() {
     assert_eq!(Req::new(&context).unwrap_err(), Error::Terminated);
 }
 
-/// Nothing is lost in silence, even where a peer came, sent and went before anybody looked.
+/// Every message is counted, even if a peer connected, sent and left before the receiver looked at its socket.
 #[test]
 fn what_came_over_inproc_and_was_not_looked_at_is_unread() {
     let context = Context::new().unwrap();

@@ -1,9 +1,9 @@
-//! The programs of `examples/rust` run to their end, which checks what they print.
+//! Runs the programs of `examples/rust` to completion; the programs check what they print.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where cargo puts examples: beside the directory that this test is in.
+/// Cargo puts examples beside the directory of this test.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");

@@ -1,4 +1,4 @@
-//! What is beyond libzmq: limits in bytes, statistics as text, peers cut off and waited for, what was lost.
+//! Features beyond libzmq: limits in bytes, statistics as text, disconnecting and awaiting peers, lost messages.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn a_peers_bytes_are_limited() {
         .unwrap();
     assert_eq!(push.option("PINNACE_SNDBYTES").unwrap().int(), Some(1000));
     let taken = (0..1000).take_while(|_| push.try_send(vec![b'x'; 98]).is_ok()).count();
-    // Two bytes of header each: 2000 on both sides together, and the one that goes beyond.
+    // Each message has a header of two bytes, so 20 fill both sides' 2000 bytes; one more may go beyond.
     assert!((20..=21).contains(&taken), "{taken}");
     for _ in 0..taken {
         pull.recv_timeout(LONG).unwrap();
@@ -62,7 +62,7 @@ fn a_peer_is_cut_off_and_its_end_waited_for() {
     pull.kick(peers[0].number).unwrap();
     pull.wait_ended(1, LONG).unwrap();
     assert_eq!(pull.kick(peers[0].number), Err(Error::Unreachable));
-    // What is sent before the sender has heard of it goes into a connection that is over.
+    // A message sent before the sender has noticed the disconnect goes into the dead connection.
     wait_for(&mut events, EventKind::Disconnected);
     push.send("after").unwrap();
     assert_eq!(pull.recv_timeout(LONG).unwrap(), "after", "it came back");

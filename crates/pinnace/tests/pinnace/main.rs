@@ -1,4 +1,4 @@
-//! The Rust interface.
+//! Tests of the Rust API.
 
 mod blocking;
 mod drafts;

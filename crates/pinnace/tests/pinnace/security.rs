@@ -1,4 +1,4 @@
-//! Security through the public face: CURVE by keys and by certificates, PLAIN with a ZAP handler.
+//! Security through the public API: CURVE by keys and by certificates, PLAIN with a ZAP handler.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tasks of several executors: wake-ups that come, futures that are dropped, ends.
+//! Tasks under several executors: wake-ups, dropped futures, shutdown.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use pinnace::{Context, Dealer, Error, EventKind, Interest, Message, Pair, Pull, 
 const LONG: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 2_000;
 
-/// Counts how often it was woken, and says so.
+/// Counts its wake-ups, and reports each on the channel.
 struct Counter(AtomicUsize, mpsc::Sender<()>);
 
 impl Wake for Counter {
@@ -59,7 +59,7 @@ fn a_future_is_woken_once_there_is_news() {
     }
 }
 
-/// Each dropped future has been polled, and may have been woken: none may have taken a message along.
+/// Each dropped future was polled, and may have been woken. None may have taken a message.
 #[test]
 fn a_dropped_future_takes_no_message_along() {
     let context = Context::new().unwrap();
@@ -117,7 +117,7 @@ fn a_dropped_send_has_sent_nothing_and_a_kept_one_sends_once() {
     assert_eq!(pull.try_recv(), Err(Error::WouldBlock));
 }
 
-/// Questions and answers between two threads, each with a small executor of its own: every one needs a wake-up.
+/// Requests and replies between two threads, each with a small executor of its own; every one needs a wake-up.
 #[test]
 fn rounds_between_two_executors() {
     let context = Context::new().unwrap();
@@ -143,7 +143,7 @@ fn rounds_between_two_executors() {
     }
 }
 
-/// Tasks that wait for one socket, some of which lose interest whenever another source is faster.
+/// Tasks that receive on one socket; some drop their future whenever another source is faster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_tokio_share_a_socket() {
     const TASKS: usize = 8;
@@ -156,7 +156,7 @@ async fn tasks_of_tokio_share_a_socket() {
         let (pull, received) = (pull.clone(), received.clone());
         tasks.push(tokio::spawn(async move {
             loop {
-                // The time runs out often, and drops a future that waits.
+                // The timeout expires often, and drops a pending future.
                 match tokio::time::timeout(Duration::from_micros(200), pull.recv_async()).await {
                     Ok(Ok(_)) => drop(received.fetch_add(1, Ordering::SeqCst)),
                     Ok(Err(error)) => return error,
@@ -189,7 +189,7 @@ async fn tasks_of_tokio_share_a_socket() {
     assert_eq!(received.load(Ordering::SeqCst), TASKS * ROUNDS);
 }
 
-/// tokio's other ways to watch a descriptor are unsafe, because not every type keeps its descriptor open; ours does.
+/// tokio's other ways to watch a descriptor are unsafe, because not every type keeps its descriptor open. Ours does.
 #[expect(deprecated)]
 #[tokio::test(flavor = "current_thread")]
 async fn a_descriptor_for_tokio() {
@@ -225,7 +225,7 @@ fn a_shutdown_wakes_and_streams_end() {
     ender.join().unwrap();
 }
 
-/// A call that waits and a task on one socket: both are served.
+/// A blocking call and a task on one socket: both are served.
 #[test]
 fn a_thread_and_a_task_on_one_socket() {
     let context = Context::new().unwrap();
@@ -288,7 +288,7 @@ fn a_monitor_as_a_stream_and_with_a_time_limit() {
     });
 }
 
-/// What an executor may do in a wake-up: drop the last holder of everything, on the I/O thread.
+/// An executor may drop the last owner of everything in a wake-up, on the I/O thread.
 #[test]
 fn the_last_holder_may_go_in_a_wake_up() {
     struct Holder(std::sync::Mutex<Option<(Pull, Context)>>, mpsc::Sender<()>);

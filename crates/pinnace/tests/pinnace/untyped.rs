@@ -1,5 +1,4 @@
-//! Sockets whose type is known at run time alone, waiting for several things once, and frames that are read where they
-//! lie.
+//! Sockets with a type known only at run time, one-time waits for several sources, and frames read in place.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -124,11 +123,11 @@ fn options_are_found_by_any_spelling_of_their_names() {
     assert!(matches!(find_option("no_such"), Err(Error::Invalid)));
 }
 
-/// Both kinds of waiting go on for ever, in vain, where the end of what they wait for is not told.
+/// Both kinds of wait would block forever if the hang-up of a descriptor were not reported.
 #[test]
 fn a_descriptor_that_is_over_is_told_as_what_was_asked() {
     for interest in [Interest::READABLE, Interest::WRITABLE, Interest::BOTH] {
-        // Of the pipe that is read the writer has gone, of the one that is written to the reader.
+        // The writer of one pipe and the reader of the other are closed.
         let ((mut reader, writer), (unread, kept)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
         drop((writer, unread));
         let fd = if interest == Interest::READABLE { reader.as_fd() } else { kept.as_fd() };
@@ -147,7 +146,7 @@ fn a_descriptor_that_is_over_is_told_as_what_was_asked() {
     assert_eq!(poller.wait(LONG).unwrap(), [Ready { key: (), ready: Interest::WRITABLE, is_over: false }]);
 }
 
-/// What is monitored goes while nobody reads: the events that there is room for are kept, and behind them is the end.
+/// The socket closes while its monitor is not read: the events that fit are kept, and the final event follows them.
 #[test]
 fn the_events_of_a_socket_end_though_nobody_read_them() {
     const ROOM: usize = 2000;
@@ -163,6 +162,6 @@ fn the_events_of_a_socket_end_though_nobody_read_them() {
     while events.recv_timeout(LONG).unwrap().is_some() {
         count += 1;
     }
-    // What is still on its way when somebody begins to read finds room again.
+    // Events still in transit when the reader starts find room again, so the count may exceed ROOM.
     assert!(count >= ROOM, "{count}");
 }

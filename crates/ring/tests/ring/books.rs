@@ -1,4 +1,4 @@
-//! What a producer knows of that which it has put in: it was taken, or waits; what was given up is neither.
+//! A producer's accounts: its messages were taken, or wait. Messages that were given up are neither.
 
 use pinnace_ring::{Amount, Books, COMMAND, Consumer, Limits, MORE, Producer, queue};
 
@@ -9,7 +9,7 @@ fn books(taken: (u64, u64), waiting: (u64, u64)) -> Books {
     Books { taken: amount(taken), waiting: amount(waiting) }
 }
 
-/// Messages of two frames and 7 bytes.
+/// Messages of two frames and 7 bytes in total.
 fn with_messages(count: u64) -> (Producer, Consumer) {
     let (mut tx, rx) = queue(UNLIMITED);
     for _ in 0..count {
@@ -29,7 +29,7 @@ fn what_was_given_up_was_not_taken() {
     assert_eq!(tx.books(), books((3, 21), (7, 49)));
     assert_eq!(rx.give_up(&mut Vec::new()), Amount { messages: 7, bytes: 49 });
     assert_eq!(tx.books(), books((3, 21), (0, 0)));
-    // What comes later is counted as ever.
+    // Later messages are counted as before.
     tx.push(0, b"later").unwrap();
     tx.commit_quietly();
     assert_eq!(tx.books(), books((3, 21), (1, 7)));
@@ -37,7 +37,7 @@ fn what_was_given_up_was_not_taken() {
     assert_eq!(tx.books(), books((4, 28), (0, 0)));
 }
 
-/// Who drains to receive takes.
+/// A consumer that drains in order to receive takes the messages.
 #[test]
 fn what_was_drained_was_taken() {
     let (tx, mut rx) = with_messages(10);
@@ -45,7 +45,7 @@ fn what_was_drained_was_taken() {
     assert_eq!(tx.books(), books((10, 70), (0, 0)));
 }
 
-/// Commands are no messages that anybody loses; their bytes are not taken, all the same.
+/// Commands do not count as lost messages, but their bytes are not taken either.
 #[test]
 fn commands_are_given_up_too() {
     let (mut tx, mut rx) = with_messages(1);
@@ -67,7 +67,7 @@ fn what_nobody_can_read_any_more_is_given_up_once() {
     assert_eq!(tx.books(), books((1, 7), (0, 0)));
 }
 
-/// Whoever looks while it is given up finds all of it waiting, or none: it is never taken.
+/// While it is given up, a producer finds all of it waiting, or none. It is never counted as taken.
 #[test]
 fn at_no_moment_it_seems_to_be_taken() {
     const COUNT: u64 = 50_000;

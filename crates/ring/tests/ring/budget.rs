@@ -1,4 +1,4 @@
-//! Limits in bytes: of one queue, and of several together.
+//! Limits in bytes: on one queue, and on several together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,7 +121,7 @@ fn a_raised_budget_wakes_who_waits() {
     assert!(tx.has_room() && tx.want_room());
 }
 
-/// Two threads, a queue each, one small budget: all arrives, and in the end nothing is held.
+/// Two producers, a queue each, one small budget: everything arrives, and in the end nothing is held.
 #[test]
 fn threads_share_a_budget() {
     const EACH: u64 = 20_000;

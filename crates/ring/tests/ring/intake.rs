@@ -1,4 +1,4 @@
-//! Bytes of a peer, in whatever pieces they come: exactly its frames, or exactly its fault.
+//! A peer's bytes, in pieces of any size, yield exactly its frames, or exactly its error.
 
 use crate::common::peer::{Expected, Way, expect, on_command, put};
 use crate::common::{drain, frame_size, pattern, write};
@@ -13,12 +13,12 @@ const MAX_BODY: u64 = 3 * INLINE_MAX as u64;
 struct Sent {
     len: usize,
     more: bool,
-    /// Its first byte, where it is a command.
+    /// The first byte of the body, if it is a command.
     command: Option<u8>,
-    /// The long form though the short would do; bits that are reserved.
+    /// Use the long form even if the short one would do; reserved bits to set.
     long: bool,
     reserved: u8,
-    /// The length it claims is another.
+    /// A length in the header that is not the body's.
     claims: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Sent {
     }
 }
 
-/// Frames that are all right, commands among them to be dropped anywhere, and kept between messages mostly.
+/// Valid frames. Commands to drop come anywhere, commands to keep mostly between messages.
 fn good() -> impl Strategy<Value = Sent> {
     let command = prop_oneof![12 => Just(None), 2 => Just(Some(b'D')), 1 => Just(Some(b'K'))];
     let reserved = prop_oneof![4 => Just(0u8), 1 => any::<u8>()];
@@ -76,14 +76,14 @@ fn stream(frames: &[Sent]) -> Vec<u8> {
     wire
 }
 
-/// The pieces a stream comes in.
+/// The pieces in which a stream arrives.
 fn pieces() -> impl Strategy<Value = Vec<(usize, Way)>> {
     let bytes = prop_oneof![1 => 1usize..4, 2 => 1usize..600, 2 => 1usize..9000, 1 => 1usize..300_000];
     let way = prop_oneof![Just(Way::Feed), Just(Way::Read), Just(Way::ReadFirst)];
     prop::collection::vec((bytes, way), 1..20)
 }
 
-/// Gives `stream` in `pieces`, again and again, and compares at each what has become of it so far.
+/// Feeds `stream` in `pieces`, over and over, and compares the results after each piece.
 fn compare(stream: &[u8], pieces: &[(usize, Way)], expected: &Expected, lag: usize) {
     let (tx, mut rx) = queue(NO_LIMIT);
     let mut intake = Intake::new(tx, MAX_BODY);
@@ -133,7 +133,7 @@ proptest! {
         compare(&stream, &pieces, &expect(&stream, MAX_BODY), lag);
     }
 
-    /// Small frames, every one of them cut.
+    /// Small frames, each of them split.
     #[test]
     fn a_stream_byte_by_byte_becomes_its_frames(
         frames in prop::collection::vec(good().prop_filter("small", |frame| frame.len < 300), 0..30),
@@ -152,7 +152,7 @@ proptest! {
         compare(&noise, &pieces, &expect(&noise, MAX_BODY), lag);
     }
 
-    /// What a link writes of it is what came in, in the encoding's canonical form.
+    /// A link writes what came in, in the canonical form of the encoding.
     #[test]
     fn what_came_in_goes_out(
         frames in prop::collection::vec(good(), 0..30),
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// The frames of a stream that holds nothing else.
+/// Decodes a stream of whole frames.
 fn decode(stream: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let (mut rest, mut frames) = (stream, Vec::new());
     while let [flags, short, ..] = *rest {

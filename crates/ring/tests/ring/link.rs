@@ -1,4 +1,5 @@
-//! Generated operations on a queue that a link reads: a kernel that takes what it likes, lost connections.
+//! Generated operations on a queue that a link reads, with partial writes by the kernel and lost
+//! connections.
 
 use crate::common::{Counted, encode, frame_size, pattern, wire_len, write};
 use pinnace_ring::{Body, Consumer, INLINE_MAX, Limits, MORE, Producer, queue};
@@ -14,7 +15,7 @@ enum Op {
     Park,
 }
 
-/// What the kernel takes of what it is offered.
+/// How much the kernel takes of the bytes that it is offered.
 #[derive(Debug, Clone, Copy)]
 enum Kernel {
     Bytes(usize),
@@ -55,7 +56,7 @@ struct Sent {
     wire: Vec<u8>,
     flags: u8,
     by_reference: bool,
-    /// Where it begins in the stream.
+    /// Offset of its beginning in the stream.
     from: usize,
 }
 
@@ -70,11 +71,11 @@ struct Link {
     rx: Consumer,
     counted: Counted,
     limits: Limits,
-    /// Committed frames; all that were ever committed, so that the stream's offsets stay.
+    /// All frames that were ever committed, so that offsets in the stream stay valid.
     frames: Vec<Sent>,
     stream: Vec<u8>,
     open: Vec<(u8, Vec<u8>, bool)>,
-    /// How far the stream is written.
+    /// Offset in the stream up to which it is written.
     at: usize,
     waiting: bool,
     serial: u64,
@@ -161,7 +162,7 @@ impl Link {
         offered
     }
 
-    /// The frames of the message that is written in part.
+    /// The frames of a partly written message.
     fn cut(&self) -> Option<&[Sent]> {
         let in_it = self.frames.iter().position(|frame| frame.from <= self.at && self.at < frame.end())?;
         let is_last = |frame: &Sent| frame.flags & MORE == 0;
@@ -210,7 +211,7 @@ impl Link {
         assert_eq!(books.taken.bytes, self.at as u64 - self.given_up_bytes);
         assert_eq!((books.waiting.messages, books.waiting.bytes), (backlog, (left + open) as u64));
         assert_eq!(books.taken.messages + self.given_up + backlog, self.tx.messages());
-        // What belongs to no whole message yet does not stand in its own way.
+        // An unfinished message does not count against its own room.
         let wire = left as u64;
         let has_room =
             self.limits.messages == 0 || backlog < self.limits.messages || wire < self.limits.ahead_bytes;
@@ -218,7 +219,7 @@ impl Link {
         if self.rx.take_room_wanted() {
             self.waiting = false;
         }
-        // Room by bytes alone is told with the next message that is written.
+        // Room by bytes alone is reported with the next message that is written.
         assert!(!self.waiting || left > 0 || !has_room, "told at the latest when all is written");
     }
 
@@ -247,7 +248,7 @@ proptest! {
         link.finish();
     }
 
-    /// All in one segment: then a message is given up only where a body of it is gone.
+    /// All frames lie in one segment: a message is given up only if one of its bodies is gone.
     #[test]
     fn in_one_segment_nothing_is_given_up_without_need(
         ops in prop::collection::vec(op(0usize..40), 1..60),
@@ -259,7 +260,7 @@ proptest! {
         link.finish();
     }
 
-    /// One stream, cut at every place in turn.
+    /// One stream, cut off at every position in turn.
     #[test]
     fn every_cut_begins_again_at_a_message(
         frames in prop::collection::vec((0usize..400, prop::bool::weighted(0.3), any::<bool>()), 1..12),
@@ -274,7 +275,7 @@ proptest! {
             link.push(5, false, true);
             while link.at < cut_at && link.write(Kernel::Bytes(cut_at - link.at)) > 0 {}
             link.apply(&Op::Rewind);
-            link.apply(&Op::Rewind); // Once more changes nothing.
+            link.apply(&Op::Rewind); // A second rewind changes nothing.
             link.finish();
             cut_at += step;
             if cut_at > link.stream.len() {
@@ -334,7 +335,7 @@ fn many_large_bodies_go_in_few_calls_and_bounded_ones() {
 #[test]
 fn what_has_gathered_in_two_segments_is_one_write() {
     let mut link = Link::new(Limits { messages: 0, ahead_bytes: 0 });
-    // The first segment is of 2 KiB, and the next of 4 KiB.
+    // The first segment has 2 KiB, the next one 4 KiB.
     for _ in 0..70 {
         link.push(64, false, true);
     }

@@ -1,4 +1,4 @@
-//! The lock with real threads: one at a time inside, nobody waits for ever, whoever owns it.
+//! The lock with real threads: one at a time inside, no thread waits for ever, whichever is the owner.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use std::thread;
 use pinnace_ring::{BiasedLock, Reentered};
 use pinnace_sys::barrier;
 
-/// More than makes an owner.
+/// More visits than it takes to become the owner.
 const MANY: u32 = 100;
 
 fn add(lock: &BiasedLock<Cell<u64>>) {
@@ -18,7 +18,7 @@ fn add(lock: &BiasedLock<Cell<u64>>) {
     count.set(before + 1);
 }
 
-/// Every count is read and written apart: two inside together would lose one.
+/// Reads and writes each count separately: two threads inside together would lose one.
 #[test]
 fn one_at_a_time() {
     barrier::prepare();
@@ -38,7 +38,7 @@ fn one_at_a_time() {
     }
 }
 
-/// An owner that stays inside while another comes: that one goes in when the owner has left.
+/// The owner stays inside while another thread waits: that thread enters once the owner has left.
 #[test]
 fn who_waits_for_the_owner_is_woken() {
     barrier::prepare();
@@ -62,7 +62,7 @@ fn who_waits_for_the_owner_is_woken() {
     }
 }
 
-/// Threads that own it one after another, more than there are seats.
+/// More threads than there are seats own the lock one after another.
 #[test]
 fn owners_come_and_go() {
     barrier::prepare();
@@ -92,7 +92,7 @@ fn a_second_time_is_told() {
     assert_eq!(lock.lock().unwrap().get(), u64::from(MANY));
 }
 
-/// A panic inside opens it.
+/// A panic inside unlocks it.
 #[test]
 fn a_panic_opens_it() {
     barrier::prepare();
@@ -110,7 +110,7 @@ fn a_panic_opens_it() {
     }
 }
 
-/// A thread that only looks in now and then, while the owner works: nothing is lost, and both go on.
+/// A thread visits now and then while the owner works: no count is lost, and neither starves.
 #[test]
 fn a_guest_now_and_then() {
     barrier::prepare();

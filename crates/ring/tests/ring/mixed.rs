@@ -1,4 +1,5 @@
-//! A queue whose producer is now an intake, now pushed to; a reader that lags; either end gone at any time.
+//! A queue fed by an intake and by pushes in turn, with a reader that lags; either end may be dropped at any
+//! time.
 
 use crate::common::peer::{Way, expect, on_command, put};
 use crate::common::{Counted, encode, frame_size, pattern, write};
@@ -7,7 +8,8 @@ use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
 enum Turn {
-    /// A peer comes and sends this (lengths, MORE); a part of it arrives (in 256ths), so many bytes at once.
+    /// A peer connects and sends these frames (length, MORE). `part` 256ths of them arrive, `piece` bytes at
+    /// a time.
     Peer {
         frames: Vec<(usize, bool)>,
         part: usize,
@@ -16,7 +18,7 @@ enum Turn {
     },
     /// A message of our own.
     Push(Vec<(usize, bool)>),
-    /// Frames that are pushed and taken back.
+    /// Frames that are pushed and rolled back.
     TakeBack(Vec<(usize, bool)>),
     Read(usize),
     Shrink,
@@ -42,7 +44,7 @@ struct Mixed {
     tx: Option<Producer>,
     rx: Consumer,
     counted: Counted,
-    /// Frames that can be read, and which of them are counted bodies.
+    /// Frames that can be read; true for counted bodies.
     frames: std::collections::VecDeque<(u8, Vec<u8>, bool)>,
     serial: u64,
 }
@@ -143,7 +145,7 @@ proptest! {
         prop_assert_eq!(mixed.counted.alive(), 0);
     }
 
-    /// The ends go in either order, or the reader in the middle, whatever lies in the queue.
+    /// Either end is dropped first, the reader while the producer still pushes, whatever the queue holds.
     #[test]
     fn either_end_goes_first(
         turns in prop::collection::vec(turn(), 1..15),
@@ -156,7 +158,7 @@ proptest! {
         for turn in &turns {
             mixed.take(turn);
         }
-        // As a link that wrote some of it; the reader stops anywhere in a record.
+        // Like a link that wrote part of the queue; the reader stops anywhere in a record.
         write(&mut mixed.rx, taken);
         if producer_first {
             mixed.push(&open);

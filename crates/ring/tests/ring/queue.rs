@@ -1,4 +1,4 @@
-//! Generated operations on a queue, frame by frame, against a VecDeque.
+//! Generated operations on a queue, frame by frame, compared with a VecDeque.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ enum Op {
 enum Commit {
     Telling,
     Quiet,
-    /// A command, which is a message of its own where nothing stands before it.
+    /// A command. It is a message of its own if no frames of a message precede it.
     Command,
 }
 
@@ -53,24 +53,24 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The queue under test, and what it should hold.
+/// The queue under test, and its expected content.
 struct Pair {
     tx: Producer,
     rx: Consumer,
     counted: Counted,
     limits: Limits,
-    /// Frames that may be read.
+    /// Frames that can be read.
     visible: VecDeque<(u8, Vec<u8>)>,
-    /// Frames of the message that is not committed.
+    /// Frames of the uncommitted message.
     open: Vec<(u8, Vec<u8>)>,
     in_flight: u64,
     wire: u64,
-    /// Bytes popped, and those of them that belong to whole messages.
+    /// Bytes popped, and the part of them that belongs to whole messages.
     popped: u64,
     released: u64,
-    /// The consumer has parked, and was not told since, whatever it saw by itself.
+    /// The consumer has parked and was not woken since, even if it has seen a message by itself.
     parked: bool,
-    /// The producer waits for room, and is not yet told.
+    /// The producer waits for room, and was not notified yet.
     waiting: bool,
     serial: u64,
 }
@@ -167,7 +167,7 @@ impl Pair {
         self.look_for_wish();
     }
 
-    /// Told at the latest when all is consumed, and only who waits.
+    /// Only a waiting producer is notified, at the latest when everything is consumed.
     fn look_for_wish(&mut self) {
         if self.rx.take_room_wanted() {
             assert!(std::mem::take(&mut self.waiting));
@@ -175,7 +175,7 @@ impl Pair {
         assert!(!self.waiting || self.in_flight > 0 || !self.has_room());
     }
 
-    /// A message that is not whole yet counts for nothing.
+    /// An unfinished message does not count.
     fn has_room(&self) -> bool {
         let open: u64 = self.open.iter().map(|(_, data)| wire_len(data.len()) as u64).sum();
         self.limits.messages == 0
@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!(counted.alive(), 0);
     }
 
-    /// Whatever a frame's size and place, and in whatever segment it begins.
+    /// For any size and position of a frame, in any segment.
     #[test]
     fn every_size_at_every_place(before in 0usize..2100, len in frame_size(), by_reference in any::<bool>()) {
         let mut pair = Pair::new(Limits { messages: 0, ahead_bytes: 0 });

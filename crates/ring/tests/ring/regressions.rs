@@ -1,4 +1,4 @@
-//! One test for each fault that was found, as small as shows it.
+//! One minimal test for each bug that was found.
 
 use crate::common::{Counted, drain, write};
 use pinnace_ring::{Body, Intake, Limits, MORE, Verdict, queue};
@@ -40,7 +40,7 @@ fn what_comes_behind_the_last_command_is_no_frame() {
     let mut intake = Intake::new(tx, 1000);
     intake.feed(b"\0\x03one\x04\x04last!!!!\0\x05").unwrap();
     assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Last)), Ok(false));
-    // What is read next is another stream.
+    // Bytes read after this belong to another stream.
     intake.feed(b"\0\x03two").unwrap();
     assert_eq!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)), Ok(false));
     assert_eq!(drain(&mut rx), [(0, b"one".to_vec()), (0, b"two".to_vec())]);
@@ -78,7 +78,8 @@ fn a_reader_that_claims_more_than_there_is_room_is_not_believed() {
     assert!(intake.parse(|_| Ok::<_, ()>(Verdict::Drop)).is_ok());
 }
 
-/// A queue of one message whose first frame, a body, is written and gone, and whose last is not written.
+/// A queue of one message. Its first frame, a body, is written and gone; its last is not written
+/// completely.
 fn cut_behind_a_body(limits: Limits) -> (pinnace_ring::Producer, pinnace_ring::Consumer) {
     let (mut tx, mut rx) = queue(limits);
     tx.push_body(MORE, Body::from(vec![1; 300])).unwrap();
@@ -168,7 +169,7 @@ fn a_link_that_reads_what_an_intake_fed_releases_all() {
     while wire.len() < 1200 {
         wire.extend_from_slice(b"\0\x05hello");
     }
-    // The last frame begins where there is no room for it.
+    // The last frame begins where the segment has no room for it.
     wire.extend_from_slice(&[0, 2, 0, 0]);
     wire.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0x10, 0]);
     intake.feed(&wire).unwrap();

@@ -1,4 +1,5 @@
-//! Two real threads on one queue, for a part of a second: nothing lost, all in order, nobody left asleep.
+//! Two real threads on one queue, for part of a second: nothing is lost, all is in order, no thread stays
+//! asleep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,10 +10,10 @@ use crate::common::{Counted, encode};
 use pinnace_ring::{Body, Consumer, EventCount, Intake, Limits, MORE, Producer, Unnotified, queue};
 
 const RUN: Duration = Duration::from_millis(if cfg!(miri) { 1 } else { 300 });
-/// A sleep as long as this is a wake-up that was lost.
+/// A sleep of this length means that a wake-up was lost.
 const LOST: Duration = Duration::from_secs(20);
 
-/// Where the two ends sleep.
+/// The event counts on which the two ends sleep.
 #[derive(Default)]
 struct Events {
     message: EventCount,
@@ -37,14 +38,14 @@ impl Events {
         }
     }
 
-    /// Tells of a commit, where it has to be told.
+    /// Wakes the consumer after a commit, if it is parked.
     fn tell(&self, told: bool) {
         if told {
             self.message.notify();
         }
     }
 
-    /// False: there is no more, and there will not be.
+    /// Returns false at the end: there are no more messages, and none will come.
     fn wait_for_message(&self, rx: &mut Consumer) -> bool {
         while !rx.has_frame() {
             if self.ended.load(Ordering::Acquire) {
@@ -77,7 +78,7 @@ impl Numbers {
     }
 }
 
-/// Runs both ends; the producer's returns how many messages it sent, the consumer's how many it got.
+/// Runs both ends; the producer's returns how many messages it sent, the consumer's how many it received.
 fn run(
     limits: Limits,
     produce: impl FnOnce(Producer, &Events) -> u64 + Send,
@@ -132,7 +133,7 @@ fn numbers_come_in_order_and_the_mark_is_kept() {
     }
 }
 
-/// The frames of message `number`: length, and whether by reference.
+/// The frames of message `number`: length, and whether it is by reference.
 fn shape(number: u64) -> impl Iterator<Item = (usize, bool)> {
     let mut numbers = Numbers(number);
     (0..1 + numbers.next(3)).map(move |_| {
@@ -141,7 +142,7 @@ fn shape(number: u64) -> impl Iterator<Item = (usize, bool)> {
     })
 }
 
-/// Receives to the end, and finds every message as `shape` says; returns how many there were.
+/// Receives until the end and checks that every message is as `shape` says; returns their number.
 fn expect_shapes(mut rx: Consumer, events: &Events) -> u64 {
     let mut number = 0;
     while events.wait_for_message(&mut rx) {
@@ -155,7 +156,8 @@ fn expect_shapes(mut rx: Consumer, events: &Events) -> u64 {
     number
 }
 
-/// Pushes message `number`, taken back once where a number is a multiple of 7, to see that it goes unnoticed.
+/// Pushes message `number`. If that is a multiple of 7, it is first pushed and rolled back once, which must
+/// have no effect.
 fn push_shape(tx: &mut Producer, number: u64, counted: &Counted) {
     for attempt in 0..2 {
         let parts = shape(number).count();
@@ -204,7 +206,7 @@ fn a_link_writes_all_and_releases_all() {
                 events.tell(tx.commit());
                 assert!(tx.backlog_wire() <= tx.wire());
             });
-            // Nothing is released that is not written.
+            // Nothing is released before it is written.
             while tx.backlog() > 0 || tx.backlog_wire() > 0 {
                 thread::yield_now();
             }

@@ -1,9 +1,9 @@
-//! A build without OpenPGM: there are no sockets.
+//! A build without OpenPGM: sockets do not exist.
 
 use super::{Config, Received};
 use crate::{AsFd, BorrowedFd, Errno};
 
-/// Nothing is one.
+/// Has no values.
 pub enum Socket {}
 
 impl Socket {

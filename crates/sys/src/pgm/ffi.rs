@@ -1,11 +1,11 @@
-//! OpenPGM 5.3 as its headers have it (pgm/socket.h, skbuff.h, msgv.h, error.h, engine.h): what we use of it.
+//! The part of OpenPGM 5.3's headers that we use (pgm/socket.h, skbuff.h, msgv.h, error.h, engine.h).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
 use libc::{sa_family_t, size_t, sockaddr_storage, socklen_t};
 
-/// PGM's number as a protocol of IP, and as the level of its options.
+/// PGM's IP protocol number, also the level of its options.
 pub(super) const IPPROTO_PGM: c_int = 113;
 
 // Options, counted up from 0x2000.
@@ -40,7 +40,7 @@ pub(super) const UDP_ENCAP_UCAST_PORT: c_int = 0x2030;
 pub(super) const UDP_ENCAP_MCAST_PORT: c_int = 0x2031;
 pub(super) const ODATA_MAX_RTE: c_int = 0x2034;
 
-// What a call came to.
+// Results of a call.
 pub(super) const STATUS_ERROR: c_int = 0;
 pub(super) const STATUS_NORMAL: c_int = 1;
 pub(super) const STATUS_RESET: c_int = 2;
@@ -48,7 +48,7 @@ pub(super) const STATUS_WOULD_BLOCK: c_int = 5;
 pub(super) const STATUS_RATE_LIMITED: c_int = 6;
 pub(super) const STATUS_TIMER_PENDING: c_int = 7;
 
-// Codes of errors that have a number of the system's.
+// Error codes that correspond to a system error number.
 pub(super) const ERROR_MFILE: c_int = 13;
 pub(super) const ERROR_NFILE: c_int = 14;
 pub(super) const ERROR_NOBUFS: c_int = 15;
@@ -56,10 +56,10 @@ pub(super) const ERROR_NODEV: c_int = 17;
 pub(super) const ERROR_NOMEM: c_int = 19;
 pub(super) const ERROR_PERM: c_int = 26;
 
-/// Pieces that one datum may come in.
+/// The most fragments of one message.
 pub(super) const MAX_FRAGMENTS: usize = 16;
 
-/// `pgm_sock_t`, whose inside is OpenPGM's own.
+/// `pgm_sock_t`, an opaque type.
 #[repr(C)]
 pub(super) struct Sock {
     _private: [u8; 0],
@@ -83,7 +83,7 @@ pub(super) struct SockAddr {
     pub(super) tsi: RawTsi,
 }
 
-/// `struct group_req` of the system's (RFC 3678).
+/// The system's `struct group_req` (RFC 3678).
 #[repr(C)]
 pub(super) struct GroupReq {
     pub(super) interface: u32,
@@ -124,7 +124,7 @@ pub(super) struct Message {
     pub(super) packets: [*mut Packet; MAX_FRAGMENTS],
 }
 
-// As a C compiler lays them out, where pointers have eight bytes.
+// The layout of a C compiler with pointers of eight bytes.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(offset_of!(Packet, tsi) == 40 && offset_of!(Packet, sequence) == 48);

@@ -19,41 +19,41 @@ use crate::poll::{Foreign, Interest, Poller, timespec};
 use crate::wake::WakeFd;
 use crate::{AsFd, BorrowedFd, Errno, OwnedFd};
 
-/// How soon to call again at the earliest, where OpenPGM says "now".
+/// The shortest delay before the next call, where OpenPGM says "now".
 const SOON: Duration = Duration::from_micros(100);
-/// The same after an error of the network's.
+/// The delay before the next call after a network error.
 const LATER: Duration = Duration::from_millis(10);
-/// Of packets, for routers: expedited forwarding (RFC 3246).
+/// Expedited forwarding, for routers (RFC 3246).
 const TOS: c_int = 0x2e << 2;
-/// A packet's size at least, so that there is room for data behind the headers, and at most (RFC 791).
+/// The smallest packet, with room for data behind the headers, and the largest (RFC 791). In bytes.
 const MIN_PACKET: c_int = 100;
 const MAX_PACKET: c_int = 65_535;
 const MAX_HOPS: c_int = 255;
-/// Descriptors that binding opens at most.
+/// The most descriptors that binding opens.
 const SPARE: usize = 3;
 const MS: c_int = 1_000;
 const SECOND: c_int = 1_000 * MS;
-/// A silent sender is forgotten after so long.
+/// A silent sender is forgotten after this time.
 const PEER_EXPIRY: c_int = 300 * SECOND;
-/// How soon, and how often, a receiver asks for what it has missed.
+/// How soon, and how often, a receiver asks for missing data.
 const SPMR_EXPIRY: c_int = 25 * MS;
 const NAK_BACK_OFF: c_int = 50 * MS;
 const NAK_REPEAT: c_int = 200 * MS;
 const NAK_DATA: c_int = 200 * MS;
 const NAK_RETRIES: c_int = 50;
-/// How often a sender tells where it is: while idle, and after each packet.
+/// How often a sender announces its position: while idle, and after each packet.
 const AMBIENT: c_int = 30 * SECOND;
 const HEARTBEATS: [c_int; 9] =
     [100 * MS, 100 * MS, 100 * MS, 100 * MS, 1300 * MS, 7 * SECOND, 16 * SECOND, 25 * SECOND, 30 * SECOND];
 
-/// Sockets that are open: OpenPGM is up while there are some. Its own counting lets a second caller in before the
-/// first is done.
+/// The number of open sockets: OpenPGM is initialised while there are any. OpenPGM's own counter lets a second caller
+/// in before the first has finished initialising.
 static OPEN: Mutex<u64> = Mutex::new(0);
 
-/// OpenPGM is up for as long as this lives.
+/// OpenPGM is initialised as long as this lives.
 struct Library;
 
-/// A sender or a receiver. While it lives it has the descriptors that OpenPGM opens, and two or three more.
+/// A sender or a receiver. It holds the descriptors that OpenPGM opens, and two or three more.
 pub struct Socket {
     inner: Mutex<Inner>,
     set: Poller,
@@ -66,7 +66,7 @@ struct Inner {
     /// When to receive again, and when to send again.
     receive_at: Timer,
     send_at: Timer,
-    /// The poll set looks for room to send, and for repairs to be made.
+    /// Whether the poll set includes room to send, and pending repairs.
     wants_room: bool,
     repairs: bool,
     _library: Library,
@@ -75,12 +75,12 @@ struct Inner {
 /// A socket of OpenPGM's, closed when this is dropped.
 struct Owned {
     sock: NonNull<ffi::Sock>,
-    /// It has the descriptors by which it wakes us. Without them OpenPGM would close number 0 in their place, whoever
-    /// has that, so that such a socket is rather never closed; see [`Owned::bind`].
+    /// True if OpenPGM has opened the descriptors by which it wakes us. Without them pgm_close would close descriptor
+    /// 0 in their place, which may be in use, so such a socket is never closed; see [`Owned::bind`].
     is_whole: bool,
 }
 
-// SAFETY: OpenPGM binds a socket to no thread; whoever calls it holds `Socket::inner`'s lock.
+// SAFETY: OpenPGM binds a socket to no thread; each caller holds the lock of `Socket::inner`.
 unsafe impl Send for Owned {}
 
 /// Becomes readable after a time (timerfd_create(2)).
@@ -91,7 +91,7 @@ impl Library {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if *open == 0 {
             let mut error = null_mut();
-            // SAFETY: room for an error.
+            // SAFETY: a variable for an error.
             if !unsafe { ffi::pgm_init(&mut error) } {
                 taken(error);
                 return Err(Errno::NOSYS);
@@ -107,16 +107,16 @@ impl Drop for Library {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         *open -= 1;
         if *open == 0 {
-            // SAFETY: it was brought up, and all of our sockets are closed.
+            // SAFETY: it was initialised, and all of our sockets are closed.
             unsafe { ffi::pgm_shutdown() };
         }
     }
 }
 
-/// Frees an error; the system's number for it, where there is one.
+/// Frees an error; returns the system's error number for it, if there is one.
 fn taken(error: *mut ffi::PgmError) -> Option<Errno> {
     let error = NonNull::new(error)?;
-    // SAFETY: OpenPGM set it, and nobody else has it.
+    // SAFETY: OpenPGM set it, and nothing else refers to it.
     let code = unsafe { error.as_ref().code };
     // SAFETY: as above; it is not used afterwards.
     unsafe { ffi::pgm_error_free(error.as_ptr()) };
@@ -130,7 +130,7 @@ fn taken(error: *mut ffi::PgmError) -> Option<Errno> {
     }
 }
 
-/// A socket like one of those that OpenPGM opens three of.
+/// A socket like the three that OpenPGM opens.
 fn probe(over_udp: bool) -> Result<OwnedFd, Errno> {
     let (kind, protocol) =
         if over_udp { (SocketType::DGRAM, libc::IPPROTO_UDP) } else { (SocketType::RAW, ffi::IPPROTO_PGM) };
@@ -139,14 +139,14 @@ fn probe(over_udp: bool) -> Result<OwnedFd, Errno> {
 }
 
 impl Owned {
-    /// What OpenPGM would not get, a privilege or descriptors, is found out first: where it fails here, it too closes
-    /// number 0.
+    /// Checks first that the privilege and the descriptors for OpenPGM's sockets are available: if pgm_socket failed
+    /// for lack of them, it would close descriptor 0, too.
     fn new(over_udp: bool) -> Result<Owned, Errno> {
         drop([probe(over_udp)?, probe(over_udp)?, probe(over_udp)?]);
         let family = libc::AF_INET as libc::sa_family_t;
         let protocol = if over_udp { libc::IPPROTO_UDP } else { ffi::IPPROTO_PGM };
         let (mut sock, mut error) = (null_mut(), null_mut());
-        // SAFETY: room for both answers.
+        // SAFETY: variables for both answers.
         let ok = unsafe { ffi::pgm_socket(&mut sock, family, libc::SOCK_SEQPACKET, protocol, &mut error) };
         let error = taken(error);
         match NonNull::new(sock) {
@@ -168,16 +168,16 @@ impl Owned {
         options.iter().try_for_each(|(option, value)| self.set(ffi::IPPROTO_PGM, *option, value))
     }
 
-    /// `initial` stays where OpenPGM has nothing to say.
+    /// Returns `initial` if OpenPGM does not set the value.
     fn get<T: Copy>(&self, option: c_int, initial: T) -> T {
         let (mut value, mut len) = (initial, size_of::<T>() as libc::socklen_t);
         let room: *mut c_void = (&raw mut value).cast();
-        // SAFETY: an open socket, and room of this size for a plain number or time.
+        // SAFETY: an open socket, and a variable of this size for a plain number or time.
         unsafe { ffi::pgm_getsockopt(self.sock.as_ptr(), ffi::IPPROTO_PGM, option, room, &mut len) };
         value
     }
 
-    /// How long an option says to wait.
+    /// The delay that an option holds.
     fn time(&self, option: c_int) -> Duration {
         let time = self.get(option, libc::timeval { tv_sec: 0, tv_usec: 0 });
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -188,14 +188,14 @@ impl Owned {
         Foreign::new(self.get(option, -1)).ok_or(Errno::BADF)
     }
 
-    /// Has the descriptors that we know of close on exec.
+    /// Makes the descriptors that we know of close on exec.
     fn close_on_exec(&self, sends: bool) -> Result<(), Errno> {
         let all = [ffi::RECV_SOCK, ffi::SEND_SOCK, ffi::PENDING_SOCK, ffi::REPAIR_SOCK];
         let known = if sends { &all[..] } else { &all[..3] };
         known.iter().try_for_each(|&option| rustix::io::fcntl_setfd(self.fd(option)?, FdFlags::CLOEXEC))
     }
 
-    /// What has to be set before it is bound.
+    /// Sets the options that have to be set before binding.
     fn set_up(&self, config: &Config<'_>) -> Result<(), Errno> {
         if config.over_udp {
             let port = c_int::from(config.port);
@@ -228,18 +228,18 @@ impl Owned {
         self.set(ffi::IPPROTO_PGM, ffi::HEARTBEAT_SPM, &HEARTBEATS)
     }
 
-    /// Gives `spare` back for what is opened here: a socket that finds no descriptors now cannot be closed.
+    /// Frees the descriptors in `spare` for those that binding opens: a socket that then finds none cannot be closed.
     fn bind(&mut self, config: &Config<'_>, spare: [WakeFd; SPARE]) -> Result<(), Errno> {
         let mut tsi = ffi::RawTsi([0; 8]); // A source port of 0: OpenPGM chooses one.
         tsi.0[..6].copy_from_slice(&config.id);
         let at = ffi::SockAddr { port: config.port, tsi };
-        // SAFETY: all zero is an interface request that asks for nothing.
+        // SAFETY: all zeros is an interface request without any choice.
         let mut interface: ffi::InterfaceReq = unsafe { zeroed() };
         interface.interface = config.interface;
         let len = size_of::<ffi::InterfaceReq>() as libc::socklen_t;
         let (at_len, mut error) = (size_of::<ffi::SockAddr>() as libc::socklen_t, null_mut());
         drop(spare);
-        // SAFETY: an open socket; structures of the lengths that are given; room for an error.
+        // SAFETY: an open socket; structures of the given lengths; a variable for an error.
         let ok = unsafe {
             ffi::pgm_bind3(self.sock.as_ptr(), &at, at_len, &interface, len, &interface, len, &mut error)
         };
@@ -248,18 +248,18 @@ impl Owned {
         if ok { Ok(()) } else { Err(error.unwrap_or(Errno::INVAL)) }
     }
 
-    /// Joins the groups and goes to work.
+    /// Joins the groups and starts to operate.
     fn join(&self, config: &Config<'_>) -> Result<(), Errno> {
         for &group in config.groups {
             self.set(ffi::IPPROTO_PGM, ffi::JOIN_GROUP, &group_on(config.interface, group))?;
         }
         self.set(ffi::IPPROTO_PGM, ffi::SEND_GROUP, &group_on(config.interface, config.send_group))?;
-        // What we send does not come back to this host, as with libzmq.
+        // What we send does not loop back to this host, as with libzmq.
         self.set_all(&[(ffi::MULTICAST_LOOP, 0), (ffi::MULTICAST_HOPS, config.hops)])?;
         let _ = self.set_all(&[(ffi::TOS, TOS)]); // Not every system has it.
         self.set_all(&[(ffi::NOBLOCK, 1)])?;
         let mut error = null_mut();
-        // SAFETY: a bound socket, and room for an error.
+        // SAFETY: a bound socket, and a variable for an error.
         let ok = unsafe { ffi::pgm_connect(self.sock.as_ptr(), &mut error) };
         let error = taken(error);
         if ok { Ok(()) } else { Err(error.unwrap_or(Errno::INVAL)) }
@@ -267,9 +267,9 @@ impl Owned {
 }
 
 fn group_on(interface: u32, group: Ipv4Addr) -> ffi::GroupReq {
-    // SAFETY: all zero is an address of no family.
+    // SAFETY: all zeros is an address without a family.
     let mut request = ffi::GroupReq { interface, group: unsafe { zeroed() } };
-    // SAFETY: it has room for an address of any family, and is aligned for it; all zero is an address of IPv4.
+    // SAFETY: it has room for an address of any family, and is aligned for it; all zeros is an IPv4 address.
     let address = unsafe { &mut *(&raw mut request.group).cast::<libc::sockaddr_in>() };
     address.sin_family = libc::AF_INET as libc::sa_family_t;
     address.sin_addr.s_addr = u32::from_ne_bytes(group.octets());
@@ -279,10 +279,10 @@ fn group_on(interface: u32, group: Ipv4Addr) -> ffi::GroupReq {
 impl Drop for Owned {
     fn drop(&mut self) {
         if self.is_whole {
-            // SAFETY: an open socket that nobody uses any more. A sender says that it ends.
+            // SAFETY: an open socket that is not used any more. A sender announces its end.
             unsafe { ffi::pgm_close(self.sock.as_ptr(), true) };
         } else if let Ok(library) = Library::enter() {
-            forget(library); // Going down OpenPGM would close it, too.
+            forget(library); // Shutting OpenPGM down would close the socket, too.
         }
     }
 }
@@ -293,17 +293,17 @@ impl Timer {
         timerfd_create(TimerfdClockId::Monotonic, flags).map(Timer)
     }
 
-    /// Goes off after so long, in place of what was set before; None: never.
+    /// Expires after this time, in place of the previous one; None is never.
     fn set(&self, after: Option<Duration>) {
         let at = after.map_or(Duration::ZERO, |after| after.max(SOON));
         let spec = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(at) };
-        // It fails for no time that this makes.
+        // It fails only for times that this never passes.
         let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &spec);
     }
 }
 
 impl Inner {
-    /// Has the poll set look for room to send, or no longer.
+    /// Adds room to send to the poll set, or removes it.
     fn want_room(&mut self, set: &Poller, wanted: bool) -> Result<(), Errno> {
         if self.wants_room == wanted {
             return Ok(());
@@ -318,7 +318,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Has the poll set look for repairs; not while the rate allows none, which would go round and round.
+    /// Adds pending repairs to the poll set, or removes them. Not while the rate limit allows none: that would
+    /// busy-loop.
     fn want_repairs(&mut self, set: &Poller, wanted: bool) -> Result<(), Errno> {
         if self.repairs != wanted {
             let interest = if wanted { Interest::READ } else { Interest::NONE };
@@ -328,7 +329,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Nothing is there: when to look again.
+    /// Nothing was received: sets when to try again.
     fn rest(&mut self, set: &Poller, sends: bool, status: c_int) -> Result<(), Errno> {
         self.receive_at.set(match status {
             ffi::STATUS_TIMER_PENDING => Some(self.sock.time(ffi::TIME_REMAIN)),
@@ -341,11 +342,11 @@ impl Inner {
 }
 
 impl Socket {
-    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM does not take; PERM where PGM over IP needs
-    /// a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS where OpenPGM itself does not come up.
+    /// Opens a sender or a receiver. Errors: INVAL for values that OpenPGM does not take; PERM where PGM over IP
+    /// needs a privilege (CAP_NET_RAW); NODEV, MFILE, NFILE, NOMEM; NOSYS if OpenPGM itself cannot be initialised.
     pub fn open(config: &Config<'_>) -> Result<Socket, Errno> {
         let library = Library::enter()?;
-        // What OpenPGM would refuse, or end the process over, it does not get to see.
+        // Reject values that OpenPGM would refuse, or would end the process over.
         let is_valid = (MIN_PACKET..=MAX_PACKET).contains(&config.max_packet)
             && (0..=MAX_HOPS).contains(&config.hops)
             && config.window > 0
@@ -378,7 +379,7 @@ impl Socket {
         self.max_data
     }
 
-    /// Sends one packet's data, or AGAIN: neither now, nor before the descriptor is readable.
+    /// Sends one packet's data. AGAIN: not now, and not before the descriptor is readable.
     pub fn send(&self, data: &[u8]) -> Result<(), Errno> {
         let mut inner = self.lock();
         let mut sent = 0;
@@ -388,20 +389,20 @@ impl Socket {
         inner.send_at.set(match status {
             ffi::STATUS_NORMAL | ffi::STATUS_WOULD_BLOCK => None,
             ffi::STATUS_RATE_LIMITED => Some(inner.sock.time(ffi::RATE_REMAIN)),
-            _ => Some(LATER), // Its errors are of the moment: no route, for one.
+            _ => Some(LATER), // Other errors are temporary, such as a missing route.
         });
         inner.want_room(&self.set, status == ffi::STATUS_WOULD_BLOCK)?;
         if status == ffi::STATUS_NORMAL { Ok(()) } else { Err(Errno::AGAIN) }
     }
 
-    /// Receives the next packet's data into `into`, whose former contents go; and does what else is due. AGAIN: there
-    /// is no more, nor before the descriptor is readable.
+    /// Replaces the content of `into` by the next packet's data, and does other work that is due. AGAIN: there is no
+    /// more, and will not be before the descriptor is readable.
     pub fn receive(&self, into: &mut Vec<u8>) -> Result<Received, Errno> {
         let mut inner = self.lock();
         into.clear();
         let mut message = ffi::Message { len: 0, packets: [null_mut(); ffi::MAX_FRAGMENTS] };
         let (mut read, mut error) = (0, null_mut());
-        // SAFETY: an open socket, and room for what is found.
+        // SAFETY: an open socket, and variables for the results.
         let status = unsafe {
             ffi::pgm_recvmsg(
                 inner.sock.sock.as_ptr(),
@@ -416,8 +417,8 @@ impl Socket {
         match status {
             ffi::STATUS_NORMAL => data_of(packets, into),
             ffi::STATUS_RESET => {
-                // Something is lost. Who sends is told, but what comes behind the gap has mostly been received before
-                // that; it goes by the numbers.
+                // Data was lost. OpenPGM reports the sender, but most of what follows the gap was received before
+                // this report: the caller must go by the sequence numbers.
                 release(message.packets[0]);
                 Ok(Received::Nothing)
             }
@@ -437,11 +438,11 @@ impl Socket {
     }
 }
 
-/// Appends the data of packets, which stay OpenPGM's; it leaves them be until the next call. Errors: NOMEM.
+/// Appends the data of packets, which belong to OpenPGM and stay valid until the next call. Errors: NOMEM.
 fn data_of(packets: &[*mut ffi::Packet], into: &mut Vec<u8>) -> Result<Received, Errno> {
     let mut received = Received::Nothing;
     for packet in packets.iter().filter_map(|&packet| NonNull::new(packet)) {
-        // SAFETY: OpenPGM has put it there, with `len` bytes at `data`.
+        // SAFETY: OpenPGM has filled the packet in, with `len` bytes at `data`.
         let (packet, data) = unsafe {
             let packet = packet.as_ref();
             (packet, std::slice::from_raw_parts(packet.data.cast::<u8>(), packet.len.into()))
@@ -456,10 +457,10 @@ fn data_of(packets: &[*mut ffi::Packet], into: &mut Vec<u8>) -> Result<Received,
     Ok(received)
 }
 
-/// Gives up the packet that says whose data are lost.
+/// Releases the packet that names the sender of lost data.
 fn release(packet: *mut ffi::Packet) {
     let Some(packet) = NonNull::new(packet).map(NonNull::as_ptr) else { return };
-    // SAFETY: OpenPGM has made it for us; it counts its users, and who is the last frees it.
+    // SAFETY: OpenPGM has made it for us. It counts its users, and the last one frees it.
     unsafe {
         if AtomicU32::from_ptr(&raw mut (*packet).users).fetch_sub(1, Ordering::AcqRel) == 1 {
             ffi::pgm_free(packet.cast());

@@ -1,8 +1,8 @@
-//! The commands between a ZMTP 3 greeting and traffic: frames are taken apart here, the mechanism decides.
+//! The command phase between a ZMTP 3 greeting and traffic: parses frames and passes commands to the mechanism.
 
-use super::{Context, State, Step, peer};
+use super::{Context, HandshakeStep, State, peer};
 use crate::error::{Error, Misbehaviour};
-use crate::mechanism::{Mechanism, Outcome, Request};
+use crate::mechanism::{AuthorizationRequest, Mechanism, Outcome};
 use crate::{Version, frame, metadata};
 
 #[derive(Debug)]
@@ -13,37 +13,41 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    pub(super) fn start(version: Version, as_server: bool, context: &mut Context<'_>) -> Result<Step, Error> {
+    pub(super) fn start(
+        version: Version,
+        as_server: bool,
+        context: &mut Context<'_>,
+    ) -> Result<HandshakeStep, Error> {
         let (config, metadata) = (context.config, own_metadata(context)?);
         let mechanism = config.mechanism.start(metadata, config.authorize, context.output)?;
         Commands { version, as_server, mechanism }.after(Outcome::Wait, context)
     }
 
-    /// What the caller has to decide, while it has to.
-    pub(super) fn request(&self) -> Option<Request<'_>> {
+    /// The pending decision of the caller, if any.
+    pub(super) fn request(&self) -> Option<AuthorizationRequest<'_>> {
         self.mechanism.request()
     }
 
-    pub(super) fn accept(mut self, context: &mut Context<'_>) -> Result<Step, Error> {
+    pub(super) fn accept(mut self, context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
         let outcome = self.mechanism.accept(context.output);
         self.after(outcome, context)
     }
 
-    fn after(self, outcome: Outcome, context: &Context<'_>) -> Result<Step, Error> {
+    fn after(self, outcome: Outcome, context: &Context<'_>) -> Result<HandshakeStep, Error> {
         match outcome {
-            Outcome::Wait if self.request().is_some() => Ok(Step::Ask(self)),
-            Outcome::Wait => Ok(Step::Next(State::Command(self))),
+            Outcome::Wait if self.request().is_some() => Ok(HandshakeStep::Ask(self)),
+            Outcome::Wait => Ok(HandshakeStep::Next(State::Command(self))),
             Outcome::Ready(properties, traffic) => {
                 let peer = peer::from_properties(self.version, self.as_server, properties, context.config)?;
-                Ok(Step::Done(peer, traffic))
+                Ok(HandshakeStep::Done(peer, traffic))
             }
         }
     }
 
-    pub(super) fn advance(mut self, unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+    pub(super) fn advance(mut self, unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
         let Some(header) = frame::parse(unit) else {
             let need = if unit[0] & frame::LONG == 0 { 2 } else { frame::MAX_HEADER };
-            return Ok(Step::Need(State::Command(self), need as u64));
+            return Ok(HandshakeStep::Need(State::Command(self), need as u64));
         };
         if !header.is_command() {
             return Err(Misbehaviour::UnexpectedMessage.into());
@@ -53,7 +57,7 @@ impl Commands {
         }
         let len = (header.header_len as u64).saturating_add(header.body_len);
         if (unit.len() as u64) < len {
-            return Ok(Step::Need(State::Command(self), len));
+            return Ok(HandshakeStep::Need(State::Command(self), len));
         }
         let command = self.mechanism.parse(&unit[header.header_len..])?;
         let outcome = self.mechanism.receive(command, &context.config.limits, context.output)?;
@@ -61,8 +65,8 @@ impl Commands {
     }
 }
 
-/// Socket-Type, Identity where libzmq sends it, and what the caller adds: nothing else, so that nothing but
-/// speed tells the two apart.
+/// Sends Socket-Type, Identity where libzmq sends it, and the caller's properties. Nothing else, so that a peer
+/// cannot tell us from libzmq.
 fn own_metadata(context: &Context<'_>) -> Result<Vec<u8>, Error> {
     let config = context.config;
     let mut out = Vec::new();

@@ -1,23 +1,23 @@
-//! The greeting, and what it tells about the peer's version (RFC 37, "Version Negotiation").
+//! The greeting, and the peer's version that follows from it (RFC 37, "Version Negotiation").
 //!
-//! | bytes the peer has sent | what they tell | what we send |
+//! | bytes received | meaning | what we send |
 //! | --- | --- | --- |
 //! | none | | signature: `FF`, length of our identity frame, `7F` |
-//! | 1: not `FF` | ZMTP 1.0; a short identity frame has begun | our identity, the body to that signature |
+//! | 1: not `FF` | ZMTP 1.0; a short identity frame has begun | our identity, as the body of our signature's frame |
 //! | 10: last one even | ZMTP 1.0; a long identity frame has begun | the same |
 //! | 10: last one odd | 2.0 or later | major version 3 |
-//! | 11: last one 0 | ZMTP 1.0 behind a signature, as libzmq has it | socket type, 1.0 identity frame |
+//! | 11: last one 0 | ZMTP 1.0 after a signature, as in libzmq | socket type, 1.0 identity frame |
 //! | 11: last one 1 | ZMTP 2.0 | socket type, 2.0 identity frame |
 //! | 11: last one 2 or more | ZMTP 3.x | minor version, mechanism, as-server, filler |
 //! | 64 | minor version 0: ZMTP 3.0, else 3.1; the mechanism | what the mechanism sends |
 //!
-//! RFC 37 calls 2 another number of ZMTP 2.0. libzmq answers it with a greeting of ZMTP 3, and so do we: no
-//! implementation is known to send it.
+//! RFC 37 also assigns revision 2 to ZMTP 2.0. libzmq answers 2 with a greeting of ZMTP 3, and so do we: no known
+//! implementation sends it.
 //!
-//! ZMTP 1.0 has nothing to recognise it by, so the first bytes of a stranger that speaks another protocol may
-//! pass for an identity. Raise [`oldest_version`](super::Limits::oldest_version) to be rid of such peers.
+//! ZMTP 1.0 has no magic number, so the first bytes of a peer that speaks another protocol may look like an
+//! identity frame. Raise [`oldest_version`](super::Limits::oldest_version) to reject such peers.
 
-use super::{Context, State, Step, commands, identity};
+use super::{Context, HandshakeStep, State, commands, identity};
 use crate::error::{Error, Incompatibility};
 use crate::{SocketType, Version};
 
@@ -32,7 +32,7 @@ const FILLER_LEN: usize = 31;
 const V2_LEN: u64 = 12;
 const V3_LEN: u64 = 64;
 
-/// How much of the peer's greeting has been understood.
+/// How much of the peer's greeting has been parsed.
 #[derive(Debug)]
 pub(super) enum Greeting {
     FirstByte,
@@ -54,7 +54,7 @@ pub(super) fn start(context: &mut Context<'_>) -> State {
 }
 
 impl Greeting {
-    pub(super) fn advance(self, unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+    pub(super) fn advance(self, unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
         match self {
             Greeting::FirstByte if unit[0] == 0xff => Ok(need(Greeting::Signature, SIGNATURE_LEN as u64)),
             Greeting::FirstByte => unversioned(unit, context),
@@ -70,14 +70,14 @@ impl Greeting {
     }
 }
 
-/// A peer that knows no signature: what it has sent is the head of its identity frame.
-fn unversioned(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+/// A peer that sends no signature: its bytes are the head of its identity frame.
+fn unversioned(unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     accept_version(Version::V1_0, context)?;
     context.output.raw(&context.config.routing_id);
     identity::Identity::new(Version::V1_0, None).advance(unit)
 }
 
-fn revision(revision: u8, context: &mut Context<'_>) -> Result<Step, Error> {
+fn revision(revision: u8, context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     let version = match revision {
         0 => Version::V1_0,
         1 => Version::V2_0,
@@ -106,9 +106,9 @@ fn send_rest_of_v3(context: &mut Context<'_>) {
     context.output.raw(&[0; FILLER_LEN]);
 }
 
-/// Behind revision 0 there is no defined meaning of the socket type, and libzmq ignores it. In ZMTP 2.0 RFC
-/// 15, "Socket Compatibility", wants it checked; libzmq does not, but the connection would be of no use.
-fn short(version: Version, number: u8, context: &mut Context<'_>) -> Result<Step, Error> {
+/// After revision 0 the socket type has no defined meaning, and libzmq ignores it. For ZMTP 2.0, RFC 15, "Socket
+/// Compatibility", requires the check. libzmq omits it, but the connection would be useless.
+fn short(version: Version, number: u8, context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     let socket_type = if version == Version::V1_0 {
         None
     } else {
@@ -117,10 +117,10 @@ fn short(version: Version, number: u8, context: &mut Context<'_>) -> Result<Step
         super::peer::accept_socket_type(context.config.socket_type, theirs, version)?;
         Some(theirs)
     };
-    Ok(Step::Next(State::Identity(identity::Identity::new(version, socket_type))))
+    Ok(HandshakeStep::Next(State::Identity(identity::Identity::new(version, socket_type))))
 }
 
-fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+fn long(unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     let version = match (unit[REVISION], unit[MINOR]) {
         (3, 0) => Version::V3_0,
         _ => Version::V3_1,
@@ -130,9 +130,9 @@ fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
     if theirs != ours.as_bytes() {
         return Err(Incompatibility::Mechanism { ours, theirs: theirs.to_vec() }.into());
     }
-    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never looks at it. So 0 says nothing, but two that say
-    // to be servers would wait for each other.
-    // The filler is not checked: a later version may give it a meaning.
+    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never reads it. So 0 tells nothing, but two sides that
+    // announce to be servers would wait for each other. The filler is not checked: a later version may give it a
+    // meaning.
     let as_server = unit[AS_SERVER] != 0;
     if as_server && context.config.mechanism.is_server() {
         return Err(Incompatibility::TwoServers { mechanism: ours }.into());
@@ -140,7 +140,7 @@ fn long(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
     commands::Commands::start(version, as_server, context)
 }
 
-/// The field without the zeros that fill it; a zero in its midst stays, and makes it a name that nobody has.
+/// The field without the trailing zeros. An inner zero stays, and makes a name that no mechanism has.
 fn mechanism_name(field: &[u8]) -> &[u8] {
     let len = field.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &field[..len]
@@ -151,6 +151,6 @@ fn accept_version(theirs: Version, context: &Context<'_>) -> Result<(), Error> {
     if theirs < oldest { Err(Incompatibility::Version { theirs, oldest }.into()) } else { Ok(()) }
 }
 
-fn need(greeting: Greeting, len: u64) -> Step {
-    Step::Need(State::Greeting(greeting), len)
+fn need(greeting: Greeting, len: u64) -> HandshakeStep {
+    HandshakeStep::Need(State::Greeting(greeting), len)
 }

@@ -1,17 +1,17 @@
-//! A connection from its first byte until traffic may flow.
+//! The state machine of a connection from its first byte until traffic may flow.
 //!
-//! Call [`input`](Handshake::input) with what the peer sent, write what [`output`](Handshake::output) holds
-//! and report it with [`sent`](Handshake::sent), in any order and in pieces of any size, until
-//! [`peer`](Handshake::peer) is there. Then write the rest of the output, which precedes all traffic, and go
-//! on with what `input` did not consume.
+//! Pass received bytes to [`input`](Handshake::input), write the content of [`output`](Handshake::output) and
+//! report it with [`sent`](Handshake::sent), in any order and in pieces of any size, until
+//! [`peer`](Handshake::peer) returns a peer. Then write the rest of the output, which precedes all traffic, and
+//! parse the bytes that `input` did not consume as traffic.
 //!
-//! The greeting leaves in stages, so that peers of every version understand it: ten bytes at once, the rest
-//! as the peer's bytes show what it speaks. Those ten bytes are a signature to ZMTP 2.0 and later, and the
-//! head of a long identity frame to ZMTP 1.0 (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
+//! The greeting is sent in stages, so that peers of every version understand it: ten bytes at once, the rest when
+//! the peer's bytes show its version. The ten bytes are a signature for ZMTP 2.0 and later, and the head of a long
+//! identity frame for ZMTP 1.0 (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
 //!
-//! After an error the handshake stays failed, and every further `input` returns the same error; its output
-//! may still be written, followed by the error's [`reply`](crate::Error::reply). There is no time limit here:
-//! the caller has the clock, and should have a deadline.
+//! After an error the handshake stays failed, and every further `input` returns the same error. The caller may
+//! still write the output, followed by the error's [`reply`](crate::Error::reply). There is no timeout here: the
+//! caller has the clock, and should set a deadline.
 //!
 //! ```
 //! use pinnace_zmtp::{Config, Handshake, SocketType, Version};
@@ -36,27 +36,27 @@ mod over_ws;
 mod peer;
 
 use crate::error::{Error, Misbehaviour, Misuse};
-pub use crate::mechanism::{Decision, MechanismConfig, Refusal, Request, Traffic};
+pub use crate::mechanism::{AuthorizationRequest, Decision, MechanismConfig, Refusal, Traffic};
 use crate::ws::Subprotocol;
 use crate::{SocketType, Version, metadata};
 pub(crate) use output::Output;
 pub use peer::Peer;
 use pinnace_crypto::SecretBytes;
 
-/// What this side of a connection is.
+/// The configuration of our side of a connection.
 #[derive(Debug)]
 pub struct Config {
-    /// Our kind of socket.
+    /// Our socket type.
     pub socket_type: SocketType,
-    /// Our routing id, 0 to 255 bytes. RFC 37 keeps those that begin with a zero byte for names that a ROUTER makes up.
+    /// Our routing id, 0 to 255 bytes. RFC 37 reserves ids that begin with a zero byte for ids that a ROUTER
+    /// generates.
     pub routing_id: Vec<u8>,
-    /// The security mechanism that both sides must want.
+    /// The security mechanism, which must be the same on both sides.
     pub mechanism: MechanismConfig,
-    /// Whether the caller wants to be asked who may come in: see [`Handshake::authorization`]. Without a meaning
-    /// for the clients of PLAIN and CURVE. Peers before ZMTP 3.0 are refused then, since they say nothing of
-    /// themselves.
+    /// True if the caller decides about each peer: see [`Handshake::authorization`]. No effect for the clients of
+    /// PLAIN and CURVE. Peers older than ZMTP 3.0 are refused then, because they send no properties.
     pub authorize: bool,
-    /// What we tell the peer besides our kind of socket and routing id.
+    /// Properties that we send besides our socket type and routing id.
     pub properties: Vec<(String, Vec<u8>)>,
     /// What we accept from the peer.
     pub limits: Limits,
@@ -75,7 +75,7 @@ impl Config {
         }
     }
 
-    /// The oldest version a peer may speak.
+    /// The oldest version that a peer may speak.
     pub(crate) fn oldest_version(&self) -> Version {
         if self.mechanism.allows_old_versions() && !self.authorize {
             self.limits.oldest_version
@@ -84,7 +84,7 @@ impl Config {
         }
     }
 
-    /// What would show only once a peer is there.
+    /// Reports configuration errors that would otherwise show only when a peer connects.
     fn check(&self) -> Result<(), Error> {
         if self.routing_id.len() > MAX_ROUTING_ID {
             return Err(Misuse::RoutingIdTooLong { len: self.routing_id.len() }.into());
@@ -100,15 +100,15 @@ impl Config {
     }
 }
 
-/// What we accept from a peer before we know it.
+/// Limits on a peer before the handshake is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes the peer's side of the handshake may have, from the greeting's first byte on. We hold
-    /// no more of them than that, once as they came and once more as properties.
+    /// Maximum number of bytes of the peer's side of the handshake, counted from the greeting's first byte. We hold
+    /// at most that many twice: once raw and once as properties.
     pub max_handshake_bytes: usize,
-    /// How many properties a peer may tell us.
+    /// Maximum number of properties from a peer.
     pub max_properties: usize,
-    /// Peers that speak an older version are refused: [`Version::V3_0`] where peers must be authenticated.
+    /// Peers with an older version are refused. At least [`Version::V3_0`] if peers must be authenticated.
     pub oldest_version: Version,
 }
 
@@ -126,9 +126,9 @@ pub struct Handshake {
     progress: Progress,
     /// The greeting or frame that is being read, from its first byte.
     unit: SecretBytes,
-    /// How long `unit` has to be before the state can go on; always more than it has.
+    /// The length that `unit` needs before the state can advance; always more than its current length.
     need: usize,
-    /// How many bytes have been consumed in all.
+    /// Total number of bytes consumed.
     received: usize,
     output: Output,
 }
@@ -137,35 +137,35 @@ pub struct Handshake {
 enum Progress {
     Running(State),
     Advancing,
-    /// The caller has to decide.
+    /// Waits for the caller's decision.
     Asking(commands::Commands),
     Done(Peer, Traffic),
     Failed(Error),
 }
 
-/// What we wait for. Each state is a type that is consumed into the next.
+/// The input that we wait for. Each state is a type that is consumed into the next.
 #[derive(Debug)]
 enum State {
     Greeting(greeting::Greeting),
     Identity(identity::Identity),
     Command(commands::Commands),
-    /// Of a WebSocket server that begins.
+    /// The first frame of a WebSocket server that sends first.
     FirstOverWs,
 }
 
-/// What a state makes of the bytes it asked for.
-enum Step {
-    /// Needs the unit to have this many bytes.
+/// The result of a state for the bytes it asked for.
+enum HandshakeStep {
+    /// Needs this many bytes in the unit.
     Need(State, u64),
-    /// Is done with the unit; the next one starts with the byte after it.
+    /// Has consumed the unit; the next one starts with the following byte.
     Next(State),
-    /// Cannot go on before the caller has decided.
+    /// Waits for the caller's decision.
     Ask(commands::Commands),
-    /// Was the last one.
+    /// The handshake is complete.
     Done(Peer, Traffic),
 }
 
-/// What every state may use.
+/// Shared by all states.
 struct Context<'a> {
     config: &'a Config,
     output: &'a mut Output,
@@ -176,8 +176,7 @@ const MAX_ROUTING_ID: usize = 255;
 impl Handshake {
     /// Starts a handshake; the first output is ready.
     ///
-    /// A configuration that cannot work shows as [`Error::CallerMisuse`] from the first
-    /// [`input`](Handshake::input).
+    /// An invalid configuration is reported as [`Error::CallerMisuse`] by the first [`input`](Handshake::input).
     pub fn new(config: Config) -> Handshake {
         let mut output = Output::default();
         let progress = match config.check() {
@@ -189,24 +188,24 @@ impl Handshake {
         Handshake { config, progress, unit: SecretBytes::new(), need: 1, received: 0, output }
     }
 
-    /// Starts what takes the place of the handshake over WebSocket, once the [upgrade](crate::ws::Upgrade) has
-    /// settled the subprotocol. Input and output are ZMTP frames, which the caller translates. This is the side of the
-    /// WebSocket server, which always begins.
+    /// Starts the handshake over WebSocket, after the [upgrade](crate::ws::Upgrade) has settled the subprotocol.
+    /// Input and output are ZMTP frames, which the caller translates. This is the WebSocket server's side, which
+    /// always sends first.
     ///
-    /// The peer's version will be 3.0, or 2.0 where there is no mechanism.
+    /// The peer's version will be 3.0, or 2.0 without a mechanism.
     pub fn over_ws(config: Config, subprotocol: Subprotocol) -> Handshake {
         Handshake::begin_over_ws(config, |context| over_ws::start(subprotocol, context))
     }
 
-    /// The same on the side of the WebSocket client. Where a peer without mechanism would do, there is no output before
-    /// the server has begun: there are servers that agree to a mechanism and then use none.
+    /// The WebSocket client's side. If a peer without a mechanism is acceptable, there is no output before the
+    /// server has sent: some servers agree to a mechanism and then use none.
     pub fn over_ws_to_server(config: Config, subprotocol: Subprotocol) -> Handshake {
         Handshake::begin_over_ws(config, |context| over_ws::start_as_client(subprotocol, context))
     }
 
     fn begin_over_ws(
         config: Config,
-        begin: impl FnOnce(&mut Context<'_>) -> Result<Step, Error>,
+        begin: impl FnOnce(&mut Context<'_>) -> Result<HandshakeStep, Error>,
     ) -> Handshake {
         let mut handshake = Handshake {
             config,
@@ -223,12 +222,12 @@ impl Handshake {
         handshake
     }
 
-    /// Takes bytes from the peer and returns how many of them it has used: all until the handshake is over, or
-    /// until there is an [`authorization`](Handshake::authorization) to be answered. The rest has to come again
-    /// after the answer; it is not kept here, so the caller should not read on meanwhile.
+    /// Passes received bytes in and returns how many of them were used: all until the handshake is complete, or
+    /// until an [`authorization`](Handshake::authorization) is pending. The caller passes the rest again after its
+    /// decision; it is not kept here, so the caller should stop reading meanwhile.
     ///
     /// # Errors
-    /// The connection cannot come about. The error is final and comes back from every further call.
+    /// The handshake has failed. The error is final, and every further call returns it.
     pub fn input(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let mut used = 0;
         loop {
@@ -248,17 +247,17 @@ impl Handshake {
         }
     }
 
-    /// The bytes that wait to be written, in order.
+    /// The bytes to be written, in order.
     pub fn output(&self) -> &[u8] {
         self.output.waiting()
     }
 
-    /// Tells that the first `n` bytes of [`output`](Handshake::output) have been written.
+    /// Reports that the first `n` bytes of [`output`](Handshake::output) have been written.
     pub fn sent(&mut self, n: usize) {
         self.output.sent(n);
     }
 
-    /// The peer, as soon as all is known of it. There may still be [`output`](Handshake::output) to write.
+    /// The peer, once the handshake is complete. There may still be [`output`](Handshake::output) to write.
     pub fn peer(&self) -> Option<&Peer> {
         match &self.progress {
             Progress::Done(peer, _) => Some(peer),
@@ -266,21 +265,21 @@ impl Handshake {
         }
     }
 
-    /// Who wants to come in, while that has to be decided: where the configuration says `authorize`, before the
-    /// first command (NULL) or after the client has said who it is (PLAIN's and CURVE's servers). Answer with
-    /// [`authorize`](Handshake::authorize), whenever the answer is there.
-    pub fn authorization(&self) -> Option<Request<'_>> {
+    /// The peer that needs authorization, while the decision is pending. It is pending if the configuration sets
+    /// `authorize`: before the first command (NULL) or after the client has sent its credentials (servers of PLAIN
+    /// and CURVE). Answer with [`authorize`](Handshake::authorize), at any time.
+    pub fn authorization(&self) -> Option<AuthorizationRequest<'_>> {
         match &self.progress {
             Progress::Asking(commands) => commands.request(),
             _ => None,
         }
     }
 
-    /// Answers the [`authorization`](Handshake::authorization). There is new output then, and maybe a peer.
+    /// Answers the [`authorization`](Handshake::authorization). New output is ready then, and possibly a peer.
     ///
     /// # Errors
-    /// A refusal comes back as [`Error::PeerUnauthorized`], with which the handshake has failed; its
-    /// [`reply`](Error::reply) is for the peer. [`Misuse::NothingToAuthorize`] where nobody has asked.
+    /// A refusal is returned as [`Error::PeerUnauthorized`] and fails the handshake; send its
+    /// [`reply`](Error::reply) to the peer. [`Misuse::NothingToAuthorize`] if no decision is pending.
     pub fn authorize(&mut self, decision: Decision) -> Result<(), Error> {
         let commands = match std::mem::replace(&mut self.progress, Progress::Advancing) {
             Progress::Asking(commands) => commands,
@@ -303,7 +302,7 @@ impl Handshake {
         }
     }
 
-    /// The peer and how frames travel, when the handshake is no longer needed.
+    /// The peer and the form of the traffic, once the handshake is complete.
     pub fn into_parts(self) -> Option<(Peer, Traffic)> {
         match self.progress {
             Progress::Done(peer, traffic) => Some((peer, traffic)),
@@ -311,9 +310,9 @@ impl Handshake {
         }
     }
 
-    /// Lets the state look at the unit it has been waiting for.
+    /// Passes the unit to the state that waits for it.
     fn advance(&mut self) {
-        // The state is moved out and consumed; `Advancing` is seen by nobody.
+        // The state is moved out and consumed; nothing observes `Advancing`.
         let Progress::Running(state) = std::mem::replace(&mut self.progress, Progress::Advancing) else {
             return;
         };
@@ -327,7 +326,7 @@ impl Handshake {
         self.take(step);
     }
 
-    fn take(&mut self, step: Result<Step, Error>) {
+    fn take(&mut self, step: Result<HandshakeStep, Error>) {
         self.progress = match step.and_then(|step| self.apply(step)) {
             Ok(progress) => progress,
             Err(error) => Progress::Failed(error),
@@ -337,21 +336,21 @@ impl Handshake {
         }
     }
 
-    fn apply(&mut self, step: Step) -> Result<Progress, Error> {
+    fn apply(&mut self, step: HandshakeStep) -> Result<Progress, Error> {
         let (state, need) = match step {
-            Step::Need(state, need) => (state, need),
-            Step::Next(state) => {
+            HandshakeStep::Need(state, need) => (state, need),
+            HandshakeStep::Next(state) => {
                 self.unit.clear();
                 (state, 1)
             }
-            Step::Ask(commands) => return Ok(Progress::Asking(commands)),
-            Step::Done(peer, traffic) => return Ok(Progress::Done(peer, traffic)),
+            HandshakeStep::Ask(commands) => return Ok(Progress::Asking(commands)),
+            HandshakeStep::Done(peer, traffic) => return Ok(Progress::Done(peer, traffic)),
         };
         self.need = self.within_limit(need)?;
         Ok(Progress::Running(state))
     }
 
-    /// No state gets more bytes than the limit leaves, whatever a peer has made it ask for.
+    /// Bounds what a state may ask for by the rest of the limit.
     fn within_limit(&self, need: u64) -> Result<usize, Error> {
         let limit_bytes = self.config.limits.max_handshake_bytes;
         let left = limit_bytes.saturating_sub(self.received);

@@ -1,4 +1,4 @@
-//! What waits to be written. It may hold a password, so it is wiped as soon as it is written.
+//! Bytes to be written. They may contain a password, so they are wiped once all are written.
 
 use pinnace_crypto::SecretBytes;
 
@@ -23,12 +23,12 @@ impl Output {
         }
     }
 
-    /// Adds bytes that have no frame.
+    /// Adds bytes without framing.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds a command frame whose body is `parts` one after the other.
+    /// Adds a command frame; its body is the concatenation of `parts`.
     pub(crate) fn command(&mut self, parts: &[&[u8]]) {
         self.framed(frame::COMMAND, parts);
     }

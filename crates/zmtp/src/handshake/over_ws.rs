@@ -1,19 +1,21 @@
-//! The handshake over WebSocket (RFC 45, "Handshake"): no greeting, since the HTTP upgrade has settled the mechanism.
+//! The handshake over WebSocket (RFC 45, "Handshake"): no greeting, because the HTTP upgrade has settled the
+//! mechanism.
 //!
 //! | subprotocol | what we send | what we wait for | version |
 //! | --- | --- | --- | --- |
 //! | with a mechanism | what the mechanism sends | its commands | 3.0 |
 //! | bare | our routing id as a message | the peer's | 2.0 |
 //!
-//! A server may answer with the subprotocol that we named first and speak the bare one all the same (jszmq does). So a
-//! client that takes both lets the server begin, and its first frame shows which it is: a command, or a routing id.
+//! A server may answer with the subprotocol that we named first and yet speak the bare one (jszmq does). So a
+//! client that accepts both lets the server send first, and the server's first frame decides: a command, or a
+//! routing id.
 
-use super::{Context, State, Step, commands, identity};
+use super::{Context, HandshakeStep, State, commands, identity};
 use crate::error::{Error, Incompatibility};
 use crate::ws::Subprotocol;
 use crate::{Version, frame};
 
-pub(super) fn start(subprotocol: Subprotocol, context: &mut Context<'_>) -> Result<Step, Error> {
+pub(super) fn start(subprotocol: Subprotocol, context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     let (theirs, oldest) = (version(subprotocol), context.config.oldest_version());
     if theirs < oldest {
         return Err(Incompatibility::Version { theirs, oldest }.into());
@@ -22,33 +24,36 @@ pub(super) fn start(subprotocol: Subprotocol, context: &mut Context<'_>) -> Resu
         Subprotocol::Mechanism => commands::Commands::start(theirs, false, context),
         Subprotocol::Bare => {
             context.output.message(&context.config.routing_id);
-            Ok(Step::Next(State::Identity(identity::Identity::new(theirs, None))))
+            Ok(HandshakeStep::Next(State::Identity(identity::Identity::new(theirs, None))))
         }
     }
 }
 
-/// A client's side: as [`start`], but where both are taken the server begins.
-pub(super) fn start_as_client(subprotocol: Subprotocol, context: &mut Context<'_>) -> Result<Step, Error> {
+/// The client's side: as [`start`], but the server sends first if both subprotocols are acceptable.
+pub(super) fn start_as_client(
+    subprotocol: Subprotocol,
+    context: &mut Context<'_>,
+) -> Result<HandshakeStep, Error> {
     match subprotocol {
         Subprotocol::Mechanism if context.config.oldest_version() <= version(Subprotocol::Bare) => {
-            Ok(Step::Next(State::FirstOverWs))
+            Ok(HandshakeStep::Next(State::FirstOverWs))
         }
         _ => start(subprotocol, context),
     }
 }
 
-/// The first byte of the server's first frame is there.
-pub(super) fn advance(unit: &[u8], context: &mut Context<'_>) -> Result<Step, Error> {
+/// Called with the first byte of the server's first frame.
+pub(super) fn advance(unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> {
     let is_command = unit[0] & frame::COMMAND != 0;
     let subprotocol = if is_command { Subprotocol::Mechanism } else { Subprotocol::Bare };
     match start(subprotocol, context)? {
-        Step::Next(State::Command(commands)) => commands.advance(unit, context),
-        Step::Next(State::Identity(identity)) => identity.advance(unit),
+        HandshakeStep::Next(State::Command(commands)) => commands.advance(unit, context),
+        HandshakeStep::Next(State::Identity(identity)) => identity.advance(unit),
         step => Ok(step),
     }
 }
 
-/// RFC 45 builds on ZMTP 3.0, and on 2.0 where there is no mechanism.
+/// RFC 45 builds on ZMTP 3.0, or on 2.0 if there is no mechanism.
 fn version(subprotocol: Subprotocol) -> Version {
     match subprotocol {
         Subprotocol::Mechanism => Version::V3_0,

@@ -1,29 +1,28 @@
-//! What a handshake learns of the peer, and what it accepts as such.
+//! What a handshake learns about the peer, and the checks on it.
 
 use super::{Config, MAX_ROUTING_ID};
 use crate::error::{Error, Incompatibility, Misbehaviour};
 use crate::{SocketType, Version, metadata};
 
-/// What a handshake has told about the other side.
+/// What the handshake has learned about the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// The version that the connection speaks.
     pub version: Version,
     /// The security mechanism's name; "NULL" for versions that have none.
     pub mechanism: &'static str,
-    /// The peer's kind of socket: one that is compatible with ours. `None` when it did not say, as in ZMTP
-    /// 1.0.
+    /// The peer's socket type, compatible with ours. `None` if the peer sent none, as in ZMTP 1.0.
     pub socket_type: Option<SocketType>,
-    /// The peer's routing id, 0 to 255 bytes, any of them.
+    /// The peer's routing id: 0 to 255 arbitrary bytes.
     pub routing_id: Vec<u8>,
-    /// All properties that the peer sent, Socket-Type and Identity included, in their order and spelling.
+    /// All properties that the peer sent, including Socket-Type and Identity, in their order and spelling.
     pub properties: Vec<(String, Vec<u8>)>,
-    /// Whether the peer says that it is the mechanism's server. libzmq always says no.
+    /// Whether the peer announces to be the mechanism's server. libzmq never does.
     pub as_server: bool,
 }
 
 impl Peer {
-    /// The value of a property; the case of its name means nothing.
+    /// The value of a property; the name is case-insensitive.
     pub fn property(&self, name: &str) -> Option<&[u8]> {
         metadata::find(&self.properties, name)
     }
@@ -45,7 +44,7 @@ impl Peer {
     }
 }
 
-/// A peer of ZMTP 3.x. Like libzmq we do not insist on a Socket-Type (RFC 37: "SHOULD specify").
+/// A peer of ZMTP 3.x. Like libzmq, we do not require a Socket-Type (RFC 37: "SHOULD specify").
 pub(super) fn from_properties(
     version: Version,
     as_server: bool,
@@ -64,8 +63,8 @@ pub(super) fn from_properties(
     Ok(Peer { version, mechanism: config.mechanism.name(), socket_type, routing_id, properties, as_server })
 }
 
-/// RFC 37, "The Identity Property": at most 255 bytes. It also says that none begins with a zero byte; libzmq
-/// takes such, and who makes up names of that kind has to keep them apart anyhow.
+/// RFC 37, "The Identity Property": at most 255 bytes. The RFC also forbids a leading zero byte. libzmq accepts it,
+/// and a socket that generates such ids has to keep them unique anyway.
 pub(super) fn accept_routing_id(routing_id: &[u8]) -> Result<(), Error> {
     if routing_id.len() > MAX_ROUTING_ID {
         return Err(Misbehaviour::RoutingIdTooLong { len: routing_id.len() as u64 }.into());
@@ -93,7 +92,7 @@ fn parse_socket_type(name: &[u8], version: Version) -> Result<SocketType, Error>
     })
 }
 
-/// A property that decides something must not be there twice with two meanings.
+/// A property that affects the connection must not occur twice, because the two could differ.
 fn find_once<'a>(properties: &'a [(String, Vec<u8>)], name: &'static str) -> Result<Option<&'a [u8]>, Error> {
     let count = properties.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).count();
     if count > 1 {

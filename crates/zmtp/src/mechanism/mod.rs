@@ -1,11 +1,10 @@
-//! Security mechanisms (RFC 37, "Authentication and Confidentiality"): what happens between greeting and
-//! traffic.
+//! Security mechanisms (RFC 37, "Authentication and Confidentiality"): the phase between greeting and traffic.
 //!
-//! A mechanism is one file with its states. It is told of every command that the peer sends, in order, may
-//! append frames to the output, and ends the handshake by handing over the peer's properties and what traffic
-//! goes through. It never sees message frames and never more bytes than the handshake's limit. A new mechanism
-//! is a variant of [`MechanismConfig`] with what it needs to know (keys, names), a [`Mechanism`], and a line in
-//! each function of the former.
+//! Each mechanism is one file with its states. It receives every command of the peer in order, may append frames to
+//! the output, and ends the handshake by returning the peer's properties and the transform for the traffic. It
+//! never sees message frames, nor more bytes than the handshake's limit. A new mechanism needs a variant of
+//! [`MechanismConfig`] with its parameters (keys, names), a [`Mechanism`], and a line in each function of
+//! `MechanismConfig`.
 
 pub mod curve;
 mod null;
@@ -23,45 +22,45 @@ use crate::handshake::{Limits, Output};
 /// The longest name or password of PLAIN, in bytes.
 const MAX_CREDENTIAL: usize = 255;
 
-/// Which security mechanism a socket wants, on which side of it, and what it needs for that.
+/// The security mechanism that a socket requires, its side of it, and the parameters.
 ///
-/// Clients and servers of a mechanism are told apart by this alone. The greeting's as-server field says what
-/// we are; what the peer says there means little, since libzmq never says that it is the server.
+/// Only this tells clients and servers of a mechanism apart. The greeting's as-server field announces our side; the
+/// peer's field means little, because libzmq never sets it.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum MechanismConfig {
     /// No security: RFC 37, "The NULL Security Mechanism".
     #[default]
     Null,
-    /// A name and a password in the clear: RFC 24, the side that sends them.
+    /// A name and a password in the clear (RFC 24): the side that sends them.
     PlainClient {
         /// At most 255 bytes.
         username: Vec<u8>,
         /// At most 255 bytes.
         password: SecretBytes,
     },
-    /// The side that is sent them. It lets everybody in unless [`authorize`](crate::Config::authorize) is set.
+    /// The side that receives them. It accepts every client unless [`authorize`](crate::Config::authorize) is set.
     PlainServer,
-    /// Keys, secrecy and authenticity: RFC 26, the side that knows the other's public key.
+    /// Keys, secrecy and authenticity (RFC 26): the side that knows the other side's public key in advance.
     CurveClient {
         /// Our long-term keys.
         keys: Arc<KeyPair>,
         /// The server's long-term public key.
         server_key: PublicKey,
-        /// Fresh randomness, for this handshake alone.
+        /// Fresh randomness, for this handshake only.
         entropy: curve::Entropy,
     },
-    /// The side whose public key the other knows.
+    /// The side with the public key that clients know in advance.
     CurveServer {
         /// Our long-term keys.
         keys: Arc<KeyPair>,
-        /// Fresh randomness, for this handshake alone.
+        /// Fresh randomness, for this handshake only.
         entropy: curve::Entropy,
     },
 }
 
 impl MechanismConfig {
-    /// The name, as it stands in the greeting: at most 20 bytes.
+    /// The name in the greeting: at most 20 bytes.
     pub fn name(&self) -> &'static str {
         use MechanismConfig::*;
         match self {
@@ -76,8 +75,7 @@ impl MechanismConfig {
         matches!(self, MechanismConfig::PlainServer | MechanismConfig::CurveServer { .. })
     }
 
-    /// Whether peers before ZMTP 3.0 may take part: with NULL alone (RFC 37, "Detecting ZMTP 1.0 and 2.0
-    /// Peers").
+    /// Whether peers older than ZMTP 3.0 are allowed: only with NULL (RFC 37, "Detecting ZMTP 1.0 and 2.0 Peers").
     pub(crate) fn allows_old_versions(&self) -> bool {
         matches!(self, MechanismConfig::Null)
     }
@@ -90,8 +88,8 @@ impl MechanismConfig {
         }
     }
 
-    /// Starts the mechanism right after the greetings. `metadata` is what we have to tell the peer;
-    /// `authorize` says whether the caller wants to be asked about it.
+    /// Starts the mechanism right after the greetings. `metadata` is our properties for the peer; `authorize` is
+    /// true if the caller decides about the peer.
     pub(crate) fn start(
         &self,
         metadata: Vec<u8>,
@@ -117,12 +115,12 @@ impl MechanismConfig {
 
 /// A running mechanism.
 pub(crate) trait Mechanism: fmt::Debug + Send + Sync {
-    /// Reads a command's body.
+    /// Parses a command's body.
     fn parse<'a>(&self, body: &'a [u8]) -> Result<Command<'a>, Error> {
         command::parse(body)
     }
 
-    /// Takes a command of the peer.
+    /// Handles a command of the peer.
     fn receive(
         &mut self,
         command: Command<'_>,
@@ -130,72 +128,72 @@ pub(crate) trait Mechanism: fmt::Debug + Send + Sync {
         output: &mut Output,
     ) -> Result<Outcome, Error>;
 
-    /// What the caller has to decide before anything goes on.
-    fn request(&self) -> Option<Request<'_>> {
+    /// The pending decision of the caller, if any.
+    fn request(&self) -> Option<AuthorizationRequest<'_>> {
         None
     }
 
-    /// The caller has let the peer in.
+    /// Called when the caller has accepted the peer.
     fn accept(&mut self, _output: &mut Output) -> Outcome {
         Outcome::Wait
     }
 }
 
-/// What a mechanism makes of a command.
+/// The result of handling a command.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It waits for another command, or for the answer to its request.
+    /// Waits for another command, or for the answer to the request.
     Wait,
-    /// The handshake is over: the peer's properties, and how traffic goes.
+    /// The handshake is complete: the peer's properties, and the form of the traffic.
     Ready(Vec<(String, Vec<u8>)>, Traffic),
 }
 
-/// How frames travel after the handshake.
+/// The form of frames after the handshake.
 #[derive(Debug)]
 pub enum Traffic {
-    /// As they are.
+    /// Plain frames.
     Clear,
-    /// In CURVE's boxes: what we send goes through the one, what we receive through the other.
+    /// CURVE's boxes: the first seals what we send, the second opens what we receive.
     Sealed(curve::Sealer, curve::Opener),
 }
 
-/// Who wants to come in: what ZAP (RFC 27) asks its handler.
+/// The peer that needs authorization: the data that ZAP (RFC 27) passes to its handler.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct AuthorizationRequest<'a> {
     /// The mechanism's name.
     pub mechanism: &'static str,
-    /// NULL: nothing. PLAIN: name and password. CURVE: the client's long-term public key, 32 bytes, whose owner
-    /// the peer has shown to be.
+    /// NULL: none. PLAIN: name and password. CURVE: the client's long-term public key, 32 bytes; the peer has
+    /// proved possession of its secret key.
     pub credentials: Vec<&'a [u8]>,
 }
 
-impl fmt::Debug for Request<'_> {
+impl fmt::Debug for AuthorizationRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({}, {} credentials)", self.mechanism, self.credentials.len())
     }
 }
 
-/// The answer to a [`Request`].
+/// The answer to a [`AuthorizationRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The peer may come in.
+    /// The peer is accepted.
     Accept,
-    /// It may not.
+    /// The peer is refused.
     Refuse(Refusal),
 }
 
-/// Why a peer may not come in: ZAP's status codes (RFC 27, "The Reply Command").
+/// Why a peer is refused: ZAP's status codes (RFC 27, "The Reply Command").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not now: the peer is told nothing, so that it tries again.
+    /// Temporary failure: the peer gets no reply, so that it tries again.
     Temporary = 300,
-    /// It is nobody we know.
+    /// The peer is not authorized.
     Denied = 400,
     /// The handler failed.
     Failed = 500,
 }
 
-/// The frame that tells a peer that it may not come in.
+/// The frame that refuses a peer.
 pub(crate) fn refusal(mechanism: &str, refusal: Refusal) -> Vec<u8> {
     let status = (refusal as u16).to_string();
     let mut out = Vec::new();
@@ -206,7 +204,7 @@ pub(crate) fn refusal(mechanism: &str, refusal: Refusal) -> Vec<u8> {
     out
 }
 
-/// A command that has no place here.
+/// The error for a command that is not allowed in this state.
 fn unexpected(command: Command<'_>) -> Error {
     let name: &[u8] = match command {
         Command::Ready(_) => b"READY",
@@ -222,7 +220,7 @@ fn unexpected(command: Command<'_>) -> Error {
     Misbehaviour::UnexpectedCommand { name: name.to_vec() }.into()
 }
 
-/// The same, where an ERROR has its place: with NULL, and at a client.
+/// As [`unexpected`], where an ERROR is allowed: with NULL, and at a client.
 fn unexpected_unless_error(command: Command<'_>) -> Error {
     match command {
         Command::Error { reason } => Error::PeerRefused { reason: reason.to_vec() },

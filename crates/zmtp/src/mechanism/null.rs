@@ -1,9 +1,9 @@
-//! NULL: each side sends READY with its properties, and that is all.
+//! NULL: each side sends READY with its properties.
 //!
-//! RFC 37 lets the client speak first; libzmq sends READY on both sides at once, and so do we. Where the caller
-//! wants to be asked, our READY waits for its answer, as libzmq's does for ZAP's.
+//! In RFC 37 the client speaks first; libzmq sends READY on both sides at once, and so do we. If the caller
+//! requires authorization, our READY waits for its decision, as libzmq's READY waits for ZAP.
 
-use super::{Mechanism, Outcome, Request, Traffic, unexpected_unless_error};
+use super::{AuthorizationRequest, Mechanism, Outcome, Traffic, unexpected_unless_error};
 use crate::command::Command;
 use crate::error::Error;
 use crate::handshake::{Limits, Output};
@@ -13,7 +13,7 @@ const READY: &[u8] = b"\x05READY";
 
 #[derive(Debug)]
 pub(crate) struct Null {
-    /// What READY will say; none once it is sent.
+    /// The properties for READY; `None` once READY is sent.
     unsent: Option<Vec<u8>>,
 }
 
@@ -42,8 +42,8 @@ impl Mechanism for Null {
         }
     }
 
-    fn request(&self) -> Option<Request<'_>> {
-        self.unsent.as_ref().map(|_| Request { mechanism: "NULL", credentials: Vec::new() })
+    fn request(&self) -> Option<AuthorizationRequest<'_>> {
+        self.unsent.as_ref().map(|_| AuthorizationRequest { mechanism: "NULL", credentials: Vec::new() })
     }
 
     fn accept(&mut self, output: &mut Output) -> Outcome {

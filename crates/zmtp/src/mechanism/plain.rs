@@ -1,20 +1,20 @@
-//! PLAIN (RFC 24): the client sends a name and a password, for everybody on the way to read.
+//! PLAIN (RFC 24): the client sends a name and a password in the clear.
 //!
 //! | client | server |
 //! | --- | --- |
 //! | HELLO: name, password | |
-//! | | WELCOME, where the caller lets the client in |
+//! | | WELCOME, if the caller accepts the client |
 //! | INITIATE: properties | |
 //! | | READY: properties |
 //!
-//! Where RFC 24 pads the names of commands to eight letters, they have their length in front, as in libzmq. And
-//! libzmq's ERROR has a slip of the pen, in all versions so far: `^RROR` stands in place of `05` `ERROR`, since C
-//! reads a hexadecimal escape as far as there are digits. Its clients know that spelling alone, so a server
-//! refuses with it; our client takes both.
+//! RFC 24 pads command names to eight letters; here they have a length prefix, as in libzmq. libzmq's ERROR has a
+//! typo in all versions so far: `^RROR` instead of `05` `ERROR`, because a hexadecimal escape in C extends over all
+//! following hex digits. libzmq's clients understand only that spelling, so our server refuses with it; our client
+//! accepts both.
 
 use pinnace_crypto::SecretBytes;
 
-use super::{Mechanism, Outcome, Request, Traffic, unexpected, unexpected_unless_error};
+use super::{AuthorizationRequest, Mechanism, Outcome, Traffic, unexpected, unexpected_unless_error};
 use crate::command::{self, Command};
 use crate::error::{Error, Misbehaviour};
 use crate::handshake::{Limits, Output};
@@ -26,15 +26,15 @@ const INITIATE: &[u8] = b"\x08INITIATE";
 const READY: &[u8] = b"\x05READY";
 const LIBZMQ_ERROR: &[u8] = b"^RROR";
 
-/// The side that says who it is.
+/// The side that sends the credentials.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// What INITIATE will say; none once it is sent.
+    /// The properties for INITIATE; `None` once INITIATE is sent.
     unsent: Option<Vec<u8>>,
 }
 
 impl Client {
-    /// Name and password have at most 255 bytes each.
+    /// Name and password must have at most 255 bytes each; the caller has checked this.
     pub(crate) fn start(metadata: Vec<u8>, username: &[u8], password: &[u8], output: &mut Output) -> Client {
         output.command(&[HELLO, &[username.len() as u8], username, &[password.len() as u8], password]);
         Client { unsent: Some(metadata) }
@@ -72,7 +72,7 @@ impl Mechanism for Client {
     }
 }
 
-/// The side that is told who comes.
+/// The side that receives the credentials.
 #[derive(Debug)]
 pub(crate) struct Server {
     metadata: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 enum ServerState {
     Hello,
-    /// The caller looks at name and password.
+    /// The caller decides about name and password.
     Asked(Vec<u8>, SecretBytes),
     Initiate,
 }
@@ -116,10 +116,10 @@ impl Mechanism for Server {
         }
     }
 
-    fn request(&self) -> Option<Request<'_>> {
+    fn request(&self) -> Option<AuthorizationRequest<'_>> {
         match &self.state {
             ServerState::Asked(username, password) => {
-                Some(Request { mechanism: "PLAIN", credentials: vec![username, password] })
+                Some(AuthorizationRequest { mechanism: "PLAIN", credentials: vec![username, password] })
             }
             _ => None,
         }
@@ -132,12 +132,12 @@ impl Mechanism for Server {
     }
 }
 
-/// Appends the frame with which a client is refused.
+/// Appends the frame that refuses a client.
 pub(super) fn encode_refusal(status: &[u8], out: &mut Vec<u8>) {
     frame::append(frame::COMMAND, &[LIBZMQ_ERROR, &[status.len() as u8], status], out);
 }
 
-/// Name and password, each with its length in front, and nothing behind them.
+/// Name and password, each with a length prefix, and no trailing bytes.
 fn parse_hello(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = body.split_first()?;
     let (username, rest) = rest.split_at_checked(len.into())?;

@@ -1,24 +1,24 @@
-//! Why a proxy gives no connection.
+//! Errors of a connection through a proxy.
 
 use std::fmt;
 
-/// Why there is no connection through the proxy. Every one of them is final.
+/// Why there is no connection through the proxy. Every error is final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What answers speaks another protocol, or another version; this is the first byte.
+    /// The proxy's first byte is not that of SOCKS5: another protocol or another version.
     NotSocks5(u8),
-    /// The proxy takes none of the methods that we offered: it wants credentials, or others.
+    /// The proxy accepts none of the methods that we offered.
     NoAcceptableMethod,
     /// The proxy chose a method that we did not offer.
     UnofferedMethod(u8),
-    /// The proxy's answer to the credentials has another version than 1.
+    /// The proxy answered the credentials in a version other than 1.
     AuthenticationVersion(u8),
-    /// The proxy does not take the credentials; this is its status.
+    /// The proxy rejected the credentials, with this status.
     AuthenticationFailed(u8),
-    /// The proxy cannot or may not make the connection.
+    /// The proxy cannot make the connection, or its rules forbid it.
     Refused(Reply),
-    /// The proxy's answer has a kind of address that does not exist.
+    /// The proxy's reply has an unknown address type.
     AddressType(u8),
     /// The caller's host name is empty, too long, or has a zero byte.
     HostName,
@@ -28,7 +28,7 @@ pub enum Error {
     Password,
 }
 
-/// What a proxy says of a connection that it does not make (RFC 1928, section 6).
+/// The proxy's reply code for a failed request (RFC 1928, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// 1
@@ -47,12 +47,12 @@ pub enum Reply {
     CommandNotSupported,
     /// 8
     AddressTypeNotSupported,
-    /// 9 to 255, which have no meaning.
+    /// 9 to 255, which are unassigned.
     Unassigned(u8),
 }
 
 impl Reply {
-    /// None for 0, which is success.
+    /// `None` for 0, which is success.
     pub(super) fn from_code(code: u8) -> Option<Reply> {
         Some(match code {
             0 => return None,
@@ -77,25 +77,25 @@ impl fmt::Display for Error {
             Error::NotSocks5(byte) => {
                 write!(f, "the proxy does not speak SOCKS5: its answer begins with {byte:#04x}")
             }
-            Error::NoAcceptableMethod => f.write_str("the proxy takes none of our methods of authentication"),
+            Error::NoAcceptableMethod => f.write_str("the proxy accepts none of our authentication methods"),
             Error::UnofferedMethod(method) => {
-                write!(f, "the proxy chose the method of authentication {method}, which we did not offer")
+                write!(f, "the proxy chose authentication method {method}, which we did not offer")
             }
             Error::AuthenticationVersion(version) => {
                 write!(f, "the proxy answered the credentials in version {version} instead of 1")
             }
             Error::AuthenticationFailed(status) => {
-                write!(f, "the proxy does not take the user name and password (status {status})")
+                write!(f, "the proxy rejected the user name and password (status {status})")
             }
-            Error::Refused(reply) => write!(f, "the proxy made no connection: {reply}"),
+            Error::Refused(reply) => write!(f, "the proxy did not connect: {reply}"),
             Error::AddressType(kind) => {
                 write!(f, "the proxy's answer has an address of the unknown type {kind}")
             }
             Error::HostName => {
-                f.write_str("a host name that is empty, longer than 255 bytes or has a zero byte")
+                f.write_str("the host name is empty, longer than 255 bytes or has a zero byte")
             }
-            Error::UserName => f.write_str("a user name that is empty or longer than 255 bytes"),
-            Error::Password => f.write_str("a password longer than 255 bytes"),
+            Error::UserName => f.write_str("the user name is empty or longer than 255 bytes"),
+            Error::Password => f.write_str("the password is longer than 255 bytes"),
         }
     }
 }
@@ -105,13 +105,13 @@ impl fmt::Display for Reply {
         f.write_str(match self {
             Reply::GeneralFailure => "general failure",
             Reply::NotAllowed => "its rules do not allow it",
-            Reply::NetworkUnreachable => "the network cannot be reached",
-            Reply::HostUnreachable => "the host cannot be reached",
-            Reply::ConnectionRefused => "the host refused it",
+            Reply::NetworkUnreachable => "network unreachable",
+            Reply::HostUnreachable => "host unreachable",
+            Reply::ConnectionRefused => "the host refused the connection",
             Reply::TtlExpired => "the time to live expired",
-            Reply::CommandNotSupported => "it does not know the command",
-            Reply::AddressTypeNotSupported => "it does not know this type of address",
-            Reply::Unassigned(code) => return write!(f, "for the unknown reason {code}"),
+            Reply::CommandNotSupported => "command not supported",
+            Reply::AddressTypeNotSupported => "address type not supported",
+            Reply::Unassigned(code) => return write!(f, "unknown reply code {code}"),
         })
     }
 }

@@ -1,19 +1,19 @@
-//! The way through a SOCKS5 proxy, as its client (RFC 1928; user name and password by RFC 1929).
+//! A SOCKS5 client (RFC 1928; user name and password by RFC 1929).
 //!
-//! The proxy is asked for a connection to a [`Target`]; once [`bound`](Client::bound) is there, the stream is that
-//! connection, and what [`input`](Client::input) did not consume is the target's. No address is resolved here: a
-//! name goes to the proxy as it is. What a proxy can make this hold is its longest reply, 262 bytes.
+//! The proxy is asked for a connection to a [`ProxyTarget`]. Once [`bound`](Client::bound) returns an address, the
+//! stream is that connection, and the bytes that [`input`](Client::input) did not consume are the target's. No name
+//! is resolved here: names are sent to the proxy. The client holds at most the proxy's longest reply, 262 bytes.
 //!
 //! ```
-//! use pinnace_zmtp::socks::{Client, Target};
+//! use pinnace_zmtp::socks::{Client, ProxyTarget};
 //!
-//! let mut client = Client::new(Target::new("example.org", 5555), None)?;
+//! let mut client = Client::new(ProxyTarget::new("example.org", 5555), None)?;
 //! assert_eq!(client.output(), b"\x05\x01\x00"); // version, one method: none
 //! client.sent(3);
 //! client.input(b"\x05\x00")?;
 //! assert_eq!(client.output(), b"\x05\x01\x00\x03\x0bexample.org\x15\xb3");
 //! let used = client.input(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x1f\x90\xff")?;
-//! assert_eq!((used, client.bound()), (10, Some(&Target::new("127.0.0.1", 8080))));
+//! assert_eq!((used, client.bound()), (10, Some(&ProxyTarget::new("127.0.0.1", 8080))));
 //! # Ok::<(), pinnace_zmtp::socks::Error>(())
 //! ```
 
@@ -27,7 +27,7 @@ use pinnace_crypto::SecretBytes;
 
 use crate::handshake::Output;
 
-/// The longest name of a host, user name or password, in bytes.
+/// The maximum length of a host name, user name or password, in bytes.
 pub const MAX_TEXT: usize = 255;
 
 const VERSION: u8 = 5;
@@ -41,9 +41,9 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Where a connection goes to, or comes from.
+/// An endpoint of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ProxyTarget {
     /// The host.
     pub host: Host,
     /// The port.
@@ -59,43 +59,44 @@ pub enum Host {
     Name(Vec<u8>),
 }
 
-/// Who asks.
+/// User name and password for the proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// 1 to 255 bytes.
     pub user_name: Vec<u8>,
-    /// 0 to 255 bytes. RFC 1929 wants one at least; libzmq sends none where none is set, and proxies take it.
+    /// 0 to 255 bytes. RFC 1929 requires at least one; libzmq sends an empty password if none is set, and proxies
+    /// accept it.
     pub password: SecretBytes,
 }
 
-/// One connection's way through the proxy.
+/// The state of one connection through a proxy.
 pub struct Client {
-    target: Target,
+    target: ProxyTarget,
     credentials: Option<Credentials>,
-    progress: Progress,
+    progress: SocksProgress,
     /// The reply that is being read, from its first byte.
     unit: Vec<u8>,
     output: Output,
 }
 
 #[derive(Debug)]
-enum Progress {
+enum SocksProgress {
     Method,
     Authentication,
     Connection,
-    Done(Target),
+    Done(ProxyTarget),
     Failed(Error),
 }
 
-impl Target {
-    /// A host as text: an address if it is one, with or without brackets, else a name.
-    pub fn new(host: &str, port: u16) -> Target {
+impl ProxyTarget {
+    /// From text: an address, with or without brackets, if it parses as one; else a name.
+    pub fn new(host: &str, port: u16) -> ProxyTarget {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = bare.parse().map_or_else(|_| Host::Name(host.into()), Host::Ip);
-        Target { host, port }
+        ProxyTarget { host, port }
     }
 
-    /// Appends it as it stands in a request. The length of a name was checked.
+    /// Appends the target in the form of a request. The caller has checked the length of a name.
     fn append(&self, out: &mut Output) {
         match &self.host {
             Host::Ip(IpAddr::V4(ip)) => {
@@ -116,11 +117,11 @@ impl Target {
 }
 
 impl Client {
-    /// Starts; the first output is ready. With credentials the proxy may choose whether it wants them.
+    /// Starts; the first output is ready. With credentials, both methods are offered and the proxy chooses.
     ///
     /// # Errors
-    /// [`Error::HostName`], [`Error::UserName`], [`Error::Password`]: they cannot be sent.
-    pub fn new(target: Target, credentials: Option<Credentials>) -> Result<Client, Error> {
+    /// [`Error::HostName`], [`Error::UserName`], [`Error::Password`]: invalid, so they cannot be sent.
+    pub fn new(target: ProxyTarget, credentials: Option<Credentials>) -> Result<Client, Error> {
         let fits = |text: &[u8]| text.len() <= MAX_TEXT;
         match &target.host {
             Host::Name(name) if name.is_empty() || !fits(name) || name.contains(&0) => {
@@ -141,20 +142,20 @@ impl Client {
         let mut output = Output::default();
         output.raw(&[VERSION]);
         append_text(methods, &mut output);
-        Ok(Client { target, credentials, progress: Progress::Method, unit: Vec::new(), output })
+        Ok(Client { target, credentials, progress: SocksProgress::Method, unit: Vec::new(), output })
     }
 
-    /// Takes bytes from the proxy and returns how many of them are its replies: all of them until the connection
-    /// is there.
+    /// Passes received bytes in and returns how many of them belong to the proxy's replies: all until the
+    /// connection is established.
     ///
     /// # Errors
-    /// There is no connection. The error is final and comes back from every further call.
+    /// There is no connection. The error is final, and every further call returns it.
     pub fn input(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let mut used = 0;
         loop {
             match &self.progress {
-                Progress::Done(_) => return Ok(used),
-                Progress::Failed(error) => return Err(error.clone()),
+                SocksProgress::Done(_) => return Ok(used),
+                SocksProgress::Failed(error) => return Err(error.clone()),
                 _ => {}
             }
             match self.advance() {
@@ -164,44 +165,44 @@ impl Client {
                     self.unit.push(byte);
                     used += 1;
                 }
-                Err(error) => self.progress = Progress::Failed(error),
+                Err(error) => self.progress = SocksProgress::Failed(error),
             }
         }
     }
 
-    /// The bytes that wait to be written, in order.
+    /// The bytes to be written, in order.
     pub fn output(&self) -> &[u8] {
         self.output.waiting()
     }
 
-    /// Tells that the first `n` bytes of [`output`](Client::output) have been written.
+    /// Reports that the first `n` bytes of [`output`](Client::output) have been written.
     pub fn sent(&mut self, n: usize) {
         self.output.sent(n);
     }
 
-    /// The address of the proxy's end of the connection, as soon as that is there.
-    pub fn bound(&self) -> Option<&Target> {
+    /// The address of the proxy's end of the connection, once the connection is established.
+    pub fn bound(&self) -> Option<&ProxyTarget> {
         match &self.progress {
-            Progress::Done(bound) => Some(bound),
+            SocksProgress::Done(bound) => Some(bound),
             _ => None,
         }
     }
 
-    /// Goes on to the next reply, if this one is whole. What is wrong shows at the first byte that is.
+    /// Advances to the next reply if this one is complete. Errors are reported at the first invalid byte.
     fn advance(&mut self) -> Result<bool, Error> {
         match (&self.progress, self.unit.as_slice()) {
-            (Progress::Authentication, &[version, ..]) if version != AUTHENTICATION_VERSION => {
+            (SocksProgress::Authentication, &[version, ..]) if version != AUTHENTICATION_VERSION => {
                 Err(Error::AuthenticationVersion(version))
             }
-            (Progress::Authentication, &[_, 0, ..]) => Ok(self.request_connection()),
-            (Progress::Authentication, &[_, status, ..]) => Err(Error::AuthenticationFailed(status)),
-            (Progress::Method | Progress::Connection, &[version, ..]) if version != VERSION => {
+            (SocksProgress::Authentication, &[_, 0, ..]) => Ok(self.request_connection()),
+            (SocksProgress::Authentication, &[_, status, ..]) => Err(Error::AuthenticationFailed(status)),
+            (SocksProgress::Method | SocksProgress::Connection, &[version, ..]) if version != VERSION => {
                 Err(Error::NotSocks5(version))
             }
-            (Progress::Method, &[_, method, ..]) => self.on_method(method),
-            (Progress::Connection, reply) => match parse_reply(reply)? {
+            (SocksProgress::Method, &[_, method, ..]) => self.on_method(method),
+            (SocksProgress::Connection, reply) => match parse_reply(reply)? {
                 Some(bound) => {
-                    self.progress = Progress::Done(bound);
+                    self.progress = SocksProgress::Done(bound);
                     Ok(true)
                 }
                 None => Ok(false),
@@ -217,7 +218,7 @@ impl Client {
                 self.output.raw(&[AUTHENTICATION_VERSION]);
                 append_text(&credentials.user_name, &mut self.output);
                 append_text(&credentials.password, &mut self.output);
-                self.progress = Progress::Authentication;
+                self.progress = SocksProgress::Authentication;
                 Ok(true)
             }
             (NO_METHOD, _) => Err(Error::NoAcceptableMethod),
@@ -228,13 +229,13 @@ impl Client {
     fn request_connection(&mut self) -> bool {
         self.output.raw(&[VERSION, CONNECT, RESERVED]);
         self.target.append(&mut self.output);
-        self.progress = Progress::Connection;
+        self.progress = SocksProgress::Connection;
         true
     }
 }
 
-/// The address in the answer to our request, once all of it is there. The reserved byte is not looked at.
-fn parse_reply(bytes: &[u8]) -> Result<Option<Target>, Error> {
+/// The address in the reply to our request; `None` if it is incomplete. The reserved byte is not checked.
+fn parse_reply(bytes: &[u8]) -> Result<Option<ProxyTarget>, Error> {
     let &[_, code, ref rest @ ..] = bytes else { return Ok(None) };
     if let Some(reply) = Reply::from_code(code) {
         return Err(Error::Refused(reply));
@@ -250,24 +251,24 @@ fn parse_reply(bytes: &[u8]) -> Result<Option<Target>, Error> {
         other => return Err(Error::AddressType(other)),
     };
     let Some((host, port)) = found else { return Ok(None) };
-    Ok(port.first_chunk().map(|port| Target { host, port: u16::from_be_bytes(*port) }))
+    Ok(port.first_chunk().map(|port| ProxyTarget { host, port: u16::from_be_bytes(*port) }))
 }
 
-/// Appends bytes behind their number.
+/// Appends bytes with a length prefix.
 fn append_text(text: &[u8], out: &mut Output) {
     out.raw(&[text.len() as u8]);
     out.raw(text);
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Credentials {{ user_name: \"{}\" }}", self.user_name.escape_ascii())
     }
 }
 
 impl fmt::Debug for Client {
-    /// Without the output, which may hold the password.
+    /// Omits the output, which may contain the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("target", &self.target).field("progress", &self.progress).finish()
     }

@@ -1,29 +1,29 @@
-//! The client's side of the upgrade: the request, and what makes an answer a yes (RFC 6455, section 4.1).
+//! The client's side of the upgrade: the request, and the checks on the response (RFC 6455, section 4.1).
 
 use super::http::{self, Gathered};
 use super::upgrade::{Offer, Subprotocol};
 use super::{Error, MAX_HEADERS};
 
 const REASON_SHOWN: usize = 64;
-/// What every answer begins with.
+/// The first bytes of every response.
 const START: &[u8] = b"HTTP/1.";
 
-/// Which server to ask for what.
+/// The server, and the path to request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The host as it stands in the URL: with the port unless it is the scheme's own, and IPv6 in brackets.
+    /// The host as in the URL: with the port unless it is the scheme's default, and IPv6 in brackets.
     pub host: &'a str,
-    /// The path with its leading slash, and a query if there is one. Empty means "/".
+    /// The path with its leading slash, and the query if any. Empty means "/".
     pub path: &'a str,
 }
 
 #[derive(Debug)]
 pub(super) struct Client {
-    /// The answer that shows that the server has read our key.
+    /// The `Sec-WebSocket-Accept` value that proves that the server has read our key.
     accept: String,
 }
 
-/// Appends the request. It has libzmq's headers and no others.
+/// Appends the request, with the same headers as libzmq.
 pub(super) fn start(
     target: &Target<'_>,
     offer: &Offer,
@@ -54,7 +54,7 @@ impl Client {
         head: &[u8],
         offer: &Offer,
     ) -> Result<Option<Subprotocol>, Error> {
-        // A stranger is seen by its first bytes, and not by the end of a head that never comes.
+        // Detect another protocol by its first bytes; the end of its head may never come.
         let begun = head.len().min(START.len());
         if head[..begun] != START[..begun] {
             return Err(bad("it is not HTTP/1.1"));
@@ -64,7 +64,7 @@ impl Client {
             Gathered::Whole => self.check(head, offer).map(Some),
             Gathered::LongLine => Err(bad("its status line is too long")),
             Gathered::LongHead => Err(bad("its headers are too long")),
-            Gathered::Malformed => Err(bad("it has bytes that no head has")),
+            Gathered::Malformed => Err(bad("its head has invalid bytes")),
         }
     }
 
@@ -89,18 +89,18 @@ impl Client {
             return Err(bad("it does not upgrade to websocket"));
         }
         if !http::has_token(headers, "Connection", "upgrade") {
-            return Err(bad("its Connection does not say Upgrade"));
+            return Err(bad("its Connection header does not contain Upgrade"));
         }
         if http::single(headers, "Sec-WebSocket-Accept").map(<[u8]>::trim_ascii)
             != Some(self.accept.as_bytes())
         {
-            return Err(bad("its Sec-WebSocket-Accept does not answer our key"));
+            return Err(bad("its Sec-WebSocket-Accept does not match our key"));
         }
         if http::tokens(headers, "Sec-WebSocket-Extensions").next().is_some() {
             return Err(bad("it has an extension that we did not offer"));
         }
         let chosen = http::single(headers, "Sec-WebSocket-Protocol")
-            .ok_or(bad("it does not choose one subprotocol"))?;
+            .ok_or(bad("it does not choose exactly one subprotocol"))?;
         let is_chosen =
             |subprotocol: &Subprotocol| offer.name(*subprotocol).as_bytes() == chosen.trim_ascii();
         offer.all().iter().copied().find(is_chosen).ok_or(bad("it chose a subprotocol that we did not offer"))

@@ -1,12 +1,12 @@
-//! The body of a close frame (RFC 6455, section 5.5.1 and 7.4).
+//! The body of a close frame (RFC 6455, sections 5.5.1 and 7.4).
 
 use super::Violation;
 use super::frame::MAX_CONTROL;
 
-/// Why a side closes, as it says.
+/// The reason that a side states for closing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Close {
-    /// The status code; none where the frame is empty.
+    /// The status code; `None` if the frame's body is empty.
     pub code: Option<u16>,
     /// Text for people, at most 123 bytes.
     pub reason: String,
@@ -28,7 +28,7 @@ impl Close {
     }
 }
 
-/// The body for a code and a reason, which is cut where it is too long.
+/// The body for a code and a reason; the reason is truncated if it is too long.
 pub(super) fn body(code: u16, reason: &str) -> Vec<u8> {
     let mut end = reason.len().min(MAX_CONTROL - CODE_LEN);
     while !reason.is_char_boundary(end) {
@@ -37,8 +37,8 @@ pub(super) fn body(code: u16, reason: &str) -> Vec<u8> {
     [&code.to_be_bytes(), &reason.as_bytes()[..end]].concat()
 }
 
-/// Codes that may travel: those that RFC 6455 and the registry give a meaning, libraries' and applications' own.
-/// 1005, 1006 and 1015 stand for what never travels.
+/// Codes that may be sent: those assigned by RFC 6455 and the registry, and those for libraries and applications.
+/// 1005, 1006 and 1015 are reserved and never sent.
 fn is_valid(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,54 +1,55 @@
-//! A stream of WebSocket frames into a stream of ZMTP frames.
+//! Translates a stream of WebSocket frames into a stream of ZMTP frames.
 //!
-//! A message in one frame passes through in pieces as they come. One in fragments is held until it is whole, because
-//! a ZMTP frame begins with its length; libzmq takes no fragments, but browsers may send them. Pings are answered,
-//! and a close is.
+//! An unfragmented message passes through in pieces as they arrive. A fragmented message is held until it is
+//! complete, because a ZMTP frame begins with its length; libzmq rejects fragments, but browsers may send them. The
+//! decoder answers pings and closes.
 
 use super::encoder::{self, Masks, Role};
-use super::frame::{self, Header, MAX_CONTROL, Mask, Opcode};
+use super::frame::{self, MAX_CONTROL, Mask, Opcode, WsHeader};
 use super::{COMMAND, Close, Error, MORE, Violation, close};
 use crate::frame as zmtp;
 
-/// What a peer may send.
+/// Limits on what a peer may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest body of a ZMTP frame, in bytes. It costs nothing to raise: such bodies pass through.
+pub struct DecoderLimits {
+    /// The largest body of a ZMTP frame, in bytes. A large limit costs no memory: such bodies pass through.
     pub max_body: u64,
-    /// The largest message in fragments, in bytes with its flag byte: what a decoder may have to hold.
+    /// The largest fragmented message, in bytes including its flag byte: the decoder's buffer may grow to it.
     pub max_fragmented: usize,
 }
 
-impl Default for Limits {
-    /// Any body, and 16 MiB in fragments.
-    fn default() -> Limits {
-        Limits { max_body: u64::MAX, max_fragmented: 16 << 20 }
+impl Default for DecoderLimits {
+    /// Bodies of any size, and fragmented messages of up to 16 MiB.
+    fn default() -> DecoderLimits {
+        DecoderLimits { max_body: u64::MAX, max_fragmented: 16 << 20 }
     }
 }
 
-/// Whether more can come.
+/// Whether more data can come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// The connection goes on.
+    /// The connection is open.
     Open,
-    /// The peer has closed, and so should we once the replies are written.
+    /// The peer has closed. We should close too, once the replies are written.
     Closed,
 }
 
-/// Translates what one peer sends.
+/// Translates the stream of one peer.
 ///
-/// It holds the fragments of one message within [`Limits::max_fragmented`], and less than 256 bytes else.
+/// Holds the fragments of one message, at most [`DecoderLimits::max_fragmented`] bytes, and otherwise fewer than 256
+/// bytes.
 #[derive(Debug)]
 pub struct Decoder {
-    limits: Limits,
-    /// Those of our replies, where we are the client.
+    limits: DecoderLimits,
+    /// Masks for our replies; `None` if we are the server.
     masks: Option<Masks>,
-    /// The first bytes of a header that is not whole yet.
+    /// The first bytes of an incomplete header.
     head: [u8; frame::MAX_HEADER],
     head_len: usize,
-    state: State,
-    /// What has come of a control frame.
+    state: DecoderState,
+    /// The received part of a control frame.
     control: Vec<u8>,
-    /// What has come of a message in fragments.
+    /// The received part of a fragmented message.
     fragments: Option<Vec<u8>>,
     /// We have sent a close frame.
     closing: bool,
@@ -63,26 +64,26 @@ struct Payload {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum DecoderState {
     Header,
-    /// A whole message, of which the flag byte is to come.
+    /// An unfragmented message, before its flag byte.
     Flags(Payload),
-    /// Its body.
+    /// An unfragmented message, after its flag byte.
     Body(Payload),
-    /// A frame of a message in fragments, and whether it is the last.
+    /// A frame of a fragmented message; true if it is the last.
     Fragment(Payload, bool),
     Control(Payload, Opcode),
 }
 
 impl Decoder {
     /// For one connection. `role` is our own.
-    pub fn new(role: &Role, limits: Limits) -> Decoder {
+    pub fn new(role: &Role, limits: DecoderLimits) -> Decoder {
         Decoder {
             limits,
             masks: Masks::new(role, 1),
             head: [0; frame::MAX_HEADER],
             head_len: 0,
-            state: State::Header,
+            state: DecoderState::Header,
             control: Vec::new(),
             fragments: None,
             closing: false,
@@ -90,13 +91,13 @@ impl Decoder {
         }
     }
 
-    /// Takes all of `bytes`, appends the ZMTP frames in them to `out`, whole or in pieces, and to `replies` what
-    /// is to be written between two messages of ours: pongs, and a close frame as the last thing. Replies to a peer
-    /// that sends pings alone are three times what it sends: the caller should have a limit for what waits.
+    /// Consumes all of `bytes`. Appends their ZMTP frames to `out`, whole or in pieces, and to `replies` the frames
+    /// that the caller has to write between two of our messages: pongs, and finally a close frame. A peer that
+    /// sends only pings causes replies of up to three times its bytes, so the caller should limit unsent replies.
     ///
     /// # Errors
-    /// The peer broke a rule. The error is final and comes back from every further call; `replies` ends with the
-    /// close frame that tells the peer.
+    /// The peer broke a rule. The error is final, and every further call returns it; `replies` ends with the close
+    /// frame for the peer.
     pub fn translate(
         &mut self,
         bytes: &[u8],
@@ -118,17 +119,18 @@ impl Decoder {
         }
     }
 
-    /// Other limits from here on; a message that has begun goes by the old ones as far as they were looked at.
-    pub fn set_limits(&mut self, limits: Limits) {
+    /// Sets new limits. For a message that has begun, checks that were already made are not repeated.
+    pub fn set_limits(&mut self, limits: DecoderLimits) {
         self.limits = limits;
     }
 
-    /// What the peer said as it closed.
+    /// The peer's close code and reason.
     pub fn closed(&self) -> Option<&Close> {
         self.end.as_ref()?.as_ref().ok()
     }
 
-    /// Tells that we have sent a close frame: the peer's will be the answer to it, and gets none.
+    /// Reports that we have sent a close frame: the peer's close frame is then the answer to ours, and gets no
+    /// reply.
     pub fn closing(&mut self) {
         self.closing = true;
     }
@@ -147,59 +149,59 @@ impl Decoder {
         }
     }
 
-    /// Goes on by one header, or by one piece of a payload. False: it needs more bytes.
+    /// Advances by one header, or by one piece of a payload. False if it needs more bytes.
     fn step(&mut self, rest: &mut &[u8], out: &mut Vec<u8>, replies: &mut Vec<u8>) -> Result<bool, Error> {
         match self.state {
-            State::Header => {
+            DecoderState::Header => {
                 let Some(header) = self.take_header(rest) else { return Ok(false) };
                 self.state = match self.begin(&header)? {
-                    State::Flags(payload) if payload.left <= rest.len() as u64 => {
+                    DecoderState::Flags(payload) if payload.left <= rest.len() as u64 => {
                         pass(payload, rest, out)?;
-                        State::Header
+                        DecoderState::Header
                     }
                     state => state,
                 };
             }
-            State::Flags(mut payload) => {
+            DecoderState::Flags(mut payload) => {
                 let Some((&flags, behind)) = rest.split_first() else { return Ok(false) };
                 payload.left -= 1;
                 *rest = behind;
                 append_header(payload.mask.byte(flags), payload.left, out)?;
-                self.state = State::Body(payload);
+                self.state = DecoderState::Body(payload);
             }
-            State::Body(mut payload) => {
+            DecoderState::Body(mut payload) => {
                 let piece = payload.take(rest);
                 append(piece, &mut payload.mask, out)?;
                 let whole = payload.left == 0;
-                self.state = if whole { State::Header } else { State::Body(payload) };
+                self.state = if whole { DecoderState::Header } else { DecoderState::Body(payload) };
                 return Ok(whole);
             }
-            State::Fragment(mut payload, last) => {
+            DecoderState::Fragment(mut payload, last) => {
                 let piece = payload.take(rest);
                 self.hold(piece, &mut payload.mask)?;
                 let whole = payload.left == 0;
-                self.state = if whole { State::Header } else { State::Fragment(payload, last) };
+                self.state = if whole { DecoderState::Header } else { DecoderState::Fragment(payload, last) };
                 if whole && last {
                     self.assembled(out)?;
                 }
                 return Ok(whole);
             }
-            State::Control(mut payload, opcode) => {
+            DecoderState::Control(mut payload, opcode) => {
                 let piece = payload.take(rest);
                 payload.mask.append(piece, &mut self.control);
                 if payload.left > 0 {
-                    self.state = State::Control(payload, opcode);
+                    self.state = DecoderState::Control(payload, opcode);
                     return Ok(false);
                 }
-                self.state = State::Header;
+                self.state = DecoderState::Header;
                 self.on_control(opcode, replies)?;
             }
         }
         Ok(true)
     }
 
-    /// The next header, once its bytes are there; it may have begun in an earlier call.
-    fn take_header(&mut self, rest: &mut &[u8]) -> Option<Header> {
+    /// The next header, if it is complete; it may have begun in an earlier call.
+    fn take_header(&mut self, rest: &mut &[u8]) -> Option<WsHeader> {
         if self.head_len == 0
             && let Some(header) = frame::parse(rest)
         {
@@ -218,8 +220,8 @@ impl Decoder {
         None
     }
 
-    /// Checks a header, and says how its payload is to be read.
-    fn begin(&mut self, header: &Header) -> Result<State, Error> {
+    /// Checks a header, and returns the state for its payload.
+    fn begin(&mut self, header: &WsHeader) -> Result<DecoderState, Error> {
         if header.reserved {
             return Err(Violation::ReservedBits.into());
         }
@@ -241,7 +243,7 @@ impl Decoder {
                 return Err(Violation::LongControl.into());
             }
             self.control.clear();
-            return Ok(State::Control(payload, opcode));
+            return Ok(DecoderState::Control(payload, opcode));
         }
         match (opcode, &self.fragments) {
             (Opcode::Continuation, None) => return Err(Violation::StrayContinuation.into()),
@@ -254,14 +256,14 @@ impl Decoder {
         self.begin_fragment(payload, header.fin)
     }
 
-    fn begin_whole(&self, payload: Payload) -> Result<State, Error> {
+    fn begin_whole(&self, payload: Payload) -> Result<DecoderState, Error> {
         let body_len = payload.left.checked_sub(1).ok_or(Violation::MissingFlags)?;
         self.check_body(body_len)?;
-        Ok(State::Flags(payload))
+        Ok(DecoderState::Flags(payload))
     }
 
-    /// Nothing is taken of a message that will be too large.
-    fn begin_fragment(&self, payload: Payload, last: bool) -> Result<State, Error> {
+    /// Rejects a message that would be too large before any of its bytes are held.
+    fn begin_fragment(&self, payload: Payload, last: bool) -> Result<DecoderState, Error> {
         let held = self.fragments.as_ref().map_or(0, |held| held.len() as u64);
         let len = held.saturating_add(payload.left);
         let limit = self.limits.max_fragmented as u64;
@@ -269,7 +271,7 @@ impl Decoder {
             return Err(Violation::TooLarge { len, limit }.into());
         }
         self.check_body(len.saturating_sub(1))?;
-        Ok(State::Fragment(payload, last))
+        Ok(DecoderState::Fragment(payload, last))
     }
 
     fn check_body(&self, len: u64) -> Result<(), Error> {
@@ -277,7 +279,7 @@ impl Decoder {
         if len > limit { Err(Violation::TooLarge { len, limit }.into()) } else { Ok(()) }
     }
 
-    /// Holds a piece of a fragment. Memory grows with what has come, and never over the limit.
+    /// Holds a piece of a fragment. Memory grows with the received bytes, and never above the limit.
     fn hold(&mut self, piece: &[u8], mask: &mut Mask) -> Result<(), Error> {
         let held = self.fragments.get_or_insert_default();
         let len = held.len() + piece.len();
@@ -315,7 +317,7 @@ impl Decoder {
 }
 
 impl Payload {
-    /// Takes what is there of it.
+    /// Takes the available bytes of the payload.
     fn take<'b>(&mut self, rest: &mut &'b [u8]) -> &'b [u8] {
         let len = usize::try_from(self.left).map_or(rest.len(), |left| left.min(rest.len()));
         let (piece, behind) = rest.split_at(len);
@@ -325,7 +327,7 @@ impl Payload {
     }
 }
 
-/// Appends a message that is there as a whole, as most are: at once, and not state by state.
+/// Fast path: appends a message that is completely in `rest`, as most are.
 fn pass(mut payload: Payload, rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let message = payload.take(rest);
     out.try_reserve(zmtp::MAX_HEADER + message.len()).map_err(|_| Error::NoMemory)?;
@@ -343,7 +345,7 @@ fn append_header(flags: u8, body_len: u64, out: &mut Vec<u8>) -> Result<(), Erro
     append(&header[..len], &mut Mask::new(None), out)
 }
 
-/// Appends bytes, where there is memory for them.
+/// Appends bytes; fails if out of memory.
 fn append(bytes: &[u8], mask: &mut Mask, out: &mut Vec<u8>) -> Result<(), Error> {
     out.try_reserve(bytes.len()).map_err(|_| Error::NoMemory)?;
     mask.append(bytes, out);

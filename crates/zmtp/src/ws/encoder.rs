@@ -1,20 +1,20 @@
-//! ZMTP frames into WebSocket messages: each is one binary message of a flag byte and the body, in one frame.
+//! Translates ZMTP frames into WebSocket messages: a flag byte and the body, as one unfragmented binary message.
 
 use super::frame::{self, Mask, Opcode};
 use super::{COMMAND, MORE, close};
 use crate::frame as zmtp;
 use sha1::{Digest, Sha1};
 
-/// Which side of a connection this is. A client masks what it sends, and a server does not.
+/// Our side of the connection. A client masks what it sends, a server does not.
 #[derive(Clone)]
 pub enum Role {
-    /// Connects.
+    /// The side that connects.
     Client {
-        /// Random bytes, new for each connection and known to nobody. From them come the masks, which RFC 6455,
-        /// section 10.3, wants to be unpredictable.
+        /// Random bytes, new for each connection and secret. The masks are derived from them; RFC 6455, section
+        /// 10.3, requires masks to be unpredictable.
         seed: [u8; 32],
     },
-    /// Was connected to.
+    /// The side that accepts.
     Server,
 }
 
@@ -24,13 +24,13 @@ pub struct Encoder {
     masks: Option<Masks>,
 }
 
-/// The body of a frame that is under way: what it is masked with.
+/// The mask state of a frame's body that is being appended.
 #[derive(Debug, Clone, Copy)]
 pub struct Body {
     mask: Mask,
 }
 
-/// Masks without end: SHA-1 over the seed, who uses it, and a counter.
+/// An endless sequence of masks: SHA-1 over the seed, the user of the sequence, and a counter.
 pub(super) struct Masks {
     seed: [u8; 32],
     use_: u8,
@@ -45,14 +45,14 @@ impl Encoder {
         Encoder { masks: Masks::new(role, 0) }
     }
 
-    /// Appends a ZMTP frame. Of `flags`, MORE and COMMAND of [`crate::frame`] count.
+    /// Appends a ZMTP frame. Only MORE and COMMAND of [`crate::frame`] in `flags` count.
     pub fn encode(&mut self, flags: u8, body: &[u8], out: &mut Vec<u8>) {
         out.reserve(frame::MAX_HEADER + 1 + body.len());
         self.begin(flags, body.len() as u64, out).append(body, out);
     }
 
-    /// Appends all but the body of a ZMTP frame. `body_len` bytes of body must follow, by way of what is returned or,
-    /// from a server, as they are.
+    /// Appends all but the body of a ZMTP frame. The caller must append `body_len` bytes of body through the
+    /// returned value, or, on a server, may append them directly.
     pub fn begin(&mut self, flags: u8, body_len: u64, out: &mut Vec<u8>) -> Body {
         let more = if flags & zmtp::MORE != 0 { MORE } else { 0 };
         let command = if flags & zmtp::COMMAND != 0 { COMMAND } else { 0 };
@@ -63,8 +63,8 @@ impl Encoder {
         Body { mask }
     }
 
-    /// Appends all ZMTP frames that are whole in `frames`, such as a handshake's output, and returns how many bytes
-    /// of `frames` those were. `out` grows once and beforehand: what is secret leaves no copies behind.
+    /// Appends all complete ZMTP frames in `frames`, such as a handshake's output, and returns their length in
+    /// `frames`. Reserves all memory in `out` beforehand, so that reallocation leaves no copies of secrets behind.
     pub fn encode_frames(&mut self, frames: &[u8], out: &mut Vec<u8>) -> usize {
         let longest = whole(frames).count() * (frame::MAX_HEADER + 1);
         out.reserve(longest + frames.len());
@@ -76,22 +76,23 @@ impl Encoder {
         taken
     }
 
-    /// Appends a ping, which the peer answers with the same context, cut after 125 bytes. libzmq sends an empty one,
-    /// and answers with an empty one.
+    /// Appends a ping with this context, truncated to 125 bytes; the peer answers with the same context. libzmq
+    /// sends empty pings and empty pongs.
     pub fn ping(&mut self, context: &[u8], out: &mut Vec<u8>) {
         let context = &context[..context.len().min(frame::MAX_CONTROL)];
         frame::encode(Opcode::Ping, &[context], next(&mut self.masks), out);
     }
 
-    /// Appends a close frame, after which nothing may be sent. A reason is cut after 123 bytes.
+    /// Appends a close frame, the last frame that may be sent. The reason is truncated to 123 bytes.
     ///
-    /// Tell the decoder ([`closing`](super::Decoder::closing)), so that it does not answer the peer's answer.
+    /// Call [`closing`](super::Decoder::closing) on the decoder, so that it does not reply to the peer's close
+    /// frame.
     pub fn close(&mut self, code: u16, reason: &str, out: &mut Vec<u8>) {
         frame::encode(Opcode::Close, &[&close::body(code, reason)], next(&mut self.masks), out);
     }
 }
 
-/// The ZMTP frames that are there with all of their bodies.
+/// The complete ZMTP frames in `frames`.
 fn whole(mut frames: &[u8]) -> impl Iterator<Item = (zmtp::Header, &[u8])> {
     std::iter::from_fn(move || {
         let header = zmtp::parse(frames)?;
@@ -110,7 +111,7 @@ impl Body {
 }
 
 impl Masks {
-    /// None for a server. `use_` keeps those apart who have the same seed.
+    /// `None` for a server. `use_` separates the sequences of users with the same seed.
     pub(super) fn new(role: &Role, use_: u8) -> Option<Masks> {
         match role {
             Role::Client { seed } => Some(Masks { seed: *seed, use_, counter: 0, block: [0; 20], left: 0 }),

@@ -1,8 +1,8 @@
 //! WebSocket's frame headers and masks (RFC 6455, section 5).
 //!
 //! A header is two bytes (end of message, reserved bits and opcode; mask bit and a length up to 125), then two or
-//! eight bytes of length where 126 or 127 says so, then the mask's four bytes from a client. A mask is exclusive-or
-//! with those bytes over and over.
+//! eight bytes of length if the short length is 126 or 127, then the four mask bytes if a client sent it. The
+//! payload is XORed with the mask, repeated.
 //!
 //! ```
 //! use pinnace_zmtp::ws::frame::{self, Opcode};
@@ -27,10 +27,10 @@ const LEN: u8 = 0x7f;
 const TWO_BYTES: u8 = 126;
 const EIGHT_BYTES: u8 = 127;
 
-/// How much is masked at once, behind the copy that brought it into the cache.
+/// Bytes that are masked at once, while they are still in the cache from the copy.
 const CHUNK: usize = 16 * 1024;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
@@ -61,33 +61,33 @@ impl Opcode {
         })
     }
 
-    /// Whether frames of this kind may stand between the fragments of a message.
+    /// Whether frames of this kind may come between the fragments of a message.
     pub fn is_control(self) -> bool {
         self as u8 >= Opcode::Close as u8
     }
 }
 
-/// A frame's header, as it stands there. Nothing of it is checked.
+/// A frame's header, unchecked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    /// Whether the message ends here.
+pub struct WsHeader {
+    /// Whether this is the message's last frame.
     pub fin: bool,
     /// Whether a reserved bit is set.
     pub reserved: bool,
-    /// What the frame is, or a number that has no meaning.
+    /// The kind of the frame, or an undefined number.
     pub opcode: Result<Opcode, u8>,
-    /// The mask, from a client.
+    /// The mask; only clients send one.
     pub mask: Option<[u8; 4]>,
-    /// How many bytes the header itself has: 2 to 14.
+    /// Length of the header itself in bytes: 2 to 14.
     pub header_len: usize,
-    /// How many bytes follow.
+    /// Length of the payload in bytes.
     pub payload_len: u64,
 }
 
-/// Reads the header at the front of `bytes`; `None` when there are not enough bytes for it yet.
+/// Parses the header at the front of `bytes`; `None` if it is incomplete.
 ///
-/// A length may have more bytes than it needs: libzmq takes those too.
-pub fn parse(bytes: &[u8]) -> Option<Header> {
+/// Lengths in a longer form than necessary are accepted, as in libzmq.
+pub fn parse(bytes: &[u8]) -> Option<WsHeader> {
     let (&[first, second], rest) = bytes.split_first_chunk()?;
     let (payload_len, rest) = match second & LEN {
         TWO_BYTES => {
@@ -100,7 +100,7 @@ pub fn parse(bytes: &[u8]) -> Option<Header> {
         0 => (None, rest),
         _ => rest.split_first_chunk().map(|(mask, rest)| (Some(*mask), rest))?,
     };
-    Some(Header {
+    Some(WsHeader {
         fin: first & FIN != 0,
         reserved: first & RESERVED != 0,
         opcode: Opcode::from_bits(first & OPCODE),
@@ -126,7 +126,7 @@ pub fn encode_header(opcode: Opcode, payload_len: u64, mask: Option<[u8; 4]>, ou
     out.extend_from_slice(&mask.unwrap_or_default()[..if mask.is_some() { 4 } else { 0 }]);
 }
 
-/// Appends a frame that is a whole message; its payload is `parts` one after the other.
+/// Appends a frame that is a whole message; its payload is the concatenation of `parts`.
 pub fn encode(opcode: Opcode, parts: &[&[u8]], mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     out.reserve(MAX_HEADER + len);
@@ -137,20 +137,20 @@ pub fn encode(opcode: Opcode, parts: &[&[u8]], mask: Option<[u8; 4]>, out: &mut 
     }
 }
 
-/// A mask, and where in it a payload is that comes in pieces.
+/// A mask, and the position in it for a payload that comes in pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Mask {
-    /// Four bytes, the next one lowest; all zero where there is no mask.
+    /// Four bytes, the next one lowest; zero if there is no mask.
     key: u32,
 }
 
 impl Mask {
-    /// The mask of a header, for its payload's first byte.
+    /// The mask of a header, positioned at its payload's first byte.
     pub fn new(mask: Option<[u8; 4]>) -> Mask {
         Mask { key: u32::from_le_bytes(mask.unwrap_or_default()) }
     }
 
-    /// Appends the next bytes of the payload, masked or unmasked: it is the same.
+    /// Appends the next bytes of the payload, masked or unmasked (the operation is the same).
     pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if self.key == 0 {
             return out.extend_from_slice(bytes);
@@ -163,7 +163,7 @@ impl Mask {
         }
     }
 
-    /// Masks or unmasks the next bytes of the payload: eight at a time, which compilers make more of.
+    /// Masks or unmasks the next bytes of the payload, eight at a time, which compilers vectorize.
     pub fn apply(&mut self, bytes: &mut [u8]) {
         let word = u64::from(self.key) << 32 | u64::from(self.key);
         let (words, rest) = bytes.as_chunks_mut();

@@ -1,6 +1,6 @@
-//! The head of an HTTP/1.1 request or response, gathered within limits, and what both sides ask of its headers.
+//! The head of an HTTP/1.1 request or response, collected within limits, and header look-ups for both sides.
 //!
-//! `httparse` takes the head apart, once it is whole; it refuses folded headers and bytes that headers cannot have.
+//! `httparse` parses the complete head; it rejects folded headers and invalid bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,21 +11,21 @@ use sha1::{Digest, Sha1};
 pub const MAX_LINE: usize = 8 * 1024;
 /// The longest head, first line and all headers, in bytes.
 pub const MAX_HEAD: usize = 32 * 1024;
-/// The most headers.
+/// The maximum number of headers.
 pub const MAX_HEADERS: usize = 100;
 
-/// What RFC 6455, section 1.3, has a server add to the client's key.
+/// The GUID that a server appends to the client's key (RFC 6455, section 1.3).
 const ACCEPT_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The bytes of a head as far as they have come.
+/// The received bytes of a head.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     bytes: Vec<u8>,
-    /// Where the line begins that is not whole yet.
+    /// Where the current incomplete line begins.
     line: usize,
 }
 
-/// How far a head is.
+/// The state of a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Gathered {
     Part,
@@ -34,7 +34,7 @@ pub(super) enum Gathered {
     LongLine,
     /// The head is too long.
     LongHead,
-    /// A byte that no head has, or a head that begins with an empty line.
+    /// A byte that is invalid in a head, or a head that begins with an empty line.
     Malformed,
 }
 
@@ -43,7 +43,7 @@ impl Head {
         &self.bytes
     }
 
-    /// Takes bytes up to the empty line that ends the head, and returns how many those are.
+    /// Takes bytes up to the empty line that ends the head, and returns how many were used.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, Gathered) {
         let mut used = 0;
         while used < bytes.len() {
@@ -74,23 +74,23 @@ impl Head {
     }
 }
 
-/// Visible characters, blanks, line ends, and bytes above ASCII, which old clients send.
+/// Visible characters, spaces and tabs, line ends, and bytes above ASCII, which old clients send.
 fn may_stand_in_head(byte: u8) -> bool {
     !byte.is_ascii_control() || matches!(byte, b'\r' | b'\n' | b'\t')
 }
 
-/// The values of all headers of this name, in any case.
+/// The values of all headers of this name, ignoring case.
 pub(super) fn values<'h>(headers: &'h [Header<'h>], name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
 }
 
-/// The value of the one header of this name.
+/// The value of the header of this name, if there is exactly one.
 pub(super) fn single<'h>(headers: &'h [Header<'h>], name: &'h str) -> Option<&'h [u8]> {
     let mut values = values(headers, name);
     values.next().filter(|_| values.next().is_none())
 }
 
-/// The parts of all headers of this name, which is a list with commas (RFC 9110, section 5.6.1).
+/// The elements of all headers of this name, parsed as comma-separated lists (RFC 9110, section 5.6.1).
 pub(super) fn tokens<'h>(headers: &'h [Header<'h>], name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     values(headers, name)
         .flat_map(|value| value.split(|&byte| byte == b','))
@@ -98,7 +98,7 @@ pub(super) fn tokens<'h>(headers: &'h [Header<'h>], name: &'h str) -> impl Itera
         .filter(|token| !token.is_empty())
 }
 
-/// Whether a list holds this token, in any case.
+/// Whether a list contains this token, ignoring case.
 pub(super) fn has_token(headers: &[Header<'_>], name: &str, token: &str) -> bool {
     tokens(headers, name).any(|other| other.eq_ignore_ascii_case(token.as_bytes()))
 }
@@ -113,7 +113,7 @@ pub(super) fn is_key(key: &[u8]) -> bool {
     STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16)
 }
 
-/// The `Sec-WebSocket-Accept` that answers a key.
+/// The `Sec-WebSocket-Accept` for a key.
 pub(super) fn accept(key: &[u8]) -> String {
     STANDARD.encode(Sha1::new().chain_update(key).chain_update(ACCEPT_GUID).finalize())
 }

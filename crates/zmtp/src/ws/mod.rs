@@ -3,30 +3,30 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | [`Upgrade`] | the HTTP/1.1 request and its answer, either side |
-//! | [`Handshake::over_ws`](crate::Handshake::over_ws) | what then takes the place of ZMTP's handshake |
-//! | [`Decoder`] | a stream of WebSocket frames into a stream of ZMTP frames; answers pings and closes |
-//! | [`Encoder`] | a ZMTP frame into a WebSocket message |
+//! | [`Handshake::over_ws`](crate::Handshake::over_ws) | replaces ZMTP's handshake |
+//! | [`Decoder`] | translates a stream of WebSocket frames into ZMTP frames; answers pings and closes |
+//! | [`Encoder`] | translates a ZMTP frame into a WebSocket message |
 //! | [`frame`] | WebSocket's own frame headers and masks |
 //!
-//! A connection goes through them in this order. Between decoder and encoder all frames are those of
-//! [`crate::frame`], so that whoever handles ZMTP over tcp handles it here: each ZWS message, a flag byte and a body,
-//! is one frame. There is no greeting; the subprotocol that both agreed on says what comes first:
+//! A connection uses them in this order. Between decoder and encoder all frames are those of [`crate::frame`], so
+//! the code for ZMTP over tcp works unchanged: each ZWS message, a flag byte and a body, is one frame. There is no
+//! greeting; the negotiated subprotocol defines the first messages:
 //!
 //! | [`Subprotocol`] | first | then |
 //! | --- | --- | --- |
 //! | `ZWS2.0/NULL`, `/PLAIN`, `/CURVE` | the mechanism's commands | messages |
 //! | `ZWS2.0` | one message each way: the routing id | messages; there are no commands |
 //!
-//! The peer's version is reported as 3.0, or as 2.0 where there is no mechanism. That is how such peers are to be
-//! treated: RFC 45 builds on ZMTP 3.0 and 2.0, and subscriptions always travel as messages. (libzmq drops SUBSCRIBE
-//! commands that come over WebSocket.) Heartbeats are WebSocket's pings, which the decoder answers, and never PING.
+//! The peer's version is reported as 3.0, or as 2.0 if there is no mechanism. Treat peers accordingly: RFC 45
+//! builds on ZMTP 3.0 and 2.0, and subscriptions are always messages. (libzmq drops SUBSCRIBE commands over
+//! WebSocket.) Heartbeats are WebSocket pings, which the decoder answers, and never PING commands.
 //!
-//! What libzmq refuses and is taken here: a `Connection` header with several tokens in an answer, another reason
-//! phrase than "Switching Protocols", messages in fragments. What libzmq takes and is refused: a wrong
+//! Accepted here but not by libzmq: a `Connection` header with several tokens in a response, a reason phrase other
+//! than "Switching Protocols", fragmented messages. Accepted by libzmq but not here: a wrong
 //! `Sec-WebSocket-Accept`, versions other than 13, reserved bits.
 //!
 //! ```
-//! use pinnace_zmtp::{Config, Handshake, SocketType, ws::{Decoder, Encoder, Limits, Role, Target, Upgrade}};
+//! use pinnace_zmtp::{Config, Handshake, SocketType, ws::{Decoder, DecoderLimits, Encoder, Role, Target, Upgrade}};
 //!
 //! let (push, pull) = (Config::new(SocketType::Push), Config::new(SocketType::Pull));
 //! // The 16 and the 32 bytes are random ones.
@@ -36,7 +36,7 @@
 //! client.input(server.output())?;
 //!
 //! let (c, s) = (Role::Client { seed: [2; 32] }, Role::Server);
-//! let (mut encoder, mut decoder) = (Encoder::new(&c), Decoder::new(&s, Limits::default()));
+//! let (mut encoder, mut decoder) = (Encoder::new(&c), Decoder::new(&s, DecoderLimits::default()));
 //! let mut push = Handshake::over_ws(push, client.subprotocol().unwrap());
 //! let mut pull = Handshake::over_ws(pull, server.subprotocol().unwrap());
 //! let (mut wire, mut frames, mut replies) = (Vec::new(), Vec::new(), Vec::new());
@@ -62,14 +62,14 @@ mod upgrade;
 
 pub use client::Target;
 pub use close::Close;
-pub use decoder::{Decoder, Limits, Status};
+pub use decoder::{Decoder, DecoderLimits, Status};
 pub use encoder::{Body, Encoder, Role};
 pub use error::{Error, Violation};
 pub use http::{MAX_HEAD, MAX_HEADERS, MAX_LINE};
 pub use server::Request;
 pub use upgrade::{Offer, Subprotocol, Upgrade};
 
-/// The flag byte of a ZWS message: more frames of this message follow.
+/// Flag byte of a ZWS message: more frames of this message follow.
 const MORE: u8 = 1;
-/// The flag byte of a ZWS message: a command.
+/// Flag byte of a ZWS message: a command.
 const COMMAND: u8 = 2;

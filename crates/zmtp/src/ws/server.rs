@@ -1,21 +1,22 @@
-//! The server's side of the upgrade: what makes a request one for us, and the answers (RFC 6455, section 4.2).
+//! The server's side of the upgrade: the checks on the request, and the responses (RFC 6455, section 4.2).
 //!
-//! The path is not looked at, as libzmq's listeners do not, and neither is the origin; both are
-//! [told](super::Upgrade::request) to whoever wants to. Extensions are never agreed on.
+//! Neither the path nor the origin is checked, as in libzmq's listeners; the caller can read both from the
+//! [request](super::Upgrade::request). Extensions are never accepted.
 
 use super::http::{self, Gathered};
 use super::upgrade::{Offer, Subprotocol};
 use super::{Error, MAX_HEADERS};
 use httparse::Header;
 
-/// What a client has asked for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The path and the query, as they came.
+    /// The path and the query, as received.
     pub path: String,
     /// The `Host` header.
     pub host: Vec<u8>,
-    /// The `Origin` header: the site whose script a browser runs. Others than browsers send none, or any.
+    /// The `Origin` header: the site of the script that runs in a browser. Clients other than browsers send none,
+    /// or any.
     pub origin: Option<Vec<u8>>,
 }
 
@@ -36,7 +37,7 @@ impl Server {
         offer: &Offer,
         output: &mut Vec<u8>,
     ) -> Result<Option<Subprotocol>, Error> {
-        // A stranger is seen by its first byte, and not by the end of a head that never comes.
+        // Detect another protocol by its first byte; the end of its head may never come.
         if !head.first().is_none_or(u8::is_ascii_alphabetic) {
             return Err(bad(400, "this is not HTTP"));
         }
@@ -65,7 +66,7 @@ impl Server {
             return Err(bad(400, "this is not HTTP/1.1"));
         }
         let headers = &*request.headers;
-        let host = http::single(headers, "Host").ok_or(bad(400, "there is not one Host"))?;
+        let host = http::single(headers, "Host").ok_or(bad(400, "there must be exactly one Host header"))?;
         let key = check_upgrade(headers)?;
         let subprotocol = choose(headers, offer)?;
         self.request = Some(Request {
@@ -78,16 +79,16 @@ impl Server {
     }
 }
 
-/// The key, where the headers ask for the upgrade that we can do.
+/// The key, if the headers request an upgrade that we support.
 fn check_upgrade<'h>(headers: &'h [Header<'h>]) -> Result<&'h [u8], Error> {
     if !http::has_token(headers, "Upgrade", "websocket") || !http::has_token(headers, "Connection", "upgrade")
     {
-        return Err(bad(426, "this is a ZeroMQ socket, which speaks WebSocket"));
+        return Err(bad(426, "this is a ZeroMQ socket: it accepts only WebSocket"));
     }
     if http::single(headers, "Sec-WebSocket-Version").map(<[u8]>::trim_ascii) != Some(b"13") {
         return Err(bad(426, "the version of WebSocket is not 13"));
     }
-    // What would follow as a body would be taken for frames.
+    // A body would be parsed as frames.
     let body = http::single(headers, "Content-Length").is_some_and(|len| len.trim_ascii() != b"0");
     if body || http::values(headers, "Transfer-Encoding").next().is_some() {
         return Err(bad(400, "the request has a body"));
@@ -95,19 +96,19 @@ fn check_upgrade<'h>(headers: &'h [Header<'h>]) -> Result<&'h [u8], Error> {
     http::single(headers, "Sec-WebSocket-Key")
         .map(<[u8]>::trim_ascii)
         .filter(|key| http::is_key(key))
-        .ok_or(bad(400, "there is not one Sec-WebSocket-Key of 16 bytes"))
+        .ok_or(bad(400, "there must be exactly one Sec-WebSocket-Key, of 16 bytes"))
 }
 
-/// Our mechanism if the client offers it, in whatever place; else none, if both sides can do without.
+/// Our mechanism if the client offers it, in any position; else none, if both sides accept that.
 fn choose(headers: &[Header<'_>], offer: &Offer) -> Result<Subprotocol, Error> {
     let is_offered = |subprotocol: &Subprotocol| {
         let name = offer.name(*subprotocol);
         http::tokens(headers, "Sec-WebSocket-Protocol").any(|token| token == name.as_bytes())
     };
-    offer.all().iter().copied().find(is_offered).ok_or(bad(400, "no subprotocol of this socket is offered"))
+    offer.all().iter().copied().find(is_offered).ok_or(bad(400, "no offered subprotocol is supported"))
 }
 
-/// libzmq's clients know no other first line, and no other value of Connection.
+/// libzmq's clients accept no other status line, and no other value of Connection.
 fn append_acceptance(key: &[u8], subprotocol: &str, output: &mut Vec<u8>) {
     let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\
@@ -117,7 +118,7 @@ fn append_acceptance(key: &[u8], subprotocol: &str, output: &mut Vec<u8>) {
     output.extend_from_slice(response.as_bytes());
 }
 
-/// Appends the answer to a request that cannot be granted.
+/// Appends the response to a rejected request.
 pub(super) fn append_refusal(error: &Error, output: &mut Vec<u8>) {
     let &Error::BadRequest { status, why } = error else { return };
     let (reason, header) = match status {

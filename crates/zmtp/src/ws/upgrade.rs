@@ -1,4 +1,4 @@
-//! From HTTP to WebSocket, as either side (RFC 6455, section 4).
+//! The upgrade from HTTP to WebSocket, both sides (RFC 6455, section 4).
 
 use super::client::{Client, Target};
 use super::http::Head;
@@ -6,7 +6,7 @@ use super::server::{Request, Server};
 use super::{Error, client, server};
 use crate::{Config, Version};
 
-/// What the frames behind the upgrade are.
+/// The format of the frames after the upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subprotocol {
     /// `ZWS2.0/` and the mechanism's name.
@@ -15,44 +15,45 @@ pub enum Subprotocol {
     Bare,
 }
 
-/// Which subprotocols a socket can take.
+/// The subprotocols that a socket accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// The security mechanism's name.
     pub mechanism: &'static str,
-    /// Whether a peer may do without: never right where peers must be authenticated.
+    /// Whether a peer without a mechanism is accepted. Must be false if peers must be authenticated.
     pub bare: bool,
 }
 
-/// One side's upgrade. Like [`Handshake`](crate::Handshake), it is fed by [`input`](Upgrade::input) and emptied by
-/// [`output`](Upgrade::output) and [`sent`](Upgrade::sent), until there is a [`subprotocol`](Upgrade::subprotocol).
+/// One side's upgrade. As with [`Handshake`](crate::Handshake), the caller passes bytes to
+/// [`input`](Upgrade::input), and writes [`output`](Upgrade::output) and reports it with [`sent`](Upgrade::sent),
+/// until [`subprotocol`](Upgrade::subprotocol) returns a value.
 ///
-/// What a peer can make it hold: [`MAX_HEAD`](super::MAX_HEAD) bytes.
+/// A peer can make it hold at most [`MAX_HEAD`](super::MAX_HEAD) bytes.
 #[derive(Debug)]
 pub struct Upgrade {
-    role: Role,
+    role: UpgradeRole,
     offer: Offer,
     head: Head,
-    progress: Progress,
+    progress: UpgradeProgress,
     output: Vec<u8>,
     sent: usize,
 }
 
 #[derive(Debug)]
-enum Role {
+enum UpgradeRole {
     Client(Client),
     Server(Server),
 }
 
 #[derive(Debug)]
-enum Progress {
+enum UpgradeProgress {
     Running,
     Done(Subprotocol),
     Failed(Error),
 }
 
 impl Offer {
-    /// Its name on the wire.
+    /// The subprotocol's name on the wire.
     pub(super) fn name(&self, subprotocol: Subprotocol) -> String {
         match subprotocol {
             Subprotocol::Mechanism => format!("ZWS2.0/{}", self.mechanism),
@@ -60,14 +61,14 @@ impl Offer {
         }
     }
 
-    /// What we take, the better one first.
+    /// The subprotocols that we accept, in order of preference.
     pub(super) fn all(&self) -> &'static [Subprotocol] {
         if self.bare { &[Subprotocol::Mechanism, Subprotocol::Bare] } else { &[Subprotocol::Mechanism] }
     }
 }
 
 impl From<&Config> for Offer {
-    /// A peer without mechanism is one of ZMTP 2.0, and is taken where those are: with NULL, unless
+    /// A peer without a mechanism counts as ZMTP 2.0, and is accepted if such peers are: with NULL, unless
     /// [`oldest_version`](crate::Limits::oldest_version) is higher.
     fn from(config: &Config) -> Offer {
         Offer { mechanism: config.mechanism.name(), bare: config.oldest_version() <= Version::V2_0 }
@@ -75,50 +76,50 @@ impl From<&Config> for Offer {
 }
 
 impl Upgrade {
-    /// Asks a server. `random` makes the key by which its answer is recognised: 16 random bytes.
+    /// The client's side. `random` is 16 random bytes, from which the key in the request is made.
     ///
     /// # Errors
     /// [`Error::BadTarget`].
     pub fn client(target: &Target<'_>, offer: Offer, random: &[u8; 16]) -> Result<Upgrade, Error> {
         let mut output = Vec::new();
         let client = client::start(target, &offer, random, &mut output)?;
-        Ok(Upgrade::new(Role::Client(client), offer, output))
+        Ok(Upgrade::new(UpgradeRole::Client(client), offer, output))
     }
 
-    /// Waits for a client.
+    /// The server's side.
     pub fn server(offer: Offer) -> Upgrade {
-        Upgrade::new(Role::Server(Server::default()), offer, Vec::new())
+        Upgrade::new(UpgradeRole::Server(Server::default()), offer, Vec::new())
     }
 
-    fn new(role: Role, offer: Offer, output: Vec<u8>) -> Upgrade {
-        Upgrade { role, offer, head: Head::default(), progress: Progress::Running, output, sent: 0 }
+    fn new(role: UpgradeRole, offer: Offer, output: Vec<u8>) -> Upgrade {
+        Upgrade { role, offer, head: Head::default(), progress: UpgradeProgress::Running, output, sent: 0 }
     }
 
-    /// Takes bytes from the peer and returns how many of them belong to the upgrade: all of them until it is over.
-    /// What a client gets behind the answer are frames already.
+    /// Passes received bytes in and returns how many of them belong to the upgrade: all until it is complete. The
+    /// bytes after a server's response are WebSocket frames.
     ///
     /// # Errors
-    /// The connection cannot come about. The error is final and comes back from every further call. A server has
-    /// its answer to such a client in the output, to be written before closing.
+    /// The upgrade has failed. The error is final, and every further call returns it. On a server the output holds
+    /// the response to write before closing.
     pub fn input(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         match &self.progress {
-            Progress::Running => {}
-            Progress::Done(_) => return Ok(0),
-            Progress::Failed(error) => return Err(error.clone()),
+            UpgradeProgress::Running => {}
+            UpgradeProgress::Done(_) => return Ok(0),
+            UpgradeProgress::Failed(error) => return Err(error.clone()),
         }
         let (used, gathered) = self.head.take(bytes);
         let result = match &mut self.role {
-            Role::Client(client) => client.advance(gathered, self.head.bytes(), &self.offer),
-            Role::Server(server) => {
+            UpgradeRole::Client(client) => client.advance(gathered, self.head.bytes(), &self.offer),
+            UpgradeRole::Server(server) => {
                 server.advance(gathered, self.head.bytes(), &self.offer, &mut self.output)
             }
         };
         match result {
             Ok(None) => return Ok(used),
-            Ok(Some(subprotocol)) => self.progress = Progress::Done(subprotocol),
+            Ok(Some(subprotocol)) => self.progress = UpgradeProgress::Done(subprotocol),
             Err(error) => {
                 server::append_refusal(&error, &mut self.output);
-                self.progress = Progress::Failed(error.clone());
+                self.progress = UpgradeProgress::Failed(error.clone());
                 self.head = Head::default();
                 return Err(error);
             }
@@ -127,29 +128,30 @@ impl Upgrade {
         Ok(used)
     }
 
-    /// The bytes that wait to be written, in order.
+    /// The bytes to be written, in order.
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// Tells that the first `n` bytes of [`output`](Upgrade::output) have been written.
+    /// Reports that the first `n` bytes of [`output`](Upgrade::output) have been written.
     pub fn sent(&mut self, n: usize) {
         self.sent = self.sent.saturating_add(n).min(self.output.len());
     }
 
-    /// What was agreed on, as soon as it is. There may still be [`output`](Upgrade::output) to write.
+    /// The negotiated subprotocol, once the upgrade is complete. There may still be [`output`](Upgrade::output) to
+    /// write.
     pub fn subprotocol(&self) -> Option<Subprotocol> {
         match self.progress {
-            Progress::Done(subprotocol) => Some(subprotocol),
+            UpgradeProgress::Done(subprotocol) => Some(subprotocol),
             _ => None,
         }
     }
 
-    /// What a client has asked for, where we are the server and said yes.
+    /// The client's request, if we are the server and have accepted it.
     pub fn request(&self) -> Option<&Request> {
         match &self.role {
-            Role::Server(server) => server.request(),
-            Role::Client(_) => None,
+            UpgradeRole::Server(server) => server.request(),
+            UpgradeRole::Client(_) => None,
         }
     }
 }

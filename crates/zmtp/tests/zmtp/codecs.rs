@@ -44,7 +44,7 @@ fn reserved_flags_are_ignored() {
     }
 }
 
-/// A long header with a length that a short one could have is understood.
+/// A long header is accepted for a length that fits a short one.
 #[test]
 fn long_headers_of_short_frames() {
     let header = frame::parse(b"\x02\0\0\0\0\0\0\0\x05hello").unwrap();
@@ -85,7 +85,7 @@ fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out.split_off(6)
 }
 
-/// PONGs as libzmq 4.3.4 answers them: nothing, a short context, and one cut after 16 bytes.
+/// PONGs as libzmq 4.3.4 answers them: no context, a short one, and one truncated to 16 bytes.
 #[test]
 fn heartbeats() {
     assert_eq!(encoded(|out| command::encode_ping(0, b"", out)), b"\x04\x07\x04PING\0\0");
@@ -122,7 +122,7 @@ fn commands_are_read() {
     }
 }
 
-/// libzmq reads past a PING of 5 or 6 bytes and past an empty command. Here these are errors.
+/// libzmq reads beyond the end of a PING of 5 or 6 bytes and of an empty command. Here these are errors.
 #[test]
 fn malformed_commands() {
     use Misbehaviour::*;

@@ -1,4 +1,4 @@
-//! Peers that lie at every step of CURVE, by hand: which error it is, and that libzmq calls it the same.
+//! Peers that misbehave at every step of CURVE: which error results, and that libzmq reports the same code.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn unexpected(name: &[u8]) -> Misbehaviour {
     UnexpectedCommand { name: name.to_vec() }
 }
 
-/// What a client does, what we say, and libzmq's number for it.
+/// The client's deviation, our error, and libzmq's code for it.
 fn lies_of_clients() -> Vec<(Lie, Misbehaviour, u32)> {
     let hello = Unreadable { command: "HELLO" };
     let initiate = Unreadable { command: "INITIATE" };
@@ -82,7 +82,7 @@ fn lies_of_servers() -> Vec<(Lie, Misbehaviour, u32)> {
     ]
 }
 
-/// One of ours, greeted; with the frame that it has sent at once, if it has.
+/// One of our handshakes after the greetings, and the frame that it sent at once, if any.
 fn greeted(config: pinnace_zmtp::Config) -> (Handshake, Vec<u8>) {
     let mut handshake = Handshake::new(config);
     handshake.input(&greeting(1, "CURVE")).unwrap();
@@ -90,14 +90,14 @@ fn greeted(config: pinnace_zmtp::Config) -> (Handshake, Vec<u8>) {
     (handshake, output[64..].to_vec())
 }
 
-/// The body of the one frame that these bytes are.
+/// The body of the single frame in these bytes.
 fn body(bytes: &[u8]) -> Option<Vec<u8>> {
     let header = parse(bytes)?;
     assert_eq!(bytes.len(), header.header_len + header.body_len as usize);
     Some(bytes[header.header_len..].to_vec())
 }
 
-/// Sends bytes to one of ours, and keeps the error that they bring.
+/// Feeds bytes to one of our handshakes, and stores the resulting error.
 fn exchange(handshake: &mut Handshake, bytes: &[u8], error: &mut Option<Error>) -> Option<Vec<u8>> {
     *error = handshake.input(bytes).err();
     body(&drain(handshake))
@@ -136,7 +136,7 @@ fn lies_of_servers_to_us() {
     }
 }
 
-/// Without a lie both come through: so the errors above are the lies' and not the liars' clumsiness.
+/// Without a lie both succeed, so the errors above are caused by the lies.
 #[test]
 fn honest_hands_are_taken() {
     for lie in [Lie::Nothing, Lie::InitiateNoMetadata] {
@@ -153,13 +153,13 @@ fn honest_hands_are_taken() {
     assert_eq!(client.peer().unwrap().socket_type, Some(Dealer));
 }
 
-/// A connection to libzmq whose greetings are over.
+/// Exchanges the greetings with libzmq.
 fn greet(stream: &mut TcpStream) {
     stream.write_all(&greeting(1, "CURVE")).unwrap();
     stream.read_exact(&mut [0; 64]).unwrap();
 }
 
-/// Sends a frame, and reads the one that comes back; none where libzmq closes.
+/// Sends a frame, and reads the reply frame; `None` if libzmq closes.
 fn talk(stream: &mut TcpStream, bytes: &[u8]) -> Option<Vec<u8>> {
     stream.write_all(bytes).ok()?;
     read_frame(stream)
@@ -182,14 +182,14 @@ fn libzmq_gives_lies_of_clients_the_same_numbers() {
     let (libzmq, mut first) = Libzmq::bound("DEALER", &options);
     greet(&mut first);
     let foreign = honest_welcome(|bytes| talk(&mut first, bytes));
-    // It has no number for what is wrong with properties here, and says nothing.
+    // libzmq has no code for invalid properties here, and reports nothing.
     for (lie, _, code) in lies_of_clients().into_iter().filter(|lie| lie.0 != Lie::InitiateMetadata) {
         let mut stream = TcpStream::connect(first.peer_addr().unwrap()).unwrap();
         greet(&mut stream);
         lie_as_client(lie, &foreign, |bytes| talk(&mut stream, bytes));
         let seen = libzmq.event(&[SUCCEEDED, FAILED_PROTOCOL]);
         match lie {
-            // What libzmq does not look at.
+            // libzmq does not check this part of the vouch.
             Lie::VouchForAnotherServer => assert_eq!(seen.0, SUCCEEDED),
             _ => assert_eq!(seen, (FAILED_PROTOCOL, code), "{lie:?}"),
         }
@@ -198,7 +198,7 @@ fn libzmq_gives_lies_of_clients_the_same_numbers() {
 
 #[test]
 fn libzmq_gives_lies_of_servers_the_same_numbers() {
-    // It takes a second WELCOME, and begins again.
+    // libzmq accepts a second WELCOME, and starts again.
     for (lie, _, code) in lies_of_servers().into_iter().filter(|lie| lie.0 != Lie::WelcomeTwice) {
         let options = format!(
             r#""options": {{"CURVE_PUBLICKEY": "{}", "CURVE_SECRETKEY": "{}", "CURVE_SERVERKEY": "{}"}}"#,
@@ -211,13 +211,13 @@ fn libzmq_gives_lies_of_servers_the_same_numbers() {
         let hello = read_frame(&mut stream).unwrap();
         lie_as_server(lie, &hello, |bytes| talk(&mut stream, bytes));
         let seen = libzmq.event(&[SUCCEEDED, FAILED_PROTOCOL]);
-        // It opens a READY before it asks whether one may come.
+        // libzmq opens a READY before it checks whether one is allowed.
         let code = if lie == Lie::ReadyFirst { CRYPTOGRAPHIC } else { code };
         assert_eq!(seen, (FAILED_PROTOCOL, code), "{lie:?}");
     }
 }
 
-/// Two clients, two servers, and the mechanisms crosswise.
+/// Two clients, two servers, and mismatched mechanisms.
 #[test]
 fn roles_must_fit() {
     let clients = [curve_client as fn(_) -> _, plain_client];
@@ -228,11 +228,8 @@ fn roles_must_fit() {
     for server in [curve_server as fn(_) -> _, plain_server] {
         let (mut a, mut b) = (Handshake::new(server(Dealer)), Handshake::new(server(Dealer)));
         let error = meet(&mut a, &mut b).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("both sides are servers of {}", server(Dealer).mechanism.name())
-        );
-        // libzmq never says that it is a server: then there is nothing to see, and both wait.
+        assert_eq!(error.to_string(), format!("both sides are {} servers", server(Dealer).mechanism.name()));
+        // libzmq never announces to be a server, so nothing is detected and both sides wait.
         let mut a = Handshake::new(server(Dealer));
         assert!(a.input(&greeting(1, server(Dealer).mechanism.name())).is_ok());
     }
@@ -240,7 +237,7 @@ fn roles_must_fit() {
     assert_eq!(meet(&mut a, &mut b).unwrap_err().protocol_code(), 0x1100_0002);
 }
 
-/// A command in a message frame, or with more behind it.
+/// A handshake command in a message frame, or with the MORE flag.
 #[test]
 fn handshakes_are_commands() {
     let (_, hello) = greeted(curve_client(Dealer));

@@ -1,4 +1,4 @@
-//! CURVE's traffic: what is sealed comes back, in order and once, and nothing else does.
+//! CURVE's traffic: sealed frames open in order and once, and nothing else opens.
 
 use crate::common::secure::*;
 use crate::common::{cat, frame};
@@ -61,7 +61,8 @@ fn frames_come_back_both_ways() {
     }
 }
 
-/// The same bytes by the pure-Rust crate `crypto_box`, from the transient keys. Numbers go on from the handshake.
+/// The pure-Rust crate `crypto_box` makes the same bytes from the transient keys. Numbers continue from the
+/// handshake.
 #[test]
 fn an_oracle_makes_the_same_frames() {
     let transient = |seed: u8| SecretKey::from(std::array::from_fn(|at| seed.wrapping_add(at as u8)));
@@ -90,7 +91,7 @@ fn nothing_comes_twice_or_out_of_order() {
     let old = Err(Misbehaviour::OldMessage.into());
     assert_eq!(open(&mut server, &sealed[0]), Ok((0, vec![0])));
     assert_eq!(open(&mut server, &sealed[0]), old, "again");
-    // What is missing may be missing: libzmq's peers skip nothing, but RFC 26 wants no more than that.
+    // Gaps are allowed: libzmq's peers skip no numbers, but RFC 26 requires only increasing ones.
     assert_eq!(open(&mut server, &sealed[3]), Ok((0, vec![3])));
     for late in &sealed[..=3] {
         assert_eq!(open(&mut server, late), old);
@@ -99,7 +100,7 @@ fn nothing_comes_twice_or_out_of_order() {
     assert_eq!(Error::from(Misbehaviour::OldMessage).protocol_code(), 0x1000_0002);
 }
 
-/// INITIATE and READY have numbers too, and traffic follows them.
+/// INITIATE and READY are numbered too, and traffic continues from them.
 #[test]
 fn numbers_go_on_from_the_handshake() {
     let [(mut client, _), (mut server, _)] = connection();
@@ -123,7 +124,7 @@ fn every_bit_counts() {
             _ if error == Misbehaviour::OldMessage.into() => 0x1000_0002,
             _ => 0x1100_0001,
         };
-        // A name's length may change to one that reaches beyond the body.
+        // A changed name length may reach beyond the body.
         assert!(error.protocol_code() == expected || bit / 8 == 0, "bit {bit}: {error}");
     }
     assert_eq!(open(&mut server, &sealed), Ok((MORE, vec![7; 70])), "a forgery leaves no trace");
@@ -161,8 +162,8 @@ fn other_commands_are_not_traffic() {
     assert!(open(&mut server, b"hello").is_err());
 }
 
-/// What libzmq 4.3 gets wrong: who sits on the line can set MORE or COMMAND on the frame around a box. Here those
-/// flags are not even an argument; those in the box come out, whatever else its flags byte says.
+/// A bug of libzmq 4.3: anyone on the path can set MORE or COMMAND on the frame around a box. Here those flags are
+/// not even an argument; the flags in the box count, whatever the other bits of its flags byte.
 #[test]
 fn flags_are_those_in_the_box() {
     let transient = |seed: u8| SecretKey::from(std::array::from_fn(|at| seed.wrapping_add(at as u8)));

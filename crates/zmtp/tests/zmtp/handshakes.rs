@@ -1,4 +1,4 @@
-//! Handshakes that succeed: every version, every split of the bytes, two of our own with each other.
+//! Handshakes that succeed: every version, every split of the bytes, and two of our own sides with each other.
 
 use crate::common::{
     SIGNATURE, cat, config, drain, feed, frame, greeting, handshake, property, ready, ready_with,
@@ -6,8 +6,8 @@ use crate::common::{
 use pinnace_zmtp::SocketType::{self, *};
 use pinnace_zmtp::{Config, Peer, Version};
 
-/// Sides that a PULL socket with the routing id "me" accepts: what the peer sends, what we send, what we
-/// learn.
+/// Peers that a PULL socket with the routing id "me" accepts: the bytes they send, the bytes we send, and the
+/// resulting [`Peer`].
 fn accepted() -> Vec<(Vec<u8>, Vec<u8>, Peer)> {
     let ours = |rest: &[&[u8]]| cat(&[b"\xff\0\0\0\0\0\0\0\x03\x7f", &rest.concat()]);
     let v3 = ours(&[&greeting(1, "NULL")[10..], &ready("PULL")]);
@@ -25,7 +25,7 @@ fn accepted() -> Vec<(Vec<u8>, Vec<u8>, Peer)> {
     };
     let rich = [("socket-TYPE", &b"PUSH"[..]), ("X-a", b""), ("Identity", b"you"), ("x-a", b"\0\xff")];
     let rich_bytes: Vec<u8> = rich.iter().flat_map(|(name, value)| property(name, value)).collect();
-    // A peer from the future, with a role and a filler that mean something to it.
+    // A peer of a future version, with an as-server flag and filler bytes that are meaningful to it.
     let mut server = greeting(9, "NULL");
     server[10] = 4;
     server[32] = 1;
@@ -103,7 +103,7 @@ fn every_split_gives_the_same() {
         for at in 0..=bytes.len() {
             let (head, tail) = bytes.split_at(at);
             assert_eq!(feed(config(Pull, b"me"), [head, tail]), whole, "split at {at}");
-            // One byte less than all of it is never enough.
+            // One byte less than the whole is never enough.
             let cut = feed(config(Pull, b"me"), [head]);
             assert_eq!(cut.result.unwrap().is_some(), at == bytes.len(), "cut at {at}");
         }
@@ -111,7 +111,7 @@ fn every_split_gives_the_same() {
     }
 }
 
-/// RFC 37, "Version Negotiation": what we say must not run ahead of what the peer has shown.
+/// RFC 37, "Version Negotiation": our output must not run ahead of the peer's version.
 #[test]
 fn the_greeting_leaves_in_stages() {
     let mut pull = handshake(Pull, b"");
@@ -136,7 +136,7 @@ fn sent_counts_in_pieces() {
     assert_eq!(pull.output(), b"");
 }
 
-/// Two handshakes of ours, with bytes passed on in pieces of a fixed size.
+/// Two of our handshakes; bytes are passed in pieces of a fixed size.
 fn meet(a: Config, b: Config, piece: usize) -> Option<(Peer, Peer)> {
     let (mut a, mut b) = (pinnace_zmtp::Handshake::new(a), pinnace_zmtp::Handshake::new(b));
     for _ in 0..2_000 {
@@ -179,7 +179,7 @@ fn two_of_ours_meet_in_pieces_of_any_size() {
     }
 }
 
-/// The peer's READY may come before all of our output is written.
+/// The peer's READY may arrive before all of our output is written.
 #[test]
 fn the_peer_is_known_while_output_waits() {
     let mut pull = handshake(Pull, b"");

@@ -1,7 +1,6 @@
-//! jszmq, the implementation for browsers, as a client of ours: over node, without a mechanism.
+//! jszmq, the implementation for browsers, as our client: run by node, without a mechanism.
 //!
-//! It comes from npm the first time. Without node there is nothing to run it with, and these tests say so and do
-//! nothing.
+//! npm installs it the first time. Without node these tests print that they are skipped.
 
 use crate::common::ws::{NULL, Ours};
 use pinnace_zmtp::frame::MORE;
@@ -17,7 +16,7 @@ use std::time::Duration;
 const PACKAGE: &str = "jszmq@0.1.2";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where jszmq is installed. `None`: there is no node.
+/// The directory where jszmq is installed. `None` if there is no node.
 fn modules() -> Option<&'static Path> {
     static MODULES: OnceLock<Option<PathBuf>> = OnceLock::new();
     let install = || {
@@ -38,7 +37,7 @@ fn modules() -> Option<&'static Path> {
     MODULES.get_or_init(install).as_deref()
 }
 
-/// Starts a socket of jszmq, which connects to a socket of ours.
+/// Starts a jszmq socket that connects to a socket of ours.
 fn meet(kind: &str, ours: SocketType) -> Option<(Child, Ours<TcpStream>)> {
     let modules = modules()?;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -58,7 +57,7 @@ fn meet(kind: &str, ours: SocketType) -> Option<(Child, Ours<TcpStream>)> {
     Some((child, ours))
 }
 
-/// What it printed, once it has closed the connection and ended.
+/// The output of jszmq, after it has closed the connection and exited.
 fn end(child: Child, mut ours: Ours<TcpStream>) -> String {
     assert_eq!(ours.receive(), None, "it closes");
     drop(ours);

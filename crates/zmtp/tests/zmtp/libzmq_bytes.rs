@@ -1,7 +1,7 @@
-//! Byte for byte what libzmq 4.3.4 sends in the same conversations.
+//! Byte-for-byte comparison with libzmq 4.3.4 in the same conversations.
 //!
-//! Each conversation was recorded with a bound libzmq socket and a script on a plain TCP connection that sent
-//! the left side step by step and noted what came back. Ours must come back too, step by step.
+//! Each conversation was recorded with a bound libzmq socket: a script on a plain TCP connection sent the left side
+//! step by step and recorded the replies. Our output must be identical, step by step.
 
 use crate::common::{drain, handshake, hex};
 use pinnace_zmtp::SocketType::{self, *};
@@ -10,13 +10,13 @@ struct Conversation {
     name: &'static str,
     socket_type: SocketType,
     routing_id: &'static [u8],
-    /// What the script sent, and what libzmq answered.
+    /// What the script sent, and libzmq's reply.
     steps: &'static [(&'static str, &'static str)],
 }
 
 const ZEROS_32: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// `{0}` stands for 32 zero bytes, as a greeting has them at its end.
+/// `{0}` stands for 32 zero bytes, as at the end of a greeting.
 const CONVERSATIONS: &[Conversation] = &[
     Conversation {
         name: "ROUTER, ZMTP 3.1, in stages",
@@ -139,7 +139,7 @@ fn we_answer_as_libzmq_does() {
     }
 }
 
-/// libzmq answers a revision that RFC 37 gives to ZMTP 2.0 with the rest of a greeting of ZMTP 3.
+/// libzmq answers revision 2, which RFC 37 assigns to ZMTP 2.0, with the rest of a ZMTP 3 greeting.
 #[test]
 fn revision_2_is_answered_as_libzmq_does() {
     let mut ours = handshake(Pull, b"");
@@ -156,7 +156,7 @@ fn ready_of_a_router_has_43_bytes() {
     assert_eq!(ours.output().len(), 64 + 43);
 }
 
-/// What libzmq sends is also understood: its two sides of a conversation, fed to each other's counterpart.
+/// We also understand libzmq's bytes: each side's recorded output is fed to its counterpart.
 #[test]
 fn libzmq_is_understood() {
     let router = &CONVERSATIONS[0];

@@ -4,7 +4,7 @@ use crate::common::live::{Libzmq, Wire, accept, shake, text};
 use crate::common::secure::*;
 use pinnace_zmtp::SocketType::*;
 use pinnace_zmtp::frame::{COMMAND, MORE};
-use pinnace_zmtp::{Config, Decision, Error, Refusal, Request};
+use pinnace_zmtp::{AuthorizationRequest, Config, Decision, Error, Refusal};
 
 const SUCCEEDED: u32 = 0x1000;
 const FAILED_AUTH: u32 = 0x4000;
@@ -26,10 +26,10 @@ fn libzmq_curve_client() -> String {
 const PLAIN_SERVER: &str = r#""PLAIN_SERVER": 1"#;
 const PLAIN_CLIENT: &str = r#""PLAIN_USERNAME": "admin", "PLAIN_PASSWORD": "secret""#;
 
-/// Lengths at which something changes: frame headers, blocks of the cipher, large bodies.
+/// Lengths around boundaries: frame headers, cipher blocks, large bodies.
 const LENGTHS: &[usize] = &[0, 1, 30, 31, 32, 33, 64, 221, 222, 223, 224, 255, 256, 1000, 8192, 100_000];
 
-/// Messages of every length both ways, with libzmq's DEALER.
+/// Sends messages of every length both ways, with libzmq's DEALER.
 fn talk(libzmq: &mut Libzmq, wire: &mut Wire) {
     for &len in LENGTHS {
         let body: Vec<u8> = (0..len).map(|n| (n * 31) as u8).collect();
@@ -76,7 +76,7 @@ fn our_server_and_libzmqs_client() {
             let rest = format!(r#""options": {{{options}, "ROUTING_ID": "you"}}"#);
             let (mut libzmq, stream) = Libzmq::connected("DEALER", &rest);
             let mut asked = Vec::new();
-            let decide = |request: Request<'_>| {
+            let decide = |request: AuthorizationRequest<'_>| {
                 asked.push((request.mechanism, request.credentials.concat()));
                 Decision::Accept
             };
@@ -94,7 +94,7 @@ fn our_server_and_libzmqs_client() {
     }
 }
 
-/// Subscriptions and heartbeats are commands in boxes.
+/// Subscriptions and heartbeats are sealed commands.
 #[test]
 fn commands_in_boxes() {
     let rest = format!(

@@ -1,4 +1,4 @@
-//! The codecs and handshakes, with peers scripted by bytes and with peers of others.
+//! Tests of the codecs and handshakes, with scripted peers and with other implementations.
 
 mod codecs;
 mod common;

@@ -1,11 +1,12 @@
-//! PGM's packets: what goes in comes out, whoever joins late or loses some gets whole messages, and no bytes do harm.
+//! PGM packets: messages arrive intact, late joiners and receivers with losses get whole messages, and no input
+//! does harm.
 
 use pinnace_zmtp::frame::{self, MORE};
-use pinnace_zmtp::pgm::{Assembler, Limits, Packer, Refused};
+use pinnace_zmtp::pgm::{Assembler, AssemblerLimits, Packer, Refused};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { max_body: 1 << 20, max_message: 1 << 22, max_parts: 100 };
+const LIMITS: AssemblerLimits = AssemblerLimits { max_body: 1 << 20, max_message: 1 << 22, max_parts: 100 };
 
 type Message = Vec<Vec<u8>>;
 
@@ -22,7 +23,7 @@ fn frames(messages: &[Message]) -> Vec<(u8, &[u8])> {
     messages.iter().flat_map(|m| of(m).into_iter().zip(m.iter().map(Vec::as_slice))).collect()
 }
 
-/// APDUs of at most `max` bytes; at most `batch` frames wait at once.
+/// Packs into APDUs of at most `max` bytes, with at most `batch` frames waiting at once.
 fn pack(messages: &[Message], max: usize, batch: usize) -> Vec<Vec<u8>> {
     let (frames, mut packer, mut next, mut apdus) = (frames(messages), Packer::new(max), 0, Vec::new());
     while next < frames.len() {
@@ -48,7 +49,7 @@ fn in_zmtp3(messages: &[Message]) -> Vec<u8> {
     out
 }
 
-/// The messages that frames of ZMTP 3 are.
+/// Parses ZMTP 3 frames into messages.
 fn messages_of(mut bytes: &[u8]) -> Vec<Message> {
     let (mut messages, mut message) = (Vec::new(), Vec::new());
     while let Some(header) = frame::parse(bytes) {
@@ -73,7 +74,7 @@ proptest! {
         prop_assert_eq!(out, in_zmtp3(&messages));
     }
 
-    /// The tail of what was sent, from the first message that begins in what came.
+    /// A late joiner gets the tail, from the first message that begins in the received APDUs.
     #[test]
     fn who_comes_late_begins_with_a_message(messages in messages(), max in 3..600_usize, late in 0..60_usize) {
         let (mut assembler, mut out) = (Assembler::new(LIMITS), Vec::new());
@@ -87,7 +88,7 @@ proptest! {
         prop_assert_eq!(got.is_empty(), !apdus.iter().skip(late).any(begins));
     }
 
-    /// What is lost in the middle takes along the messages that it cut, and no others.
+    /// A gap loses the messages that it cuts, and no others.
     #[test]
     fn a_gap_costs_what_it_cuts(messages in messages(), max in 3..600_usize, gap in 0..60_usize) {
         let (mut assembler, mut out) = (Assembler::new(LIMITS), Vec::new());
@@ -106,7 +107,7 @@ proptest! {
 
     #[test]
     fn no_bytes_do_harm(apdus in vec(vec(any::<u8>(), 0..40), 0..40), small in any::<bool>()) {
-        let limits = if small { Limits { max_body: 5, max_message: 12, max_parts: 3 } } else { LIMITS };
+        let limits = if small { AssemblerLimits { max_body: 5, max_message: 12, max_parts: 3 } } else { LIMITS };
         let mut assembler = Assembler::new(limits);
         for apdu in apdus {
             let mut out = Vec::new();
@@ -120,8 +121,8 @@ proptest! {
 fn what_is_malformed_is_refused() {
     let refused = |apdu: &[u8]| {
         let mut out = Vec::new();
-        let taken =
-            Assembler::new(Limits { max_body: 4, max_message: 11, max_parts: 3 }).take(apdu, &mut out);
+        let taken = Assembler::new(AssemblerLimits { max_body: 4, max_message: 11, max_parts: 3 })
+            .take(apdu, &mut out);
         (taken, out)
     };
     let malformed = (Err(Refused::Malformed), vec![]);
@@ -131,12 +132,12 @@ fn what_is_malformed_is_refused() {
     for apdu in [&b"\0\0\x06\0hello"[..], b"\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\0"] {
         assert_eq!(refused(apdu), (Err(Refused::TooLarge), vec![]), "{apdu:?}");
     }
-    // Two frames that are small enough, of a message that is not; what was whole before them is delivered.
+    // Two frames within the limit, of a message that exceeds it; the complete message before them is delivered.
     let apdu = b"\0\0\x02\0a\x05\x01next\x05\0four";
     assert_eq!(refused(apdu), (Err(Refused::TooLarge), b"\0\x01a".to_vec()));
     let apdu = [b"\0\0".as_slice(), &[1, 1].repeat(4)].concat();
     assert_eq!(refused(&apdu), (Err(Refused::TooLarge), vec![]), "more frames than it may have");
-    // An end exactly where the offset points: nothing yet, and no fault.
+    // The APDU ends exactly at its offset: no message yet, and no error.
     assert_eq!(refused(b"\0\x01x"), (Ok(()), vec![]));
 }
 
@@ -150,7 +151,7 @@ fn after_a_fault_it_joins_anew() {
     assert_eq!(messages_of(&out), [[b"ab".to_vec()], [b"x".to_vec()]]);
 }
 
-/// As libzmq's encoder has it: the offset is of the first message, not of the first frame.
+/// As in libzmq's encoder: the offset is that of the first message, not of the first frame.
 #[test]
 fn the_offset_is_of_a_message() {
     let mut packer = Packer::new(8);

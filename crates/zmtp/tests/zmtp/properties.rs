@@ -1,5 +1,5 @@
-//! Properties that hold for any bytes: nothing panics, nothing is consumed that is not there or not ours, and
-//! how a stream is cut into pieces makes no difference.
+//! Properties for arbitrary bytes: nothing panics, no more is consumed than is available and ours, and the split of
+//! a stream into pieces makes no difference.
 
 use crate::common::{Seen, cat, config, feed, frame, greeting, pieces, property, ready_with};
 use pinnace_zmtp::command::{self, Command};
@@ -12,7 +12,7 @@ fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..=max)
 }
 
-/// Lengths of all sizes; ZMTP 1.0 cannot express the largest.
+/// Lengths of all magnitudes; ZMTP 1.0 cannot express the largest.
 fn body_len() -> impl Strategy<Value = u64> {
     prop_oneof![0..600u64, 0..u64::MAX]
 }
@@ -25,7 +25,7 @@ fn name() -> impl Strategy<Value = String> {
     "[A-Za-z0-9_.+-]{1,255}"
 }
 
-/// A conversation that may be right: greetings and frames of all versions, glued together.
+/// A possibly valid conversation: concatenated greetings and frames of all versions.
 fn conversation() -> impl Strategy<Value = Vec<u8>> {
     let opening = prop_oneof![
         Just(vec![]),
@@ -47,7 +47,7 @@ fn conversation() -> impl Strategy<Value = Vec<u8>> {
     (opening, vec(part, 0..4)).prop_map(|(opening, parts)| cat(&[&opening, &parts.concat()]))
 }
 
-/// A conversation with a few bytes changed.
+/// A conversation with a few changed bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     (conversation(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..3)).prop_map(
         |(mut bytes, changes)| {

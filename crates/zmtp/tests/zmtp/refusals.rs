@@ -1,5 +1,4 @@
-//! Every fault a peer can commit in the handshake: which error it is, libzmq's number for it, and what we
-//! reply.
+//! Every error that a peer can cause in the handshake: our error, libzmq's code for it, and our reply.
 
 use crate::common::{cat, config, feed, frame, greeting, property, ready, ready_with};
 use pinnace_zmtp::SocketType::{self, *};
@@ -98,7 +97,7 @@ fn mechanisms_must_be_equal() {
         assert_eq!(seen.result, Err(error.clone()));
         assert_eq!(error.protocol_code(), MECHANISM_MISMATCH);
         assert_eq!(error.reply().unwrap(), frame(4, b"\x05ERROR\x12mechanism mismatch"));
-        // RFC 37: who reads a full greeting must also send one. No READY follows.
+        // RFC 37: a side that reads a full greeting must also send one. No READY follows.
         assert_eq!(seen.output, greeting(1, "NULL"));
     }
 }

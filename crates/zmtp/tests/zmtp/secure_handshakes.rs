@@ -1,4 +1,4 @@
-//! PLAIN, CURVE and decisions between two of ours, and every byte of them changed.
+//! PLAIN, CURVE and authorization between two of our own sides, and the effect of changing any byte.
 
 use crate::common::secure::*;
 use crate::common::{cat, drain, frame, greeting, property, ready};
@@ -17,7 +17,8 @@ const PAIRS: [(Make, Make, &str); 3] = [
     (curve_client, curve_server, "CURVE"),
 ];
 
-/// What each side has said in a handshake that went well, a frame or greeting each, and in whose turn.
+/// The output of each side in a successful handshake, split into frames and greetings, with the sender (true:
+/// client).
 fn script(client: Config, server: Config) -> Vec<(bool, Vec<u8>)> {
     let (mut client, mut server) = (Handshake::new(client), Handshake::new(server));
     let mut script = Vec::new();
@@ -91,8 +92,8 @@ fn plain_is_what_libzmq_says() {
     assert_eq!(said.len(), 2 * 64 + ends.concat().len());
 }
 
-/// Flips each bit of each byte that either side says. A side may see nothing of it (padding, nonces that are not
-/// looked at, properties in the clear), but whoever finishes a handshake of CURVE has heard what was meant.
+/// Flips single bits of every byte that either side sends. A change may go unnoticed (padding, unchecked nonces,
+/// unprotected properties), but a CURVE handshake that completes has received the intended content.
 #[test]
 fn every_byte_changed() {
     for (client, server, name) in PAIRS {
@@ -122,7 +123,7 @@ fn every_byte_changed() {
     }
 }
 
-/// As `meet`, but one byte of all that is said is another.
+/// As `meet`, with one byte of the exchange changed.
 fn meet_changed(a: &mut Handshake, b: &mut Handshake, at: usize, bit: u8) -> Result<(), Error> {
     let mut seen = 0;
     loop {
@@ -143,7 +144,7 @@ fn meet_changed(a: &mut Handshake, b: &mut Handshake, at: usize, bit: u8) -> Res
     }
 }
 
-/// In CURVE nothing but the greeting and HELLO's padding can be changed unnoticed.
+/// In CURVE only the greeting and HELLO's padding can be changed without detection.
 #[test]
 fn every_byte_of_curves_commands_counts() {
     let honest = script(curve_client(Dealer), curve_server(Dealer));
@@ -159,8 +160,8 @@ fn every_byte_of_curves_commands_counts() {
         }
         offset += bytes.len();
     }
-    // Both greetings: 8 bytes of the signature, the minor version, as-server of the server, the filler. 72 bytes
-    // of padding. Beyond them only READY's own number, which is part of the box's nonce, could be meant.
+    // Both greetings: 8 bytes of the signature, the minor version, as-server of the server, the filler. 72 bytes of
+    // padding. The only other candidate is READY's own number, which is part of the box's nonce.
     let in_commands = unnoticed.iter().filter(|(_, len)| *len >= 168).count();
     assert_eq!(in_commands, 72, "{unnoticed:?}");
 }
@@ -188,7 +189,7 @@ fn every_truncation_waits() {
     }
 }
 
-/// What was said on one connection is worth nothing on the next, whose randomness is another.
+/// A recorded handshake is useless on the next connection, which has other randomness.
 #[test]
 fn replayed_handshakes_are_refused() {
     let heard: Vec<u8> = script(curve_client(Dealer), curve_server(Dealer))
@@ -249,7 +250,7 @@ fn a_refusal_is_final() {
     }
 }
 
-/// RFC 24's own spelling is understood as well; a server takes neither.
+/// The spelling of RFC 24 is accepted as well; a server accepts neither.
 #[test]
 fn errors_come_from_servers() {
     for spelling in [&b"\x05ERROR\x03400"[..], b"^RROR\x03400"] {
@@ -296,7 +297,7 @@ fn lies_in_plain() {
     }
 }
 
-/// Limits hold inside boxes as outside, and socket types are looked at after the decision.
+/// Limits also hold inside boxes, and socket types are checked after the decision.
 #[test]
 fn limits_and_types_hold_for_every_mechanism() {
     for (client, server, name) in PAIRS {
@@ -360,7 +361,7 @@ fn what_cannot_be_sent_is_our_fault() {
     assert_eq!(error, Misuse::WeakServerKey.into());
 }
 
-/// The server alone says what it is; libzmq's 0 is taken from everybody.
+/// Only the server announces its role; libzmq's 0 is accepted from everyone.
 #[test]
 fn as_server_is_said_by_servers() {
     for (make, expected) in

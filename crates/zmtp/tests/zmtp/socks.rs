@@ -1,7 +1,7 @@
-//! SOCKS5 as a client: every kind of target, credentials, every refusal, every split.
+//! The SOCKS5 client: every kind of target, credentials, every refusal, every split.
 
 use crate::common::cat;
-use pinnace_zmtp::socks::{Client, Credentials, Error, Host, Reply, Target};
+use pinnace_zmtp::socks::{Client, Credentials, Error, Host, ProxyTarget, Reply};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -13,21 +13,21 @@ fn someone(user_name: &[u8], password: &[u8]) -> Option<Credentials> {
 }
 
 fn client(credentials: Option<Credentials>) -> Client {
-    Client::new(Target::new("192.0.2.1", 5555), credentials).unwrap()
+    Client::new(ProxyTarget::new("192.0.2.1", 5555), credentials).unwrap()
 }
 
-/// Takes all output away.
+/// Takes all output.
 fn drain(client: &mut Client) -> Vec<u8> {
     let out = client.output().to_vec();
     client.sent(out.len());
     out
 }
 
-/// Feeds pieces: what is consumed, what it says, how it ends.
+/// Feeds pieces; returns the number of consumed bytes, the output, and the result.
 fn feed<'a>(
     mut client: Client,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (usize, Vec<u8>, Result<Option<Target>, Error>) {
+) -> (usize, Vec<u8>, Result<Option<ProxyTarget>, Error>) {
     let (mut consumed, mut output) = (0, drain(&mut client));
     for piece in pieces {
         let result = client.input(piece);
@@ -59,8 +59,8 @@ fn every_kind_of_target_and_of_address_in_the_answer() {
         (&name, cat(&[b"\x03\xff", name.as_bytes()]), Host::Name(name.clone().into())),
     ];
     for (host, address, expected) in targets {
-        let target = Target::new(host, 5555);
-        assert_eq!(target, Target { host: expected, port: 5555 });
+        let target = ProxyTarget::new(host, 5555);
+        assert_eq!(target, ProxyTarget { host: expected, port: 5555 });
         let mut client = Client::new(target.clone(), None).unwrap();
         assert_eq!(drain(&mut client), GREETING);
         assert_eq!(client.input(b"\x05\x00"), Ok(2));
@@ -88,7 +88,7 @@ fn credentials_are_sent_where_they_are_wanted() {
     let replies = cat(&[b"\x05\x02\x01\x00", reply]);
     let (consumed, output, result) = feed(client(someone(b"me", b"secret")), replies.chunks(1));
     assert_eq!(output, cat(&[BOTH, b"\x01\x02me\x06secret", request]));
-    assert_eq!((consumed, result), (replies.len(), Ok(Some(Target::new("0.0.0.0", 0)))));
+    assert_eq!((consumed, result), (replies.len(), Ok(Some(ProxyTarget::new("0.0.0.0", 0)))));
     let output = feed(client(someone(&[b'u'; 255], b"")), [&replies[..]]).1;
     assert_eq!(output, cat(&[BOTH, b"\x01\xff", &[b'u'; 255], b"\x00", request]));
     let (_, output, result) = feed(client(someone(b"me", b"secret")), [&cat(&[b"\x05\x00", reply])[..]]);
@@ -141,10 +141,10 @@ fn refusals() {
 #[test]
 fn what_cannot_be_sent_is_the_callers_fault() {
     let new = |target, credentials| Client::new(target, credentials).map(|_| ());
-    let target = || Target::new("::1", 1);
-    assert_eq!(new(Target::new("", 1), None), Err(Error::HostName));
-    assert_eq!(new(Target::new(&"n".repeat(256), 1), None), Err(Error::HostName));
-    assert_eq!(new(Target::new("a\0b", 1), None), Err(Error::HostName));
+    let target = || ProxyTarget::new("::1", 1);
+    assert_eq!(new(ProxyTarget::new("", 1), None), Err(Error::HostName));
+    assert_eq!(new(ProxyTarget::new(&"n".repeat(256), 1), None), Err(Error::HostName));
+    assert_eq!(new(ProxyTarget::new("a\0b", 1), None), Err(Error::HostName));
     assert_eq!(new(target(), someone(b"", b"x")), Err(Error::UserName));
     assert_eq!(new(target(), someone(&[1; 256], b"x")), Err(Error::UserName));
     assert_eq!(new(target(), someone(b"x", &[1; 256])), Err(Error::Password));

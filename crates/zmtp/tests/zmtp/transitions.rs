@@ -1,12 +1,12 @@
-//! The whole matrix: what every kind of input does in every state of the handshake of a PULL socket.
+//! The complete matrix: the effect of every kind of input in every handshake state of a PULL socket.
 //!
-//! A cell says how many bytes are sent (`+n`), then whether the handshake waits for more, has found its peer
-//! (and how many bytes it left to the caller), or has failed and why.
+//! A cell shows how many bytes are sent (`+n`), then whether the handshake waits for more, has found its peer (and
+//! how many bytes it left to the caller), or has failed and why.
 
 use crate::common::{SIGNATURE, cat, drain, frame, greeting, handshake, ready, ready_with};
 use pinnace_zmtp::{Error, SocketType};
 
-/// A state, and bytes that lead there.
+/// Each state, and the bytes that lead to it.
 fn states() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("start", vec![]),

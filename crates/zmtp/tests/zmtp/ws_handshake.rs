@@ -1,4 +1,4 @@
-//! What takes the place of ZMTP's handshake over WebSocket: with a mechanism, and with none.
+//! The handshake over WebSocket: with a mechanism, and without.
 
 use crate::common::{cat, config, drain, frame, property, ready, ready_with};
 use pinnace_zmtp::SocketType::{self, *};
@@ -80,7 +80,7 @@ fn where_peers_must_be_authenticated_none_comes_without_a_mechanism() {
     assert!(null.input(&ready("PUSH")).is_ok() && null.peer().is_some());
 }
 
-/// A server that agrees to a mechanism may use none: a client that takes both goes by what comes first.
+/// A server may agree to a mechanism and use none: a client that accepts both goes by the first frame.
 #[test]
 fn a_client_lets_the_server_begin() {
     let client = || Handshake::over_ws_to_server(config(Dealer, b"me"), Mechanism);

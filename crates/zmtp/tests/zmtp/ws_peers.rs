@@ -1,9 +1,9 @@
-//! WebSocket with peers that we did not write: tungstenite on either side, byte for byte and as a connection.
+//! WebSocket against another implementation: tungstenite on either side, byte for byte and over a connection.
 
 use crate::common::ws::{CLIENT, NULL, Ours, translate};
 use crate::common::{cat, frame};
 use pinnace_zmtp::frame::{COMMAND, MORE};
-use pinnace_zmtp::ws::{Encoder, Limits, Role, Status, Subprotocol, Target, Upgrade};
+use pinnace_zmtp::ws::{DecoderLimits, Encoder, Role, Status, Subprotocol, Target, Upgrade};
 use pinnace_zmtp::{Config, SocketType, Version};
 use std::io::Cursor;
 use std::os::unix::net::UnixStream;
@@ -59,9 +59,9 @@ fn we_read_what_tungstenite_writes() {
         expected.extend(frame(0, b"in two"));
         socket.close(Some(CloseFrame { code: CloseCode::Normal, reason: "done".into() })).unwrap();
         let bytes = socket.get_ref().get_ref().clone();
-        let seen = translate(ours, Limits::default(), [&bytes[..]]);
+        let seen = translate(ours, DecoderLimits::default(), [&bytes[..]]);
         assert_eq!((seen.frames, seen.result), (expected, Ok(Status::Closed)));
-        // And it reads our replies.
+        // tungstenite can read our replies.
         let mut replies = WebSocket::from_raw_socket(Cursor::new(seen.replies), theirs, None);
         assert_eq!(replies.read().unwrap(), Message::Pong(b"!".to_vec().into()));
         assert!(

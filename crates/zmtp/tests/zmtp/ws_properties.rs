@@ -1,11 +1,13 @@
-//! Properties of WebSocket that hold for any bytes: nothing panics, a limit is a limit, and how a stream is cut
-//! into pieces makes no difference.
+//! WebSocket properties for arbitrary bytes: nothing panics, limits hold, and the split of a stream into pieces
+//! makes no difference.
 
 use crate::common::ws::{BINARY, CLIENT, CLOSE, CONTINUATION, FIN, NULL, PING, PONG, TEXT, raw, translate};
 use crate::common::{cat, frame, pieces};
 use pinnace_zmtp::frame as zmtp;
 use pinnace_zmtp::ws::frame::{self as wire, Mask, Opcode};
-use pinnace_zmtp::ws::{Close, Decoder, Encoder, Error, Limits, Role, Status, Subprotocol, Target, Upgrade};
+use pinnace_zmtp::ws::{
+    Close, Decoder, DecoderLimits, Encoder, Error, Role, Status, Subprotocol, Target, Upgrade,
+};
 use pinnace_zmtp::{Config, Handshake, SocketType};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,7 +20,7 @@ fn mask() -> impl Strategy<Value = Option<[u8; 4]>> {
     prop_oneof![9 => any::<[u8; 4]>().prop_map(Some), 1 => Just(None)]
 }
 
-/// Frames of a client, mostly right ones, and sometimes other bytes.
+/// A client's frames: mostly valid ones, sometimes arbitrary bytes.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let first = prop_oneof![
         6 => Just(FIN | BINARY),
@@ -39,7 +41,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     vec(part, 0..12).prop_map(|parts| parts.concat())
 }
 
-/// A server's decoder as simple as can be: all bytes are there, and nothing has a limit. `None`: refused.
+/// A minimal server's decoder: all bytes are available, and there are no limits. `None` if the input is invalid.
 fn naive(mut bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut begun) = (Vec::new(), None::<Vec<u8>>);
     while let Some(header) = wire::parse(bytes) {
@@ -84,7 +86,7 @@ proptest! {
         max_body in 0..300u64,
         max_fragmented in 0..300usize,
     ) {
-        let limits = Limits { max_body, max_fragmented };
+        let limits = DecoderLimits { max_body, max_fragmented };
         let whole = translate(&Role::Server, limits, [&bytes[..]]);
         prop_assert_eq!(&whole, &translate(&Role::Server, limits, pieces(&bytes, &lengths)));
         prop_assert!(whole.replies.len() <= 3 * bytes.len() + 127);
@@ -99,11 +101,11 @@ proptest! {
 
     #[test]
     fn what_is_accepted_is_what_a_simple_decoder_reads(bytes in stream()) {
-        let seen = translate(&Role::Server, Limits::default(), [&bytes[..]]);
+        let seen = translate(&Role::Server, DecoderLimits::default(), [&bytes[..]]);
         match (&seen.result, naive(&bytes)) {
             (Ok(_), Some(expected)) => prop_assert!(seen.frames.starts_with(&expected), "whole frames come first"),
             (result, None) => prop_assert!(result.is_err(), "what the simple one refuses is refused"),
-            // Bodies of close frames, and frames that are wrong before they are whole.
+            // Bodies of close frames, and frames that are invalid before they are complete.
             (Err(_), Some(_)) => {}
         }
         if let Err(Error::Violation(violation)) = seen.result {
@@ -137,7 +139,7 @@ proptest! {
         let plain: Vec<u8> = frames.iter().flat_map(|(flags, body)| frame(flags & !zmtp::LONG, body)).collect();
         let (mut encoder, mut out) = (Encoder::new(&ours), Vec::new());
         prop_assert_eq!(encoder.encode_frames(&plain, &mut out), plain.len());
-        let seen = translate(&theirs, Limits::default(), pieces(&out, &lengths));
+        let seen = translate(&theirs, DecoderLimits::default(), pieces(&out, &lengths));
         prop_assert_eq!((seen.frames, seen.replies, seen.result), (plain, vec![], Ok(Status::Open)));
     }
 
@@ -145,7 +147,7 @@ proptest! {
     fn closes_come_back(code in any::<u16>(), reason in "\\PC{0,200}") {
         let mut out = Vec::new();
         Encoder::new(&Role::Server).close(code, &reason, &mut out);
-        let mut decoder = Decoder::new(&CLIENT, Limits::default());
+        let mut decoder = Decoder::new(&CLIENT, DecoderLimits::default());
         if let Ok(status) = decoder.translate(&out, &mut Vec::new(), &mut Vec::new()) {
             prop_assert_eq!(status, Status::Closed);
             let Close { code: found, reason: cut } = decoder.closed().unwrap();

@@ -1,4 +1,4 @@
-//! WebSocket frames into ZMTP frames and back: RFC 6455's examples, every lie, every split, the limits.
+//! WebSocket frames to ZMTP frames and back: RFC 6455's examples, every violation, every split, the limits.
 
 use crate::common::ws::{
     BINARY, CLIENT, CLOSE, CONTINUATION, FIN, MASK, PING, PONG, Seen, TEXT, raw, translate,
@@ -6,17 +6,17 @@ use crate::common::ws::{
 use crate::common::{cat, frame, hex};
 use pinnace_zmtp::frame::{COMMAND, MORE};
 use pinnace_zmtp::ws::frame::{self as wire, Opcode};
-use pinnace_zmtp::ws::{Close, Decoder, Encoder, Error, Limits, Role, Status, Violation};
+use pinnace_zmtp::ws::{Close, Decoder, DecoderLimits, Encoder, Error, Role, Status, Violation};
 
 fn serve(bytes: &[u8]) -> Seen {
-    translate(&Role::Server, Limits::default(), [bytes])
+    translate(&Role::Server, DecoderLimits::default(), [bytes])
 }
 
-fn limited(max_body: u64, max_fragmented: usize) -> Limits {
-    Limits { max_body, max_fragmented }
+fn limited(max_body: u64, max_fragmented: usize) -> DecoderLimits {
+    DecoderLimits { max_body, max_fragmented }
 }
 
-/// The close frame of a server, which is not masked.
+/// The code of a server's close frame, which is not masked.
 fn close_code(replies: &[u8]) -> Option<u16> {
     match replies {
         [0x88, len, high, low, reason @ ..] => {
@@ -29,7 +29,7 @@ fn close_code(replies: &[u8]) -> Option<u16> {
 
 #[test]
 fn the_examples_of_rfc_6455() {
-    // Section 5.7. Text is refused, so the fragments are made binary.
+    // Section 5.7. Text messages are rejected, so the fragments are made binary.
     assert_eq!(raw(FIN | TEXT, MASK, b"Hello"), hex("81 85 37 fa 21 3d 7f 9f 4d 51 58"));
     let ping = hex("89 05 48 65 6c 6c 6f");
     let pong = hex("8a 85 37 fa 21 3d 7f 9f 4d 51 58");
@@ -37,7 +37,7 @@ fn the_examples_of_rfc_6455() {
     assert_eq!(raw(FIN | PONG, MASK, b"Hello"), pong);
     let seen = serve(&pong);
     assert_eq!((seen.frames, seen.replies, seen.result), (vec![], vec![], Ok(Status::Open)));
-    let seen = translate(&CLIENT, Limits::default(), [&ping[..]]);
+    let seen = translate(&CLIENT, DecoderLimits::default(), [&ping[..]]);
     let header = wire::parse(&seen.replies).unwrap();
     assert_eq!((header.opcode, header.fin, header.payload_len), (Ok(Opcode::Pong), true, 5));
     assert_eq!(raw(FIN | PONG, header.mask, b"Hello"), seen.replies);
@@ -51,7 +51,7 @@ fn the_examples_of_rfc_6455() {
         assert_eq!(out, cat(&[&hex(header), &vec![9; len]]));
     }
     let fragments = cat(&[&hex("02 03 48 65 6c"), &hex("80 02 6c 6f")]);
-    let seen = translate(&CLIENT, Limits::default(), [&fragments[..]]);
+    let seen = translate(&CLIENT, DecoderLimits::default(), [&fragments[..]]);
     assert_eq!(
         seen.frames,
         frame(0, b"ello"),
@@ -92,7 +92,7 @@ fn frames_that_are_not_whole_are_left() {
         out.clear();
         let used = Encoder::new(&Role::Server).encode_frames(&frames[..end], &mut out);
         assert_eq!(used, [0, 5, 5 + 309].into_iter().filter(|&whole| whole <= end).max().unwrap());
-        assert_eq!(translate(&CLIENT, Limits::default(), [&out[..]]).frames, frames[..used]);
+        assert_eq!(translate(&CLIENT, DecoderLimits::default(), [&out[..]]).frames, frames[..used]);
     }
 }
 
@@ -150,10 +150,10 @@ fn violations_and_the_codes_that_tell_them() {
         assert_eq!(whole.result, Err(Error::Violation(violation)), "{bytes:?}");
         assert_eq!(close_code(&whole.replies), Some(code), "{violation:?}");
         assert_eq!(whole.frames, b"", "{violation:?}");
-        assert_eq!(translate(&Role::Server, Limits::default(), bytes.chunks(1)), whole);
+        assert_eq!(translate(&Role::Server, DecoderLimits::default(), bytes.chunks(1)), whole);
         assert_eq!(violation.close_code(), code);
     }
-    let seen = translate(&CLIENT, Limits::default(), [&raw(FIN | BINARY, MASK, b"\0")[..]]);
+    let seen = translate(&CLIENT, DecoderLimits::default(), [&raw(FIN | BINARY, MASK, b"\0")[..]]);
     assert_eq!(seen.result, Err(Violation::Masked.into()));
 }
 
@@ -173,8 +173,8 @@ fn a_limit_is_seen_at_the_header() {
         large(most - 1, 1000)
     );
     assert_eq!(translate(&Role::Server, limits, [&head(BINARY, 601)[..]]).result, large(601, 600));
-    // Without a limit it begins, and takes no memory for what has not come.
-    let mut decoder = Decoder::new(&Role::Server, Limits::default());
+    // Without a limit the message begins, and no memory is reserved for bytes that have not arrived.
+    let mut decoder = Decoder::new(&Role::Server, DecoderLimits::default());
     let (mut frames, mut replies) = (Vec::new(), Vec::new());
     let bytes = cat(&[&head(FIN | BINARY, most), &[0; 100]]);
     assert_eq!(decoder.translate(&bytes, &mut frames, &mut replies), Ok(Status::Open));
@@ -201,7 +201,7 @@ fn fragments_are_put_together_within_the_limit() {
     let seen = translate(&Role::Server, limited(599, 601), [&fragments(6, 100)[..]]);
     assert_eq!(seen.result, Err(Violation::TooLarge { len: 600, limit: 599 }.into()));
     assert_eq!(translate(&Role::Server, limits, [&fragments(100_000, 0)[..]]).frames, frame(MORE, b""));
-    // A second message in fragments, and one in one frame.
+    // A second fragmented message, and an unfragmented one.
     let twice = cat(&[&fragments(1, 3), &fragments(2, 3), &raw(FIN | BINARY, MASK, b"\0end")]);
     let expected = cat(&[&frame(MORE, b"xxx"), &frame(MORE, b"xxxxxx"), &frame(0, b"end")]);
     assert_eq!(serve(&twice).frames, expected);
@@ -219,8 +219,8 @@ fn a_close_is_answered_once_and_ends_all() {
         let seen = serve(&bytes);
         let replies = raw(FIN | CLOSE, None, body);
         assert_eq!(seen, Seen { frames: frame(0, b"last"), replies, result: Ok(Status::Closed) });
-        assert_eq!(translate(&Role::Server, Limits::default(), bytes.chunks(1)), seen);
-        let mut decoder = Decoder::new(&Role::Server, Limits::default());
+        assert_eq!(translate(&Role::Server, DecoderLimits::default(), bytes.chunks(1)), seen);
+        let mut decoder = Decoder::new(&Role::Server, DecoderLimits::default());
         decoder.closing();
         let (mut frames, mut replies) = (Vec::new(), Vec::new());
         let bytes = cat(&[&raw(FIN | PING, MASK, b""), &raw(FIN | BINARY, MASK, b"\0late"), &close(body)]);
@@ -245,7 +245,7 @@ fn control_frames_that_we_send() {
     assert_eq!(out, raw(FIN | CLOSE, None, &cat(&[&[3, 0xe9], "é".repeat(61).as_bytes()])));
 }
 
-/// Messages, fragments, pings and a close, one after the other.
+/// Messages, fragments, pings and a close in sequence.
 fn conversation() -> Vec<u8> {
     let long = [7; 300];
     cat(&[
@@ -268,7 +268,7 @@ fn every_split_is_the_same_and_every_truncation_a_beginning() {
     assert_eq!(whole.result, Ok(Status::Closed));
     for at in 0..bytes.len() {
         let (first, second) = bytes.split_at(at);
-        assert_eq!(translate(&Role::Server, Limits::default(), [first, second]), whole, "at {at}");
+        assert_eq!(translate(&Role::Server, DecoderLimits::default(), [first, second]), whole, "at {at}");
         let part = serve(first);
         assert_eq!(part.result, Ok(Status::Open));
         assert!(whole.frames.starts_with(&part.frames) && whole.replies.starts_with(&part.replies));

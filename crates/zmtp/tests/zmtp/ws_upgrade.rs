@@ -1,4 +1,4 @@
-//! The HTTP upgrade: RFC 6455's example, what browsers send, every lie, every split.
+//! The HTTP upgrade: RFC 6455's example, browsers' requests, every violation, every split.
 
 use crate::common::ws::NULL;
 use pinnace_zmtp::ws::{Error, MAX_HEAD, MAX_HEADERS, MAX_LINE, Offer, Subprotocol, Target, Upgrade};
@@ -6,7 +6,7 @@ use pinnace_zmtp::{Config, Limits, SocketType, Version};
 
 const PLAIN: Offer = Offer { mechanism: "PLAIN", bare: false };
 const CURVE: Offer = Offer { mechanism: "CURVE", bare: false };
-/// The key of RFC 6455, section 1.3, and what it is made of.
+/// The key of RFC 6455, section 1.3, and the random bytes that it encodes.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const RANDOM: &[u8; 16] = b"the sample nonce";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
@@ -21,12 +21,12 @@ const CHROME: &str = "GET / HTTP/1.1\r\nHost: [::1]:5555\r\nConnection: Upgrade\
     Cache-Control: no-cache\r\nUser-Agent: Mozilla/5.0\r\nUpgrade: websocket\r\nOrigin: https://example.org\r\n\
     Sec-WebSocket-Version: 13\r\nAccept-Encoding: gzip, deflate, br\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
     Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\nSec-WebSocket-Protocol: ZWS2.0\r\n\r\n";
-/// What libzmq's client sends.
+/// The request of libzmq's client.
 const LIBZMQ: &str = "GET /zeromq HTTP/1.1\r\nHost: example.org:5555\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: ZWS2.0/NULL,ZWS2.0\r\n\
     Sec-WebSocket-Version: 13\r\n\r\n";
 
-/// A request with one line changed; without a replacement it is left out.
+/// The request with one line changed; with an empty replacement the line is removed.
 fn changed(line: &str, with: &str) -> String {
     let start = LIBZMQ.find(line).unwrap_or_else(|| panic!("{line} is no line"));
     let end = start + LIBZMQ[start..].find("\r\n").unwrap() + 2;
@@ -44,7 +44,7 @@ fn client() -> Upgrade {
     Upgrade::client(&Target { host: "example.org:5555", path: "/zeromq" }, NULL, RANDOM).unwrap()
 }
 
-/// Feeds pieces: what is consumed, what it says, how it ends.
+/// Feeds pieces; returns the number of consumed bytes, the output, and the result.
 fn feed<'a>(
     mut upgrade: Upgrade,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -126,7 +126,7 @@ fn our_mechanism_is_chosen_wherever_it_stands() {
     assert_eq!(chosen(NULL, "Sec-WebSocket-Protocol: ZWS2.0/PLAIN, ZWS2.0"), bare);
     assert_eq!(chosen(NULL, "Sec-WebSocket-Protocol: zws2.0"), None);
     assert_eq!(chosen(PLAIN, "Sec-WebSocket-Protocol: ZWS2.0/PLAIN"), mechanism);
-    // Never without the mechanism that the socket wants.
+    // Never without the mechanism that the socket requires.
     assert_eq!(chosen(PLAIN, "Sec-WebSocket-Protocol: ZWS2.0,ZWS2.0/NULL,ZWS2.0/CURVE"), None);
     assert_eq!(chosen(Offer { bare: false, ..NULL }, "Sec-WebSocket-Protocol: ZWS2.0"), None);
 }

@@ -1,6 +1,6 @@
-//! Threads that are cancelled (pthread_cancel(3)): a call that waits is a cancellation point, as libzmq's are, and no
-//! call ends the process. What the cancelled thread had begun others go on with. The application's own functions, which
-//! the library calls or starts on a thread, may be cancelled as well.
+//! Cancelled threads (pthread_cancel(3)): a call that waits is a cancellation point, as in libzmq, and no call ends
+//! the process. Other threads continue the work that the cancelled thread had begun. The application's own functions,
+//! which the library calls or starts on a thread, may be cancelled as well.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -63,17 +63,17 @@ enum Call {
     Sleep(unsafe extern "C-unwind" fn(c_int)),
     /// A call that does not wait.
     Bind(unsafe extern "C-unwind" fn(*mut c_void, *const libc::c_char) -> c_int),
-    /// Another, of one argument.
+    /// Another call that does not wait, of one argument.
     Close(OfOne),
 }
 
-/// What a thread does; nothing in it has to be dropped.
+/// What a thread does; it owns nothing that must be dropped.
 #[derive(Clone, Copy)]
 struct Job {
     call: Call,
-    /// A socket, the context, timers, or a message.
+    /// The argument: a socket, the context, timers, or a message.
     of: *mut c_void,
-    /// The thread, once it runs.
+    /// The thread's id, once it runs.
     id: *const AtomicU32,
 }
 
@@ -105,13 +105,13 @@ impl Call {
 
 extern "C-unwind" fn run(job: *mut c_void) -> *mut c_void {
     let mut buffer = [0_u8; 64];
-    // SAFETY: the starter's job, which it keeps until the thread is joined; a message of the size that C has.
+    // SAFETY: the starter keeps the job until the thread is joined; a message of C's size.
     unsafe {
         let Job { call, of, id } = *job.cast::<Job>();
         let mut message = RawMsg::zeroed();
         api::zmq_msg_init(&mut message);
         (*id).store(libc::gettid() as u32, Ordering::SeqCst);
-        // By then it is cancelled, and acts on it in no call of the library that does not wait.
+        // Wait until the thread is cancelled. A call that does not wait must not act on the cancellation.
         while !call.waits() && (*id).load(Ordering::SeqCst) != 0 {}
         match call {
             Call::Send(send) => while send(of, buffer.as_ptr().cast(), buffer.len(), 0) >= 0 {},
@@ -129,12 +129,12 @@ extern "C-unwind" fn run(job: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Starts a thread, and cancels it once it sleeps.
+/// Starts a thread, and cancels it once it sleeps, or has reported its id if the call does not wait.
 fn cancel(call: Call, of: *mut c_void) {
     let id = AtomicU32::new(0);
     let mut job = Job { call, of, id: &id };
     let mut thread = 0;
-    // SAFETY: a start function of the C ABI; all that the thread uses stays here until it was joined.
+    // SAFETY: a start function of the C ABI; this function keeps all that the thread uses until it is joined.
     unsafe {
         let start: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(run as *const ());
         assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), start, (&raw mut job).cast()), 0);
@@ -157,7 +157,7 @@ fn cancel(call: Call, of: *mut c_void) {
     }
 }
 
-/// Cancels callers of a socket without a peer, then with one, and goes on to use the socket.
+/// Cancels callers of a socket without a peer, then of one with a peer, and then uses the socket.
 fn is_cancelled(args: &[String]) {
     let (transport, name) = (Transport::named(&args[0]), &args[1]);
     let ctx = Context::new();
@@ -168,7 +168,7 @@ fn is_cancelled(args: &[String]) {
     let peer = ctx.socket(connecter).hwm(1);
     peer.connect(&endpoint).expect("connect");
     let (from, to) = if name == "send" { (&own, &peer) } else { (&peer, &own) };
-    // Sends, and receives until it is there: a cancelled sender may have filled the queues.
+    // Sends until the message arrives: a cancelled sender may have filled the queues.
     let passes = |text: &str| {
         std::thread::scope(|scope| {
             scope.spawn(|| from.put(text));
@@ -183,7 +183,7 @@ fn is_cancelled(args: &[String]) {
         passes(&round.to_string());
         cancel(Call::named(name), own.raw());
     }
-    // Another thread waits for the connections as if nobody had been there.
+    // Another thread waits for the connections, as if none had been cancelled.
     passes("before");
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(poll::poll(&mut [socket_item(to, POLLIN)], -1), Ok(1)));
@@ -223,7 +223,7 @@ fn zmq_sleep_is_a_cancellation_point() {
     child::alone("sleeps", &[]);
 }
 
-/// Calls that close or open descriptors, by a thread that is to be cancelled.
+/// Calls that close or open descriptors, from a thread with a pending cancellation.
 fn is_about_to_be_cancelled(_: &[String]) {
     let ctx = Context::new();
     let socket = ctx.socket(PULL);
@@ -236,7 +236,7 @@ fn calls_that_do_not_wait_are_done_whole() {
     child::alone("is_about_to_be_cancelled", &[]);
 }
 
-/// What a thread of zmq_threadstart says of itself.
+/// What a thread of zmq_threadstart reports.
 #[derive(Default)]
 struct Started {
     id: AtomicU32,
@@ -244,7 +244,7 @@ struct Started {
 }
 
 unsafe extern "C-unwind" fn pauses(started: *mut c_void) {
-    // SAFETY: what the starter keeps until the thread has ended; its own calls.
+    // SAFETY: the starter keeps the argument until the thread has ended.
     unsafe {
         let started = &*started.cast::<Started>();
         started.thread.store(libc::pthread_self() as usize, Ordering::SeqCst);
@@ -260,11 +260,11 @@ unsafe extern "C-unwind" fn exits(_: *mut c_void) {
     unsafe { pthread_exit(null_mut()) }
 }
 
-/// Threads of zmq_threadstart that are cancelled in their own function, or call pthread_exit(3).
+/// Threads of zmq_threadstart that are cancelled in their own function, or that call pthread_exit(3).
 fn ends_by_itself(_: &[String]) {
     let start: ThreadStart = function("zmq_threadstart");
     let started = Started::default();
-    // SAFETY: functions that can be called with these; the threads are waited for.
+    // SAFETY: functions that accept these arguments; the threads are joined.
     unsafe {
         let thread = start(pauses, (&raw const started).cast_mut().cast());
         until("it sleeps", || {
@@ -291,7 +291,7 @@ unsafe extern "C-unwind" fn pauses_once(_: c_int, argument: *mut c_void) {
     }
 }
 
-/// A thread that is cancelled in a handler of timers; others go on with them.
+/// A thread that is cancelled in a timer's handler; other threads continue to use the timers.
 fn handles_a_timer(_: &[String]) {
     let add: TimersAdd = function("zmq_timers_add");
     let been = AtomicBool::new(false);
@@ -319,7 +319,7 @@ unsafe extern "C-unwind" fn frees(_: *mut c_void, hint: *mut c_void) {
     }
 }
 
-/// A thread with a cancellation to act on, in the function that frees a message.
+/// A thread with a pending cancellation, in the free function of a message.
 fn frees_a_message(_: &[String]) {
     let init: InitData = function("zmq_msg_init_data");
     let (freed, mut bytes) = (AtomicBool::new(false), [0_u8; 4096]);

@@ -1,6 +1,5 @@
-//! Crowds: a thousand connections of one socket, all of them served and all of them back after a restart; and a message
-//! that goes to very many, which lies in memory once. In the long form they are nine thousand, for which 20,000
-//! descriptors do.
+//! Crowds: a thousand connections of one socket, all served, and all back after a restart; and a message to very many
+//! peers, which is in memory once. The long form uses nine thousand; it needs 20,000 descriptors.
 
 use support::child::{self, long};
 use support::filler::{body, number_of, numbered};
@@ -21,12 +20,12 @@ fn crowd() -> u64 {
     if long() { 9_000 } else { 1_000 }
 }
 
-/// Both ends are this process's, each with a descriptor a connection.
+/// Both ends are in this process, each with one descriptor per connection.
 fn make_room() {
     limit_descriptors(2 * crowd() + 1_000);
 }
 
-/// A PULL to which all of the crowd have come.
+/// A PULL to which the whole crowd has connected.
 fn receiver(ctx: &Context, endpoint: &str) -> Socket {
     let pull = ctx.socket(PULL).with(BACKLOG, 4096);
     until("the endpoint is free again", || pull.bind(endpoint).is_ok());
@@ -34,7 +33,7 @@ fn receiver(ctx: &Context, endpoint: &str) -> Socket {
     pull
 }
 
-/// A message over each connection, in their turn.
+/// Sends one message over each connection.
 fn all_are_served(push: &Socket, pull: &Socket) {
     (0..crowd()).for_each(|number| push.put(numbered(number, 64)));
     let mut numbers: Vec<u64> = (0..crowd()).map(|_| number_of(&pull.take())).collect();
@@ -46,7 +45,7 @@ fn all_of_a_crowd_are_served_and_come_back(transport: Transport) {
     child::alone("serve_a_crowd_that_comes_back", &[transport.name()]);
 }
 
-/// What connects stays; what it connects to is made anew.
+/// The connecting side stays; the bound side restarts.
 fn serve_a_crowd_that_comes_back(args: &[String]) {
     make_room();
     let ctx = Context::new();
@@ -67,7 +66,7 @@ fn a_crowd_that_leaves_leaves_nothing(transport: Transport) {
     child::alone("serve_a_crowd_that_leaves", &[transport.name()]);
 }
 
-/// What binds stays; what connects to it goes.
+/// The bound side stays; the connecting side leaves.
 fn serve_a_crowd_that_leaves(args: &[String]) {
     make_room();
     let ctx = Context::new();
@@ -83,7 +82,7 @@ fn serve_a_crowd_that_leaves(args: &[String]) {
     }
 }
 
-/// To peers that read nothing, each with a queue of its own.
+/// To peers that read nothing, each with its own queue.
 fn a_message_to_very_many_lies_in_memory_once() {
     const PEERS: usize = 300;
     const BODIES: u64 = 50;
@@ -101,7 +100,7 @@ fn a_message_to_very_many_lies_in_memory_once() {
     let before = private_bytes(own());
     (0..BODIES).for_each(|number| publisher.put(body(number, BYTES)));
     let more = private_bytes(own()).saturating_sub(before);
-    // Copied for each they would be 1.5 GB.
+    // One copy per peer would be 1.5 GB.
     assert!(more < 100_000_000, "{more} bytes more");
     for peer in [0, PEERS / 2, PEERS - 1] {
         for number in 0..BODIES {

@@ -1,5 +1,5 @@
-//! A process that forks with a live context: the child may put the inherited objects down at once and start
-//! anew; the parent notices nothing. And SIGPIPE, which never comes.
+//! A process that forks with a live context: the child may close and terminate the inherited objects at once and
+//! create new ones; the parent is not affected. And SIGPIPE, which must never be raised.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ support::roles!(
     writes_into_a_closed_pipe
 );
 
-/// Forks; the child runs `body` and exits with 0 unless it panics; the parent waits with a deadline.
+/// Forks; the child runs `body` and exits with 0 unless `body` panics; the parent waits with a deadline.
 fn forked(body: impl FnOnce()) {
-    // SAFETY: the process has one thread of Rust's; the child only runs `body` and leaves.
+    // SAFETY: the process has one Rust thread; the child only runs `body` and exits.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork");
     if pid == 0 {
@@ -59,7 +59,7 @@ impl Before {
         }
     }
 
-    /// What a child does with what it inherited: close and terminate, which has to be done at once.
+    /// The child closes and terminates what it inherited, which must not wait.
     fn put_down(&self) {
         let start = Instant::now();
         for (pull, push) in &self.pairs {
@@ -97,13 +97,13 @@ fn forks_and_starts_anew(_: &[String]) {
     }
 }
 
-/// Fails with libzmq 4.3.4, whose term says EINTR in the child and wants to be called again.
+/// Fails with libzmq 4.3.4: zmq_ctx_term fails with EINTR in the child and must be called again.
 #[test]
 fn a_child_puts_down_and_starts_anew() {
     child::alone("forks_and_starts_anew", &[]);
 }
 
-/// Calls other than close and term on inherited objects are errors.
+/// On inherited objects, all calls but close and term are errors.
 fn forks_and_misuses(_: &[String]) {
     let before = Before::new();
     let unsent = before.ctx.socket(PUSH);
@@ -121,13 +121,13 @@ fn forks_and_misuses(_: &[String]) {
     before.talk(200);
 }
 
-/// Fails with libzmq 4.3.4, where a child's calls reach into what it shares with its parent.
+/// Fails with libzmq 4.3.4, where a child's calls act on objects shared with the parent.
 #[test]
 fn a_childs_other_calls_are_errors() {
     child::alone("forks_and_misuses", &[]);
 }
 
-/// The end with a deadline is the parent's too: in a child it ends nothing, and nothing was left.
+/// Termination with a deadline is for the parent alone: in a child it ends nothing and reports nothing left over.
 fn forks_and_ends_in_time(_: &[String]) {
     let before = Before::new();
     forked(|| {
@@ -146,7 +146,7 @@ fn a_childs_end_in_time_touches_nothing() {
     child::alone("forks_and_ends_in_time", &[]);
 }
 
-/// Forks in the middle of traffic that other threads make; the traffic goes on, in order.
+/// Forks while other threads send and receive; the traffic continues, in order.
 fn forks_while_busy(_: &[String]) {
     let before = Before::new();
     std::thread::scope(|scope| {
@@ -166,7 +166,7 @@ fn forking_does_not_disturb_traffic() {
     child::alone("forks_while_busy", &[]);
 }
 
-/// With SIGPIPE at its default the process would end at the first write into a closed connection.
+/// With the default SIGPIPE action, the first write to a closed connection would end the process.
 fn writes_into_a_closed_pipe(_: &[String]) {
     // SAFETY: sets a disposition.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

@@ -1,8 +1,8 @@
-//! Free functions of zero-copy messages that nobody receives: whichever call lets such a message go, the
-//! function may call that very socket.
+//! Free functions of zero-copy messages that no socket receives: whichever call releases such a message, its free
+//! function may call the same socket.
 //!
-//! Over inproc, where a message's own bytes travel to the other socket, and over tcp, where a socket writes them while
-//! it reads. With a lock held the function would wait for ever; each test has a deadline.
+//! Over inproc, where the message's own buffer passes to the other socket, and over tcp, where a socket writes its
+//! queue while it reads. A free function called under a lock would deadlock; each test has a deadline.
 
 use std::ffi::c_void;
 use std::io::Read;
@@ -17,7 +17,7 @@ use support::*;
 
 const SIZE: usize = 2_000;
 
-/// Bytes whose free function asks a socket for its type and its events.
+/// A buffer; its free function asks a socket for its type and its events.
 struct Loan {
     bytes: Vec<u8>,
     asked: Arc<Socket>,
@@ -40,12 +40,12 @@ impl Loan {
 
     fn send(&self, socket: &Socket, flags: i32) {
         let hint = self as *const Loan as *mut c_void;
-        // SAFETY: the test keeps the loan until it was given back.
+        // SAFETY: the test keeps the loan until the library has freed it.
         let mut message = unsafe { Message::lent(self.bytes.as_ptr() as *mut c_void, SIZE, Some(ask), hint) };
         assert_eq!(message.send(socket, flags), Ok(SIZE));
     }
 
-    /// Waits until the function was called and had its answers.
+    /// Waits until the function was called and its calls have returned.
     fn comes_back(&self) {
         until("freed, with the socket's answers", || {
             self.asked.events();
@@ -120,7 +120,7 @@ fn rep_drops() {
     let ctx = Context::new();
     let (rep, dealer) = pair(&ctx, REP, DEALER);
     let loan = Loan::of(1, &rep);
-    loan.send(&dealer, 0); // No request: it has no empty frame.
+    loan.send(&dealer, 0); // Not a request: it has no empty delimiter frame.
     loan.comes_back();
 }
 
@@ -165,7 +165,8 @@ fn disconnects() {
     loan.comes_back();
 }
 
-/// A thread that waits in a DEALER, and reads a PING, writes what another has left behind together with its answer.
+/// A thread that waits in a DEALER and reads a PING writes its answer together with what another thread has left
+/// unwritten.
 fn answers() {
     let ctx = Context::new();
     let dealer = Arc::new(ctx.socket(DEALER).hwm(0));
@@ -181,7 +182,7 @@ fn answers() {
         scope.spawn(|| {
             let mut bytes = [0; 8192];
             while let Ok(count @ 1..) = drain.read(&mut bytes) {
-                // All else that is sent has no such byte in it.
+                // No other byte sent has this value.
                 answered
                     .fetch_add(bytes[..count].iter().filter(|&&byte| byte == b'P').count(), Ordering::SeqCst);
             }
@@ -191,7 +192,7 @@ fn answers() {
             let mut peer = peer;
             for asked in 0..30 {
                 (0..1000).for_each(|_| peer.send(&command("PING", b"\0\0")));
-                // A peer that leaves more unanswered is cut off.
+                // A peer that leaves more PINGs unanswered is cut off.
                 until("half is answered", || answered.load(Ordering::SeqCst) >= asked * 1000 + 500);
             }
             peer.send(&frame(0, b"x"));

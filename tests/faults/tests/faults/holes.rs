@@ -1,7 +1,7 @@
-//! Holes that libzmq had or has, each by name, as raw bytes at a bound socket: the answer is a closed link or none at
-//! all, memory stays bounded, and the good peer's messages come through before and after.
+//! Vulnerabilities that libzmq had or has, each by name, as raw bytes sent to a bound socket: the answer is a closed
+//! connection or none at all, memory stays bounded, and the good peer's messages arrive before and after.
 //!
-//! What is named after a place in libzmq's source was found by reading it.
+//! Tests named after a place in libzmq's source cover a fault found by reading that source.
 
 use faults::{Victim, victim};
 use support::middle::{Man, Pass};
@@ -36,7 +36,7 @@ fn opened(victim: &Victim) -> RawPeer {
     peer
 }
 
-/// A frame whose length makes `position + length` overflow: libzmq 4.2.0 to 4.3.0 wrote where the peer wanted.
+/// A frame length that makes `position + length` overflow: libzmq 4.2.0 to 4.3.0 wrote where the peer chose.
 fn cve_2019_6250_length_overflow_in_the_decoder(transport: Transport) {
     let mut victim = Victim::start(transport, 2_000, -1);
     let before = victim.status();
@@ -47,7 +47,7 @@ fn cve_2019_6250_length_overflow_in_the_decoder(transport: Transport) {
             let mut peer = opened(&victim);
             peer.send(&long_header(flags, size));
             let _ = peer.try_send(&[0xAA; 8_192]);
-            // A length that no memory has is not waited for.
+            // The library does not wait for a body that no memory could hold.
             peer.hang_up();
             peer.expect_end();
         }
@@ -56,7 +56,7 @@ fn cve_2019_6250_length_overflow_in_the_decoder(transport: Transport) {
     victim.ends();
 }
 
-/// Connections that never shake hands: in libzmq before 4.3.3 a server of CURVE or ZAP sent to them and stalled.
+/// Connections that never shake hands: before libzmq 4.3.3 a server with CURVE or ZAP sent to them and stalled.
 fn cve_2020_15166_silent_connections_keep_a_server_from_others(transport: Transport) {
     let (ctx, parties) = (Context::new(), Parties::new());
     let _handler = Handler::of(&ctx, "200");
@@ -76,14 +76,14 @@ fn cve_2020_15166_silent_connections_keep_a_server_from_others(transport: Transp
             });
             continue;
         }
-        // None of them goes to a peer that is not there yet.
+        // The server sends none of them to a peer without a handshake.
         (0..50).for_each(|_| server.put("hello"));
         (0..50).for_each(|_| assert_eq!(client.take_text(), "hello"));
         drop(silent);
     }
 }
 
-/// ZMTP 1.0 counts the flags in the length: 0 leaves no room for them, and 2^64-1 overflowed a sum.
+/// ZMTP 1.0 counts the flags in the length: length 0 has no room for them, and 2^64-1 overflowed a sum.
 fn cve_2021_20235_lengths_of_zmtp_1(transport: Transport) {
     let mut victim = Victim::start(transport, 2_000, -1);
     let before = victim.status();
@@ -99,7 +99,7 @@ fn cve_2021_20235_lengths_of_zmtp_1(transport: Transport) {
         [frame_1(false, b""), vec![0x00, 0x01, 0x00]].concat(),
     ];
     for attack in &attacks {
-        // Once as the identity frame, once behind it.
+        // Once as the identity frame, once after it.
         for bytes in [attack.clone(), [frame_1(false, b""), attack.clone()].concat()] {
             let mut peer = RawPeer::connect(&victim.endpoint);
             let _ = peer.try_send(&bytes);
@@ -111,7 +111,7 @@ fn cve_2021_20235_lengths_of_zmtp_1(transport: Transport) {
     victim.ends();
 }
 
-/// Clients that connect, subscribe or speak, and vanish, again and again: libzmq kept some of each.
+/// Clients that connect, subscribe or send, and vanish, repeatedly: libzmq leaked memory for each.
 fn cve_2021_20234_clients_that_never_read(transport: Transport) {
     let mut victim = Victim::start(transport, 2_000, -1);
     (0..100).for_each(|_| drop(opened(&victim)));
@@ -128,7 +128,7 @@ fn cve_2021_20234_clients_that_never_read(transport: Transport) {
     victim.ends();
 }
 
-/// A server that asks who comes does not speak versions of ZMTP that cannot say it.
+/// A server that authorizes its clients does not speak ZMTP versions without mechanisms.
 fn cve_2014_7202_downgrade_to_older_versions(transport: Transport) {
     for mechanism in Mechanism::ALL {
         let (ctx, parties) = (Context::new(), Parties::new());
@@ -150,7 +150,7 @@ fn cve_2014_7202_downgrade_to_older_versions(transport: Transport) {
     }
 }
 
-/// A good client still comes in.
+/// A good client still connects.
 #[track_caller]
 fn is_reached(ctx: &Context, parties: &Parties, mechanism: Mechanism, server: &Socket, endpoint: &str) {
     let client = parties.client(ctx, PUSH, mechanism);
@@ -159,7 +159,7 @@ fn is_reached(ctx: &Context, parties: &Parties, mechanism: Mechanism, server: &S
     assert_eq!(server.take_text(), "hello");
 }
 
-/// A greeting with another mechanism, or a misspelt one, is no way past the one that is set.
+/// A greeting with another mechanism, or a misspelt one, does not bypass the configured mechanism.
 fn cve_2014_7202_downgrade_of_the_mechanism(transport: Transport) {
     for mechanism in [Mechanism::Plain, Mechanism::Curve] {
         let (ctx, parties) = (Context::new(), Parties::new());
@@ -173,7 +173,7 @@ fn cve_2014_7202_downgrade_of_the_mechanism(transport: Transport) {
             let _ = peer.try_send(&[ready("PUSH"), frame(0, b"smuggled")].concat());
             peer.expect_end();
         }
-        // The right mechanism, and none of its steps.
+        // The right mechanism, but a READY instead of its steps.
         let mut peer = RawPeer::connect(&endpoint);
         peer.send(&greeting(1, mechanism.name(), false));
         peer.send(&[ready("PUSH"), frame(0, b"smuggled")].concat());
@@ -183,7 +183,7 @@ fn cve_2014_7202_downgrade_of_the_mechanism(transport: Transport) {
     }
 }
 
-/// INITIATE with more metadata than libzmq 4.0.0 to 4.3.1 had room for on its stack, in place of any stage.
+/// INITIATE with more metadata than libzmq 4.0.0 to 4.3.1 had room for on its stack, at every stage.
 fn cve_2019_13132_metadata_before_authentication(transport: Transport) {
     let (ctx, parties) = (Context::new(), Parties::new());
     let _handler = Handler::of(&ctx, "200");
@@ -200,13 +200,14 @@ fn cve_2019_13132_metadata_before_authentication(transport: Transport) {
     is_reached(&ctx, &parties, Mechanism::Curve, &server, &endpoint);
 }
 
-/// zmtp_engine.cpp, process_heartbeat_message: `size - 7` underflows, and PONG carries bytes that are not the peer's.
+/// zmtp_engine.cpp, process_heartbeat_message: `size - 7` underflows, and PONG carries bytes that the peer did not
+/// send.
 fn ping_of_five_or_six_bytes(transport: Transport) {
     let victim = Victim::start(transport, 2_000, -1);
     for body in [&b"\x04PING"[..], b"\x04PING\0"] {
         let mut peer = opened(&victim);
         peer.send(&frame(COMMAND, body));
-        // A link that closes, and nothing of ours before that.
+        // The library closes the connection and sends nothing before.
         assert_eq!(peer.expect_end(), b"", "{body:x?}");
     }
     let mut peer = opened(&victim);
@@ -217,7 +218,7 @@ fn ping_of_five_or_six_bytes(transport: Transport) {
     victim.ends();
 }
 
-/// process_command_message reads the first byte of a command without looking whether there is one.
+/// process_command_message reads the first byte of a command without checking the length.
 fn empty_command_frame(transport: Transport) {
     let victim = Victim::start(transport, 2_000, -1);
     for body in [&b""[..], b"\0", b"\x05", b"\xffPING", b"\x04PIN"] {
@@ -232,7 +233,7 @@ fn empty_command_frame(transport: Transport) {
     victim.ends();
 }
 
-/// READY has no limit in libzmq but MAXMSGSIZE, which is off.
+/// libzmq limits READY only by MAXMSGSIZE, which is off by default.
 fn oversized_metadata(transport: Transport) {
     let mut victim = Victim::start(transport, 5_000, -1);
     let before = victim.status();
@@ -252,7 +253,7 @@ fn oversized_metadata(transport: Transport) {
     victim.ends();
 }
 
-/// Names that begin with 0 are those that a ROUTER makes up: a peer that announces one must not take another's.
+/// A ROUTER generates names that begin with 0: a peer that announces such a name must not take another peer's.
 fn identity_that_begins_with_zero(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).with(ROUTER_MANDATORY, 1).with(ROUTER_HANDOVER, 1);
@@ -262,7 +263,7 @@ fn identity_that_begins_with_zero(transport: Transport) {
     good.put("I am");
     let made_up = router.rx().swap_remove(0);
     assert_eq!((made_up.len(), made_up[0]), (5, 0));
-    // What it made up for this one, and what it may make up for the next.
+    // The name generated for this peer, and the next ones.
     let number = u32::from_be_bytes(made_up[1..].try_into().expect("4 bytes"));
     let mut thieves = Vec::new();
     for claimed in [number, number.wrapping_add(1), number.wrapping_add(2)] {
@@ -288,7 +289,7 @@ fn identity_that_begins_with_zero(transport: Transport) {
     assert_eq!(good.take_text(), "still yours");
 }
 
-/// An identity has 255 bytes at most, in every version.
+/// An identity has at most 255 bytes, in every version.
 fn identity_too_long(transport: Transport) {
     let victim = Victim::start(transport, 2_000, -1);
     let mut peer = RawPeer::connect(&victim.endpoint);
@@ -303,7 +304,7 @@ fn identity_too_long(transport: Transport) {
     victim.ends();
 }
 
-/// A byte now and then does not prolong the time that a handshake has.
+/// A byte now and then does not extend the handshake's deadline.
 fn slow_handshakes(transport: Transport) {
     let mut victim = Victim::start(transport, 600, -1);
     let before = victim.status();
@@ -322,7 +323,8 @@ fn slow_handshakes(transport: Transport) {
     victim.ends();
 }
 
-/// GHSA-qq65-x72m-9wr8: a topic of a megabyte was a recursion of a megabyte when its subscriber left or unsubscribed.
+/// GHSA-qq65-x72m-9wr8: a topic of a megabyte caused a recursion a million deep when its subscriber left or
+/// unsubscribed.
 #[test]
 fn cve_2021_20236_deep_unsubscribe() {
     within(60, || {
@@ -336,7 +338,7 @@ fn cve_2021_20236_deep_unsubscribe() {
                 peer.handshake(1, "SUB");
                 peer.send(&command("SUBSCRIBE", &topic));
                 peer.send(&command("CANCEL", &topic));
-                // The older form, then the end of the connection.
+                // As a message, the older form; then the connection ends.
                 peer.send(&frame(0, &[&[1][..], &topic].concat()));
                 peer.send(&command("PING", b"\0\0"));
                 while peer.read_frame().body != b"\x04PONG" {}
@@ -360,8 +362,8 @@ fn publisher_still_works(ctx: &Context, publisher: &Socket, endpoint: &str) {
     });
 }
 
-/// GHSA-4p5v-h92w-6wxw and what has no cap in libzmq: topics without end from one subscriber. They cost what they are
-/// long, and go with their subscriber.
+/// GHSA-4p5v-h92w-6wxw, unbounded in libzmq: one subscriber sends endless topics. They cost memory in proportion to
+/// their length, and are freed when their subscriber leaves.
 #[test]
 fn cve_2021_20237_subscriptions_of_those_who_left() {
     child::alone("subscribed_without_end", &[]);
@@ -378,7 +380,7 @@ fn subscribed_without_end(_: &[String]) {
         for n in 0..5_000 {
             peer.send(&command("SUBSCRIBE", format!("{round} topic number {n}").as_bytes()));
         }
-        // Each is told to the application, and so is its end.
+        // The application receives each subscription, and its end.
         for _ in 0..5_000 {
             assert_eq!(publisher.take()[0], 1);
         }
@@ -388,13 +390,13 @@ fn subscribed_without_end(_: &[String]) {
         }
         held.push(process::private_bytes(process::own()));
     }
-    // What the first rounds took is kept for those that follow.
+    // Memory from the first rounds is kept and reused by the later ones.
     assert!(held[5] < held[1] + MIB, "after each round: {held:?}");
     publisher_still_works(&ctx, &publisher, &endpoint);
 }
 
-/// curve_mechanism_base.cpp ORs the flags of the outer frame with those in the box: whoever sits in between makes parts
-/// of whole messages. What is in the box counts alone.
+/// curve_mechanism_base.cpp ORs the flags of the outer frame with those inside the box, so a man in the middle could
+/// turn whole messages into parts. Only the flags inside the box may count.
 #[test]
 fn flags_outside_the_box_change_nothing() {
     within(60, || {
@@ -402,7 +404,7 @@ fn flags_outside_the_box_change_nothing() {
         let (server, endpoint) = parties.bound(&ctx, PULL, Mechanism::Curve, Transport::Tcp);
         let client = parties.client(&ctx, PUSH, Mechanism::Curve);
         let between = Man::before(&endpoint, |from_client, number, mut frame| {
-            // Behind HELLO and INITIATE.
+            // After HELLO and INITIATE.
             if from_client && number >= 2 {
                 frame[0] |= MORE;
             }
@@ -416,7 +418,7 @@ fn flags_outside_the_box_change_nothing() {
     });
 }
 
-/// A weak key is none: no handshake begins, nobody comes in, and the reason is told.
+/// A weak key is refused: no handshake begins, no client connects, and the reason is reported.
 #[test]
 fn weak_keys_are_refused() {
     within(60, || {
@@ -436,7 +438,7 @@ fn weak_keys_are_refused() {
                 event.number & failures != 0
             });
         }
-        // Names and passwords of PLAIN have 255 bytes; keys 32, or 40 letters.
+        // PLAIN names and passwords have at most 255 bytes; keys 32 bytes or 40 characters.
         let socket = ctx.socket(PUSH);
         for (option, value) in [
             (PLAIN_USERNAME, vec![b'a'; 256]),
@@ -457,7 +459,7 @@ fn weak_keys_are_refused() {
     });
 }
 
-/// Names and passwords of exactly 255 bytes arrive whole.
+/// Names and passwords of exactly 255 bytes arrive complete.
 #[test]
 fn credentials_of_255_bytes() {
     within(60, || {
@@ -473,8 +475,8 @@ fn credentials_of_255_bytes() {
     });
 }
 
-/// The client's long-term key is another's, without its secret: the vouch that its own one makes does not help, and
-/// nobody is even asked.
+/// The client claims another client's long-term key without its secret: a vouch sealed with its own key is refused,
+/// before the ZAP handler is asked.
 #[test]
 fn keys_of_others_are_of_no_use() {
     within(60, || {

@@ -1,5 +1,5 @@
-//! Raw bytes at a bound socket: whatever they are, the good peer's messages come through, memory stays
-//! bounded, and the deadline of the handshake cuts.
+//! Arbitrary raw bytes at a bound socket: the good peer's messages still arrive, memory stays bounded, and the
+//! handshake deadline closes the connection.
 
 use faults::{Victim, victim};
 use support::child::long;
@@ -39,7 +39,7 @@ fn survives_garbage(transport: Transport) {
         let mut peer = RawPeer::connect(&victim.endpoint);
         let count = 1 + chance.below(3_000) as usize;
         let mut bytes = chance.bytes(count);
-        // A part of them begins as ZMTP does, so that the garbage gets further in.
+        // A third of them begin like ZMTP, so that the garbage gets further in.
         if turn % 3 == 1 {
             bytes.splice(..0, greeting(1, "NULL", false));
         }
@@ -67,7 +67,7 @@ fn survives_garbage_after_the_handshake(transport: Transport) {
     victim.ends();
 }
 
-/// Peers that ask and are gone before they are answered: the answer that fails is written by who reads.
+/// Peers that send PINGs and leave before the answer: the thread that reads writes the answer, which fails.
 fn survives_questions_from_peers_that_have_gone(transport: Transport) {
     let mut victim = Victim::start(transport, 500, -1);
     let ping = command("PING", &[0, 0, b'?']);
@@ -79,7 +79,7 @@ fn survives_questions_from_peers_that_have_gone(transport: Transport) {
     victim.ends();
 }
 
-/// A greeting that stops half-way is cut after HANDSHAKE_IVL.
+/// A connection that stops half-way through the greeting is closed after HANDSHAKE_IVL.
 fn cuts_half_a_greeting(transport: Transport) {
     let mut victim = Victim::start(transport, 300, -1);
     let whole = [greeting(1, "NULL", false), ready("PUSH")].concat();
@@ -96,8 +96,8 @@ fn cuts_half_a_greeting(transport: Transport) {
     victim.ends();
 }
 
-/// Connections that say nothing cost little, keep nobody else out, and are gone after the deadline.
-/// The long form wants a limit of 12,000 descriptors or more.
+/// Silent connections cost little, keep no other peer out, and are closed after the deadline.
+/// The long form needs a limit of 12,000 descriptors or more.
 fn survives_silent_connections(transport: Transport) {
     // Two transports at once would need more descriptors than a process is allowed.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -117,7 +117,7 @@ fn survives_silent_connections(transport: Transport) {
     victim.ends();
 }
 
-/// A length that nobody could keep is refused or waited for, but not paid for in advance.
+/// A length that no memory could hold is refused or waited for, but memory is not allocated in advance.
 fn refuses_oversized_lengths(transport: Transport) {
     let mut victim = Victim::start(transport, 500, -1);
     let before = victim.status();
@@ -140,7 +140,7 @@ fn refuses_oversized_lengths(transport: Transport) {
     victim.ends();
 }
 
-/// PINGs without end from a peer that does not read the answers; subscriptions that no PULL asked for.
+/// Endless PINGs from a peer that does not read the answers; subscriptions sent to a PULL.
 fn survives_a_flood_of_commands(transport: Transport) {
     let mut victim = Victim::start(transport, 500, -1);
     let before = victim.status();
@@ -155,7 +155,7 @@ fn survives_a_flood_of_commands(transport: Transport) {
     ]
     .concat();
     let many = flood.repeat(200);
-    // The library may stop reading or hang up: either ends the flood. A peer that is not read gives up soon.
+    // The library may stop reading or hang up: either ends the flood. The peer gives up soon if its bytes are not read.
     peer.give_up_writing_after_ms(1_000);
     for _ in 0..if long() { 2_000 } else { 200 } {
         if peer.try_send(&many).is_err() {
@@ -167,7 +167,7 @@ fn survives_a_flood_of_commands(transport: Transport) {
     victim.ends();
 }
 
-/// Sends the same frames for ever, up to a sum of bytes; the library may hang up.
+/// Sends the same frames repeatedly, up to a total of bytes; the library may hang up.
 fn pour(peer: &mut RawPeer, frames: &[u8], total: u64) {
     peer.give_up_writing_after_ms(2_000);
     let mut sent = 0;
@@ -176,9 +176,9 @@ fn pour(peer: &mut RawPeer, frames: &[u8], total: u64) {
     }
 }
 
-/// MAXMSGSIZE bounds a message that is made of parts without end, too.
+/// MAXMSGSIZE also bounds a message of endless parts.
 ///
-/// Fails with libzmq 4.3.4, which applies the limit to each part and keeps them all.
+/// Fails with libzmq 4.3.4, which applies the limit to each part and keeps all of them.
 fn bounds_an_endless_message(transport: Transport) {
     let mut victim = Victim::start(transport, 500, 10_000);
     let before = victim.status();
@@ -190,9 +190,9 @@ fn bounds_an_endless_message(transport: Transport) {
     victim.ends();
 }
 
-/// Parts of no bytes cost memory as well: with a MAXMSGSIZE they cannot go on for ever.
+/// Empty parts cost memory as well: MAXMSGSIZE also bounds their number.
 ///
-/// Fails with libzmq 4.3.4: 64 bytes for each of them.
+/// Fails with libzmq 4.3.4, which keeps 64 bytes for each.
 fn bounds_endless_empty_parts(transport: Transport) {
     let mut victim = Victim::start(transport, 500, 10_000);
     let before = victim.status();
@@ -204,10 +204,10 @@ fn bounds_endless_empty_parts(transport: Transport) {
     victim.ends();
 }
 
-/// Who has not finished the handshake cannot make the library keep much: no large READY, no stream of
+/// A peer that has not finished the handshake cannot make the library buffer much: no large READY, no stream of
 /// commands.
 ///
-/// Fails with libzmq 4.3.4, which has no limit before the handshake but MAXMSGSIZE.
+/// Fails with libzmq 4.3.4, which has only MAXMSGSIZE as a limit before the handshake.
 fn bounds_commands_before_the_handshake(transport: Transport) {
     let mut victim = Victim::start(transport, 5_000, -1);
     let before = victim.status();
@@ -225,7 +225,7 @@ fn bounds_commands_before_the_handshake(transport: Transport) {
     victim.ends();
 }
 
-/// READY with lengths that lie, without a type, with a type twice: the connection is cut, nothing else.
+/// READY with wrong lengths, without a type, with two types: only this connection is closed.
 fn survives_malformed_ready(transport: Transport) {
     let mut victim = Victim::start(transport, 300, -1);
     let valid = metadata(&[("Socket-Type", b"PUSH")]);

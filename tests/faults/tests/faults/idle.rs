@@ -1,4 +1,4 @@
-//! What a socket takes when it has little or nothing to do: descriptors, and wake-ups of our threads.
+//! The cost of a socket with little or nothing to do: descriptors, and wake-ups of our threads.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -26,10 +26,10 @@ support::roles!(
 
 /// ZMQ_RECONNECT_STOP_CONN_REFUSED.
 const STOP_CONN_REFUSED: i32 = 1;
-/// So many sockets are counted together.
+/// Number of sockets counted together.
 const SOCKETS: usize = 20;
 
-/// Voluntary switches of all threads of this process but those of the test: each is a sleep that has ended.
+/// Voluntary context switches of all threads of this process except the test's: each is a sleep that has ended.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").expect("this process");
     tasks
@@ -46,12 +46,12 @@ fn wake_ups() -> u64 {
         .sum()
 }
 
-/// How long to count: ten seconds in the long form.
+/// How long to count: 1.5 seconds, ten in the long form.
 fn a_while() -> Duration {
     if child::long() { Duration::from_secs(10) } else { Duration::from_millis(1500) }
 }
 
-/// Waits until nothing has happened for a moment, then counts.
+/// Waits until nothing happens for a moment, then counts.
 fn count_wake_ups() -> u64 {
     let mut last = wake_ups();
     until("it is quiet", || {
@@ -72,7 +72,7 @@ fn wait_for_peers(listener: &Socket, count: usize) {
     }
 }
 
-/// Waits in vain so often that it is worth a poll set.
+/// Waits in vain often enough for the socket to create its own poll set.
 fn wait_often(socket: &Socket) {
     socket.set(RCVTIMEO, 1).expect("RCVTIMEO");
     (0..5).for_each(|_| assert_eq!(socket.recv(0), Err(Errno(libc::EAGAIN))));
@@ -83,7 +83,7 @@ fn open() -> usize {
     process::descriptors(process::own())
 }
 
-/// Counts the descriptors of sockets that are not connected, are connected, have waited, are watched by ZMQ_FD.
+/// Counts the descriptors of sockets that are unconnected, are connected, have waited, or are watched through ZMQ_FD.
 fn counts_descriptors(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -103,7 +103,7 @@ fn counts_descriptors(args: &[String]) {
     drop(absent);
     until("they are given back", || open() == before);
 
-    // One end of each connection is the router's.
+    // One end of each connection belongs to the router.
     let first = dealers(1, &endpoint);
     first[0].tx(&["here"]);
     router.rx();
@@ -133,7 +133,7 @@ fn counts_descriptors(args: &[String]) {
     drop(names);
 }
 
-/// libzmq takes one more for each that is not connected, and as many for each that is.
+/// libzmq needs one more for each unconnected socket, and as many for each connected one.
 #[test]
 fn descriptors_are_few() {
     for transport in [Transport::Tcp, Transport::Ipc] {
@@ -141,7 +141,7 @@ fn descriptors_are_few() {
     }
 }
 
-/// As many watched sockets without a peer as there are descriptors, but for a few.
+/// Opens sockets without a peer, each watched through ZMQ_FD, until nearly all descriptors are used.
 fn fills_the_limit(_: &[String]) {
     const LIMIT: u64 = 256;
     process::limit_descriptors(LIMIT);
@@ -151,7 +151,7 @@ fn fills_the_limit(_: &[String]) {
     for _ in 0..LIMIT - 20 {
         let dealer = ctx.bare_socket(DEALER).with(LINGER, 0).with(RECONNECT_IVL, -1);
         dealer.connect(&endpoint).expect("connect");
-        // The others' attempts may have descriptors until they have failed.
+        // Connection attempts of the other sockets may hold descriptors until they have failed.
         until("it has its descriptor", || dealer.get(FD).is_ok());
         sockets.push(dealer);
     }
@@ -162,7 +162,7 @@ fn as_many_sockets_as_with_libzmq() {
     child::alone("fills_the_limit", &[]);
 }
 
-/// Sockets that are closed, and whose peers read nothing.
+/// Closed sockets; their peers read nothing.
 fn lingers(_: &[String]) {
     let ctx = Context::new();
     let listener = RawListener::bind(Transport::Tcp);
@@ -177,7 +177,7 @@ fn lingers(_: &[String]) {
         peers.push(peer);
     }
     assert_eq!(count_wake_ups(), 0);
-    // They linger for all that: each is sent to its end.
+    // The lingering sockets still send everything.
     for mut peer in peers {
         assert_eq!(peer.read_message().len(), 8 << 20);
     }
@@ -189,7 +189,7 @@ fn lingering_is_idle() {
     child::alone("lingers", &[]);
 }
 
-/// Connections whose other ends were shut for writing, or whose own ends were.
+/// Connections that the peer, or we, have shut for writing.
 fn half_closes(_: &[String]) {
     let ctx = Context::new();
     let listener = RawListener::bind(Transport::Tcp);
@@ -217,7 +217,7 @@ fn half_closed_is_idle() {
     child::alone("half_closes", &[]);
 }
 
-/// Endpoints that nobody dials again.
+/// Endpoints that are not dialed again.
 fn was_refused(_: &[String]) {
     let ctx = Context::new();
     let endpoint = Transport::Tcp.fresh();
@@ -247,7 +247,7 @@ fn dials(_: &[String]) {
     deadline::pass(Duration::from_millis(200));
     let (began, before) = (Instant::now(), wake_ups());
     let counted = count_from(before);
-    // A pause is at least the interval.
+    // The pause between two attempts is at least the interval.
     let attempts = began.elapsed().as_millis() / INTERVAL_MS + 1;
     assert!(u128::from(counted) <= attempts, "{counted} wake-ups for {attempts} attempts at most");
     assert!(counted > 0, "there are attempts");
@@ -271,7 +271,7 @@ fn dials_often(_: &[String]) {
         .collect();
     let (began, before) = (Instant::now(), wake_ups());
     let counted = count_from(before);
-    // One each millisecond for the timers, and the kernel may report a refused attempt late.
+    // At most one timer wake-up per millisecond, and the kernel may report a refused attempt later.
     let most = 2 * began.elapsed().as_millis();
     assert!(u128::from(counted) <= most, "{counted} wake-ups, {most} at most");
     drop(pushes);
@@ -282,7 +282,7 @@ fn attempts_of_one_millisecond_share_a_wake_up() {
     child::alone("dials_often", &[]);
 }
 
-/// A connection with heartbeats: a wake-up to send each, and one for its answer.
+/// A connection with heartbeats: one wake-up to send each PING, and one for its answer.
 fn beats(_: &[String]) {
     const INTERVAL_MS: u128 = 100;
     let ctx = Context::new();
@@ -296,7 +296,7 @@ fn beats(_: &[String]) {
     let (began, before) = (Instant::now(), wake_ups());
     let counted = count_from(before);
     let pings = began.elapsed().as_millis() / INTERVAL_MS + 1;
-    // The other end, which gets the PING and answers it, is on the same thread.
+    // The other end, which answers the PING, is on the same I/O thread.
     assert!(u128::from(counted) <= 3 * pings, "{counted} wake-ups for {pings} heartbeats at most");
 }
 
@@ -305,7 +305,7 @@ fn a_heartbeat_wakes_once() {
     child::alone("beats", &[]);
 }
 
-/// Times that were set and are no longer of interest wake nobody: that of a handshake which is over.
+/// A timer that is no longer needed must not wake the thread: here the handshake timer after the handshake.
 fn has_shaken_hands(_: &[String]) {
     let ctx = Context::new();
     let listener = RawListener::bind(Transport::Tcp);
@@ -331,7 +331,8 @@ fn a_handshake_that_is_over_wakes_nobody() {
     child::alone("has_shaken_hands", &[]);
 }
 
-/// Builds a library whose getaddrinfo(3) writes a byte to a descriptor for each call, and then fails, or never returns.
+/// Builds a library: its getaddrinfo(3) writes a byte to a descriptor at each call, and then fails, or never
+/// returns.
 fn resolver(returns: bool) -> PathBuf {
     let path = PathBuf::from(transport::socket_path()).with_extension("so");
     let source = path.with_extension("c");
@@ -354,17 +355,17 @@ fn resolver(returns: bool) -> PathBuf {
     path
 }
 
-/// The descriptors that are kept over the new start: the library writes to the first, the test reads from the second.
+/// Descriptors kept across exec: the resolver library writes to the first, the test reads from the second.
 const LOG: i32 = 200;
 const CALLS: i32 = 201;
 
-/// Starts this program again with that library in front of all others, where it was not started so.
+/// Runs this program again with that library in LD_PRELOAD, unless it is set already.
 fn preload_resolver(returns: bool) {
     if std::env::var_os("LD_PRELOAD").is_some() {
         return;
     }
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    // SAFETY: both numbers are free, and no longer of anybody's when this program starts again.
+    // SAFETY: both descriptor numbers are unused; exec follows.
     unsafe {
         assert_eq!(libc::dup2(writer.as_raw_fd(), LOG), LOG);
         assert_eq!(libc::dup2(reader.as_raw_fd(), CALLS), CALLS);
@@ -374,7 +375,7 @@ fn preload_resolver(returns: bool) {
     panic!("the program does not start again: {error}");
 }
 
-/// Endpoints whose name is not found out.
+/// Endpoints with a host name that never resolves.
 fn waits_for_a_name(_: &[String]) {
     preload_resolver(false);
     let ctx = Context::new();
@@ -397,7 +398,7 @@ fn waiting_for_a_name_is_idle() {
     child::alone("waits_for_a_name", &[]);
 }
 
-/// Many endpoints with one name that is not there, and one with another.
+/// Many endpoints with the same host name, which does not exist, and one with another name.
 fn dials_names(_: &[String]) {
     preload_resolver(true);
     let ctx = Context::new();

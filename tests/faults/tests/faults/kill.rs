@@ -1,5 +1,5 @@
-//! `kill -9` of either end at random moments: the survivor goes on, messages are whole or absent, and in
-//! order for each peer.
+//! `kill -9` of either end at random moments: the survivor continues, and each peer's messages arrive whole or not at
+//! all, and in order.
 
 use faults::{Victim, victim};
 use support::child::{self, Child, long};
@@ -22,7 +22,7 @@ fn runs() -> u64 {
     if long() { 100 } else { 5 }
 }
 
-/// What the senders send: a number, and a body that follows from it, in a message of two or three parts.
+/// The senders' messages: a number, and a body that depends on it, in two or three parts.
 fn parts_of(number: u64) -> Vec<Vec<u8>> {
     let size = [10, 200, 3_000, 50_000][(number % 4) as usize];
     let mut parts = vec![numbered(number, 8), body(number, size)];
@@ -39,7 +39,7 @@ fn assert_whole(parts: &[Vec<u8>]) -> u64 {
     number
 }
 
-/// Streams for ever; the second argument numbers the stream.
+/// Sends forever; the second argument is the stream's number.
 fn streamer(args: &[String]) {
     let stream: u64 = args[1].parse().expect("a number");
     let ctx = Context::new();
@@ -71,7 +71,7 @@ fn survives_a_killed_sender(transport: Transport) {
             read(&pull.rx());
         }
         child.kill();
-        // What is left of it ends; then only the good peer is there.
+        // The rest of the killed sender's stream ends; then only the good peer sends.
         let marker = format!("after {stream}");
         good.put(&marker);
         until("the good peer's message", || {
@@ -90,7 +90,7 @@ fn survives_a_killed_sender(transport: Transport) {
     }
 }
 
-/// What killed senders had under way is given back: memory and descriptors.
+/// Memory and descriptors of killed senders are released.
 fn returns_what_the_killed_held(transport: Transport) {
     let mut victim = Victim::start(transport, 1_000, -1);
     let before = victim.status();
@@ -107,7 +107,7 @@ fn returns_what_the_killed_held(transport: Transport) {
     victim.ends();
 }
 
-/// Receives until it reads the end; messages have to be whole and their numbers to grow.
+/// Receives until the end message; messages must be whole and their numbers must increase.
 fn collector(args: &[String]) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -138,7 +138,7 @@ fn survives_a_killed_receiver(transport: Transport) {
     for run in 0..runs() {
         let mut child = Child::start("collector", &[&endpoint]);
         assert_eq!(child.line(), "bound");
-        // Keeps sending until the child reads, and then for a random while.
+        // Keep sending until the child reads, and then for a random time.
         until("the receiver reads", || {
             number += send_some(&push, number, 1);
             child.has_line()
@@ -154,7 +154,7 @@ fn survives_a_killed_receiver(transport: Transport) {
     }
 }
 
-/// Sends up to `count` messages, none of them for longer than a moment; returns how many it sent.
+/// Sends up to `count` messages, waiting only a moment for each; returns how many it sent.
 fn send_some(push: &Socket, first: u64, count: u64) -> u64 {
     for n in 0..count {
         let parts = parts_of(first + n);
@@ -166,7 +166,7 @@ fn send_some(push: &Socket, first: u64, count: u64) -> u64 {
     count
 }
 
-/// Answers for ever.
+/// Answers requests forever.
 fn service(args: &[String]) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -177,7 +177,7 @@ fn service(args: &[String]) {
     }
 }
 
-/// A client goes on with the next service at the same endpoint; it never reads half an answer.
+/// A client continues with the next service at the same endpoint; it never reads half an answer.
 fn survives_a_killed_service(transport: Transport) {
     let ctx = Context::new();
     let endpoint = transport.fresh();
@@ -205,7 +205,7 @@ fn survives_a_killed_service(transport: Transport) {
     }
 }
 
-/// Receives one message and no more: as a PULL that binds, or as one of this kind that connects.
+/// Receives exactly one message: as a PULL that binds, or as a socket of the given kind that connects.
 fn staller(args: &[String]) {
     let ctx = Context::new();
     let kind = args.get(1).map_or(PULL, |kind| kind.parse().expect("a type"));
@@ -222,10 +222,10 @@ fn staller(args: &[String]) {
     child::hear();
 }
 
-/// More than a receiver that stalls and both kernels take.
+/// More messages than a stalled receiver and both kernels hold.
 const MANY: u64 = 3_000;
 
-/// Who is closed behind a receiver that does not read, and is killed, sends the rest to the next.
+/// The receiver of a lingering socket stalls and is killed: the socket sends the rest to the next receiver.
 fn lingers_until_the_next_receiver(transport: Transport) {
     for _ in 0..runs().min(20) {
         let ctx = Context::new();
@@ -248,7 +248,7 @@ fn lingers_until_the_next_receiver(transport: Transport) {
     }
 }
 
-/// What was accepted for it was sent, or is lost.
+/// Every message accepted for the killed receiver is counted as sent or as lost.
 fn counts_what_waited_for_the_killed(transport: Transport) {
     for (kind, theirs) in [(PUSH, PULL), (PUB, SUB)] {
         let ctx = Context::new();

@@ -1,5 +1,5 @@
-//! `kill -9` of either end of shared memory, at any moment: nothing hangs, no message is torn, and all that was held is
-//! given back. The test counts what its whole process has.
+//! `kill -9` of either end of shared memory, at any moment: nothing hangs, no message is torn, and all resources are
+//! released. The test counts those of its whole process.
 
 use support::child::{self, Child, long};
 use support::filler::{Chance, number_of, numbered};
@@ -13,14 +13,14 @@ fn kills() -> u64 {
     if long() { 1_000 } else { 40 }
 }
 
-/// Through the ring, and through the arena; some too large for either.
+/// Sizes for the ring, for the arena, and too large for either.
 fn body_of(number: u64) -> Vec<u8> {
     const SIZES: [usize; 5] = [8, 200, 5_000, 60_000, 300_000];
     let size = if number.is_multiple_of(50) { 3_000_000 } else { SIZES[number as usize % SIZES.len()] };
     numbered(number, size)
 }
 
-/// Streams for ever.
+/// Sends forever.
 fn streamer(args: &[String]) {
     let ctx = Context::new();
     let push = ctx.bare_socket(PUSH);
@@ -30,7 +30,7 @@ fn streamer(args: &[String]) {
     }
 }
 
-/// Receives for ever, and finds fault.
+/// Receives forever, and checks each message.
 fn collector(args: &[String]) {
     let ctx = Context::new();
     let pull = ctx.bare_socket(PULL);
@@ -46,8 +46,8 @@ fn collector(args: &[String]) {
     }
 }
 
-/// Waits until this process has no memory of connections, and no more descriptors than `most`; returns how many. One of
-/// a connection may go behind its memory: so a later look may find fewer.
+/// Waits until this process maps no connection memory and has at most `most` descriptors; returns their number. A
+/// connection's descriptor may be closed after its memory is unmapped, so a later count may be lower.
 #[track_caller]
 fn given_back(most: usize) -> usize {
     deadline::until_some("all is given back", || {
@@ -56,7 +56,7 @@ fn given_back(most: usize) -> usize {
     })
 }
 
-/// Receives what came whole and in order, until the sender that was killed is gone.
+/// Receives whole messages in order until the killed sender's connection is gone.
 fn drain(pull: &Socket, mut next: u64) {
     until("the killed one is gone", || {
         while let Ok(body) = pull.recv(DONTWAIT) {
@@ -93,7 +93,7 @@ fn either_end_may_be_killed_at_any_moment() {
             child.kill();
             until("the killed one is gone", || push.peers().is_empty());
         }
-        // What is had once for good (poll sets) is there after some of each.
+        // Resources that a socket acquires once and keeps (poll sets) exist after some runs of each kind.
         if run % 20 == 19 {
             descriptors = given_back(descriptors);
         }

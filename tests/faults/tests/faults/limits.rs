@@ -1,5 +1,5 @@
-//! Out of descriptors: errors come back, nothing aborts, nothing spins, and all is well when there are some
-//! again.
+//! Out of descriptors: calls return errors, nothing aborts or spins, and everything works again when descriptors are
+//! available.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ support::roles!(
     accepts_without_any
 );
 
-/// Takes all descriptors that the limit leaves; dropping gives them back.
+/// Takes all descriptors that the limit leaves; dropping the files releases them.
 fn hoard() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
 }
@@ -31,7 +31,7 @@ fn assert_works(ctx: &Context) {
     }
 }
 
-/// Creates sockets until there is an error; then lets them go and works on.
+/// Creates sockets until one fails; then closes them and continues.
 fn runs_out_by_itself(_: &[String]) {
     process::limit_descriptors(64);
     let ctx = Context::new();
@@ -68,13 +68,13 @@ fn runs_out_by_itself(_: &[String]) {
     ctx.term().expect("term");
 }
 
-/// Fails with libzmq 4.3.4: "Too many open files", and the process is aborted.
+/// Fails with libzmq 4.3.4, which aborts the process with "Too many open files".
 #[test]
 fn errors_when_descriptors_run_out() {
     child::alone("runs_out_by_itself", &[]);
 }
 
-/// Listens with few descriptors while others open connections; the parent watches.
+/// Listens with few descriptors while other processes open connections; the parent watches.
 fn is_run_out_by_others(args: &[String]) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -98,9 +98,9 @@ fn opens_too_many(transport: Transport) -> (Child, String, Vec<RawPeer>) {
 
 over_wires!(recovers_when_others_let_go, does_not_spin_meanwhile);
 
-/// More connections than descriptors; when they go, a good peer gets in.
+/// More connections than descriptors; when they close, a good peer connects.
 ///
-/// Over ipc libzmq 4.3.4 fails: it aborts in accept.
+/// Fails with libzmq 4.3.4 over ipc: it aborts in accept.
 fn recovers_when_others_let_go(transport: Transport) {
     let (mut child, endpoint, peers) = opens_too_many(transport);
     drop(peers);
@@ -114,9 +114,9 @@ fn recovers_when_others_let_go(transport: Transport) {
     child.succeeds();
 }
 
-/// A listener that cannot accept waits; it does not ask the kernel again and again.
+/// A listener that cannot accept waits; it does not call accept in a loop.
 ///
-/// Fails with libzmq 4.3.4, which uses a whole processor then (over tcp), or aborts (over ipc).
+/// Fails with libzmq 4.3.4, which spins at 100 % CPU (over tcp), or aborts (over ipc).
 fn does_not_spin_meanwhile(transport: Transport) {
     let (mut child, _, peers) = opens_too_many(transport);
     let before = process::cpu_time(child.pid());
@@ -128,15 +128,15 @@ fn does_not_spin_meanwhile(transport: Transport) {
     child.succeeds();
 }
 
-/// Not a single descriptor left: contexts and sockets fail or work, and never end the process.
+/// No descriptor left at all: contexts and sockets fail or work, and never end the process.
 fn starts_without_any(_: &[String]) {
-    // The library itself is loaded before.
+    // Loads the library first.
     assert_eq!(api::version().0, 4);
     process::limit_descriptors(64);
     let hoard = hoard();
     assert!(hoard.len() > 10);
     let exhausted = || assert!(matches!(errno::last().0, libc::EMFILE | libc::ENFILE | libc::ENOMEM));
-    // SAFETY: handles of these very calls.
+    // SAFETY: handles from the calls above.
     unsafe {
         let ctx = zmq_ctx_new();
         if ctx.is_null() {
@@ -160,7 +160,7 @@ fn starts_without_descriptors() {
     child::alone("starts_without_any", &[]);
 }
 
-/// A connect without descriptors is tried again later, and succeeds when there are some.
+/// A connect without descriptors is retried, and succeeds when descriptors are available.
 fn connects_without_any(_: &[String]) {
     let ctx = Context::new();
     process::limit_descriptors(64);
@@ -179,13 +179,13 @@ fn connects_without_any(_: &[String]) {
     }
 }
 
-/// May fail with libzmq 4.3.4, which aborts when it cannot accept over ipc.
+/// May fail with libzmq 4.3.4, which aborts if it cannot accept over ipc.
 #[test]
 fn connects_when_there_are_descriptors_again() {
     child::alone("connects_without_any", &[]);
 }
 
-/// The one descriptor that is left goes to the peer, and none to its connection here.
+/// The last descriptor goes to the raw peer, so the listener has none to accept its connection.
 fn accepts_without_any(_: &[String]) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -205,8 +205,8 @@ fn tells_that_it_cannot_accept() {
     child::alone("accepts_without_any", &[]);
 }
 
-/// A handler of ZAP that keeps all questions and answers none costs those who ask the time of a handshake, and the
-/// server nothing that lasts: no descriptor, no processor time.
+/// A ZAP handler that never replies costs each client the handshake interval, and costs the server nothing lasting:
+/// no descriptor, no processor time.
 fn is_asked_in_vain(_: &[String]) {
     let ctx = Context::new();
     let handler = ctx.socket(ROUTER);
@@ -239,7 +239,7 @@ fn questions_that_nobody_answers_leave_nothing_behind() {
     child::alone("is_asked_in_vain", &[]);
 }
 
-/// Peers come and go while the question about them lies with a handler that looks at nothing.
+/// Peers come and go while their ZAP requests wait at a handler that reads nothing.
 fn is_never_looked_at(_: &[String]) {
     let ctx = Context::new();
     let handler = ctx.socket(REP);
@@ -254,7 +254,7 @@ fn is_never_looked_at(_: &[String]) {
         peer
     };
     let peers: Vec<RawPeer> = (0..100).map(|_| knock()).collect();
-    // A connection has one descriptor at either end; a question has none.
+    // A connection has one descriptor at either end; a ZAP request has none.
     until("all are there", || process::descriptors(process::own()) == before + 2 * peers.len());
     drop(peers);
     until("descriptors return", || process::descriptors(process::own()) <= before);

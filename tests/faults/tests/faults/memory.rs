@@ -1,4 +1,4 @@
-//! What it costs: an idle connection, a reader that stopped, doing nothing at all.
+//! Memory and processor time: of an idle connection, of a reader that has stopped, of doing nothing at all.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const MIB: u64 = 1 << 20;
 /// The memory that one side of a connection shares (docs/reference/shared-memory.md).
 const SHARED: u64 = 5 * MIB;
 
-/// Accepts; tells its private bytes when asked.
+/// Accepts connections; reports its private bytes on request.
 fn keeps_idle_connections(args: &[String]) {
     let ctx = Context::new();
     ctx.set(MAX_SOCKETS, 5_000).expect("MAX_SOCKETS");
@@ -53,7 +53,8 @@ fn keeps_idle_connections(args: &[String]) {
     }
 }
 
-/// Connects as often as it is told, sends one message over each connection and tells its private bytes a second later.
+/// Opens the requested number of connections, sends one message over each, and reports its private bytes a second
+/// later.
 fn makes_idle_connections(args: &[String]) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -62,15 +63,15 @@ fn makes_idle_connections(args: &[String]) {
         let word = child::hear();
         let Ok(count) = word.parse::<usize>() else { break };
         (0..count).for_each(|_| push.connect(&args[0]).expect("connect"));
-        // One that was there before may get one of these, and a new one none: they are few.
+        // An older connection may get one of these messages and a new one none: these are few.
         (0..count).for_each(|_| push.put("one message"));
         deadline::pass(Duration::from_secs(1));
         child::say(process::private_bytes(process::own()));
     }
 }
 
-/// After one message and one second neither end of a connection holds more than 8 KiB of private memory for it; over
-/// ipc they share memory.
+/// After one message and one second, neither end of a connection holds more than 8 KiB of private memory for it; over
+/// ipc the two ends share memory.
 ///
 /// Fails with libzmq 4.3.4, which needs 21 KiB and more.
 fn an_idle_connection_is_small(transport: Transport) {
@@ -84,7 +85,7 @@ fn an_idle_connection_is_small(transport: Transport) {
         accepting.tell(count);
         [&mut connecting, &mut accepting].map(|child| child.line().parse::<u64>().expect("bytes"))
     };
-    // What the first connections cost a process once is not counted.
+    // One-time costs of the process, paid with the first connections, are not counted.
     let (before, after) = (grow(20), grow(COUNT));
     for (end, side) in ["connecting", "accepting"].into_iter().enumerate() {
         let each = after[end].saturating_sub(before[end]) / COUNT;
@@ -95,7 +96,7 @@ fn an_idle_connection_is_small(transport: Transport) {
     accepting.succeeds();
 }
 
-/// Both ends in one process; nobody reads. Arguments: transport's endpoint, mark, size.
+/// Both ends in one process; neither side receives. Arguments: endpoint, high-water mark, size.
 fn fills_to_the_marks(args: &[String]) {
     let (mark, size): (i32, usize) = (args[1].parse().expect("mark"), args[2].parse().expect("size"));
     let ctx = Context::new();
@@ -107,20 +108,21 @@ fn fills_to_the_marks(args: &[String]) {
     let before = process::private_bytes(process::own());
     let count = filler::fill(&push, 0, size);
     let after = process::private_bytes(process::own());
-    // What lies in shared memory was handed over, as what the kernel holds of a socket, and is counted by no mark.
+    // Messages in shared memory have left the sender, as bytes in a kernel socket buffer have; no high-water mark
+    // counts them.
     let shared = if args[0].starts_with("ipc:") { SHARED } else { 0 };
     let limit = 2 * mark as u64 * (size as u64 + 64) + 2 * MIB + shared;
-    // The message before may count still.
+    // The message of the warm-up may still count.
     assert!(count + 1 >= 2 * mark as u64, "the marks are filled: {count}");
     let growth = after.saturating_sub(before);
     assert!(growth <= limit, "{growth} bytes for {count} messages of {size}, {limit} are allowed");
     filler::drain(&pull, 0, count);
 }
 
-/// With a reader that stopped memory stays under (SNDHWM + RCVHWM) x (size + 64) + 2 MiB, and over ipc what one side
-/// shares.
+/// With a stopped reader, memory stays below (SNDHWM + RCVHWM) x (size + 64) + 2 MiB, plus over ipc the memory that
+/// one side shares.
 ///
-/// Over tcp libzmq 4.3.4 mostly fails by one message of 1 MiB.
+/// Over tcp libzmq 4.3.4 mostly exceeds this by one message of 1 MiB.
 fn a_stopped_reader_is_bounded(transport: Transport) {
     for (mark, size) in [(1_000, 8), (1_000, 1_000), (100, 100_000), (10, 1 << 20), (100_000, 8)] {
         let args = [transport.wildcard(), mark.to_string(), size.to_string()];
@@ -128,7 +130,7 @@ fn a_stopped_reader_is_bounded(transport: Transport) {
     }
 }
 
-/// Connections, blocked receivers, a poller: and nothing to do.
+/// Connections, blocked receivers and a poller, with nothing to do.
 fn idles(args: &[String]) {
     let ctx = Context::new();
     let pull = ctx.bare_socket(PULL);
@@ -149,7 +151,7 @@ fn idles(args: &[String]) {
     });
 }
 
-/// A second of idleness costs no processor time to speak of.
+/// A second of idleness costs almost no processor time.
 fn idle_costs_no_time(transport: Transport) {
     let mut child = Child::start("idles", &[&transport.wildcard()]);
     assert_eq!(child.line(), "idle");
@@ -162,7 +164,7 @@ fn idle_costs_no_time(transport: Transport) {
     child.succeeds();
 }
 
-/// Publishes to one subscriber that reads nothing and one that reads all. Arguments: endpoint.
+/// Publishes to a subscriber that reads nothing and to one that reads everything. Argument: endpoint.
 fn publishes_to_the_deaf(args: &[String]) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB);
@@ -188,14 +190,14 @@ fn publishes_to_the_deaf(args: &[String]) {
     assert!(growth <= limit, "{growth} bytes, {limit} are allowed");
 }
 
-/// A subscriber that reads nothing costs its mark and no more, and takes nothing from the others.
+/// A subscriber that reads nothing costs memory up to its high-water mark, and does not affect the others.
 ///
-/// libzmq 4.3.4 hangs in ctx_term at times, after the subscriber that was full has gone.
+/// libzmq 4.3.4 sometimes hangs in ctx_term after the full subscriber has left.
 fn a_deaf_subscriber_is_bounded(transport: Transport) {
     child::alone("publishes_to_the_deaf", &[&transport.wildcard()]);
 }
 
-/// Has a socket that is bound or connected, and calls it when it is told how many messages to expect.
+/// Keeps a bound or connected socket and calls it only when told how many messages to expect.
 /// Arguments: "bind" or "connect", the endpoint, and the socket's type.
 fn is_not_called(args: &[String]) {
     let ctx = Context::new();
@@ -215,14 +217,14 @@ fn has_at_most(child: &Child, descriptors: usize) {
     until("descriptors are closed", || process::descriptors(child.pid()) <= descriptors);
 }
 
-/// Peers that come and go while memory is measured.
+/// Number of peers that come and go while memory is measured.
 fn visitors() -> u64 {
     if child::long() { 100_000 } else { 2_000 }
 }
 
-/// A bound socket that nobody calls keeps neither descriptors nor memory of peers that have gone.
+/// A bound socket without calls keeps neither descriptors nor memory of peers that have left.
 ///
-/// Fails with libzmq 4.3.4, which keeps 11 KiB for each until the socket is called.
+/// Fails with libzmq 4.3.4, which keeps 11 KiB for each until the application calls the socket.
 fn what_comes_and_goes_unseen_leaves_nothing(transport: Transport) {
     let count = visitors();
     let mut child = Child::start("is_not_called", &["bind", &transport.wildcard()]);
@@ -236,7 +238,7 @@ fn what_comes_and_goes_unseen_leaves_nothing(transport: Transport) {
         }
     };
     let descriptors = process::descriptors(child.pid());
-    come_and_go(&child, 100, descriptors); // What the first cost the process once is not counted.
+    come_and_go(&child, 100, descriptors); // One-time costs of the process are not counted.
     let before = process::private_bytes(child.pid());
     come_and_go(&child, count, descriptors);
     let growth = process::private_bytes(child.pid()).saturating_sub(before);
@@ -249,8 +251,8 @@ fn what_comes_and_goes_unseen_leaves_nothing(transport: Transport) {
     child.succeeds();
 }
 
-/// A PUB that nobody calls keeps nothing of subscribers that have gone, whichever way they subscribed; nor does a PUSH
-/// keep what it was sent and does not want.
+/// A PUB without calls keeps nothing of subscribers that have left, whichever way they subscribed; a PUSH does not
+/// keep messages that peers send to it.
 fn subscribers_that_come_and_go_unseen_leave_nothing(transport: Transport) {
     let count = visitors();
     let subscription = frame(0, b"\x01news");
@@ -274,7 +276,7 @@ fn subscribers_that_come_and_go_unseen_leave_nothing(transport: Transport) {
                 }
             }
         };
-        come_and_go(&child, 100); // What the first cost the process once is not counted.
+        come_and_go(&child, 100); // One-time costs of the process are not counted.
         let before = process::private_bytes(child.pid());
         come_and_go(&child, count);
         let growth = process::private_bytes(child.pid()).saturating_sub(before);
@@ -284,7 +286,7 @@ fn subscribers_that_come_and_go_unseen_leave_nothing(transport: Transport) {
     }
 }
 
-/// What looks like the answer to a question that nobody asked is forgotten at once, in a socket that nobody calls, too.
+/// An unsolicited reply is dropped at once, also in a socket without calls.
 fn answers_to_nothing_leave_nothing(transport: Transport) {
     let mut child = Child::start("is_not_called", &["bind", &transport.wildcard()]);
     let mut peer = RawPeer::connect(&child.line());
@@ -293,7 +295,7 @@ fn answers_to_nothing_leave_nothing(transport: Transport) {
     let answers = command("PONG", b"rcpt\0\0\0\0\0\0\0\x01").repeat(10_000);
     for _ in 0..100 {
         peer.send(&answers);
-        // Whoever has answered this has read all before it.
+        // The PONG shows that the library has read everything before the PING.
         peer.send(&command("PING", b"\0\0"));
         peer.expect(&command("PONG", b""));
     }
@@ -305,7 +307,7 @@ fn answers_to_nothing_leave_nothing(transport: Transport) {
     child.succeeds();
 }
 
-/// What peers have sent before they went is there for whoever calls the socket then, without descriptors.
+/// Messages of peers that have left can still be received by a later call, and hold no descriptors meanwhile.
 fn what_comes_and_goes_unseen_is_delivered(transport: Transport) {
     let mut child = Child::start("is_not_called", &["bind", &transport.wildcard()]);
     let endpoint = child.line();
@@ -325,7 +327,7 @@ fn what_comes_and_goes_unseen_is_delivered(transport: Transport) {
     child.succeeds();
 }
 
-/// A connecting socket that nobody calls keeps no descriptors of its lost connections either.
+/// A connecting socket without calls keeps no descriptors of its lost connections either.
 fn reconnections_unseen_leave_nothing(transport: Transport) {
     let listener = RawListener::bind(transport);
     let mut child = Child::start("is_not_called", &["connect", &listener.endpoint()]);
@@ -342,10 +344,11 @@ fn reconnections_unseen_leave_nothing(transport: Transport) {
     child.succeeds();
 }
 
-/// Both ends of some connections, idle before and after a burst through each; no socket is called then.
+/// Both ends of some connections, idle before and after a burst through each; the application makes no call then.
 /// Arguments: endpoint, connections, messages of 1,000 bytes through each.
 fn bursts(args: &[String]) {
-    // What is freed goes to the kernel at once, to be seen there: malloc would keep most for its next use.
+    // Blocks of 128 KiB and more come from mmap, so freeing them returns them to the kernel at once and shows in the
+    // measurement.
     // SAFETY: sets a number.
     assert_eq!(unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024) }, 1);
     let number = |n: usize| args[n].parse::<usize>().expect("a number");
@@ -382,7 +385,7 @@ fn opens_boxes(_: &[String]) {
     child::hear();
 }
 
-/// A frame that is opened whole goes to where it is to lie without being moved on with each piece.
+/// A frame that must be decrypted as a whole is received in its final buffer, not copied again with each piece.
 #[test]
 fn a_large_body_over_curve_takes_some_times_its_size() {
     let mut child = Child::start("opens_boxes", &[]);
@@ -393,9 +396,9 @@ fn a_large_body_over_curve_takes_some_times_its_size() {
     child.succeeds();
 }
 
-/// Some time after a burst of 4 MiB a connection holds hardly more than before.
+/// Some time after a burst of 4 MiB a connection holds hardly more memory than before.
 ///
-/// Fails with libzmq 4.3.4, which does not give all of it back.
+/// Fails with libzmq 4.3.4, which does not release all of it.
 fn what_a_burst_took_comes_back(transport: Transport) {
     const COUNT: u64 = 30;
     let mut child = Child::start("bursts", &[&transport.wildcard(), &COUNT.to_string(), "4000"]);

@@ -1,7 +1,7 @@
-//! The C API misused: every mistake brings an error, and never the end of the process.
+//! Misuse of the C API: every mistake returns an error and never ends the process.
 //!
-//! Each test runs in a process of its own. With libzmq 4.3.4 those fail that say so: it reads what a wrong
-//! handle or pointer points to.
+//! Each test runs in a process of its own. libzmq 4.3.4 fails the tests marked below: it reads the memory behind a
+//! wrong handle or pointer.
 
 use std::ffi::c_void;
 use std::os::fd::IntoRawFd;
@@ -40,7 +40,7 @@ macro_rules! alone {
 }
 
 alone! {
-    /// May crash with libzmq 4.3.4, which looks into the freed socket.
+    /// May crash with libzmq 4.3.4, which reads the freed socket.
     closed_handles_are_no_sockets: closed_handles;
     /// Crashes with libzmq 4.3.4.
     false_handles_are_no_sockets: false_handles;
@@ -55,9 +55,9 @@ alone! {
     terminated_contexts_are_refused: terminated_contexts;
     /// May crash with libzmq 4.3.4.
     one_close_wins: close_races;
-    /// Fails with libzmq 4.3.4: a new socket may lie where the old one lay.
+    /// Fails with libzmq 4.3.4: a new socket may have the address of the old one.
     handles_are_not_used_again: stale_handles;
-    /// May hang or crash with libzmq 4.3.4, whose free functions run on its I/O thread.
+    /// May hang or crash with libzmq 4.3.4, which runs free functions on its I/O thread.
     free_functions_may_call_the_library: calls_from_free;
     endpoints_may_be_anything: strange_endpoints;
     /// May crash with libzmq 4.3.4.
@@ -66,12 +66,12 @@ alone! {
     a_descriptor_is_closed_once: adopted_descriptors;
 }
 
-/// Every call that takes a socket, on this handle: all have to fail with ENOTSOCK.
+/// Every call that takes a socket, with this handle: all must fail with ENOTSOCK.
 unsafe fn assert_no_socket(handle: *mut c_void) {
     let (mut value, mut size) = ([0u8; 8], 4);
     let (mut message, endpoint) = (Message::of(b"x"), c"inproc://x".as_ptr());
     let is = |rc: i32, what: &str| assert_eq!((rc, errno::last()), (-1, Errno(libc::ENOTSOCK)), "{what}");
-    // SAFETY: the handle is what is under test; all else is valid.
+    // SAFETY: the handle is under test; all other arguments are valid.
     unsafe {
         is(zmq_send(handle, value.as_ptr().cast(), 1, DONTWAIT), "send");
         is(zmq_send_const(handle, value.as_ptr().cast(), 1, DONTWAIT), "send_const");
@@ -109,7 +109,7 @@ fn false_handles(_: &[String]) {
     let mut zeros = [0u64; 512];
     let mut ones = [u64::MAX; 512];
     let mut message = Message::of(b"no socket");
-    // SAFETY: handles that are none, which the library has to notice.
+    // SAFETY: invalid handles, which the library must detect.
     unsafe {
         assert_no_socket(zeros.as_mut_ptr().cast());
         assert_no_socket(ones.as_mut_ptr().cast());
@@ -130,19 +130,19 @@ fn false_handles(_: &[String]) {
     Transport::Tcp.bind(&socket);
 }
 
-/// A refusal with an errno of the caller's fault.
+/// Asserts a failure with an errno that blames the caller.
 fn refused(rc: i32, what: &str) {
     assert_eq!(rc, -1, "{what}");
     let error = errno::last();
     assert!(matches!(error.0, libc::EFAULT | libc::EINVAL), "{what}: {error:?}");
 }
 
-/// Null for a buffer, with a size that says otherwise.
+/// A null buffer with a non-zero size.
 fn null_buffers(_: &[String]) {
     let ctx = Context::new();
     let (pull, push) = Transport::Inproc.pair(&ctx, PULL, PUSH);
     let mut size = 4;
-    // SAFETY: null is what is under test.
+    // SAFETY: null is under test.
     unsafe {
         refused(zmq_send(push.raw(), null(), 10, DONTWAIT), "send");
         refused(zmq_send_const(push.raw(), null(), 10, DONTWAIT), "send_const");
@@ -174,7 +174,7 @@ fn null_buffers(_: &[String]) {
 /// Null for everything that is neither a socket nor a buffer.
 fn null_everything(_: &[String]) {
     let mut message = Message::of(b"x");
-    // SAFETY: null is what is under test.
+    // SAFETY: null is under test.
     unsafe {
         refused(zmq_msg_init(null_mut()), "msg_init");
         refused(zmq_msg_init_size(null_mut(), 5), "msg_init_size");
@@ -217,9 +217,9 @@ fn null_everything(_: &[String]) {
     }
 }
 
-/// A proxy between nothing and nothing; ENOTSOCK is as good as EFAULT here.
+/// A proxy with null sockets; ENOTSOCK is as good as EFAULT here.
 unsafe fn zmq_proxy_or_enotsock() -> i32 {
-    // SAFETY: null is what is under test.
+    // SAFETY: null is under test.
     let rc = unsafe { zmq_proxy(null_mut(), null_mut(), null_mut()) };
     if errno::last() == Errno(libc::ENOTSOCK) {
         // SAFETY: sets the thread's errno.
@@ -228,7 +228,7 @@ unsafe fn zmq_proxy_or_enotsock() -> i32 {
     rc
 }
 
-/// Messages that were never made, or are closed: EFAULT, wherever they turn up.
+/// Uninitialised or closed messages: EFAULT in every call.
 fn dead_messages(_: &[String]) {
     let ctx = Context::new();
     let (pull, push) = Transport::Inproc.pair(&ctx, PULL, PUSH);
@@ -255,7 +255,7 @@ fn dead_messages(_: &[String]) {
     assert_eq!(pull.take_text(), "works");
 }
 
-/// Any option number with any bytes of any size, set and got, for every type of socket.
+/// Any option number with any bytes of any size, set and read, for every socket type.
 fn all_options(_: &[String]) {
     let mut chance = Chance::new();
     for kind in PAIR..=XSUB {
@@ -325,7 +325,7 @@ fn close_races(_: &[String]) {
     ctx.term().expect("term");
 }
 
-/// A handle that was closed stays invalid when new sockets are made.
+/// A closed handle stays invalid when new sockets are created.
 fn stale_handles(_: &[String]) {
     let ctx = Context::new();
     let mut stale = Vec::new();
@@ -337,7 +337,7 @@ fn stale_handles(_: &[String]) {
     }
     let live = ctx.socket(PULL);
     for handle in &stale {
-        // SAFETY: handles that were closed, which the library has to notice.
+        // SAFETY: closed handles, which the library must detect.
         assert_eq!(errno::check(unsafe { zmq_close(*handle) }), Err(Errno(libc::ENOTSOCK)));
     }
     Transport::Tcp.bind(&live);
@@ -356,7 +356,7 @@ unsafe extern "C" fn send_another(_: *mut c_void, hint: *mut c_void) {
     }
 }
 
-/// A free function that uses the very socket that its message went through.
+/// A free function that uses the socket through which its message was sent.
 fn calls_from_free(_: &[String]) {
     for transport in Transport::ALL {
         let ctx = Context::new();
@@ -364,7 +364,7 @@ fn calls_from_free(_: &[String]) {
         for size in [10, 1_000, 200_000] {
             let mut content = vec![7u8; size];
             FREED.store(0, Ordering::SeqCst);
-            // SAFETY: the content outlives its use, which the message "freed" ends.
+            // SAFETY: the content outlives its use, which ends with the message "freed".
             let mut message =
                 unsafe { Message::lent(content.as_mut_ptr().cast(), size, Some(send_another), push.raw()) };
             message.send(&push, 0).expect("send");
@@ -379,7 +379,7 @@ fn calls_from_free(_: &[String]) {
     }
 }
 
-/// Endpoints made of anything: an error or not, but no crash, and nothing stays bound that was refused.
+/// Arbitrary endpoints: an error or success, but no crash, and no refused endpoint stays bound.
 fn strange_endpoints(_: &[String]) {
     let ctx = Context::new();
     let socket = ctx.socket(PULL);
@@ -394,7 +394,7 @@ fn strange_endpoints(_: &[String]) {
             let place = chance.below(bytes.len() as u64) as usize;
             bytes[place] = 1 + chance.below(255) as u8;
         }
-        // A name would be asked for at a server of names: only what is clearly none is tried.
+        // A host name would be looked up at a name server: only strings that are clearly no host name are used.
         bytes.retain(|byte| *byte != 0);
         all.push(bytes);
     }
@@ -428,7 +428,7 @@ fn strange_polls(_: &[String]) {
         }
     }
     let mut item = PollItem { socket: handle, fd: 0, events: 1, revents: 0 };
-    // SAFETY: null and a closed handle are what is under test.
+    // SAFETY: null and a closed handle are under test.
     unsafe {
         assert_eq!((zmq_poll(&mut item, 1, 0), errno::last()), (-1, Errno(libc::ENOTSOCK)));
         refused(zmq_poll(null_mut(), i32::MAX, 0), "no items");
@@ -439,7 +439,7 @@ fn strange_polls(_: &[String]) {
 
 fn is_listening(fd: i32) -> bool {
     let (mut value, mut size) = (0_i32, 4);
-    // SAFETY: room for an int, and its size.
+    // SAFETY: an int to write to, and its size.
     let rc = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, (&raw mut value).cast(), &mut size)
     };

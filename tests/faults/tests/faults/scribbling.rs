@@ -1,5 +1,5 @@
-//! A peer that shares memory and writes whatever it likes there, while the library reads and writes: it loses its own
-//! connection, at most, and nobody else anything.
+//! A peer that shares memory and writes anything there while the library reads and writes: it can lose its own
+//! connection, and no other peer is affected.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ fn peers() -> u64 {
     if long() { 5_000 } else { 100 }
 }
 
-/// Numbers near what is right, and far from it.
+/// Numbers near the right one, and far from it.
 fn some_number(chance: &mut Chance, right: u64) -> u64 {
     match chance.below(6) {
         0 => u64::MAX - chance.below(3),
@@ -23,14 +23,14 @@ fn some_number(chance: &mut Chance, right: u64) -> u64 {
     }
 }
 
-/// A loan that may be one.
+/// A loan that may be valid.
 fn some_loan(chance: &mut Chance) -> Vec<u8> {
     let position = chance.below(2 * ARENA as u64);
     let len = if chance.below(4) == 0 { some_number(chance, ARENA as u64) } else { chance.below(9000) };
     loan(chance.below(8) as u8, position, len)
 }
 
-/// Bytes that begin like frames, mostly.
+/// Bytes that mostly begin like frames.
 fn scribble(memory: &Memory, chance: &mut Chance) {
     let mut bytes = Vec::new();
     for _ in 0..chance.below(40) {
@@ -60,7 +60,7 @@ fn a_peer_that_scribbles_costs_nobody_else_anything() {
         std::thread::scope(|scope| {
             let (bytes, memory, over) = (chance.bytes(64), &memory, &over);
             scope.spawn(move || {
-                // Changes what is being read.
+                // Changes the bytes while the library reads them.
                 for &at in bytes.iter().cycle() {
                     if over.load(Ordering::Relaxed) {
                         return;

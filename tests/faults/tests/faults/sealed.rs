@@ -1,5 +1,5 @@
-//! Somebody on the way between a client and a server of CURVE: whatever is cut, changed, repeated, held back or put
-//! in, no message comes through that was not sent, none twice, none out of order; and the two meet again.
+//! A man in the middle between a CURVE client and server: whatever is cut, changed, repeated, held back or inserted,
+//! no message arrives that was not sent, none twice, none out of order; and the two sides connect again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use support::security::{Mechanism, Parties};
 use support::wire::*;
 use support::*;
 
-/// A server and a client with somebody between them who tampers, once, with this frame of the client's (0 and 1 are
+/// A server and a client with a man in the middle that tampers once, with this frame of the client's (0 and 1 are
 /// HELLO and INITIATE) or the server's (WELCOME and READY).
 struct Scene {
     heard: Monitor,
@@ -43,14 +43,14 @@ impl Scene {
         Scene { heard, server, client, _man: man, _ctx: ctx }
     }
 
-    /// Messages go both ways once more, after what was lost; in order, none twice.
+    /// Messages again pass both ways after the loss, in order and none twice.
     #[track_caller]
     fn goes_on(&self, sent: usize) {
         let mut last = None;
         for n in 0..sent {
             self.client.put(format!("{n}"));
         }
-        // What was written to a connection that then broke is lost: so this may have to be said again.
+        // Bytes written to a connection that then broke are lost, so the message may have to be sent again.
         self.server.set(RCVTIMEO, 50).expect("RCVTIMEO");
         loop {
             let Ok(text) = self.server.recv(0) else {
@@ -76,7 +76,7 @@ fn flipped(mut frame: Vec<u8>, at: usize) -> Vec<u8> {
     frame
 }
 
-/// Each step of the handshake, cut in the middle: the next attempt succeeds, and nothing is lost.
+/// Each handshake step, cut in the middle: the next attempt succeeds, and nothing is lost.
 #[test]
 fn a_handshake_that_is_cut_begins_anew() {
     within(60, || {
@@ -89,7 +89,7 @@ fn a_handshake_that_is_cut_begins_anew() {
     });
 }
 
-/// Each step with one bit changed, behind its name, in the middle, at its end; repeated; with garbage behind it.
+/// Each step with one bit changed after its name, in the middle, or at its end; repeated; followed by garbage.
 #[test]
 fn a_handshake_that_is_changed_is_refused() {
     within(60, || {
@@ -97,7 +97,7 @@ fn a_handshake_that_is_changed_is_refused() {
         for (of_client, number) in [(true, 0), (false, 0), (true, 1), (false, 1)] {
             for at in [12, 60, at_end] {
                 let scene = Scene::new(of_client, number, move |frame| Pass::On(flipped(frame, at)));
-                // The padding of HELLO is nobody's; else somebody says why.
+                // HELLO's padding is not checked; any other change makes one side report an error.
                 scene.goes_on(5);
             }
             let scene = Scene::new(of_client, number, |frame| Pass::On([frame.clone(), frame].concat()));
@@ -108,7 +108,7 @@ fn a_handshake_that_is_changed_is_refused() {
     });
 }
 
-/// A sealed message that is changed, anywhere, ends the connection: the server says so, and takes nothing of it.
+/// Any change to a sealed message ends the connection: the server reports it, and delivers nothing of the message.
 #[test]
 fn a_changed_message_ends_the_connection() {
     within(60, || {
@@ -123,7 +123,7 @@ fn a_changed_message_ends_the_connection() {
     });
 }
 
-/// The same message again, or an older one: the connection ends, and no message comes twice.
+/// The same message again, or an older one: the connection ends, and no message arrives twice.
 #[test]
 fn a_repeated_message_ends_the_connection() {
     within(60, || {
@@ -135,7 +135,7 @@ fn a_repeated_message_ends_the_connection() {
     });
 }
 
-/// Garbage, a frame of another mechanism, or a message in the clear behind the handshake.
+/// Garbage, a frame of another mechanism, or a plaintext message after the handshake.
 #[test]
 fn nothing_in_the_clear_comes_through() {
     within(60, || {
@@ -158,7 +158,7 @@ fn nothing_in_the_clear_comes_through() {
     });
 }
 
-/// Held back messages may be missing, as on any connection that is tampered with, but nothing comes in their place.
+/// Messages that are held back may be missing, as on any connection under attack, but nothing arrives in their place.
 #[test]
 fn a_frame_held_back_is_missing_and_no_more() {
     within(60, || {
@@ -167,8 +167,8 @@ fn a_frame_held_back_is_missing_and_no_more() {
     });
 }
 
-/// Cut in the middle of a sealed message, many times: what arrives by one connection is in order, and nothing arrives
-/// twice; and of what was sent before a pause nothing is missing but what was on its way at a cut.
+/// Cut in the middle of a sealed message, many times: each connection's messages arrive in order, none arrives twice,
+/// and only messages in flight at a cut are lost.
 #[test]
 fn reconnecting_repeats_nothing() {
     within(60, || {
@@ -199,13 +199,13 @@ fn reconnecting_repeats_nothing() {
             before = exchange().0;
             cuts.load(Ordering::Relaxed) == 10
         });
-        // The last cut may take with it what is sent before the client hears of it.
+        // Messages sent before the client notices the last cut may be lost.
         until("it goes on", || exchange().1.is_some_and(|last| last >= before));
     });
 }
 
-/// The numbers of all messages, and the last by each connection, which a ROUTER names: what the end of one has left may
-/// be read behind the beginning of the next.
+/// The numbers of all messages, and the last of each connection, identified by its ROUTER name: the rest of an old
+/// connection may be read after the start of the next.
 #[derive(Default)]
 struct Arrived {
     numbers: BTreeSet<usize>,
@@ -224,7 +224,7 @@ impl Arrived {
     }
 }
 
-/// MAXMSGSIZE counts what the application gets, not the box around it.
+/// MAXMSGSIZE counts the application's bytes, not the box around them.
 #[test]
 fn maxmsgsize_is_of_what_is_inside() {
     within(60, || {
@@ -233,7 +233,7 @@ fn maxmsgsize_is_of_what_is_inside() {
                 let (ctx, parties) = (Context::new(), Parties::new());
                 let server = ctx.socket(PULL);
                 server.set_bytes(MAXMSGSIZE, &(limit as i64).to_ne_bytes()).expect("MAXMSGSIZE");
-                // What a PLAIN server would ask a handler.
+                // For PLAIN: its server requires a handler.
                 let _handler = support::security::Handler::of(&ctx, "200");
                 parties.serve(&server, mechanism);
                 let heard = Monitor::of(&ctx, &server, EVENT_DISCONNECTED);
@@ -243,7 +243,7 @@ fn maxmsgsize_is_of_what_is_inside() {
                 assert_eq!(server.take().len(), limit, "{mechanism:?}");
                 client.put(vec![b'b'; limit + 1]);
                 heard.wait(EVENT_DISCONNECTED);
-                // The client may not have heard of the end yet.
+                // The client may not have noticed the end yet.
                 server.set(RCVTIMEO, 20).expect("RCVTIMEO");
                 until("the client is back", || {
                     client.put("c");
@@ -254,12 +254,12 @@ fn maxmsgsize_is_of_what_is_inside() {
     });
 }
 
-/// A server where a client was expected, a client where a server was, and one that answers with the client's words.
+/// A server in the client's place, a client in the server's place, and a peer that echoes the client's bytes.
 #[test]
 fn roles_are_not_exchanged() {
     within(60, || {
         let (ctx, parties) = (Context::new(), Parties::new());
-        // Our client meets an echo: everything it says comes back.
+        // Our client meets an echo, which returns all its bytes.
         for mechanism in [Mechanism::Plain, Mechanism::Curve] {
             let listener = RawListener::bind(Transport::Tcp);
             let client = parties.client(&ctx, PUSH, mechanism);
@@ -273,7 +273,7 @@ fn roles_are_not_exchanged() {
             peer.expect_end();
             seen.wait(EVENT_HANDSHAKE_FAILED_PROTOCOL);
         }
-        // Our server meets one that talks like a server.
+        // Our server meets a peer that also speaks as a server.
         for mechanism in [Mechanism::Plain, Mechanism::Curve] {
             let (_server, endpoint) = parties.bound(&ctx, PULL, mechanism, Transport::Tcp);
             for name in ["WELCOME", "READY", "MESSAGE", "ERROR"] {

@@ -1,7 +1,7 @@
-//! Secrets leave no trace: after the socket and its context are gone, a secret key or a password that was an option
-//! is nowhere in the process's memory.
+//! Secrets leave no trace: after the socket and its context are closed, a secret key or password that was set as an
+//! option is nowhere in the process's memory.
 //!
-//! libzmq 4.3.4 wipes none of its own and fails all but the first of these.
+//! libzmq 4.3.4 wipes no secrets and fails all but the first of these.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use support::*;
 
 support::roles!(forgetful_client, forgetful_server, forgetful_certificate, forgetful_layers, remembering);
 
-/// What a secret looks like while it is not one: on its way to the child, and in its memory between uses.
+/// A secret's masked form, in which it reaches the child and is kept between uses.
 fn veil(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ 0x5A).collect()
 }
@@ -29,7 +29,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
 }
 
-/// Shows the secret for as long as `use_it` lasts, and wipes it.
+/// Unmasks the secret while `use_it` runs, and then wipes it.
 fn unveil(veiled: &[u8], use_it: impl FnOnce(&[u8])) {
     let mut bytes = veil(veiled);
     use_it(&bytes);
@@ -39,7 +39,8 @@ fn unveil(veiled: &[u8], use_it: impl FnOnce(&[u8])) {
     }
 }
 
-/// How often this process's memory holds the secret, looked for without showing it. Any 16 bytes in a row of it count.
+/// How often this process's memory contains the secret, searched for without unmasking it. Any 16 consecutive bytes
+/// of it count.
 fn found(veiled: &[u8]) -> usize {
     let mut memory = File::open("/proc/self/mem").expect("our own memory");
     let maps = BufReader::new(File::open("/proc/self/maps").expect("our own maps"));
@@ -89,7 +90,7 @@ fn forms(text: &str) -> Vec<Vec<u8>> {
     vec![veil(text.as_bytes()), veil(&bytes)]
 }
 
-/// What is set is found: else a search that finds nothing shows nothing.
+/// A secret that is set is found: otherwise a search without a hit would prove nothing.
 fn remembering(args: &[String]) {
     let secret = from_hex(&args[0]);
     let ctx = Context::new();
@@ -98,7 +99,7 @@ fn remembering(args: &[String]) {
     child::say(found(&secret));
 }
 
-/// A client with this option, veiled, and others that are no secrets; it sends a message, ends, and searches.
+/// A client with this masked option, and others that are not secret; it sends a message, closes, and searches.
 fn forgetful_client(args: &[String]) {
     let mechanism = Mechanism::named(&args[0]);
     let (endpoint, server_key, secrets) = (&args[1], &args[2], &args[3..]);
@@ -125,7 +126,7 @@ fn forgetful_client(args: &[String]) {
     child::say(counts);
 }
 
-/// A server of CURVE with this key.
+/// A CURVE server with this key.
 fn forgetful_server(args: &[String]) {
     {
         let ctx = Context::new();
@@ -144,7 +145,7 @@ fn forgetful_server(args: &[String]) {
     child::say(counts);
 }
 
-/// Reads a certificate, writes it, and tells its keys.
+/// Loads a certificate, saves it, and reads its keys.
 fn forgetful_certificate(args: &[String]) {
     let (path, secrets) = (Path::new(&args[0]), &args[1..]);
     {
@@ -160,7 +161,7 @@ fn forgetful_certificate(args: &[String]) {
     child::say(counts);
 }
 
-/// A password for a SOCKS proxy that gives no answer to it, and a key of TLS that nobody uses.
+/// A password for a SOCKS proxy that does not reply to it, and an unused TLS key.
 fn forgetful_layers(args: &[String]) {
     let (password, key) = (from_hex(&args[1]), from_hex(&args[2]));
     {

@@ -1,4 +1,4 @@
-//! Threads of the library leave the application's signals to the application.
+//! The library's threads leave the application's signals to the application.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,15 +11,15 @@ use support::*;
 
 support::roles!(starter);
 
-/// What the thread of zmq_threadstart blocks.
+/// The signals that the thread of zmq_threadstart blocks.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn note(_: *mut c_void) {
-    // SAFETY: it has no conditions.
+    // SAFETY: the function has no preconditions.
     BLOCKED.store(blocked_signals(unsafe { libc::gettid() } as u32), Ordering::SeqCst);
 }
 
-/// Blocks no signal, and says what each thread blocks that the library has started.
+/// Blocks no signal, and reports the blocked signals of each thread that the library has started.
 fn starter(_: &[String]) {
     let own = thread_ids();
     let ctx = Context::new();
@@ -29,7 +29,7 @@ fn starter(_: &[String]) {
     push.put("message");
     assert_eq!(pull.take_text(), "message");
     for thread in thread_ids().into_iter().filter(|thread| !own.contains(thread)) {
-        // While a thread begins, the C library blocks all signals, also the two that it keeps for itself.
+        // While a thread starts, the C library blocks all signals, including the two that it reserves.
         until("it runs", || blocked_signals(thread) & 1 << 31 == 0);
         child::say(format_args!("{:016x}", blocked_signals(thread)));
     }
@@ -43,7 +43,7 @@ fn starter(_: &[String]) {
 fn threads_of_the_library_block_the_applications_signals() {
     let faults =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGSYS];
-    // What nobody can block: also the two that the C library keeps for itself.
+    // Signals that cannot be blocked, including the two that the C library reserves.
     let others = [libc::SIGKILL, libc::SIGSTOP, 32, 33];
     let open = faults.iter().chain(&others).fold(0_u64, |bits, signal| bits | 1 << (signal - 1));
     let mut child = Child::start("starter", &[]);

@@ -1,5 +1,5 @@
-//! A process that is stopped and goes on, as by Ctrl-Z and `fg` or where a debugger attaches: no call of it fails,
-//! since no signal was handled; whether or not the process has a handler for some signal.
+//! A process that is stopped and continued, as by Ctrl-Z and `fg` or by a debugger: none of its calls fails, because
+//! no signal handler ran. This holds whether or not the process has a handler for some signal.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ support::roles!(waiter, sender, ender);
 
 extern "C" fn ignore(_: libc::c_int) {}
 
-/// Has a handler, as a program with one for SIGINT has.
+/// Installs a signal handler, as a program with one for SIGINT has.
 fn handle_a_signal() {
     // SAFETY: a handler that does nothing.
     unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
 }
 
-/// Waits for messages in the way that the second argument names, and tells them.
+/// Waits for messages with the call named by the second argument, and reports them.
 fn waiter(args: &[String]) {
     if args[2] == "handles" {
         handle_a_signal();
@@ -40,7 +40,7 @@ fn waiter(args: &[String]) {
     }
 }
 
-/// Stops the child while it sleeps, and lets it go on.
+/// Stops the child while it sleeps, and continues it.
 fn stop_and_go_on(child: &Child) {
     until("it sleeps", || sleeps(child.pid()));
     child.signal(libc::SIGSTOP);
@@ -82,7 +82,7 @@ fn who_waits_in_a_poller_goes_on() {
     goes_on(Transport::Tcp, "poller");
 }
 
-/// Waits for room.
+/// A sender that waits for room.
 fn sender(args: &[String]) {
     handle_a_signal();
     let ctx = Context::new();

@@ -1,7 +1,7 @@
-//! A sender that exits as soon as it has sent: what it handed over before an orderly end arrives, all of it.
+//! A sender that exits as soon as it has sent: everything sent before an orderly end arrives.
 //!
-//! libzmq 4.3.4 fails this over ipc, not on every run: a hang-up that comes while the receiver's input is
-//! stopped at the mark discards what the kernel still holds.
+//! libzmq 4.3.4 fails this over ipc, not on every run: a hang-up while the receiver's input is stopped at the
+//! high-water mark discards what the kernel still holds.
 
 use support::child::{self, Child, long};
 use support::filler::{number_of, numbered};
@@ -42,7 +42,7 @@ fn receive_all(pull: &Socket, run: u32, count: u64) {
 fn loses_nothing_when_the_sender_exits(transport: Transport) {
     for run in 0..runs() {
         let ctx = Context::new();
-        // When something is lost the test need not be patient for long.
+        // A shorter timeout, so that a lost message fails the test soon.
         let pull = ctx.socket(PULL).with(RCVTIMEO, 5_000);
         let endpoint = transport.bind(&pull);
         let mut sender = Child::start("sender", &[&endpoint, "300000", "16"]);
@@ -51,7 +51,7 @@ fn loses_nothing_when_the_sender_exits(transport: Transport) {
     }
 }
 
-/// The reader begins when the sender is gone already, as far as the sender can get.
+/// The reader starts when the sender is gone, or as near to its end as it can get.
 fn loses_nothing_to_a_slow_reader(transport: Transport) {
     for (run, (count, size)) in
         (0..runs()).zip([(1_500, 16), (900, 4_000), (120, 100_000)].into_iter().cycle())
@@ -60,7 +60,7 @@ fn loses_nothing_to_a_slow_reader(transport: Transport) {
         let pull = ctx.socket(PULL).with(RCVTIMEO, 5_000).hwm(100);
         let endpoint = transport.bind(&pull);
         let mut sender = Child::start("sender", &[&endpoint, &count.to_string(), &size.to_string()]);
-        // Start when the first message is there, and then give the sender a head start.
+        // Start when the first message has arrived, then give the sender a head start.
         assert_eq!(poll::ready(&pull, POLLIN, deadline::PATIENCE_MS as i64), POLLIN);
         deadline::pass(std::time::Duration::from_millis(100));
         receive_all(&pull, run, count);
@@ -68,7 +68,7 @@ fn loses_nothing_to_a_slow_reader(transport: Transport) {
     }
 }
 
-/// Sends one question and exits without waiting for an answer.
+/// Sends one request and exits without waiting for the answer.
 fn asker(args: &[String]) {
     let ctx = Context::new();
     let dealer = ctx.bare_socket(DEALER);
@@ -79,7 +79,7 @@ fn asker(args: &[String]) {
     child::leave(0);
 }
 
-/// A single message from a process that lives for no longer than it takes to send it.
+/// A single message from a process that lives only long enough to send it.
 fn answers_the_last_question(transport: Transport) {
     let ctx = Context::new();
     let rep = ctx.socket(REP);

@@ -1,5 +1,5 @@
-//! Many threads on one socket, which libzmq forbids and Pinnace promises: every test here may fail or crash
-//! with libzmq 4.3.4, therefore each runs in a process of its own.
+//! Many threads on one socket, which libzmq forbids and Pinnace supports: every test here may fail or crash with
+//! libzmq 4.3.4, so each runs in a process of its own.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ support::roles!(
 const THREADS: u64 = 32;
 const EACH: u64 = 1_000;
 
-/// One test for each transport; the role is told which.
+/// One test for each transport, which the role receives as its argument.
 macro_rules! alone {
     ($($test:ident: $role:ident;)*) => {
         over_transports!($($test),*);
@@ -40,7 +40,7 @@ alone! {
     term_and_shutdown_race: term_from_everywhere;
 }
 
-/// One PUSH, 32 threads: each thread's messages arrive once and in its order.
+/// One PUSH, 32 threads: each thread's messages arrive once and in that thread's order.
 fn many_senders(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -61,7 +61,7 @@ fn many_senders(args: &[String]) {
     pull.expect_nothing();
 }
 
-/// One PULL, 32 threads: together they get every message once, each of them in rising order.
+/// One PULL, 32 threads: together they receive every message once, each thread in rising order.
 fn many_receivers(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -73,7 +73,7 @@ fn many_receivers(args: &[String]) {
                 scope.spawn(move || {
                     let mut own = Vec::new();
                     loop {
-                        // Two threads never share a message: what one received it received whole.
+                        // Two threads never share a message: each thread receives whole messages.
                         match pull.recv(0).expect("receive") {
                             end if end == b"end" => return own,
                             message => own.push(number_of(&message)),
@@ -100,7 +100,7 @@ fn many_receivers(args: &[String]) {
 fn senders_and_receivers(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
-    // A ROUTER drops for a peer at its mark; here nothing may be dropped.
+    // A ROUTER drops messages for a peer at its high-water mark; here it must not drop any.
     let (echo, dealer) = (ctx.socket(ROUTER).hwm(0), ctx.socket(DEALER).hwm(0));
     transport.join(&echo, &dealer);
     let dealer = &dealer;
@@ -111,7 +111,7 @@ fn senders_and_receivers(args: &[String]) {
                 let parts = echo.rx();
                 echo.tx(&parts);
             }
-            // The last echoes are still under way.
+            // The last echoes are still in flight.
             echo.close().expect("close");
         });
         let readers: Vec<_> = (0..8)
@@ -129,7 +129,7 @@ fn senders_and_receivers(args: &[String]) {
     });
 }
 
-/// Options, binds, connects, polls, monitors and messages from all sides: no call is lost, nothing breaks.
+/// Options, binds, connects, polls, monitors and messages from all threads: no call fails, nothing breaks.
 fn everything_at_once(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -172,7 +172,7 @@ fn everything_at_once(args: &[String]) {
     });
 }
 
-/// Binds a socket that others bind, too. None: another has taken the port meanwhile.
+/// Binds a socket that other threads bind too. `None`: another socket has taken the port meanwhile.
 fn bind(transport: Transport, socket: &Socket) -> Option<String> {
     let endpoint = transport.fresh();
     match socket.bind(&endpoint) {
@@ -186,7 +186,7 @@ trait PutTo {
 }
 
 impl PutTo for Socket {
-    /// Meets a shared socket over inproc and leaves it again.
+    /// Connects to a shared socket over inproc and disconnects again.
     fn put_to(&self, socket: &Socket) {
         let endpoint = Transport::Inproc.bind(self);
         socket.connect(&endpoint).expect("connect");
@@ -195,7 +195,7 @@ impl PutTo for Socket {
     }
 }
 
-/// A close while others wait in the socket: they return with an error, at once.
+/// A close while other threads wait in the socket: they return with an error, at once.
 fn close_under_waiters(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -208,12 +208,12 @@ fn close_under_waiters(args: &[String]) {
             let receivers: Vec<_> = (0..4).map(|_| scope.spawn(|| pull.recv(0))).collect();
             let pollers: Vec<_> = (0..4).map(|_| scope.spawn(forever)).collect();
             deadline::pass(std::time::Duration::from_millis(5));
-            // SAFETY: the handle is checked by the library, which is what is under test.
+            // SAFETY: the library checks the handle; that check is under test.
             assert_eq!(unsafe { api::zmq_close(pull.raw()) }, 0);
             for receiver in receivers {
                 assert_eq!(receiver.join().expect("no panic"), Err(Errno(libc::ENOTSOCK)));
             }
-            // A poller may say that there is an event, or that there is no socket; but it returns.
+            // A poller may report an event or a missing socket; but it must return.
             for poller in pollers {
                 assert_ne!(poller.join().expect("no panic"), Ok(0));
             }
@@ -222,8 +222,8 @@ fn close_under_waiters(args: &[String]) {
     }
 }
 
-/// Parts that two threads mix up are the callers' fault; each part arrives whole all the same, and the
-/// socket goes on.
+/// Parts interleaved by two threads are the callers' fault; each part still arrives whole, and the socket continues
+/// to work.
 fn interleaved_parts(args: &[String]) {
     let transport = Transport::named(&args[0]);
     let ctx = Context::new();
@@ -244,7 +244,7 @@ fn interleaved_parts(args: &[String]) {
             for part in &message {
                 number_of(part);
             }
-            // Each thread's last part ends a message: so the last of all does.
+            // Each thread's last part ends a message, so the last part of all does too.
             parts += message.len();
         }
     });
@@ -252,12 +252,12 @@ fn interleaved_parts(args: &[String]) {
     assert_eq!(pull.take_text(), "goes on");
 }
 
-/// Threads in every kind of call when the context is shut down from several threads at once.
+/// Threads in every kind of call while several threads shut the context down.
 fn term_from_everywhere(args: &[String]) {
     let transport = Transport::named(&args[0]);
     for _ in 0..30 {
         let ctx = Context::new();
-        // What nobody takes any more is not waited for: the PULL goes first.
+        // The PULL closes first, so that the PUSH waits for nothing.
         let (pull, push) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH).with(LINGER, 0));
         transport.join(&pull, &push);
         std::thread::scope(|scope| {

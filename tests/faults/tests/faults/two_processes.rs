@@ -1,5 +1,5 @@
-//! Shared memory between processes: messages cross as they are, a stream goes on to its end, and another user's process
-//! is served over the socket.
+//! Shared memory between processes: messages arrive unchanged, a stream runs to its end, and a process of another
+//! user is served over the socket.
 
 use support::child::{self, Child, long};
 use support::deadline::until_some;
@@ -23,7 +23,8 @@ fn echoer(args: &[String]) {
     }
 }
 
-/// A message by its number: one to three parts of any size, mostly around those where its way is another one.
+/// A message by its number: one to three parts of any size, mostly around the sizes at which the transfer method
+/// changes.
 fn parts_of(number: u64) -> Vec<Vec<u8>> {
     let mut chance = Chance::of(number + 1);
     (0..1 + chance.below(3))
@@ -42,7 +43,7 @@ fn messages_cross_to_another_process_and_back() {
     let child = Child::start("echoer", &[&Transport::Ipc.bind(&pair)]);
     let (mut sent, mut received) = (0, 0);
     while received < messages() {
-        // Now far ahead, now one at a time.
+        // Alternately far ahead and one message at a time.
         let ahead = if (received / 500) % 2 == 0 { 1 } else { 60 };
         while sent < messages() && sent < received + ahead {
             pair.tx(&parts_of(sent));
@@ -55,7 +56,7 @@ fn messages_cross_to_another_process_and_back() {
     drop(child);
 }
 
-/// Messages of 1,032 bytes: what is between the two processes is full, or empty, again and again.
+/// Messages of 1,032 bytes: the memory between the two processes becomes full, and empty, again and again.
 fn streamed() -> u64 {
     if long() { 300_000_000 } else { 2_000_000 }
 }
@@ -72,7 +73,7 @@ fn taker(args: &[String]) {
     child::say("all");
 }
 
-/// Either side catches up with the other now and then, sleeps, and is woken.
+/// Either side sometimes catches up with the other, sleeps, and is woken.
 #[test]
 fn a_stream_never_stands_still() {
     let ctx = Context::new();
@@ -90,7 +91,7 @@ fn a_stream_never_stands_still() {
 
 const NOBODY: libc::uid_t = 65_534;
 
-/// A process of another user, that may share memory as the second argument says, and does as the third says.
+/// A process of another user. The second argument is its SHARED_MEMORY option, the third the expected medium.
 fn stranger(args: &[String]) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -112,7 +113,7 @@ fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
     if unsafe { libc::geteuid() } != 0 {
         return println!("only root can be somebody else");
     }
-    let another = ("socket", "the peer is another user's");
+    let another = ("socket", "the peer belongs to another user");
     let none = ("socket", "the peer does not offer it");
     let memory = ("memory", "");
     for (ours, theirs, expected) in [
@@ -130,16 +131,16 @@ fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
         if expected[0] == memory {
             switched(&pull);
         }
-        let (carrier, because) = way(&pull);
-        assert_eq!((carrier.as_str(), because.as_str()), expected[0], "{ours} {theirs}");
+        let (medium, reason) = way(&pull);
+        assert_eq!((medium.as_str(), reason.as_str()), expected[0], "{ours} {theirs}");
         assert_eq!(pull.take_text(), format!("{} {}", expected[1].0, expected[1].1));
         child.tell("enough");
         child.succeeds();
     }
 }
 
-/// A process of another user that shares memory, and sends messages: the receiver must not sleep where it could be put
-/// elsewhere (FUTEX_REQUEUE).
+/// A process of another user that shares memory and sends messages: the receiver must not sleep on a futex that this
+/// process could requeue (FUTEX_REQUEUE).
 fn lurker(args: &[String]) {
     // SAFETY: a system call, for all threads.
     assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
@@ -174,7 +175,7 @@ fn nobody_sleeps_where_another_users_process_could_lay_hands_on_it() {
     child.succeeds();
 }
 
-/// A socket that any user may connect to, in a directory that any may go through.
+/// Lets any user connect to a socket, in a directory that any user may traverse.
 fn open_to_all(path: &str) {
     use std::os::unix::fs::PermissionsExt;
     let open = |path: &std::path::Path| {

@@ -9,7 +9,7 @@ support::roles!(collector, has_a_long_topic, wishes_much);
 
 over_wires!(many_connections_in_order, many_wishes_at_once);
 
-/// Reads from many peers; each one's messages have to be in order. Arguments: endpoint, peers, messages.
+/// Reads from many peers; each peer's messages must be in order. Arguments: endpoint, peers, messages.
 fn collector(args: &[String]) {
     let (peers, each): (usize, u64) = (args[1].parse().expect("peers"), args[2].parse().expect("messages"));
     let ctx = Context::new();
@@ -28,7 +28,7 @@ fn collector(args: &[String]) {
     child::hear();
 }
 
-/// A hundred connections (in the long form a thousand) with a thousand messages each.
+/// A hundred connections (a thousand in the long form) with a thousand messages each.
 fn many_connections_in_order(transport: Transport) {
     let count: u64 = if long() { 1_000 } else { 100 };
     let mut child = Child::start("collector", &[&transport.wildcard(), &count.to_string(), "1000"]);
@@ -47,9 +47,9 @@ fn many_connections_in_order(transport: Transport) {
     child.succeeds();
 }
 
-/// A topic of 60,000 bytes comes and goes.
+/// A topic of 60,000 bytes is subscribed and unsubscribed.
 ///
-/// Fails with libzmq 4.3.4: a node a byte, removed by recursion; the process dies of a stack overflow.
+/// Fails with libzmq 4.3.4: one trie node per byte, removed recursively, overflows the stack.
 fn has_a_long_topic(_: &[String]) {
     let topic = "t".repeat(60_000);
     let ctx = Context::new();
@@ -68,7 +68,7 @@ fn a_topic_may_be_long() {
     child::alone("has_a_long_topic", &[]);
 }
 
-/// Subscribes to 5,000 topics in one go, above every mark. Arguments: endpoint.
+/// Subscribes to 5,000 topics at once, above every high-water mark. Argument: endpoint.
 fn wishes_much(args: &[String]) {
     let ctx = Context::new();
     let sub = ctx.socket(SUB);
@@ -82,9 +82,9 @@ fn wishes_much(args: &[String]) {
     child::hear();
 }
 
-/// No wish is dropped at a mark: control does not count as messages do.
+/// No subscription is dropped at a high-water mark: control messages do not count.
 ///
-/// Fails with libzmq 4.3.4, where subscriptions past the mark of the pipe are dropped in silence.
+/// Fails with libzmq 4.3.4, which silently drops subscriptions past the pipe's high-water mark.
 fn many_wishes_at_once(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).hwm(100);
@@ -92,7 +92,7 @@ fn many_wishes_at_once(transport: Transport) {
     let mut child = Child::start("wishes_much", &[&endpoint]);
     xpub.expect(&["\x01first"]);
     xpub.put("first");
-    // The publisher reads only when all was asked for.
+    // The publisher reads only after all subscriptions were sent.
     assert_eq!(child.line(), "asked");
     for n in 0..5_000 {
         xpub.expect(&[format!("\x01topic {n}.")]);

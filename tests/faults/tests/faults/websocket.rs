@@ -1,5 +1,5 @@
-//! Hostile bytes at a ws:// listener, before and after the upgrade: each costs its connection, and the good peer is
-//! served all the while.
+//! Hostile bytes at a ws:// listener, before and after the upgrade: each costs only its own connection, and the good
+//! peer is served all the time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ impl Listener {
         Listener { pull, push, sent: 0, address, _ctx: ctx }
     }
 
-    /// The good peer's messages come through.
+    /// Asserts that the good peer's messages arrive.
     fn serves(&mut self) {
         (self.sent..self.sent + 10).for_each(|n| self.push.put(numbered(n, 100)));
         drain(&self.pull, self.sent, 10);
@@ -43,7 +43,7 @@ impl Listener {
         stream
     }
 
-    /// A connection that has upgraded, and shaken hands as a PUSH.
+    /// A connection after the upgrade and the handshake as a PUSH.
     fn opened(&self) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(request("ZWS2.0/NULL").as_bytes()).expect("sent");
@@ -69,7 +69,7 @@ fn request(protocols: &str) -> String {
     )
 }
 
-/// A client's frame, with a mask.
+/// A client's frame, masked.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask = [1, 2, 3, 4];
     let mut bytes = vec![first];
@@ -85,7 +85,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The head of an answer.
+/// The head of an HTTP response.
 fn head(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -96,7 +96,7 @@ fn head(stream: &mut TcpStream) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// All that comes until the library hangs up.
+/// All bytes until the library hangs up.
 fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -126,7 +126,7 @@ fn bad_requests_are_answered_and_cut() {
         let mut stream = listener.connect();
         let _ = stream.write_all(request.as_bytes());
         let answer = rest(&mut stream);
-        // Who sends more than is read may be reset before the answer has come.
+        // A peer that sends more than is read may be reset before the response arrives.
         if request.len() < 10_000 {
             let start = format!("HTTP/1.1 {status} ");
             assert!(answer.starts_with(start.as_bytes()), "{status}: {}", String::from_utf8_lossy(&answer));
@@ -147,7 +147,7 @@ fn slow_requests_are_cut() {
     }
 }
 
-/// Messages in fragments are taken, with pings between them; what breaks a rule is answered by a close frame.
+/// Fragmented messages are accepted, with pings between fragments; a violation is answered with a close frame.
 #[test]
 fn frames_that_break_the_rules_are_cut() {
     let mut listener = Listener::start();
@@ -219,7 +219,7 @@ fn garbage_is_cut() {
     until("it comes through", || listener.pull.rx().concat() == word.as_bytes());
 }
 
-/// Who pings without reading the pongs is cut off, and holds up nobody.
+/// A peer that pings without reading the pongs is cut off, and delays no other peer.
 #[test]
 fn endless_pings_are_cut() {
     let mut listener = Listener::start();
@@ -229,7 +229,7 @@ fn endless_pings_are_cut() {
     listener.serves();
 }
 
-/// The same before the handshake within, where nobody has a name yet.
+/// As above, before the ZMTP handshake inside, where the peer has no identity yet.
 #[test]
 fn pings_instead_of_a_handshake_are_cut() {
     let mut listener = Listener::start();

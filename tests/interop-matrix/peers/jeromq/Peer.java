@@ -16,14 +16,14 @@ import org.zeromq.ZMQException;
 import zmq.ZError;
 
 /**
- * The peer for JeroMQ. Speaks the line protocol of ../../README.md.
+ * The peer for JeroMQ. Implements the line protocol of ../../README.md.
  *
- * A socket has a context of its own. A server of PLAIN or CURVE gets a ZAP handler which lets in exactly the user, or
- * the client's key, that `open` named.
+ * Each socket has its own context. A PLAIN or CURVE server gets a ZAP handler that admits only the user, or the client
+ * key, given to `open`.
  */
 final class Peer {
     private static final int SEND_MS = 10_000;
-    /** JeroMQ 0.6.0 never begins the handshake of some of its connections (zeromq/jeromq#1022); it tries anew then. */
+    /** JeroMQ 0.6.0 never starts some handshakes (zeromq/jeromq#1022); after this time it reconnects. */
     private static final int HANDSHAKE_MS = 500;
     private static final HexFormat HEX = HexFormat.of();
 
@@ -160,7 +160,7 @@ final class Peer {
                     handler.sendMore(request.get(1));
                     handler.sendMore(known ? "200" : "400");
                     handler.sendMore(known ? "OK" : "not the one expected");
-                    handler.sendMore(""); // no user's name: see peers/libzmq/peer
+                    handler.sendMore(""); // no user id: see peers/libzmq/peer
                     handler.send("");
                     if (!known) {
                         refused.release();
@@ -174,7 +174,7 @@ final class Peer {
         thread.start();
     }
 
-    /** Waits until the ZAP handler has refused somebody. */
+    /** Waits until the ZAP handler has refused a client. */
     private void awaitRefusal(int milliseconds) throws Late {
         try {
             if (!refused.tryAcquire(milliseconds, TimeUnit.MILLISECONDS)) {

@@ -1,7 +1,7 @@
-// The peer for jszmq (WebSocket only). Speaks the line protocol of ../../README.md.
+// The peer for jszmq (WebSocket only). Implements the line protocol of ../../README.md.
 //
-// jszmq's ROUTER puts a byte before each routing id: 0 before one that the other side announced, 1 before one of its
-// own making. The byte is no part of the id, so announced ids are shown without it and get it back when they are sent.
+// jszmq's ROUTER prefixes each routing id with a byte: 0 for an id announced by the peer, 1 for a generated id. The
+// byte is not part of the id, so announced ids are printed without it, and it is added again for sending.
 'use strict'
 const http = require('http')
 const readline = require('readline')
@@ -43,7 +43,7 @@ function outgoing(words) {
     return frames
 }
 
-// A server of node's own, since it tells its port and listens on the address named.
+// Node's own HTTP server, because it reports its port and listens on the given address.
 function bind(endpoint) {
     const url = new URL(endpoint)
     server = http.createServer()

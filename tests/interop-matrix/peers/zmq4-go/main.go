@@ -1,4 +1,4 @@
-// The peer for github.com/go-zeromq/zmq4. Speaks the line protocol of ../../README.md.
+// The peer for github.com/go-zeromq/zmq4. Implements the line protocol of ../../README.md.
 package main
 
 import (
@@ -36,8 +36,8 @@ type received struct {
 	err error
 }
 
-// peer is the one socket that is open. Recv has no deadline, so it runs apart; one that a `recv` did not wait for to
-// the end is what the next `recv` waits for.
+// peer is the one open socket. Recv has no deadline, so it runs in a goroutine; if a `recv` times out, the next `recv`
+// waits for the same call.
 type peer struct {
 	socket  zmq4.Socket
 	pending chan received
@@ -78,7 +78,7 @@ func (p *peer) bind(endpoint string) (string, error) {
 	return endpoint, nil
 }
 
-// send tries again for as long as a REQ has no connection yet: the library has neither a wait nor an event for it.
+// send retries while a REQ has no connection yet: the library offers neither a wait nor an event for it.
 func (p *peer) send(frames []string) error {
 	var msg zmq4.Msg
 	for _, frame := range frames {
@@ -153,7 +153,7 @@ func (p *peer) obey(command string, words []string) (string, error) {
 	case "recv":
 		return p.recv(words[0])
 	case "close":
-		// It may close one of its connections twice, and says so.
+		// The library may close a connection twice, and then reports an error.
 		if err := p.socket.Close(); err != nil && !strings.Contains(err.Error(), net.ErrClosed.Error()) {
 			return "", err
 		}

@@ -1,6 +1,6 @@
-//! Peers of raw bytes for the draft socket types (RFCs 41, 48, 49, 51, 52): what the library sends is compared byte
-//! by byte, and what breaks the pattern's rules must cost that one message. (Debian's libzmq is built without these
-//! types, so that it cannot vouch for them.)
+//! Raw-byte peers for the draft socket types (RFCs 41, 48, 49, 51, 52): what the library sends is compared byte by
+//! byte, and a message that breaks the pattern's rules must cost only that message. (Debian's libzmq lacks these
+//! types, so it cannot serve as a reference.)
 
 use support::peer::{RawPeer, each_way};
 use support::wire::*;
@@ -20,7 +20,7 @@ over_wires!(
     frames_what_it_sends,
 );
 
-/// A type, its name, and whom it talks to.
+/// A type, its name, and its peer's type.
 const TYPES: [(i32, &str, &str); 8] = [
     (SERVER, "SERVER", "CLIENT"),
     (CLIENT, "CLIENT", "SERVER"),
@@ -32,7 +32,7 @@ const TYPES: [(i32, &str, &str); 8] = [
     (CHANNEL, "CHANNEL", "CHANNEL"),
 ];
 
-/// The Socket-Type and no identity; over ipc that memory can be shared, too.
+/// Socket-Type without an identity; over ipc also the offer of shared memory.
 fn introduces_every_type_exactly(transport: Transport) {
     for (kind, name, peer_name) in TYPES {
         each_way(transport, kind, |socket, mut peer| {
@@ -64,7 +64,7 @@ fn turns_away_other_types(transport: Transport) {
     }
 }
 
-/// A socket hears of a new peer, and tells it its groups, when it is used the next time.
+/// The socket handles a new peer, and sends it its groups, at its next call.
 fn await_groups(dish: &Socket, peer: &RawPeer) {
     until("the groups come", || poll::ready(dish, POLLIN, 1) == 0 && peer.stirs(0));
 }
@@ -147,7 +147,7 @@ fn takes_groups_of_either_version(transport: Transport) {
                 radio.send_group("b", "yes", 0).expect("send");
                 peer.stirs(5)
             });
-            // All commands may have come after some messages to both.
+            // All commands may arrive after some of the messages to both groups.
             until("the last of them", || {
                 let (group, body) = (peer.read_frame(), peer.read_frame());
                 radio.send_group("b", "yes", 0).expect("send");
@@ -157,7 +157,7 @@ fn takes_groups_of_either_version(transport: Transport) {
     }
 }
 
-/// A DISH has a group once, however often it joins: libzmq's RADIO would have it leave as often.
+/// A DISH joins a group once, however often JOIN is sent: libzmq's RADIO would require as many LEAVEs.
 fn takes_a_group_once(transport: Transport) {
     each_way(transport, RADIO, |radio, mut peer| {
         peer.handshake(1, "DISH");
@@ -180,7 +180,7 @@ fn takes_a_group_once(transport: Transport) {
     });
 }
 
-/// libzmq's DISH takes a PING for a group, and hangs up (its issue 3551).
+/// libzmq's DISH mistakes a PING for a group, and hangs up (its issue 3551).
 fn a_dish_answers_ping(transport: Transport) {
     each_way(transport, DISH, |dish, mut peer| {
         peer.handshake(1, "RADIO");
@@ -228,7 +228,7 @@ fn messages_of_several_frames_are_passed_over(transport: Transport) {
             peer.send(&message(&[b"", b"", b"c"]));
             peer.send(&message(&[b"d", &[b'e'; 100_000]]));
             assert_eq!(socket.take_text(), "one", "{name}");
-            // Parts alone make it neither readable nor ready.
+            // A partial message makes the socket neither readable nor ready.
             peer.send(&command("PING", b"\x00\x00"));
             assert_eq!(peer.read_frame().flags, COMMAND);
             assert_eq!(poll::ready(socket, POLLIN, 50), 0, "{name}");

@@ -1,4 +1,4 @@
-//! Against other implementations of ZMTP, and against raw bytes of its versions.
+//! Against other implementations of ZMTP, and against raw bytes of each ZMTP version.
 
 mod drafts;
 #[cfg(feature = "pgm")]

@@ -1,6 +1,6 @@
-//! pgm:// and epgm://, in a library that has them (`make pgm`): with the system's libzmq on either side, with packets
-//! made by hand, and overheard. All of it goes over the loopback interface, by its address: it need not be said to be
-//! fit for multicast.
+//! pgm:// and epgm://, in a library built with them (`make pgm`): with the system's libzmq on either side, with
+//! hand-made packets, and with captured packets. All over the loopback interface, given by its address: it need not
+//! have the multicast flag.
 
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ use support::*;
 
 support::roles!(publisher, subscriber, frugal, without_descriptors);
 
-/// Index of `dropped`: what a gap has cut.
+/// Index of `dropped`: messages cut by a gap.
 const CUT: usize = 3;
-/// ZMQ_RATE, so that it is no matter: 100 Mbit/s.
+/// ZMQ_RATE high enough not to matter: 100 Mbit/s.
 const FAST: i32 = 100_000;
 const MESSAGES: usize = 60;
-/// Messages that are sent before somebody has to have received them: the kernel holds so many for a receiver. Where
-/// several sockets of a host share a UDP port, one alone hears who asks for a repetition, so nothing must be lost.
+/// Messages sent before a subscriber must have received them: the kernel buffers this many for a receiver. If several
+/// sockets of a host share a UDP port, only one receives the repair requests, so no packet may be lost.
 const BATCH: usize = 6;
 
 fn limited(test: impl FnOnce() + Send + 'static) {
     within(deadline::test_limit_s(), test);
 }
 
-/// Messages that fill packets, that share one, and that need many.
+/// Messages that fill a packet, share one, or need many.
 fn message(n: usize) -> Vec<Vec<u8>> {
     let sizes = [0, 1, 33, 254, 255, 1_000, 1_452, 8_192, 20_000, 5, 3_000, 12];
     let part = |i: usize| body(n as u64, sizes[(n + i) % sizes.len()]);
@@ -47,7 +47,7 @@ fn expect_message(socket: &Socket, n: usize) {
     assert!(got == message(n), "message {n} came as {:?}", got.get(..2));
 }
 
-/// The child: publishes, a batch whenever it is told to.
+/// The child: publishes a batch at each request.
 fn publisher(args: &[String]) {
     let ctx = Context::new();
     let socket = open(&ctx, args[0].parse().expect("a type"), &args[1]);
@@ -61,7 +61,7 @@ fn publisher(args: &[String]) {
     child::hear();
 }
 
-/// The child: subscribes, says when the first word comes and when a batch is complete.
+/// The child: subscribes, reports the first message and each complete batch.
 fn subscriber(args: &[String]) {
     let ctx = Context::new();
     let socket = open(&ctx, args[0].parse().expect("a type"), &args[1]);
@@ -133,7 +133,7 @@ fn libzmq_subscribes() {
     });
 }
 
-/// Over IP itself, where that is permitted; else the call says that it is not (libzmq aborts).
+/// Directly over IP, if permitted; otherwise the call fails with an error (libzmq aborts).
 #[test]
 fn over_ip_without_udp() {
     limited(|| {
@@ -147,7 +147,7 @@ fn over_ip_without_udp() {
     });
 }
 
-/// Binding is connecting; each subscriber gets its own pick, and the parts of two publishers never mix.
+/// Bind and connect do the same; each subscriber receives its own topics, and the parts of two publishers never mix.
 #[test]
 fn publishers_and_subscribers_of_ours() {
     limited(|| {
@@ -205,7 +205,7 @@ fn it_has_pgm_for_publishers_and_subscribers() {
         format!("epgm://:{port}"),
         format!("epgm://127.0.0.1:{port}"),
         format!("epgm://;239.192.71.1:{port}"),
-        format!("epgm://239.192;;,239.192.1.1/4-1:{port}"), // OpenPGM's own reading of it ends the process.
+        format!("epgm://239.192;;,239.192.1.1/4-1:{port}"), // OpenPGM's parser ends the process on this one.
         format!("epgm://127.0.0.1;10.1.1.1:{port}"),
         format!("epgm://127.0.0.1;;;;;:{port}"),
         format!("epgm://no-such-interface;239.192.71.1:{port}"),
@@ -223,24 +223,24 @@ fn it_has_pgm_for_publishers_and_subscribers() {
         }
         socket.connect(&at).expect("after all that");
     }
-    // Not one packet a second; libzmq aborts.
+    // Less than one packet per second; libzmq aborts.
     assert_eq!(ctx.socket(PUB).with(RATE, 11).connect(&at), Err(Errno(libc::EINVAL)));
 }
 
-/// ZMQ_MULTICAST_MAXTPDU, ZMQ_RATE and ZMQ_LINGER, and the form on the wire: two bytes say where the first message
-/// begins, and ZMTP 1.0's frames follow.
+/// ZMQ_MULTICAST_MAXTPDU, ZMQ_RATE and ZMQ_LINGER, and the wire format: two bytes give the offset of the first
+/// message, and ZMTP 1.0 frames follow.
 #[test]
 fn packets_are_of_the_size_and_the_rate() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(8));
         let wire = Wire::new(port);
-        // 10,000 bytes a second.
+        // ZMQ_RATE 80: 10,000 bytes a second.
         let socket = ctx.socket(PUB).with(RATE, 80).with(MULTICAST_MAXTPDU, 600).with(LINGER, -1);
         socket.connect(&at).expect("connect");
         let (began, long) = (Instant::now(), body(1, 20_000));
         socket.tx(&[&b"first"[..], &long]);
         socket.put("last");
-        socket.close().expect("close"); // What was accepted is sent all the same.
+        socket.close().expect("close"); // Accepted messages are still sent.
         let expected =
             [&b"\x06\x01first\xff"[..], &20_001_u64.to_be_bytes(), b"\0", &long, b"\x05\0last"].concat();
         let (mut sent, mut number) = (Vec::new(), None);
@@ -257,12 +257,12 @@ fn packets_are_of_the_size_and_the_rate() {
             sent.extend_from_slice(&packet.data[2..]);
         }
         assert!(sent == expected);
-        // A second's worth goes at once.
+        // One second's worth is sent at once.
         assert!(began.elapsed() > Duration::from_millis(700), "{:?}", began.elapsed());
     });
 }
 
-/// Nothing that comes in does harm, and it costs its own sender alone.
+/// Arbitrary packets do no harm, and affect only their own sender.
 #[test]
 fn garbage_is_counted() {
     limited(|| {
@@ -281,7 +281,7 @@ fn garbage_is_counted() {
         for (number, apdu) in (101..).zip(malformed) {
             wire.send_data(1, number, apdu);
         }
-        wire.send_data(2, 7, b"\0\0\x06\x01front"); // Another sender, whose message goes on below.
+        wire.send_data(2, 7, b"\0\0\x06\x01front"); // Another sender; its message continues below.
         wire.send_data(1, 105, good);
         socket.expect(&["good"]);
         wire.send_data(1, 106, b"\0\0\xc8\0over MAXMSGSIZE");
@@ -296,12 +296,12 @@ fn garbage_is_counted() {
     });
 }
 
-/// What is lost for good takes the message along that it cuts, and is counted; the next whole one comes.
+/// An unrecoverable gap costs the message that it cuts, which is counted; the next whole message arrives.
 #[test]
 fn a_gap_costs_what_it_cuts() {
     limited(|| {
         let (ctx, (port, at)) = (Context::new(), endpoint(10));
-        // A window of one packet: what is missed when the next comes cannot be had again.
+        // A window of one packet: a packet missing when the next one arrives cannot be repaired.
         let socket = ctx.socket(XSUB).with(RECOVERY_IVL, 0);
         socket.connect(&at).expect("connect");
         let wire = Wire::new(port);
@@ -319,7 +319,7 @@ fn a_gap_costs_what_it_cuts() {
     });
 }
 
-/// However many send, so many are known at once.
+/// The number of known senders is bounded.
 #[test]
 fn senders_are_bounded() {
     limited(|| {
@@ -335,8 +335,8 @@ fn senders_are_bounded() {
     });
 }
 
-/// A subscriber that does not receive is not sent more than it holds; once it does, all comes that a publisher still
-/// has.
+/// A full subscriber stops the flow at what it holds; when it receives again, it gets everything that a publisher
+/// still has.
 #[test]
 fn a_full_subscriber_catches_up() {
     limited(|| {
@@ -354,7 +354,7 @@ fn a_full_subscriber_catches_up() {
     });
 }
 
-/// ZMQ_MULTICAST_HOPS, ZMQ_SNDBUF, ZMQ_RCVBUF: what the kernel says of the sockets.
+/// ZMQ_MULTICAST_HOPS, ZMQ_SNDBUF, ZMQ_RCVBUF, as read back from the kernel sockets.
 #[test]
 fn the_kernel_has_what_was_set() {
     let (ctx, (port, at)) = (Context::new(), endpoint(13));
@@ -362,11 +362,11 @@ fn the_kernel_has_what_was_set() {
     socket.connect(&at).expect("connect");
     let of = |level, option| -> Vec<i32> { kernel_options(level, option) };
     assert!(of(libc::IPPROTO_IP, libc::IP_MULTICAST_TTL).contains(&7), "port {port}");
-    assert!(of(libc::SOL_SOCKET, libc::SO_SNDBUF).contains(&100_000)); // The kernel doubles them (socket(7)).
+    assert!(of(libc::SOL_SOCKET, libc::SO_SNDBUF).contains(&100_000)); // The kernel doubles the sizes (socket(7)).
     assert!(of(libc::SOL_SOCKET, libc::SO_RCVBUF).contains(&120_000));
 }
 
-/// What this process's descriptors answer, those that are sockets.
+/// The option's value for each descriptor of this process that is a socket.
 fn kernel_options(level: i32, option: i32) -> Vec<i32> {
     let open = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten();
     let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -379,7 +379,7 @@ fn kernel_options(level: i32, option: i32) -> Vec<i32> {
     numbers.filter_map(ask).collect()
 }
 
-/// Idle sockets cost nothing, a sender that waits for its rate next to nothing, and closed ones leave nothing behind.
+/// Idle sockets cost nothing, a sender limited by its rate next to nothing, and closed sockets leave nothing behind.
 #[test]
 fn it_costs_little_and_leaves_nothing() {
     child::alone("frugal", &[&endpoint(14).1]);
@@ -414,7 +414,7 @@ fn frugal(args: &[String]) {
     drop((idle, slow));
 }
 
-/// However few descriptors there are: an error says so, those of others stay open, and once there are some it works.
+/// With too few descriptors the call fails, other descriptors stay open, and it works once there are enough.
 #[test]
 fn it_does_without_descriptors() {
     child::alone("without_descriptors", &[&endpoint(15).1]);
@@ -431,7 +431,7 @@ fn without_descriptors(args: &[String]) {
         for socket in sockets.iter().flatten() {
             refused += usize::from(socket.connect(&args[0]).is_err());
         }
-        // SAFETY: asks of a descriptor whether it is open.
+        // SAFETY: checks that a descriptor is open.
         assert!((0..3).all(|fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0), "with room for {room}");
         process::limit_descriptors(1_000);
     }

@@ -1,6 +1,6 @@
 //! NULL with a domain, PLAIN and CURVE between the library under test and the system's libzmq in another process:
-//! either of the two is the mechanism's server, over tcp and ipc; large messages in parts, subscriptions, heartbeats,
-//! and refusals.
+//! either is the mechanism's server, over tcp and ipc; large multipart messages, subscriptions, heartbeats, and
+//! refusals.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ support::roles!(partner);
 
 over_wires!(echoes, subscribes, beats, refuses);
 
-/// What the partner does; the other side does the same with the roles exchanged.
+/// What the partner does; this side plays the opposite role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scene {
     Echo,
@@ -24,7 +24,7 @@ enum Scene {
 
 const SCENES: [Scene; 4] = [Scene::Echo, Scene::Subscribe, Scene::Beat, Scene::Refuse];
 
-/// What both sides know.
+/// The parameters that both sides share.
 struct Plan {
     scene: Scene,
     mechanism: Mechanism,
@@ -54,7 +54,7 @@ impl Plan {
         }
     }
 
-    /// Plays the mechanism's server, which binds; tells where, and waits for the other's end.
+    /// Plays the mechanism's server, which binds; reports its endpoint, and waits for the other side's end.
     fn serve(&self, tell: &mut dyn FnMut(String), other_is_done: &dyn Fn() -> bool) {
         let ctx = Context::new();
         let status = if self.scene == Scene::Refuse { "400" } else { "200" };
@@ -106,7 +106,7 @@ impl Plan {
     }
 }
 
-/// The child: `server` or `client`, with whatever library it was started with.
+/// The child: `server` or `client`, with the library it was started with.
 fn partner(args: &[String]) {
     let plan = Plan::of(args);
     if args[0] == "server" {
@@ -124,13 +124,13 @@ fn partner(args: &[String]) {
 fn play(scene: Scene, mechanisms: &[Mechanism], transport: Transport) {
     for &mechanism in mechanisms {
         let plan = Plan { scene, mechanism, transport, parties: Parties::new() };
-        // Theirs serves, ours attends.
+        // The system's libzmq is the server, ours the client.
         let args = plan.args("server", "-");
         let mut theirs = Child::with_system("partner", &args.iter().map(String::as_str).collect::<Vec<_>>());
         plan.attend(&theirs.line());
         theirs.tell("done");
         theirs.succeeds();
-        // Ours serves, theirs attends.
+        // Ours is the server, the system's libzmq the client.
         let theirs = std::cell::RefCell::new(None);
         plan.serve(
             &mut |endpoint| {
@@ -163,7 +163,7 @@ fn refuses(transport: Transport) {
 }
 
 fn content(n: usize) -> Vec<u8> {
-    // Around the sizes at which a sealed frame becomes a long one, and some large ones.
+    // Sizes around the limit at which a sealed frame needs a long header, and some large ones.
     let sizes = [0, 1, 33, 221, 222, 223, 224, 255, 256, 8_159, 8_192, 70_000, 300_000];
     body(n as u64, sizes[n % sizes.len()])
 }
@@ -209,7 +209,7 @@ fn echo(server: &Socket) {
 
 fn publish(server: &Socket) {
     assert_eq!(server.take(), b"\x01A");
-    // In this order: the subscriber goes on as soon as it has the other.
+    // In this order, because the subscriber continues as soon as it has the second.
     server.tx(&["B1", "not subscribed to"]);
     server.tx(&["A1", "first"]);
     let mut news = [server.take(), server.take()];
@@ -217,7 +217,7 @@ fn publish(server: &Socket) {
     assert_eq!(news, [b"\x00A".to_vec(), b"\x01B".to_vec()]);
     server.tx(&["A2", "not any more"]);
     server.tx(&["B2", "second"]);
-    // A topic that makes a long frame of its subscription.
+    // A topic long enough for the subscription to need a long frame.
     assert_eq!(server.take(), [&b"\x01"[..], &[b'C'; 300]].concat());
     server.put([b'C'; 301]);
 }
@@ -232,7 +232,7 @@ fn subscribe(client: &Socket) {
     assert_eq!(client.take(), [b'C'; 301]);
 }
 
-/// Many heartbeats each way, and the connection is the same; then a message goes both ways.
+/// Many heartbeats each way keep the same connection; then a message passes both ways.
 fn stays(socket: &Socket, monitor: &Monitor) {
     monitor.wait(EVENT_HANDSHAKE_SUCCEEDED);
     deadline::pass(Duration::from_millis(500));

@@ -1,4 +1,5 @@
-//! Subscriptions on the wire: commands to a peer of ZMTP 3.1, messages to older ones, both from anybody.
+//! Subscriptions on the wire: commands to a ZMTP 3.1 peer, messages to older ones; both forms are accepted from any
+//! peer.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ over_wires!(
     finds_what_is_new_behind_much_that_is_not,
 );
 
-/// libzmq tells a new peer of its wishes when the subscriber's thread enters the library: so let it.
+/// libzmq sends its subscriptions to a new peer only when the subscriber's thread enters the library: call it.
 fn let_it_speak(sub: &Socket, peer: &RawPeer) {
     until("the subscriber says something", || {
         poll::ready(sub, POLLIN, 2);
@@ -63,7 +64,7 @@ fn says_messages_to_3_0(transport: Transport) {
     }
 }
 
-/// A publisher takes commands and messages from peers of either version, and shows both alike.
+/// A publisher accepts commands and messages from peers of either version, and presents both alike.
 fn takes_both_forms(transport: Transport) {
     for (meeting, minor) in MEETINGS.into_iter().flat_map(|meeting| [(meeting, 0), (meeting, 1)]) {
         let ctx = Context::new();
@@ -90,14 +91,14 @@ fn takes_both_forms(transport: Transport) {
     }
 }
 
-/// However often a socket asked for a topic, it takes it back on the wire once, at the last unsubscribe.
+/// However often a socket subscribed to a topic, it cancels the topic on the wire once, at the last unsubscribe.
 fn cancels_once(transport: Transport) {
     for meeting in MEETINGS {
         let ctx = Context::new();
         let sub = ctx.socket(SUB);
         let mut peer = meeting.arrange(transport, &sub);
         peer.handshake(1, "PUB");
-        // The first wish shows that the connection stands; from then on wishes go out one by one.
+        // The first subscription shows that the connection is up; later subscriptions are sent one by one.
         sub.set_bytes(SUBSCRIBE, b"A").expect("SUBSCRIBE");
         let_it_speak(&sub, &peer);
         peer.expect(&command("SUBSCRIBE", b"A"));
@@ -114,7 +115,7 @@ fn cancels_once(transport: Transport) {
     }
 }
 
-/// A publisher keeps a set for each peer: asked twice, one CANCEL ends it.
+/// A publisher keeps a set for each peer: after two equal subscriptions one CANCEL ends the topic.
 fn keeps_sets_per_peer(transport: Transport) {
     for meeting in MEETINGS {
         let ctx = Context::new();
@@ -134,7 +135,7 @@ fn keeps_sets_per_peer(transport: Transport) {
     }
 }
 
-/// A subscription, or its end, as either version says it.
+/// Reads a subscription or its end, in either version's form.
 fn read_wish(peer: &mut RawPeer) -> (bool, Vec<u8>) {
     let body = peer.read_frame().body;
     let forms: [(&[u8], bool); 4] =
@@ -143,8 +144,8 @@ fn read_wish(peer: &mut RawPeer) -> (bool, Vec<u8>) {
     (on, body[form.len()..].to_vec())
 }
 
-/// Wishes that a lost connection did not take are not sent to the next when they were taken back meanwhile: it
-/// gets those of the present, each once. There are so many of them that no kernel takes them all.
+/// Subscriptions that a lost connection did not take are not sent over the next one if they were cancelled meanwhile:
+/// the new connection gets the current set, each topic once. They are too many for the kernel's buffers.
 fn wants_what_it_wants_after_a_reconnect(transport: Transport) {
     for (kind, minor) in [(SUB, 0), (SUB, 1), (XSUB, 1)] {
         let ctx = Context::new();
@@ -163,7 +164,7 @@ fn wants_what_it_wants_after_a_reconnect(transport: Transport) {
         let topics: Vec<Vec<u8>> = (0..600).map(|n| filler::numbered(n, 60_000)).collect();
         topics.iter().for_each(|topic| wish(true, topic));
         drop(first);
-        // Who knocks again has noticed.
+        // The second connection shows that the library has noticed the loss.
         let mut second = listener.accept();
         topics[1..].iter().for_each(|topic| wish(false, topic));
         wish(true, b"new");
@@ -181,7 +182,7 @@ fn wants_what_it_wants_after_a_reconnect(transport: Transport) {
     }
 }
 
-/// An XPUB that waits hears of a new topic, however many subscriptions lie before it that are no news.
+/// A waiting XPUB reports a new topic, however many duplicate subscriptions are queued before it.
 fn finds_what_is_new_behind_much_that_is_not(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).with(RCVHWM, 0);
@@ -194,7 +195,8 @@ fn finds_what_is_new_behind_much_that_is_not(transport: Transport) {
     xpub.expect(&["\x01known"]);
     peers[1].send(&command("SUBSCRIBE", b"known").repeat(60_000));
     peers[1].send(&command("SUBSCRIBE", b"new"));
-    // Whoever has answered this has read all before it; nobody has received any of it.
+    // The PONG shows that the library has read everything before the PING, though the application has received none
+    // of it.
     peers[1].send(&command("PING", b"\0\0"));
     peers[1].expect(&command("PONG", b""));
     xpub.expect(&["\x01new"]);

@@ -1,8 +1,8 @@
-//! The library under test and the system's libzmq, each in a process of its own: every pattern, over tcp and
-//! ipc, either of the two on either side, either of the two binding.
+//! The library under test and the system's libzmq, each in a process of its own: every pattern, over tcp and ipc,
+//! each library on each side, and each side binding.
 //!
-//! A pattern is two scripts, `a` and `b`. Four runs for each transport: this process plays `a` or `b`, and
-//! binds or connects; the child plays the rest with the system's library.
+//! A pattern has two scripts, `a` and `b`. Four runs per transport: this process plays `a` or `b`, and binds or
+//! connects; the child plays the other side with the system's library.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use support::*;
 
 support::roles!(partner);
 
-/// One side of a pattern; the second argument tells whether the other side has finished.
+/// One side of a pattern; the second argument returns true once the other side has finished.
 type Script = fn(&Socket, &dyn Fn() -> bool);
 
 struct Pattern {
@@ -141,7 +141,7 @@ fn hear_what_was_asked_for(socket: &Socket) {
 
 fn subscribe_and_change(socket: &Socket, _: &dyn Fn() -> bool) {
     for (option, topic) in [(SUBSCRIBE, "A"), (SUBSCRIBE, "B"), (UNSUBSCRIBE, "B"), (SUBSCRIBE, "end")] {
-        // A connection that stands carries all four; before that libzmq would tell the sum of them only.
+        // Wait for the connection, which then carries all four; before that libzmq would send only their net result.
         if topic == "A" {
             wait_for_peer(socket);
         }
@@ -159,13 +159,13 @@ fn subscribe_by_message(socket: &Socket, _: &dyn Fn() -> bool) {
 }
 
 thread_local! {
-    /// Watches this thread's socket, so that scripts can wait for the connection.
+    /// The monitor of this thread's socket, so that scripts can wait for the connection.
     static WATCH: RefCell<Option<Monitor>> = const { RefCell::new(None) };
 }
 
 fn wait_for_peer(socket: &Socket) {
     WATCH.with_borrow(|watch| watch.as_ref().expect("a monitor").wait(EVENT_HANDSHAKE_SUCCEEDED));
-    // libzmq takes the new pipe up when its thread next enters the library.
+    // libzmq attaches the new pipe when its thread next enters the library.
     ready(socket, POLLIN, 0);
 }
 
@@ -183,7 +183,7 @@ fn converse_second(socket: &Socket, _: &dyn Fn() -> bool) {
     }
 }
 
-/// The child: arguments are the pattern, its side, and where to connect or, with `bind`, what to bind.
+/// The child: arguments are the pattern, its side, and the endpoint to connect to or, after `bind`, to bind.
 fn partner(args: &[String]) {
     let pattern = PATTERNS.iter().find(|pattern| pattern.name == args[0]).expect("a pattern");
     let (kind, script) = if args[1] == "a" { pattern.a } else { pattern.b };

@@ -1,4 +1,4 @@
-//! Peers of raw bytes that speak ZMTP 3.1 and 3.0: what the library sends is compared byte by byte.
+//! Raw-byte peers that speak ZMTP 3.1 and 3.0: what the library sends is compared byte by byte.
 
 use support::peer::{MEETINGS, Meeting, RawListener, RawPeer, each_way};
 use support::wire::*;
@@ -19,7 +19,7 @@ over_wires!(
     meets_later_versions,
 );
 
-/// 64 bytes: signature, version 3.1, NULL, no server, zeros.
+/// 64 bytes: signature, version 3.1, NULL, as-server 0, zeros.
 fn greets_exactly(transport: Transport) {
     each_way(transport, PUSH, |_, mut peer| {
         peer.expect(&[0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F]);
@@ -32,8 +32,8 @@ fn greets_exactly(transport: Transport) {
     });
 }
 
-/// READY carries the socket type, and an identity for the three types that have one: nothing else. (Over ipc
-/// one property of our own may follow; nobody else may mind it.)
+/// READY carries the socket type, and an identity for the three types that have one: nothing else. (Over ipc one
+/// property of our own may follow, which other peers must ignore.)
 fn introduces_every_type_exactly(transport: Transport) {
     let types = [
         (PAIR, "PAIR", "PAIR"),
@@ -63,7 +63,7 @@ fn introduces_every_type_exactly(transport: Transport) {
     }
 }
 
-/// Short up to 255 bytes, long from 256; the flag MORE on all parts but the last; nothing in between.
+/// Short headers up to 255 bytes, long ones from 256; the flag MORE on all parts but the last; nothing in between.
 fn frames_what_it_sends(transport: Transport) {
     each_way(transport, PUSH, |socket, mut peer| {
         peer.handshake(1, "PULL");
@@ -84,7 +84,7 @@ fn frames_what_it_sends(transport: Transport) {
     });
 }
 
-/// Both forms of size for any size; commands in between that it does not know.
+/// Both header forms for any size; unknown commands in between.
 fn reads_every_kind_of_frame(transport: Transport) {
     each_way(transport, PULL, |socket, mut peer| {
         peer.handshake(1, "PUSH");
@@ -105,7 +105,7 @@ fn reads_every_kind_of_frame(transport: Transport) {
     });
 }
 
-/// However the bytes are cut. A peer may send READY at once, but data only when it has the library's READY.
+/// Wherever the bytes are cut. A peer may send READY at once, but data only after the library's READY.
 fn takes_bytes_one_by_one(transport: Transport) {
     each_way(transport, PULL, |socket, mut peer| {
         let trickle = |peer: &mut RawPeer, bytes: &[u8]| bytes.iter().for_each(|byte| peer.send(&[*byte]));
@@ -160,7 +160,7 @@ fn takes_the_identity_of_ready(transport: Transport) {
         socket.tx(&["by name", "and you"]);
         peer.expect(b"\x00\x07and you");
     });
-    // And tells its own.
+    // And reports its own.
     for meeting in MEETINGS {
         let ctx = Context::new();
         let socket = ctx.socket(DEALER);
@@ -171,7 +171,7 @@ fn takes_the_identity_of_ready(transport: Transport) {
     }
 }
 
-/// A DEALER of this identity that says something.
+/// A DEALER with this identity sends a message.
 fn introduce(peer: &mut RawPeer, identity: &[u8], text: &str) {
     peer.send(&greeting(1, "NULL", false));
     peer.read(64);
@@ -180,9 +180,9 @@ fn introduce(peer: &mut RawPeer, identity: &[u8], text: &str) {
     peer.send(&frame(0, text.as_bytes()));
 }
 
-/// Identities that begin with a zero byte are taken (the RFC keeps them for names that a ROUTER makes up). One that is
-/// such a name already is a second peer of that name, which is not listened to; one that would be the next is not made
-/// up any more.
+/// Identities that begin with a zero byte are accepted (the RFC reserves them for names that a ROUTER generates). A
+/// peer that announces a name already generated is a duplicate and is not heard; a name that would be generated next
+/// is skipped.
 fn keeps_the_names_it_makes_up(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -215,7 +215,7 @@ fn keeps_the_names_it_makes_up(transport: Transport) {
     other.expect(b"\x00\x03two");
 }
 
-/// Whose name was made up, and announced by another while it was away, is still heard when it is back.
+/// Another peer announces a generated name while its owner is away: the owner is still heard after it reconnects.
 fn makes_up_another_name_for_one_that_was_taken(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).with(RECONNECT_IVL, 10);
@@ -237,7 +237,7 @@ fn makes_up_another_name_for_one_that_was_taken(transport: Transport) {
     peer.expect(b"\x00\x07welcome");
 }
 
-/// Properties nobody knows are no harm.
+/// Unknown properties do no harm.
 fn takes_unknown_properties(transport: Transport) {
     each_way(transport, PULL, |socket, mut peer| {
         peer.send(&greeting(1, "NULL", false));
@@ -250,7 +250,7 @@ fn takes_unknown_properties(transport: Transport) {
     });
 }
 
-/// A later minor or major version is met with 3.1.
+/// A peer with a later minor or major version is answered with 3.1.
 fn meets_later_versions(transport: Transport) {
     for (major, minor) in [(3, 0), (3, 1), (3, 2), (3, 9), (4, 0), (200, 7)] {
         each_way(transport, PULL, |socket, mut peer| {
@@ -266,7 +266,7 @@ fn meets_later_versions(transport: Transport) {
     }
 }
 
-/// An ERROR ends the connection and nothing else. The connecting side may try again or not.
+/// An ERROR ends only its connection. The connecting side may retry or not.
 #[test]
 fn takes_an_error() {
     let ctx = Context::new();
@@ -286,7 +286,7 @@ fn takes_an_error() {
     assert_eq!(pull.take_text(), "still there");
 }
 
-/// Another mechanism, or one that does not exist: cut, whichever side says so.
+/// Another mechanism, or an unknown one: the connection is closed, whichever side announces it.
 #[test]
 fn cuts_a_wrong_mechanism() {
     for mechanism in ["PLAIN", "CURVE", "NULLL", "", "XYZ"] {
@@ -298,7 +298,7 @@ fn cuts_a_wrong_mechanism() {
     }
 }
 
-/// Types that do not fit together do not talk.
+/// Incompatible socket types do not exchange messages.
 #[test]
 fn cuts_a_wrong_socket_type() {
     for (kind, wrong) in [(PULL, "PULL"), (PUSH, "PUSH"), (REQ, "PUB"), (SUB, "PUSH"), (PAIR, "DEALER")] {

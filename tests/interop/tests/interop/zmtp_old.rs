@@ -1,4 +1,4 @@
-//! Peers of raw bytes that speak ZMTP 2.0 and 1.0, as libzmq 3.x and 2.x do.
+//! Raw-byte peers that speak ZMTP 2.0 and 1.0, as libzmq 3.x and 2.x do.
 
 use support::peer::{MEETINGS, RawListener, RawPeer, each_way};
 use support::wire::*;
@@ -19,7 +19,7 @@ over_wires!(
 
 const SIGNATURE: [u8; 10] = [0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F];
 
-/// Signature, the library's own revision (3), then what 2.0 wants: the socket type and an empty identity.
+/// Signature, the library's own revision (3), then the 2.0 form: the socket type and an empty identity.
 fn talks_2_0(transport: Transport) {
     each_way(transport, PULL, |socket, mut peer| {
         peer.send(&greeting_2("PUSH", b""));
@@ -91,7 +91,7 @@ fn subscribes_at_2_0(transport: Transport) {
         peer.send(&greeting_2("PUB", b""));
         peer.expect(&SIGNATURE);
         peer.expect(&[3, type_number("SUB"), 0, 0]);
-        // libzmq tells a new peer when the subscriber's thread enters the library.
+        // libzmq sends subscriptions to a new peer when the subscriber's thread enters the library.
         until("the subscriber speaks", || poll::ready(&sub, POLLIN, 2) == 0 && peer.stirs(2));
         peer.expect(b"\x00\x02\x01A");
         peer.send(&frame(0, b"B"));
@@ -104,7 +104,7 @@ fn subscribes_at_2_0(transport: Transport) {
         socket.expect(&["\x01A"]);
         socket.put("A1");
         peer.expect(&SIGNATURE);
-        // An XPUB calls itself PUB or, with the number that libzmq gives it, XPUB.
+        // An XPUB announces PUB or, with libzmq's number for it, XPUB.
         let hello = peer.read(4);
         assert_eq!((hello[0], &hello[2..]), (3, &[0, 0][..]));
         assert!([type_number("PUB"), XPUB as u8].contains(&hello[1]), "{hello:02x?}");
@@ -112,7 +112,7 @@ fn subscribes_at_2_0(transport: Transport) {
     });
 }
 
-/// 1.0 has no greeting. The ten bytes of the signature are an empty identity to it: length 1, flags 7F.
+/// 1.0 has no greeting. It reads the ten-byte signature as an empty identity: length 1, flags 7F.
 fn talks_1_0(transport: Transport) {
     each_way(transport, PULL, |socket, mut peer| {
         peer.send(&frame_1(false, b""));
@@ -159,7 +159,7 @@ fn takes_the_identity_of_1_0(transport: Transport) {
     }
 }
 
-/// A subscriber of 1.0 filters by itself: it says nothing, and gets everything.
+/// A 1.0 subscriber filters by itself: it sends no subscriptions, and receives everything.
 fn publishes_to_1_0(transport: Transport) {
     each_way(transport, PUB, |socket, mut peer| {
         peer.send(&frame_1(false, b""));
@@ -174,7 +174,7 @@ fn publishes_to_1_0(transport: Transport) {
     });
 }
 
-/// Where a subscriber of 1.0 was, another comes that says what it wants: it gets that and nothing else.
+/// A 1.0 subscriber is replaced by one that sends subscriptions: the new one gets only matching messages.
 fn a_newer_subscriber_in_its_place_gets_what_it_wants(transport: Transport) {
     let ctx = Context::new();
     let listener = RawListener::bind(transport);
@@ -212,8 +212,8 @@ fn asks_1_0(transport: Transport) {
     });
 }
 
-/// A message that a lost connection cut comes again, whole, and what was queued behind it after it. A body so large
-/// that no kernel takes all of it is cut for certain, behind two frames that were not.
+/// A message cut by a lost connection is sent again, whole, followed by the messages queued after it. The body is
+/// larger than the kernel's buffers, so it is certainly cut, after two frames that are not.
 fn sends_1_0_again_what_was_cut(transport: Transport) {
     let ctx = Context::new();
     let listener = RawListener::bind(transport);

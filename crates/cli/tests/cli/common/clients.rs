@@ -1,8 +1,8 @@
-//! Clients of guaranteed delivery, as commands.
+//! Clients of guaranteed delivery, run as commands.
 
 use super::{Done, Folder, Running, run, start};
 
-/// Clients that know of each other, each with a store of its own.
+/// Clients that share a registry; each has its own store.
 pub struct Clients {
     pub folder: Folder,
 }
@@ -16,7 +16,7 @@ impl Clients {
         format!("dir://{}", self.folder.text("registry"))
     }
 
-    /// The arguments of a command for the client of this name.
+    /// The command line of a command for the client of this name.
     pub fn arguments(&self, command: &str, name: &str, more: &[&str]) -> Vec<String> {
         let own = ["deliver", command, "--name", name, "--registry", &self.registry(), "--data-dir"];
         let own = own.iter().copied().chain([self.folder.text(name).as_str()]).map(str::to_owned).collect();
@@ -31,14 +31,14 @@ impl Clients {
         run(&self.arguments(command, name, more), input)
     }
 
-    /// Sends `input` from the shop, and waits until it is handled.
+    /// Sends `input` as client "shop", and waits until it is handled.
     pub fn sent(&self, more: &[&str], input: &[u8]) -> Done {
         let wait = ["--wait", "--timeout", "30000", "orders"];
         self.run("send", "shop", &[&wait, more].concat(), input).expect(0)
     }
 }
 
-/// It ends with `code` and says one line that holds `words`.
+/// Asserts that the command ended with `code` and printed one error line that contains `words`.
 pub fn fails(done: Done, code: i32, words: &str) {
     let done = done.expect(code);
     assert!(done.err.starts_with("pinnace: ") && done.err.lines().count() == 1, "{done:?}");

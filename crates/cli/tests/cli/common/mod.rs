@@ -1,4 +1,4 @@
-//! The built command as a child that cannot outlive its test: a deadline, its lines, its exit code.
+//! Runs the built command as a child that cannot outlive its test: with a deadline, its lines, its exit code.
 
 pub mod clients;
 
@@ -17,17 +17,17 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A child that runs longer has failed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a child has left.
+/// The exit code and output of a child.
 #[derive(Debug)]
 pub struct Done {
-    /// 128 and the number where it was killed by a signal, as a shell says it.
+    /// 128 plus the signal number if a signal killed it, as in a shell.
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
 impl Done {
-    /// That it ended so; else all that it said.
+    /// Asserts the exit code; prints all output on failure.
     pub fn expect(self, code: i32) -> Done {
         assert_eq!(self.code, code, "{self:?}");
         self
@@ -40,18 +40,18 @@ pub struct Running {
     out: BufReader<ChildStdout>,
     err: BufReader<ChildStderr>,
     seen: String,
-    /// Dropped when the child has ended: the watch need not end it.
+    /// Dropped when the child has ended, so that the watchdog does not kill it.
     _watch: Sender<()>,
 }
 
 pub const PINNACE: &str = env!("CARGO_BIN_EXE_pinnace");
 
-/// The command with these arguments, all its streams piped. No signal is ignored, whoever runs the tests ignores some.
+/// Starts the command with all streams piped. No signal is ignored, even if the test runner ignores some.
 pub fn start<S: AsRef<OsStr>>(arguments: &[S]) -> Running {
     start_command(Command::new("env").args(["--default-signal=HUP,INT,TERM,USR1", PINNACE]).args(arguments))
 }
 
-/// As `start` where files may be of so many blocks (`ulimit -f`); `more` is what the shell reads behind the command.
+/// As `start`, with a file size limit in blocks (`ulimit -f`); the shell gets `more` after the command.
 pub fn start_limited<S: AsRef<OsStr>>(blocks: &str, arguments: &[S], more: &str) -> Running {
     let script = format!("ulimit -f $0 && exec env --default-signal=XFSZ \"$@\" {more}");
     start_command(Command::new("sh").args(["-c", &script, blocks, PINNACE]).args(arguments))
@@ -77,12 +77,12 @@ fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Starts it, writes all of `input`, and waits for its end.
+/// Starts the command, writes all of `input`, and waits for its end.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
     let mut running = start(arguments);
     let mut stdin = running.stdin.take().expect("piped");
     let input = input.to_vec();
-    // It may not read all of it.
+    // The command may exit without reading all of the input.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
     let done = running.end();
     writer.join().expect("it does not panic");
@@ -90,7 +90,7 @@ pub fn run<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
 }
 
 impl Running {
-    /// Writes to its standard input, which stays open.
+    /// Writes to the child's standard input, which stays open.
     pub fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().expect("still open").write_all(bytes).expect("it reads");
     }
@@ -103,7 +103,7 @@ impl Running {
         line.trim_end_matches('\n').to_owned()
     }
 
-    /// The next line of standard error, without its end and the command's name.
+    /// The next line of standard error, without its end and without the command's name.
     pub fn said(&mut self) -> String {
         let mut line = String::new();
         self.err.read_line(&mut line).expect("text");
@@ -112,7 +112,7 @@ impl Running {
         line.trim_end().trim_start_matches("pinnace: ").to_owned()
     }
 
-    /// What follows `bound to`, `listening on` or the like.
+    /// The text of the next line after `bound to`, `listening on` or the like.
     pub fn said_after(&mut self, words: &str) -> String {
         let line = self.said();
         line.strip_prefix(words).unwrap_or_else(|| panic!("{line:?} and not {words:?}")).trim().to_owned()
@@ -132,7 +132,7 @@ impl Running {
         kill_process(self.id(), signal).expect("it runs");
     }
 
-    /// Nobody reads its standard output from here on.
+    /// Closes the reading end of the child's standard output.
     pub fn close_out(&mut self) {
         let (mut other, _) = (Command::new("true").stdout(Stdio::piped()).spawn().expect("true"), ());
         let empty = other.stdout.take().expect("piped");
@@ -140,7 +140,7 @@ impl Running {
         self.out = BufReader::new(empty);
     }
 
-    /// Closes its standard input and waits for its end.
+    /// Closes the child's standard input and waits for its end.
     pub fn end(mut self) -> Done {
         drop(self.stdin.take());
         let (mut err, mut text) = (self.err, self.seen);
@@ -159,7 +159,7 @@ impl Running {
     }
 }
 
-/// A folder that goes with the test.
+/// A directory that is removed with the test.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -200,7 +200,7 @@ pub fn python(program: &str, arguments: &[&str]) -> Running {
     start_command(Command::new("/usr/bin/python3").arg("-u").arg("-c").arg(program).args(arguments))
 }
 
-/// Files of this repository.
+/// The path of a file in this repository.
 pub fn repository(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }

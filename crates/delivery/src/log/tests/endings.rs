@@ -1,4 +1,4 @@
-//! Logs whose ends were unclean, more than once or where it hurts most.
+//! Logs with unclean ends: several in a row, or at critical moments.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn file_of(storage: &Faulty, segment: u64) -> String {
 #[test]
 fn the_first_batch_of_a_closed_log_s_last_segment_rots() {
     let (storage, numbers) = filled(120, 30_000, true);
-    // It has one batch, and then more of them.
+    // Give the last segment one batch, then more of them.
     drop(open_log(Arc::new(storage.clone()), &mut Numbers::default()).unwrap());
     for more in 0..2 {
         let mut found = Numbers::default();
@@ -37,11 +37,11 @@ fn the_first_batch_of_a_closed_log_s_last_segment_rots() {
     }
 }
 
-/// Opens a log where an operation of the opening fails, after which the power goes.
+/// Opens a log with one operation of the opening failing, then cuts the power.
 fn end_while_opened(storage: &Faulty, count: u64) -> Faulty {
     let disk = storage.copy();
     disk.fail_in(count, ErrorKind::Other);
-    // It may come to nothing, or be there for a moment.
+    // The opening may fail or succeed.
     drop(open_log(Arc::new(disk.clone()), &mut Numbers::default()));
     disk.cut_power();
     disk

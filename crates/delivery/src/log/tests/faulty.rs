@@ -1,5 +1,5 @@
-//! A storage in memory that fails as disks do: the power goes and takes with it what was not synced, or parts of it; an
-//! operation fails; bytes rot.
+//! A storage in memory that fails as disks do: a power cut loses unsynced sectors, all or some of them; an operation
+//! fails; bytes rot.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::log::storage::{File, Storage};
 
-/// What a disk writes at once or not at all.
+/// The unit of an atomic write.
 const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
@@ -16,22 +16,22 @@ pub struct Faulty(Arc<Mutex<Disk>>);
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<String, Content>,
-    /// Writes, syncs and creations until one fails, and how it does.
+    /// Counts writes, syncs and creations down to the one that fails, with this error.
     fails_in: Option<(u64, ErrorKind)>,
-    /// Why no files can be made.
+    /// If set, no file can be created.
     refuses: Option<ErrorKind>,
-    /// Bytes that files may have in all.
+    /// The most bytes of all files.
     space: Option<u64>,
     random: u64,
 }
 
 #[derive(Default, Clone)]
 struct Content {
-    /// As it is read now.
+    /// The content as read now.
     seen: Vec<u8>,
-    /// As it is on the disk for sure.
+    /// The content certainly on the disk.
     durable: Vec<u8>,
-    /// Written and not synced: from where, how much.
+    /// Unsynced writes: offset and length.
     unsynced: Vec<(usize, usize)>,
 }
 
@@ -51,7 +51,7 @@ impl Faulty {
         self.0.lock().unwrap()
     }
 
-    /// Of the sectors written since the last sync some are on the disk, and some are not.
+    /// Keeps some of the sectors written since the last sync, and loses the others.
     pub fn cut_power(&self) {
         let mut disk = self.disk();
         let Disk { files, random, .. } = &mut *disk;
@@ -72,7 +72,7 @@ impl Faulty {
         disk.fails_in = None;
     }
 
-    /// What is left when the power goes; here everything fails from then on.
+    /// The disk after a power cut. All later operations on `self` fail.
     pub fn left_by_power(&self) -> Faulty {
         let mut disk = self.disk();
         disk.fails_in = Some((0, ErrorKind::Other));
@@ -83,17 +83,17 @@ impl Faulty {
         left
     }
 
-    /// Whether everything fails from now on.
+    /// Returns true if all operations fail from now on.
     pub fn is_dead(&self) -> bool {
         matches!(self.disk().fails_in, Some((0, _)))
     }
 
-    /// The operation after `count` more fails.
+    /// Makes the operation after `count` more fail.
     pub fn fail_in(&self, count: u64, kind: ErrorKind) {
         self.disk().fails_in = Some((count, kind));
     }
 
-    /// No more files can be made, for this reason.
+    /// Makes creation of files fail with this error.
     pub fn refuse_files(&self, kind: Option<ErrorKind>) {
         self.disk().refuses = kind;
     }
@@ -102,12 +102,12 @@ impl Faulty {
         self.disk().space = bytes;
     }
 
-    /// Files by name, with their bytes.
+    /// All files, with their bytes.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         self.disk().files.iter().map(|(name, content)| (name.clone(), content.seen.clone())).collect()
     }
 
-    /// Changes a file, on the disk, too.
+    /// Changes a file, including what is on the disk.
     pub fn spoil(&self, name: &str, spoil: impl FnOnce(&mut Vec<u8>)) {
         let mut disk = self.disk();
         let content = disk.files.get_mut(name).unwrap();
@@ -116,7 +116,7 @@ impl Faulty {
         content.unsynced.clear();
     }
 
-    /// As it is now, to be used apart.
+    /// An independent copy.
     pub fn copy(&self) -> Faulty {
         let disk = self.disk();
         let files = disk.files.clone();
@@ -206,7 +206,7 @@ impl File for Open {
         Ok(())
     }
 
-    /// One that fails forgets what was to be synced, as kernels do.
+    /// A failed sync forgets the unsynced data, as kernels do.
     fn sync(&self) -> io::Result<()> {
         let mut disk = self.disk.disk();
         let outcome = disk.step();

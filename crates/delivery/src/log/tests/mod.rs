@@ -1,7 +1,7 @@
-//! The log against disks that fail.
+//! The log on failing disks.
 //!
-//! Records carry a number. What was waited for is found when the log is opened anew, in order and once; what else is
-//! found was appended. Segments are freed as a user of the log would: from the oldest on.
+//! Records are numbered. Those that were waited for are found after reopening, in order and once; all others found were
+//! appended before. Segments are freed in order, oldest first, as by the log's users.
 
 mod endings;
 pub mod faulty;
@@ -12,27 +12,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::storage::{Directory, Storage};
-use super::{Appended, Damage, Keeper, Log, LogError, MAX_PAYLOAD, Place, Replay, Settings, Urgency, open};
+use super::{
+    Appended, Checkpointer, Damage, Log, LogError, MAX_PAYLOAD, Place, Replay, Settings, Urgency, open,
+};
 use crate::checker::{STRICT, Sums, report};
 use faulty::{Faulty, next};
 
 const NUMBERED: u8 = 2;
 const FLOOR: u8 = 3;
 
-/// Keeps the number up to which nobody needs anything, and what lies where.
+/// Keeps the lowest number needed, and the position of each record.
 #[derive(Default, Clone)]
 struct Numbers {
-    /// Below it nothing is needed.
+    /// Numbers below it are not needed.
     floor: u64,
-    /// Where each is that is needed.
+    /// The positions of needed records.
     places: BTreeMap<u64, Place>,
-    /// In the order in which it was found.
+    /// Numbers in the order found.
     found: Vec<u64>,
-    /// Whether full segments are known by their summaries.
+    /// Whether summaries replace reading full segments.
     summaries: bool,
 }
 
-impl Keeper for Numbers {
+impl Checkpointer for Numbers {
     fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]])) {
         add(FLOOR, &[&self.floor.to_le_bytes()]);
     }
@@ -101,7 +103,7 @@ fn open_log(storage: Arc<dyn Storage>, numbers: &mut Numbers) -> Result<Log, Log
     open(storage, settings(), numbers)?.start(numbers, Box::new(|_| {}))
 }
 
-/// Appends once there is room.
+/// Appends, and waits for room if needed.
 fn append(
     log: &Log,
     numbers: &mut Numbers,
@@ -167,7 +169,7 @@ fn what_was_waited_for_is_found_after_power_cuts() {
                     _ => {}
                 }
             }
-            // As the power leaves it: what the log's threads still do is for nothing.
+            // Continue with the disk as the power cut left it; the log's threads keep writing to the old copy.
             storage = storage.copy();
             storage.cut_power();
             numbers = Numbers { summaries: numbers.summaries, ..Numbers::default() };
@@ -177,12 +179,12 @@ fn what_was_waited_for_is_found_after_power_cuts() {
     tell(&format!("power cuts of a log, {} times", seeds * 4), sent);
 }
 
-/// Says what a day came to on which nothing was lost.
+/// Reports a test in which nothing was lost.
 fn tell(what: &str, sent: u64) {
     report(what, &Sums { sent: sent as usize, ..Sums::default() }, &STRICT, "");
 }
 
-/// A log with some segments, left without being closed; the numbers in it, all on the disk, and it goes on from there.
+/// A log with several segments, all on the disk, closed or left open, and the numbers in it.
 fn filled(count: u64, len: usize, closed: bool) -> (Faulty, Numbers) {
     let storage = Faulty::new(count);
     let mut numbers = Numbers::default();
@@ -202,7 +204,8 @@ fn filled(count: u64, len: usize, closed: bool) -> (Faulty, Numbers) {
     (storage.copy(), numbers)
 }
 
-/// Opens a spoilt log: either it says so, or nothing of what was on the disk is missing. Returns whether it says so.
+/// Opens a spoilt log and asserts that it reports damage or has all records (except `but_for`). Returns true if damage
+/// was reported.
 fn is_noticed(storage: Faulty, expected: &Numbers, but_for: usize) -> bool {
     let mut numbers = Numbers::default();
     match open(Arc::new(storage), settings(), &mut numbers) {
@@ -242,7 +245,7 @@ fn bytes_that_rot_are_noticed() {
             }),
             _ => spoilt.spoil(name, |bytes| bytes[at / 2..].fill(0)),
         }
-        // Where the end of the newest is gone with its seal, nothing says that it was ever longer.
+        // If the end of the newest segment is lost together with its seal, nothing shows that it was ever longer.
         let newest = numbers.places.values().map(|place| place.segment).max().unwrap();
         let in_newest = numbers.places.values().filter(|place| place.segment == newest).count();
         noticed += u32::from(is_noticed(spoilt, &numbers, if round % 4 == 3 { in_newest } else { 0 }));
@@ -292,7 +295,7 @@ fn damage_is_left_out_where_that_is_asked_for() {
     assert!(matches!(opened.damage()[0], Damage::Batches { segment, .. } if segment == place.segment));
     assert!(!found.places.contains_key(&60));
     assert!(found.places.len() >= numbers.places.len() - 5, "others of its batch may go with it");
-    // It goes on, and is damaged as long as that segment is needed.
+    // The log continues, and reports the damage as long as the segment is needed.
     drop(opened.start(&found, Box::new(|_| {})).unwrap());
     let mut again = Numbers::default();
     let opened = open(Arc::new(storage), Settings { skip_damage: true, ..settings() }, &mut again).unwrap();
@@ -363,7 +366,7 @@ fn a_full_disk_refuses_what_is_new_and_goes_on_when_there_is_space() {
     };
     assert_eq!(refused, LogError::NoRoom(Some(ErrorKind::StorageFull)));
     assert!(number > 40, "{number}");
-    // What frees space still goes, as often as one likes.
+    // Records that free space are still accepted, any number of times.
     for _ in 0..1000 {
         log.append(Urgency::Control, FLOOR, &[&0_u64.to_le_bytes()], &numbers).unwrap();
     }

@@ -1,7 +1,7 @@
-//! Locks of files (flock(2)), which end with their process however it ends.
+//! File locks (flock(2)), which end with their process however it ends.
 //!
-//! A lock is its open file's: of two that one process opened each can have its own, and a child that was forked keeps
-//! what its parent held. Programs that are executed do not: the standard library opens with O_CLOEXEC.
+//! A lock belongs to an open file description: two that one process opened can be locked separately, and a forked child
+//! keeps its parent's lock. An executed program does not: the standard library opens files with O_CLOEXEC.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::registry::RegistryError;
 
-/// Between two attempts. Who holds such a lock writes one small file.
+/// Between two attempts. The holder of such a lock writes one small file.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Locks a file for oneself. Error: Busy, at the deadline.
+/// Locks a file exclusively. Error: Busy, at the deadline.
 pub fn lock_by(file: &File, deadline: Instant) -> Result<(), RegistryError> {
     loop {
         match file.try_lock() {
@@ -24,8 +24,8 @@ pub fn lock_by(file: &File, deadline: Instant) -> Result<(), RegistryError> {
     }
 }
 
-/// Whether somebody has a file for itself. Asked by a shared lock, which those that ask at the same time do not mind;
-/// it ends with the file's handle.
+/// Returns true if a process holds the file's exclusive lock. It is probed with a shared lock, which concurrent probes
+/// do not block; that lock ends with the file's handle.
 pub fn is_held(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => Ok(false),

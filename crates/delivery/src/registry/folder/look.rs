@@ -1,4 +1,4 @@
-//! One look at a client's file: what it says, and whether its client lives.
+//! Reads one client's file: its content, and whether its client lives.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -11,13 +11,13 @@ use super::locks::is_held;
 use super::record;
 use crate::registry::{Id, Member};
 
-/// What was changed so long ago has a time that no later change can have: file systems count in steps, of a second at
-/// the coarsest.
+/// A file this old has a modification time that no later change can have: the granularity of file systems' timestamps
+/// is a second at the coarsest.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A file that was replaced so often while it was looked at is that of somebody who lives.
+/// If a file was replaced this often while it was read, its client lives.
 const LOOKS: usize = 8;
 
-/// Tells a file from what replaces it. Numbers of inodes are used again, so it takes the time as well.
+/// Tells a file from its replacement. Inode numbers are reused, so it includes the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     inode: u64,
@@ -26,15 +26,15 @@ pub struct Stamp {
     modified_ns: i64,
 }
 
-/// What a look found.
+/// A client's file as read.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundName {
     pub stamp: Stamp,
-    /// The stamp is beyond doubt: no later file has the same.
+    /// The stamp is certain: no later file can have the same.
     pub settled: bool,
-    /// Somebody holds its lock. Once nobody does, nobody ever will: a claim makes a file of its own.
+    /// A process holds its lock. Once the lock is released it is never taken again: a claim creates a new file.
     pub held: bool,
-    /// None: it makes no sense.
+    /// None: the content is invalid.
     pub member: Option<Arc<Member>>,
 }
 
@@ -49,7 +49,7 @@ impl Stamp {
     }
 }
 
-impl Found {
+impl FoundName {
     /// The client, if it lives.
     pub fn shown(&self) -> Option<&Arc<Member>> {
         self.member.as_ref().filter(|_| self.held)
@@ -60,26 +60,26 @@ impl Found {
         self.member.as_ref().filter(|_| !self.held)
     }
 
-    /// Whether it says that it is this client's.
+    /// Returns true if the file belongs to the client with this id.
     pub fn is_of(&self, id: &Id) -> bool {
         self.member.as_ref().is_some_and(|member| member.id.as_ref() == Some(id))
     }
 }
 
-/// Whether what was changed at that time would have another time if it was changed again now.
+/// Returns true if a change now would give the file another time than `modified`.
 pub fn is_settled(modified: SystemTime) -> bool {
-    // An error: the time is ahead of ours, of which nothing follows.
+    // An error: the time is in the future, so nothing is certain.
     SystemTime::now().duration_since(modified).is_ok_and(|age| age >= SETTLED)
 }
 
-/// Looks at the file of that name in a folder. None: there is none.
-pub fn look(folder: &Path, file_name: &str) -> io::Result<Option<Found>> {
+/// Reads the file of that name in a folder. None: there is none.
+pub fn look(folder: &Path, file_name: &str) -> io::Result<Option<FoundName>> {
     let path = folder.join(file_name);
     for left in (0..LOOKS).rev() {
         let Some((file, metadata)) = open(&path)? else { return Ok(None) };
         let settled = is_settled(metadata.modified()?);
         let mut held = is_held(&file)?;
-        // Who claims anew replaces the file first, and lets go of the old one then.
+        // A client that claims again replaces the file before it unlocks the old one.
         if !held && inode(&path)? != Some(metadata.ino()) {
             if left > 0 {
                 continue;
@@ -90,12 +90,12 @@ pub fn look(folder: &Path, file_name: &str) -> io::Result<Option<Found>> {
         let mut bytes = Vec::new();
         file.take(record::BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
         let member = record::read(file_name, &bytes).map(Arc::new);
-        return Ok(Some(Found { stamp, settled, held, member }));
+        return Ok(Some(FoundName { stamp, settled, held, member }));
     }
     Ok(None)
 }
 
-/// Whether a file, which was held, still is. None: another file has its place, or none.
+/// Returns whether a file that was locked still is. None: the file was replaced or removed.
 pub fn look_again(folder: &Path, file_name: &str, stamp: Stamp) -> io::Result<Option<bool>> {
     let path = folder.join(file_name);
     let Some((file, metadata)) = open(&path)? else { return Ok(None) };
@@ -106,7 +106,7 @@ pub fn look_again(folder: &Path, file_name: &str, stamp: Stamp) -> io::Result<Op
     Ok((held || inode(&path)? == Some(metadata.ino())).then_some(held))
 }
 
-/// None: there is none, or what is there is no plain file. Opening a pipe would wait for its other end.
+/// None: there is no file, or it is not a regular one. Opening a FIFO would block.
 fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     let opened = fs::symlink_metadata(path).and_then(|metadata| match metadata.is_file() {
         true => File::open(path).map(Some),
@@ -115,13 +115,13 @@ fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     match opened {
         Ok(Some(file)) => file.metadata().map(|metadata| Some((file, metadata))),
         Ok(None) => Ok(None),
-        // Not ours to read: as if it made no sense.
+        // A file that we may not read is ignored.
         Err(error) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&error.kind()) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Which file is there now.
+/// The inode at a path.
 pub fn inode(path: &Path) -> io::Result<Option<u64>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.ino())),

@@ -1,17 +1,16 @@
-//! A registry in a directory that the processes of one host share: one file a client.
+//! A registry in a directory shared by the processes of one host: one file per client.
 //!
-//! A client's file (`record`) is locked by its process for as long as the client lives (`locks`). So the dead leave at
-//! once, whatever killed them, and no clock has a say: the lease of an [`Entry`] is not needed here. A claim makes a
-//! new file, locks it, and puts it in the place of the old one (rename(2)); a file that can be seen is whole, never
-//! changes, and is locked from before it can be seen until its client lets go. Nobody else ever locks it for itself,
-//! so who reads (`look`) keeps nobody from claiming. Of two that claim at once, one waits: the lock of `.lock` is held
-//! for as long as a claim, a release or a clearing takes.
+//! A client's file (`record`) is locked by its process while the client lives (`locks`). So a dead client disappears at
+//! once, whatever killed it, and no clock is involved: the lease of an [`Entry`] is not used here. A claim creates a
+//! new file, locks it, and renames it over the old one (rename(2)). A visible file is therefore complete, never
+//! changes, and is locked from before it is visible until its client releases it. No other process ever locks it
+//! exclusively, so readers (`look`) do not block claims. The lock of `.lock` serializes claims, releases and clears.
 //!
-//! What it guarantees: what [`Registry`] does, also when a process is killed at any point. What it does not: anything
-//! after a power cut, when all clients are gone anyway; and anything on a file system that other hosts share. A process
-//! that was forked from a client's, and executes no other program, keeps the client's names until it ends as well.
+//! Guarantees: those of [`Registry`], also if a process is killed at any point. Not guaranteed: anything after a power
+//! cut, when all clients are dead anyway; and use on a file system that other hosts share. A process forked from a
+//! client's, which executes no other program, keeps the client's names until it ends as well.
 //!
-//! It holds one descriptor a name.
+//! It uses one descriptor per name.
 
 mod locks;
 mod look;
@@ -32,32 +31,32 @@ use super::members::check_name;
 use super::{Entry, Id, Members, PATIENCE, Registry, RegistryError};
 use locks::lock_by;
 pub use names::file_name;
-use view::View;
+use view::FolderView;
 
-/// Who changes the folder has this file's lock.
+/// A process holds this file's lock while it changes the folder.
 const LOCK: &str = ".lock";
-/// A file that is not in its place yet. There is one at a time, as there is one lock.
+/// A file not renamed to its place yet. There is at most one, because of the lock.
 const NEW: &str = ".new";
 
 /// A registry in a directory.
 pub struct Folder {
     path: PathBuf,
-    /// By name. A file that is dropped is a name that is free.
-    held: HashMap<String, Held>,
-    view: View,
+    /// By name. Dropping the file frees the name.
+    held: HashMap<String, HeldName>,
+    view: FolderView,
 }
 
-struct Held {
+struct HeldName {
     id: Id,
     inode: u64,
-    /// Its handle has the lock.
+    /// Its handle holds the lock.
     _file: File,
 }
 
-/// Whose a name is, to the client that asks.
+/// The owner of a name, relative to the client that asks.
 #[derive(PartialEq, Eq)]
 enum Owner {
-    /// Its own; dead if it is of an object that is gone.
+    /// The client itself; `lives` is false if the object that held the file was dropped.
     Me {
         lives: bool,
     },
@@ -66,10 +65,10 @@ enum Owner {
 }
 
 impl Folder {
-    /// Opens the directory, and makes it where it is missing.
+    /// Opens the directory, and creates it if it is missing.
     pub fn open(path: &Path) -> Result<Folder, RegistryError> {
         let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
-        let folder = Folder { path, held: HashMap::new(), view: View::default() };
+        let folder = Folder { path, held: HashMap::new(), view: FolderView::default() };
         fs::create_dir_all(&folder.path).map_err(|error| folder.failed("making", &error))?;
         Ok(folder)
     }
@@ -78,7 +77,7 @@ impl Folder {
         RegistryError::io(error, format_args!("{doing} {}", self.path.display()))
     }
 
-    /// Until the file is dropped, nobody else changes the folder.
+    /// Locks the folder against changes by others, until the file is dropped.
     fn lock(&self) -> Result<File, RegistryError> {
         let path = self.path.join(LOCK);
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
@@ -87,32 +86,32 @@ impl Folder {
         Ok(file)
     }
 
-    fn look(&self, name: &str) -> Result<Option<look::Found>, RegistryError> {
+    fn look(&self, name: &str) -> Result<Option<look::FoundName>, RegistryError> {
         look::look(&self.path, &file_name(name)).map_err(|error| self.failed("reading", &error))
     }
 
-    /// Puts the file of a client in its place, locked. The folder is.
-    fn put(&self, me: &Entry) -> io::Result<Held> {
+    /// Puts a client's locked file in its place. The caller holds the folder's lock.
+    fn put(&self, me: &Entry) -> io::Result<HeldName> {
         let new = self.path.join(NEW);
         // Left behind by a process that was killed.
         remove(&new)?;
         let mut file = OpenOptions::new().create_new(true).write(true).open(&new)?;
-        // Nobody else opens it before it has its name.
+        // Cannot fail: no other process opens the file before the rename.
         file.try_lock()?;
         as_errors(|| file.write_all(&record::write(&me.to_member(), &me.id)))?;
         let inode = file.metadata()?.ino();
         fs::rename(&new, self.path.join(file_name(&me.name)))?;
-        Ok(Held { id: me.id, inode, _file: file })
+        Ok(HeldName { id: me.id, inode, _file: file })
     }
 
-    /// Whether the file that this object holds for the name is the one that is there.
+    /// Returns true if the file that this object holds for the name is the one in its place.
     fn is_mine(&self, name: &str, id: &Id) -> Result<bool, RegistryError> {
         let Some(held) = self.held.get(name).filter(|held| held.id == *id) else { return Ok(false) };
         let there = look::inode(&self.path.join(file_name(name)));
         Ok(there.map_err(|error| self.failed("reading", &error))? == Some(held.inode))
     }
 
-    /// Whose the name is. A file that makes no sense and is held is somebody's all the same.
+    /// The owner of the name. An invalid file that is locked still has an owner.
     fn owner(&self, name: &str, id: &Id) -> Result<Owner, RegistryError> {
         if self.is_mine(name, id)? {
             return Ok(Owner::Me { lives: true });
@@ -149,7 +148,7 @@ impl Registry for Folder {
             return Err(RegistryError::NameTaken);
         }
         let held = self.put(me).map_err(|error| self.failed("writing to", &error))?;
-        // The lock of the file that was there before goes when the new one is in its place.
+        // Dropping the old file releases its lock, after the new file is in its place.
         self.held.insert(me.name.clone(), held);
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! The file of a client's name: any name becomes one that every file system takes, and no two names the same.
+//! Maps a client's name to a file name that every file system accepts, without collisions.
 
 use crate::wire::NAME_MAX;
 
-/// The longest name of a file, in bytes (NAME_MAX of limits.h).
+/// The longest file name, in bytes (NAME_MAX of limits.h).
 const FILE_NAME_MAX: usize = 255;
 
-/// Letters, digits, `-` and `_` stand for themselves, any other byte is `%` and two digits. What gets too long by that
-/// is `~` and a hash. Neither begins with a dot: such files are the folder's own.
+/// Letters, digits, `-` and `_` stand for themselves; any other byte becomes `%` and two digits. A result that is too
+/// long becomes `~` and a hash. No result begins with a dot: such files are the folder's own.
 ///
-/// The hash has 128 bits. Two long names with the same one could not be there at once; neither would get the other's
-/// place, since a file also says its name.
+/// The hash has 128 bits. Two long names with the same hash could not be present at once; neither would get the other's
+/// place, because a file also contains its name.
 pub fn file_name(name: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let mut file = String::with_capacity(3 * NAME_MAX);

@@ -1,4 +1,4 @@
-//! What a client's file says.
+//! The content of a client's file.
 //!
 //! ```text
 //! file     = "PNREG" %x01 name id endpoint count *topic check
@@ -7,7 +7,7 @@
 //! check    = 4OCTET                                    ; CRC32C of all before it, the low byte first
 //! ```
 //!
-//! What does not read to its last byte, or is out of range, makes no sense as a whole.
+//! A file that does not parse to its last byte, or has a value out of range, is invalid as a whole.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::wire::{Bytes, NAME_MAX, put_counted, put_number};
 const MAGIC: &[u8] = b"PNREG\x01";
 const CHECK_BYTES: usize = 4;
 
-/// No file is longer: each text has two bytes before it at most, and the rest fits with the first.
+/// The longest file: each text has a prefix of at most two bytes; the constant covers the rest.
 pub const BYTES_MAX: usize = 64 + NAME_MAX + ENDPOINT_MAX + TOPICS_MAX * (NAME_MAX + 2);
 
 pub fn write(member: &Member, id: &[u8; 16]) -> Vec<u8> {
@@ -35,7 +35,7 @@ pub fn write(member: &Member, id: &[u8; 16]) -> Vec<u8> {
     to
 }
 
-/// None: it makes no sense, or is not the file of its name.
+/// None: it is invalid, or its name does not belong to this file.
 pub fn read(file: &str, bytes: &[u8]) -> Option<Member> {
     let (said, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
     if crc32c::crc32c(said).to_le_bytes() != check {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// The check is made right, so that what lies behind it is reached.
+        /// With a correct checksum, so that the code behind the check is tested.
         #[test]
         fn no_bytes_are_too_much(
             rest in prop::collection::vec(any::<u8>(), 0..60),

@@ -1,11 +1,11 @@
-//! What one object knows of a folder, and how it finds out at little cost that it still is so.
+//! One object's cached view of a folder, and how it detects changes cheaply.
 //!
-//! A change of the folder changes its time, in steps; so a folder that was changed less than a second ago is listed
-//! again, and in it the files are read that were. A death changes nothing at all; so those that live are asked for
-//! their locks now and then, at most every [`PROBE`], and never for more than a twentieth of the time.
+//! A change of the folder updates its modification time, but with limited resolution. So a folder changed less than a
+//! second ago is listed again, and files changed less than a second ago are read again. A death changes no time. So the
+//! locks of living clients are probed, at most every [`PROBE`], and for at most a twentieth of the time.
 //!
-//! What it costs with 1000 clients, on ext4: 1 µs where nothing changed, 3 ms in the second after one did, 9 ms in the
-//! second after all did; a round of asking 7 ms, so that a death is seen after 140 ms. It keeps no file open.
+//! Costs with 1000 clients, on ext4: 1 µs if nothing changed, 3 ms in the second after one change, 9 ms in the second
+//! after all changed; a probe of all takes 7 ms, so a death is seen after 140 ms. No file is kept open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,24 +14,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::look::{self, Found, Stamp};
+use super::look::{self, FoundName, Stamp};
 use crate::registry::{Member, Members};
 
 const PROBE: Duration = Duration::from_millis(100);
-/// So many times as long as a round of asking took, there is none.
+/// After a probe, pause this many times as long as it took.
 const REST: u32 = 20;
 
 #[derive(Default)]
-pub struct View {
-    files: BTreeMap<String, Found>,
-    /// The folder's time, where the files are all there was at that time and nothing is in doubt.
+pub struct FolderView {
+    files: BTreeMap<String, FoundName>,
+    /// The folder's modification time, if `files` is certainly complete as of that time.
     listed_at: Option<SystemTime>,
     next_probe: Option<Instant>,
     told: bool,
 }
 
-impl View {
-    /// All that live, and who is away, where it differs from what was told last.
+impl FolderView {
+    /// All members, if they differ from those returned last.
     pub fn news(&mut self, folder: &Path) -> io::Result<Option<Members>> {
         self.probe(folder)?;
         self.list(folder)?;
@@ -39,13 +39,13 @@ impl View {
             return Ok(None);
         }
         self.told = true;
-        let members = |found: fn(&Found) -> Option<&Arc<Member>>| {
+        let members = |found: fn(&FoundName) -> Option<&Arc<Member>>| {
             self.files.values().filter_map(found).map(|member| Member::clone(member))
         };
-        Ok(Some(members(Found::shown).collect::<Members>().with_away(members(Found::away))))
+        Ok(Some(members(FoundName::shown).collect::<Members>().with_away(members(FoundName::away))))
     }
 
-    /// Lists the folder, if it may have changed. After an error all is as it was.
+    /// Lists the folder if it may have changed. After an error the view is unchanged.
     fn list(&mut self, folder: &Path) -> io::Result<()> {
         let modified = fs::metadata(folder)?.modified()?;
         if self.listed_at == Some(modified) {
@@ -59,25 +59,25 @@ impl View {
         Ok(())
     }
 
-    /// What is in the folder now: as it is known, where a file has not changed beyond doubt.
-    fn files_of(&self, folder: &Path) -> io::Result<BTreeMap<String, Found>> {
+    /// The folder's content: cached entries of files that certainly have not changed, others read again.
+    fn files_of(&self, folder: &Path) -> io::Result<BTreeMap<String, FoundName>> {
         let (mut files, mut unlisted) = (BTreeMap::new(), BTreeMap::new());
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // Those with a dot are the folder's own.
+            // Names with a dot are the folder's own files.
             if name.starts_with('.') {
                 continue;
             }
             let known = self.files.get(&name).filter(|known| known.settled);
-            let same = |known: &&Found| entry.metadata().is_ok_and(|now| Stamp::of(&now) == known.stamp);
+            let same = |known: &&FoundName| entry.metadata().is_ok_and(|now| Stamp::of(&now) == known.stamp);
             let found = match known.filter(same) {
                 Some(known) => Some(known.clone()),
                 None => look::look(folder, &name)?,
             };
             files.extend(found.map(|found| (name, found)));
         }
-        // A file that is replaced while a directory is listed may be in neither its old place nor its new one (btrfs).
+        // A file replaced while its directory is listed may appear at neither its old nor its new place (btrfs).
         for (name, _) in self.files.iter().filter(|(name, known)| known.held && !files.contains_key(*name)) {
             unlisted.extend(look::look(folder, name)?.map(|found| (name.clone(), found)));
         }
@@ -85,7 +85,7 @@ impl View {
         Ok(files)
     }
 
-    /// Asks those that live whether they do.
+    /// Checks whether clients shown as living still hold their locks.
     fn probe(&mut self, folder: &Path) -> io::Result<()> {
         let began = Instant::now();
         if self.next_probe.is_some_and(|next| began < next) {
@@ -106,7 +106,7 @@ impl View {
     }
 }
 
-/// What others are told: of whom, and whether it lives.
-fn said(files: &BTreeMap<String, Found>) -> impl Iterator<Item = (&Arc<Member>, bool)> {
+/// What members depend on: each member, and whether it lives.
+fn said(files: &BTreeMap<String, FoundName>) -> impl Iterator<Item = (&Arc<Member>, bool)> {
     files.values().filter_map(|found| Some((found.member.as_ref()?, found.held)))
 }

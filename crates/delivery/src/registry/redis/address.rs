@@ -1,4 +1,4 @@
-//! Where the server is, and how to be let in.
+//! The server's address and credentials.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -13,17 +13,17 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::registry::RegistryError;
 
-/// What an address says. It holds secrets, and so it is nowhere shown whole.
+/// A parsed address. It holds secrets, so it is never printed as a whole.
 pub struct Address {
     pub host: String,
     pub port: u16,
     /// User, password and database.
     pub login: RedisConnectionInfo,
-    /// None: in the clear.
+    /// None: unencrypted.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// What of TLS the address says: paths of PEM files.
+/// The TLS parameters: paths of PEM files.
 #[derive(Default)]
 struct Files {
     ca: Option<String>,
@@ -32,7 +32,7 @@ struct Files {
 }
 
 impl Address {
-    /// Reads `redis://` and `rediss://` addresses, and the files that they name. Errors: Url; Io, of a file.
+    /// Parses `redis://` and `rediss://` addresses, and reads the files that they name. Errors: Url; Io, of a file.
     pub fn read(text: &str) -> Result<Address, RegistryError> {
         let secure = text.starts_with("rediss://");
         let scheme = if secure { "rediss" } else { "redis" };
@@ -51,7 +51,7 @@ impl Address {
             return Err(refused(" with a fragment"));
         }
         url.set_query(None);
-        // The library is to see no TLS, which is done here.
+        // Hide TLS from the library: it is done here.
         let info = url.set_scheme("redis").ok().and_then(|()| url.into_connection_info().ok());
         let info = info.ok_or_else(|| refused(" without a host, or with a database that is no number"))?;
         let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
@@ -82,7 +82,7 @@ impl Files {
             Some(path) => roots_of(path)?,
             None => {
                 let mut roots = RootCertStore::empty();
-                // One that cannot be read is one that is not trusted.
+                // A certificate that cannot be parsed is not trusted.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 roots
             }

@@ -1,7 +1,7 @@
-//! A connection to the server, on which nothing takes longer than it may.
+//! A connection to the server with a deadline for all I/O.
 //!
-//! Whoever asks sets a deadline, and every read and write waits until then at most, however the answer drips. After an
-//! error of reading or writing a link is of no use.
+//! The caller sets a deadline, and every read and write ends by then, however slowly the answer arrives. After an I/O
+//! error the link must not be used again.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,34 +13,33 @@ use rustls::{ClientConnection, StreamOwned};
 use super::address::Address;
 
 pub struct Link {
-    stream: Stream,
+    stream: RedisStream,
     parser: Parser,
     db: i64,
     open: bool,
 }
 
-enum Stream {
+enum RedisStream {
     Plain(Timed),
     Tls(Box<StreamOwned<ClientConnection, Timed>>),
 }
 
-/// A stream on which reading and writing end at a deadline.
+/// A stream with a deadline for reads and writes.
 struct Timed {
     stream: TcpStream,
     deadline: Instant,
 }
 
 impl Link {
-    /// Connects, and says who asks, where the address tells. Of several addresses of a host each has its share of the
-    /// time.
+    /// Connects and authenticates. A host's addresses share the time.
     pub fn connect(address: &Address, deadline: Instant) -> RedisResult<Link> {
         let timed = Timed { stream: connect_to_any(&address.host, address.port, deadline)?, deadline };
         let stream = match &address.tls {
-            None => Stream::Plain(timed),
+            None => RedisStream::Plain(timed),
             Some((config, name)) => {
                 let session =
                     ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?;
-                Stream::Tls(Box::new(StreamOwned::new(session, timed)))
+                RedisStream::Tls(Box::new(StreamOwned::new(session, timed)))
             }
         };
         let mut link = Link { stream, parser: Parser::new(), db: address.login.db(), open: true };
@@ -55,25 +54,25 @@ impl Link {
         Ok(link)
     }
 
-    /// Until when what follows may take.
+    /// Sets the deadline of the following I/O.
     pub fn set_deadline(&mut self, deadline: Instant) {
         match &mut self.stream {
-            Stream::Plain(timed) => timed.deadline = deadline,
-            Stream::Tls(stream) => stream.sock.deadline = deadline,
+            RedisStream::Plain(timed) => timed.deadline = deadline,
+            RedisStream::Tls(stream) => stream.sock.deadline = deadline,
         }
     }
 
     fn ask(&mut self, packed: &[u8]) -> io::Result<()> {
         match &mut self.stream {
-            Stream::Plain(timed) => timed.write_all(packed),
-            Stream::Tls(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
+            RedisStream::Plain(timed) => timed.write_all(packed),
+            RedisStream::Tls(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
         }
     }
 
     fn answer(&mut self) -> RedisResult<Value> {
         match &mut self.stream {
-            Stream::Plain(timed) => self.parser.parse_value(timed),
-            Stream::Tls(stream) => self.parser.parse_value(stream),
+            RedisStream::Plain(timed) => self.parser.parse_value(timed),
+            RedisStream::Tls(stream) => self.parser.parse_value(stream),
         }
     }
 }
@@ -102,7 +101,7 @@ impl ConnectionLike for Link {
         cmd("PING").exec(self).is_ok()
     }
 
-    /// Whether it is still of use.
+    /// False after an error.
     fn is_open(&self) -> bool {
         self.open
     }
@@ -121,7 +120,7 @@ fn connect_to_any(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStr
     Err(error)
 }
 
-/// The time that is left. Error: TimedOut, none.
+/// The time left. Error: TimedOut, none.
 fn left(deadline: Instant) -> io::Result<Duration> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(ErrorKind::TimedOut.into()),
@@ -129,7 +128,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
-/// What the system says of a time that is over.
+/// Maps the system's error for a timeout to TimedOut.
 fn timed<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),

@@ -1,30 +1,30 @@
-//! A registry on a Redis server, or on one that speaks as it does: shared by hosts.
+//! A registry on a Redis server, or a compatible one: shared by hosts.
 //!
-//! Its address is `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, where `?ca=PATH` tells whom
-//! to trust (PEM; by default the system's authorities) and `&cert=PATH&key=PATH` who asks.
+//! Its address is `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, with `?ca=PATH` for the
+//! trusted authorities (PEM; by default the system's) and `&cert=PATH&key=PATH` for a client certificate.
 //!
-//! A client has its name until a moment that it moves on by renewing; the clock is the server's. Where that is set,
-//! leases are longer or shorter by as much. Each call is one script, and a script is one step to everybody else. It
-//! wants Redis 5 or later. The keys, of one slot on a cluster, whose node is to be named by the address:
+//! A client has its name until its lease ends, and extends the lease by renewing; the clock is the server's. Setting
+//! that clock makes leases longer or shorter. Each call is one script, which is atomic. Requires Redis 5 or later. The
+//! keys are in one slot of a cluster; the address must be that of the slot's node:
 //!
-//! | key | what it holds |
+//! | key | content |
 //! | --- | --- |
 //! | `{pinnace}:clients` | a hash by name: id, lease, endpoint |
 //! | `{pinnace}:topics` | a hash by name: the topics |
-//! | `{pinnace}:leases` | a sorted set of names, by when their leases end, in milliseconds since 1970 |
+//! | `{pinnace}:leases` | a sorted set of names, by the end of their leases, in milliseconds since 1970 |
 //! | `{pinnace}:version` | the number of the last change; the next is greater, and at least the time in microseconds |
 //!
-//! What it guarantees: what [`Registry`] does, as long as the server keeps what it was told. Where it forgets it all,
-//! or goes back to what it was once, `renew` says Lost, and who claims anew then is there again; where it goes back to
-//! an older claim of the same client, that shows among the members. No call takes longer
-//! than [`CONNECT_TIMEOUT`] and [`ANSWER_TIMEOUT`] together (but for the system's look-up of the host's name). One that
-//! finds no server is Unreachable; so are those that follow, at once, until it is time to try again:
-//! [`FIRST_PAUSE`] later, then twice that, and at most [`LONGEST_PAUSE`]. To open it takes no server.
+//! Guarantees: those of [`Registry`], as long as the server keeps its data. If it loses everything, or goes back to an
+//! older state, `renew` returns Lost, and a client that claims again is present again; if it goes back to an older
+//! claim of the same client, the members show that claim. No call takes longer than [`CONNECT_TIMEOUT`] and
+//! [`ANSWER_TIMEOUT`] together (except for the system's look-up of the host name). A call that finds no server returns
+//! Unreachable; so do the following calls, at once, until the next attempt: after [`FIRST_PAUSE`], then twice that, and
+//! at most [`LONGEST_PAUSE`]. Opening needs no server.
 //!
-//! What it does not: two may have a name where the server forgot that one had, until that one renews its lease. And
-//! what cannot be read within [`ANSWER_TIMEOUT`], because it is so much, is not known.
+//! Not guaranteed: after the server has lost a name, two clients may have it until the first one renews its lease. A
+//! registry too large to be read within [`ANSWER_TIMEOUT`] cannot be read.
 //!
-//! A user of the server's for this alone: `ACL SETUSER NAME on >PASSWORD ~{pinnace}:* +select +evalsha +script|load
+//! A server user with the minimal rights: `ACL SETUSER NAME on >PASSWORD ~{pinnace}:* +select +evalsha +script|load
 //! +time +get +set +hget +hset +hdel +hgetall +zadd +zrem +zscore +zcount +zrangebyscore`.
 
 mod address;
@@ -47,14 +47,14 @@ use link::Link;
 use record::{write_id, write_topics};
 use scripts::{Scripts, call};
 
-/// How long it may take to connect, and to be let in.
+/// The longest time to connect and authenticate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the server may take to answer.
+/// The longest time for the server to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// After a server did not answer: how long it is left alone.
+/// The pauses before a server that did not answer is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Names that are renewed by one script: while it runs the server does nothing else.
+/// Names renewed by one script: the server does nothing else while it runs.
 const AT_ONCE: usize = 200;
 
 /// A registry on a Redis server.
@@ -63,7 +63,7 @@ pub struct Redis {
     scripts: Scripts,
     link: Option<Link>,
     down: Option<Down>,
-    told: Option<Seen>,
+    told: Option<RedisSeen>,
 }
 
 /// A server that did not answer.
@@ -73,24 +73,24 @@ struct Down {
     pause: Duration,
 }
 
-/// What tells one state from another.
+/// Identifies a state of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct RedisSeen {
     version: String,
     over: i64,
 }
 
-/// What there is: its state, the names of the living, and what lies there of all.
-type Found = (String, i64, Vec<Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>);
+/// The state, the names of the living, and the clients and topics of all.
+type MembersReply = (String, i64, Vec<Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>, HashMap<Vec<u8>, Vec<u8>>);
 
 impl Redis {
-    /// Takes an address. Whether there is a server shows when it is asked. Errors: Url; Io, of a file that it names.
+    /// Parses an address, without connecting. Errors: Url; Io, of a file that it names.
     pub fn open(url: &str) -> Result<Redis, RegistryError> {
         let address = Address::read(url)?;
         Ok(Redis { address, scripts: Scripts::new(), link: None, down: None, told: None })
     }
 
-    /// Runs a script, by a new connection where the old one has come to its end: to do it twice is to do it once.
+    /// Runs a script, on a new connection if the old one has ended. The scripts are idempotent.
     fn run<T: FromRedisValue>(
         &mut self,
         arguments: impl Fn(&Scripts) -> ScriptInvocation<'_>,
@@ -184,15 +184,15 @@ impl Registry for Redis {
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
-        // At first: of no state, since no number of those that are over is less than nothing.
-        let told = self.told.clone().unwrap_or(Seen { version: String::new(), over: -1 });
-        let found: Option<Found> = self.run(|scripts| {
+        // Initially no state: the count of expired leases is never negative.
+        let told = self.told.clone().unwrap_or(RedisSeen { version: String::new(), over: -1 });
+        let found: Option<MembersReply> = self.run(|scripts| {
             let mut members = call(&scripts.members);
             members.arg(&told.version).arg(told.over);
             members
         })?;
         let Some((version, over, living, clients, topics)) = found else { return Ok(None) };
-        self.told = Some(Seen { version, over });
+        self.told = Some(RedisSeen { version, over });
         let read = |name: &Vec<u8>| record::read(name, clients.get(name)?, topics.get(name)?);
         let lives: HashSet<&Vec<u8>> = living.iter().collect();
         let away = clients.keys().filter(|name| !lives.contains(name));
@@ -208,20 +208,20 @@ impl Registry for Redis {
     }
 }
 
-/// The system's error, which the library keeps where others may share it.
+/// The system's error, inside the library's shared error.
 fn system(error: &RedisError) -> Option<&io::Error> {
     let shared = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
     shared.downcast_ref()
 }
 
-/// Whose fault an error is. What the server says holds no password, and what is added none either.
+/// Maps an error to its cause. Neither the server's text nor what is added holds a password.
 fn failed(address: &Address, error: &RedisError) -> RegistryError {
     let at = format!("{}:{}", address.host, address.port);
     let io = |kind| RegistryError::Io { kind, text: format!("{at}: {error}") };
     if error.is_timeout() {
         return RegistryError::Unreachable(format!("{at}: no answer in time"));
     }
-    // What TLS refuses, and who answers in the clear.
+    // TLS has refused the peer, or the peer does not speak TLS.
     if system(error).is_some_and(|system| system.kind() == io::ErrorKind::InvalidData) {
         return io(io::ErrorKind::InvalidData);
     }

@@ -1,7 +1,7 @@
-//! How a client lies on the server.
+//! The format of a client on the server.
 //!
-//! In the hash of clients: its id in hexadecimal digits, its lease in milliseconds and its endpoint, with blanks
-//! between. In the hash of topics: a NUL, and each topic with one behind it, so that one is found by what is around it.
+//! In the hash of clients: its id in hexadecimal, its lease in milliseconds and its endpoint, separated by blanks. In
+//! the hash of topics: a NUL, then each topic followed by a NUL, so that a topic can be found with its delimiters.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub fn write_topics(member: &Member) -> String {
     text
 }
 
-/// None: nobody wrote that who keeps to the above.
+/// None: the values do not have the format above.
 pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Member> {
     let mut parts = std::str::from_utf8(client).ok()?.splitn(3, ' ');
     let id = read_id(parts.next()?)?;

@@ -1,8 +1,8 @@
-//! What is done on the server: each script is one step that nobody sees a part of.
+//! The scripts that run on the server, each of them atomic.
 
 use redis::{Script, ScriptInvocation};
 
-/// All keys, in the order in which the scripts take them. What is in the braces makes them of one slot of a cluster.
+/// All keys, in the order of the scripts' arguments. The part in braces puts them into one slot of a cluster.
 const KEYS: [&str; 4] = ["{pinnace}:version", "{pinnace}:leases", "{pinnace}:clients", "{pinnace}:topics"];
 
 macro_rules! script {
@@ -31,7 +31,7 @@ impl Scripts {
     }
 }
 
-/// A call of a script, to which its arguments are to be added.
+/// A call of a script, with its keys and without its arguments.
 pub fn call(script: &Script) -> ScriptInvocation<'_> {
     let mut call = script.prepare_invoke();
     call.key(&KEYS[..]);

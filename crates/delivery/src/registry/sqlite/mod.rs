@@ -1,17 +1,18 @@
-//! A registry in an SQLite database: a file that processes of one host share.
+//! A registry in an SQLite database: a file shared by processes of one host.
 //!
-//! A client has its name until a moment that it moves on by renewing; the clock is the database's, which is that of
-//! the host (`unixepoch('subsec')`). Where that clock is set, leases are longer or shorter by as much. Each claim is
-//! one IMMEDIATE transaction, so of two at once one sees the other's.
+//! A client has its name until its lease ends, and extends the lease by renewing; the clock is the database's, which is
+//! the host's (`unixepoch('subsec')`). Setting that clock makes leases longer or shorter. Each claim is one IMMEDIATE
+//! transaction, so concurrent claims are serialized.
 //!
-//! What it guarantees: what [`Registry`] does, also when a process is killed at any point. After a power cut the last
-//! claims may be missing; the database is whole. What it does not: anything across a fork (an object is of use in the
-//! process that opened it), and anything on a file system that other hosts share.
+//! Guarantees: those of [`Registry`], also if a process is killed at any point. After a power cut the last claims may
+//! be missing, but the database is intact. Not guaranteed: use across a fork (an object works only in the process that
+//! opened it), and use on a file system that other hosts share.
 //!
-//! Whether anything changed is one query: a counter, and how many leases are over. With the same counter leases only
-//! run out, since one that was over and lives again counts as a change; so with the same number it is the same ones.
+//! One query tells whether anything has changed: a change counter, and the count of expired leases. With the same
+//! counter, leases can only expire, because renewing an expired one counts as a change; so an equal count means the
+//! same leases.
 //!
-//! A file that was removed, or that another has taken the place of, is not used any more: what has its path is.
+//! A database file that was removed or replaced is no longer used: the file at its path is opened instead.
 
 mod schema;
 
@@ -30,23 +31,23 @@ const NOW_MS: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 /// A registry in an SQLite database.
 pub struct Sqlite {
     path: PathBuf,
-    /// What of the file system's it is.
+    /// The device and inode of the open file.
     file: FileId,
     connection: Connection,
-    told: Option<Seen>,
+    told: Option<SqliteSeen>,
 }
 
-/// A file system, and a file there.
+/// A device, and an inode there.
 type FileId = (u64, u64);
 
-/// What tells one state from another.
+/// Identifies a state of the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct SqliteSeen {
     changes: i64,
     over: i64,
 }
 
-/// Who has a name.
+/// The holder of a name.
 struct Holder {
     id: Id,
     lease_ms: i64,
@@ -54,15 +55,15 @@ struct Holder {
 }
 
 impl Sqlite {
-    /// Opens the database, and makes it where it is missing; its directory must be there. Errors: Foreign, Damaged.
+    /// Opens the database, and creates it if it is missing; its directory must exist. Errors: Foreign, Damaged.
     pub fn open(path: &Path) -> Result<Sqlite, RegistryError> {
-        // So no path is SQLite's name for a database in memory.
+        // An absolute path never is SQLite's name for a database in memory.
         let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
         let connection = as_errors(|| schema::open(&path))?;
         Ok(Sqlite { file: file_id(&path)?, path, connection, told: None })
     }
 
-    /// The connection to the file that has the path now.
+    /// The connection to the file that is at the path now.
     fn connection(&mut self) -> Result<&mut Connection, RegistryError> {
         if file_id(&self.path).ok() != Some(self.file) {
             *self = Sqlite::open(&self.path)?;
@@ -70,7 +71,7 @@ impl Sqlite {
         Ok(&mut self.connection)
     }
 
-    /// Does a piece of work in one transaction, alone. After an error nothing is done.
+    /// Runs `work` in one exclusive transaction, which is rolled back after an error.
     fn alone<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, i64) -> Result<T, RegistryError>,
@@ -85,10 +86,10 @@ impl Sqlite {
         })
     }
 
-    /// All members; None: nothing has changed since.
+    /// All members; None: nothing has changed since the last call.
     fn look(&mut self) -> Result<Option<Members>, RegistryError> {
         self.connection()?;
-        // One state of the database for all that is read.
+        // Read one consistent state.
         let work = self.connection.transaction().map_err(failed)?;
         let now_ms = now_ms(&work).map_err(failed)?;
         let seen = seen(&work, now_ms).map_err(failed)?;
@@ -140,7 +141,7 @@ impl Registry for Sqlite {
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
-        // The database may be opened anew, and its log be recovered.
+        // The call may reopen the database, and recover its log.
         as_errors(|| self.look())
     }
 
@@ -166,9 +167,9 @@ fn now_ms(work: &Transaction<'_>) -> rusqlite::Result<i64> {
     work.prepare_cached(NOW_MS)?.query_row((), |row| row.get(0))
 }
 
-fn seen(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Seen> {
+fn seen(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<SqliteSeen> {
     work.prepare_cached("SELECT count, (SELECT count(*) FROM clients WHERE until_ms <= ?) FROM changes")?
-        .query_row([now_ms], |row| Ok(Seen { changes: row.get(0)?, over: row.get(1)? }))
+        .query_row([now_ms], |row| Ok(SqliteSeen { changes: row.get(0)?, over: row.get(1)? }))
 }
 
 fn changed(work: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -183,10 +184,10 @@ fn holder(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<O
         .optional()
 }
 
-/// Writes what a client says, in the place of whatever had its name.
+/// Writes a client's entry, in place of any other under its name.
 fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> {
     let member = me.to_member();
-    // A lease has at most 30 days.
+    // A lease is at most 30 days.
     let lease_ms = me.lease.as_millis() as i64;
     work.prepare_cached("DELETE FROM clients WHERE name = ?")?.execute([&me.name])?;
     work.prepare_cached("INSERT INTO clients VALUES (?, ?, ?, ?, ?)")?.execute(params![
@@ -225,7 +226,7 @@ fn members(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Members> {
     Ok(living.with_away(away.into_iter().map(|(member, _)| member)))
 }
 
-/// Whose fault an error is.
+/// Maps an error to its cause.
 fn failed(error: rusqlite::Error) -> RegistryError {
     let text = error.to_string();
     match error.sqlite_error_code() {
@@ -239,7 +240,7 @@ fn failed(error: rusqlite::Error) -> RegistryError {
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
             RegistryError::Io { kind: ErrorKind::Other, text }
         }
-        // Tables that are not there any more, or values that nobody wrote.
+        // Missing tables, or invalid values.
         _ => RegistryError::Damaged(text),
     }
 }

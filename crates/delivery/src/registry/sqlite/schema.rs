@@ -1,4 +1,4 @@
-//! The tables of the registry, and whether a database has them.
+//! The tables of the registry, and their verification.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ const APPLICATION: i64 = 0x504e_7267;
 /// `PRAGMA user_version`, of the tables below.
 const VERSION: i64 = 1;
 
-/// As SQLite keeps them, letter by letter. Times are in milliseconds since 1970. `changes.count` grows with whatever
-/// changes what others see, but for a lease that runs out.
+/// Exactly the text that SQLite stores. Times are in milliseconds since 1970. `changes.count` grows with every change
+/// that other clients see, except the expiry of a lease.
 const STATEMENTS: [&str; 5] = [
     "CREATE TABLE clients (
         name TEXT NOT NULL PRIMARY KEY,
@@ -33,17 +33,17 @@ const STATEMENTS: [&str; 5] = [
     "CREATE TABLE changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL) STRICT",
 ];
 
-/// Between two attempts to open it.
+/// Between two attempts to open the database.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a database is.
+/// The kind of a database.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,
     Ours,
 }
 
-/// Opens the database, and makes it where it is missing. What is there and is not ours stays as it is.
+/// Opens the database, and creates it if it is missing. A foreign database is not changed.
 pub fn open(path: &Path) -> Result<Connection, RegistryError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -52,7 +52,7 @@ pub fn open(path: &Path) -> Result<Connection, RegistryError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match prepare(&mut connection) {
-            // To change the journal's mode does not always wait for others.
+            // Changing the journal mode does not always wait for locks.
             Err(RegistryError::Busy) if Instant::now() < deadline => {
                 std::thread::sleep(PAUSE);
             }
@@ -62,13 +62,13 @@ pub fn open(path: &Path) -> Result<Connection, RegistryError> {
 }
 
 fn prepare(connection: &mut Connection) -> Result<(), RegistryError> {
-    // Of one state, though another may be making the tables.
+    // Read one consistent state, even while another process creates the tables.
     let kind = connection.transaction().map_err(failed).and_then(|work| kind_of(&work))?;
     if kind == Kind::Empty {
-        // Kept in the file: who opens it later has it so as well.
+        // Stored in the file: later connections use it as well.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         let work = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        // Another may have been first.
+        // Another process may have been first.
         if kind_of(&work)? == Kind::Empty {
             for statement in STATEMENTS {
                 work.execute_batch(statement).map_err(failed)?;
@@ -79,7 +79,7 @@ fn prepare(connection: &mut Connection) -> Result<(), RegistryError> {
         }
         work.commit().map_err(failed)?;
     }
-    // In WAL mode that syncs at checkpoints alone; a power cut may take the last claims, whose clients it took too.
+    // In WAL mode this syncs at checkpoints only. A power cut may lose the last claims, but their clients die with it.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(failed)
 }

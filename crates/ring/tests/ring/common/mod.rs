@@ -1,5 +1,5 @@
-//! What the tests of the ring share: bodies that are counted, a kernel that takes what it is told to.
-#![allow(dead_code)] // Each test takes what it needs.
+//! Helpers of the ring's tests: counted bodies, and a kernel that takes a given number of bytes.
+#![allow(dead_code)] // Each test binary uses a part.
 
 pub mod peer;
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pinnace_ring::{Body, Consumer, INLINE_MAX};
 use proptest::prelude::*;
 
-/// Hands out bodies and counts those that are not freed; freeing one twice panics.
+/// Makes bodies and counts those that are alive. Panics if one is freed twice.
 #[derive(Clone, Default)]
 pub struct Counted(Arc<AtomicUsize>);
 
@@ -27,17 +27,17 @@ impl Drop for Owner {
 }
 
 impl Counted {
-    /// A body of `len` bytes that are a pattern.
+    /// A body of `len` pattern bytes.
     pub fn body(&self, len: usize) -> Body {
         self.body_of(pattern(len, len as u64))
     }
 
-    /// A body of these bytes.
+    /// A body of `bytes`.
     pub fn body_of(&self, bytes: Vec<u8>) -> Body {
         self.0.fetch_add(1, Ordering::SeqCst);
         let mut owner = Owner { bytes: bytes.into_boxed_slice(), alive: self.0.clone() };
         let (ptr, len) = (owner.bytes.as_mut_ptr(), owner.bytes.len());
-        // SAFETY: the owner keeps the bytes, unmoved on the heap, until it is dropped.
+        // SAFETY: the owner keeps the bytes on the heap, at the same address, until it is dropped.
         unsafe { Body::foreign(ptr, len, Box::new(owner)) }
     }
 
@@ -58,14 +58,14 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// So many cases: fewer where each is slow (miri), more where PROPTEST_CASES asks.
+/// The number of cases: fewer under miri, where each is slow; as PROPTEST_CASES says, if set.
 pub fn config(usual: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let cases = if cfg!(miri) { 4 } else { asked.unwrap_or(usual) };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Lengths of frames: around the limits of the encoding, of segments and of what is copied.
+/// Lengths of frames, mostly near the limits of the encoding, of segments and of copied bodies.
 pub fn frame_size() -> impl Strategy<Value = usize> {
     prop_oneof![
         8 => 0usize..20,
@@ -77,7 +77,7 @@ pub fn frame_size() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Bytes of a frame on the wire.
+/// Size on the wire of a frame with a body of `len` bytes.
 pub fn wire_len(len: usize) -> usize {
     len + if len < 256 { 2 } else { 9 }
 }
@@ -93,12 +93,12 @@ pub fn encode(flags: u8, data: &[u8], wire: &mut Vec<u8>) {
     wire.extend_from_slice(data);
 }
 
-/// Pops all frames there are.
+/// Pops all available frames.
 pub fn drain(rx: &mut Consumer) -> Vec<(u8, Vec<u8>)> {
     std::iter::from_fn(|| rx.pop(|frame| (frame.flags(), frame.data().to_vec()))).collect()
 }
 
-/// One call of a kernel that takes `most` bytes; returns what it took.
+/// One write to a kernel that takes `most` bytes; returns what it took.
 pub fn write(rx: &mut Consumer, most: usize) -> Vec<u8> {
     let mut done = Vec::new();
     rx.write_with(&mut done, |slices, bytes| {

@@ -1,18 +1,18 @@
-//! What a peer sends, and what it ought to become: a plain parser beside the one under test.
+//! A peer's bytes and their expected result, by a plain parser to compare with the one under test.
 
 use pinnace_ring::{COMMAND, INLINE_MAX, Intake, LONG, MORE, Refused, Verdict};
 
-/// What becomes of a stream, and after how many bytes of it.
+/// The expected results of a stream, each with the number of bytes after which it is due.
 #[derive(Debug, Default)]
 pub struct Expected {
-    /// Frames that can be read, in order; those of a message at once, at its last byte.
+    /// Frames that can be read, in order. All frames of a message are due at its last byte.
     pub frames: Vec<(usize, u8, Vec<u8>)>,
-    /// Commands that are asked about.
+    /// Commands that are passed to the callback.
     pub commands: Vec<(usize, Vec<u8>)>,
     pub refused: Option<(usize, Refused<&'static str>)>,
 }
 
-/// Commands say themselves what is to become of them.
+/// The first byte of a command's body selects the verdict.
 pub fn on_command(body: &[u8]) -> Result<Verdict, &'static str> {
     match body.first() {
         Some(b'K') => Ok(Verdict::Keep),
@@ -21,7 +21,7 @@ pub fn on_command(body: &[u8]) -> Result<Verdict, &'static str> {
     }
 }
 
-/// Reads `stream` as the RFC says.
+/// Parses `stream` as the RFC says.
 pub fn expect(stream: &[u8], max_body: u64) -> Expected {
     let mut expected = Expected::default();
     let mut message = Vec::new();
@@ -70,18 +70,18 @@ fn head(bytes: &[u8]) -> Option<(u8, usize, u64)> {
     Some((flags, 9, u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?)))
 }
 
-/// How bytes come in.
+/// How bytes are fed in.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// As from a handshake.
+    /// Copied, as after a handshake.
     Feed,
-    /// As from one read into both spaces.
+    /// Read into both spaces at once.
     Read,
-    /// As from a read into the first only.
+    /// Read into the first space only.
     ReadFirst,
 }
 
-/// Puts at most `bytes` in; returns how many there was space for.
+/// Feeds at most `bytes`; returns how many there was space for.
 pub fn put(intake: &mut Intake, bytes: &[u8], way: Way) -> usize {
     if let Way::Feed = way {
         intake.feed(bytes).unwrap();

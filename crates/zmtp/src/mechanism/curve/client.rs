@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pinnace_crypto::{BoxKey, KeyPair, PublicKey, Secret};
 
-use super::traffic::{Opener, Role, Sealer};
+use super::traffic::{Opener, Sealer, TrafficRole};
 use super::{COOKIE_LEN, Entropy, HELLO, INITIATE, LONG_NONCE_LEN, PADDING, SHORT_NONCE_LEN, VERSION};
 use super::{long_nonce, short_nonce, unreadable};
 use crate::command::Command;
@@ -13,14 +13,14 @@ use crate::handshake::{Limits, Output};
 use crate::mechanism::{Mechanism, Outcome, Traffic, unexpected_unless_error};
 use crate::metadata;
 
-/// HELLO and INITIATE have these numbers, MESSAGE the following.
+/// The numbers of HELLO and INITIATE; MESSAGE uses the following ones.
 const HELLO_NUMBER: [u8; SHORT_NONCE_LEN] = 1_u64.to_be_bytes();
 const INITIATE_NUMBER: [u8; SHORT_NONCE_LEN] = 2_u64.to_be_bytes();
 const FIRST_MESSAGE: u64 = 3;
 
-/// A WELCOME behind its name: a nonce, and a box of S' and the cookie.
+/// Length of WELCOME after its name: a nonce, and a box of S' and the cookie.
 const WELCOME_LEN: usize = LONG_NONCE_LEN + 144;
-/// A READY behind its name, at least: a number, and an empty box.
+/// Minimum length of READY after its name: a number, and an empty box.
 const READY_MIN: usize = SHORT_NONCE_LEN + pinnace_crypto::TAG_LEN;
 
 #[derive(Debug)]
@@ -31,14 +31,14 @@ pub(crate) struct Client {
     /// C' and its secret.
     transient: KeyPair,
     vouch_nonce: Secret<LONG_NONCE_LEN>,
-    state: State,
+    state: CurveClientState,
 }
 
 #[derive(Debug)]
-enum State {
-    /// The key of C' and S opens WELCOME.
+enum CurveClientState {
+    /// The key of C' and S, which opens WELCOME.
     Welcome(BoxKey),
-    /// The key of C' and S' opens all that follows.
+    /// The key of C' and S', which opens everything after WELCOME.
     Ready(BoxKey),
 }
 
@@ -55,13 +55,13 @@ impl Client {
         let signature = key.seal(&short_nonce(b"CurveZMQHELLO---", &HELLO_NUMBER), &[0; 64]);
         output.command(&[HELLO, VERSION, PADDING, &transient.public, &HELLO_NUMBER, &signature]);
         let vouch_nonce = Secret::copy_of(entropy.first_nonce());
-        let (server_key, state) = (*server_key, State::Welcome(key));
+        let (server_key, state) = (*server_key, CurveClientState::Welcome(key));
         Ok(Client { keys, server_key, metadata, transient, vouch_nonce, state })
     }
 
     fn initiate(&mut self, welcome: &[u8], output: &mut Output) -> Result<Outcome, Error> {
-        let State::Welcome(key) = &self.state else { return Ok(Outcome::Wait) };
-        // libzmq does not tell a WELCOME of a wrong length from one that does not open.
+        let CurveClientState::Welcome(key) = &self.state else { return Ok(Outcome::Wait) };
+        // libzmq does not distinguish a WELCOME of a wrong length from one that does not open.
         let malformed = || Misbehaviour::Unreadable { command: "WELCOME" };
         if welcome.len() != WELCOME_LEN {
             return Err(malformed().into());
@@ -76,11 +76,11 @@ impl Client {
         let told = [&self.keys.public, &self.vouch_nonce[..], &vouch, &self.metadata].concat();
         let sealed = key.seal(&short_nonce(b"CurveZMQINITIATE", &INITIATE_NUMBER), &told);
         output.command(&[INITIATE, cookie, &INITIATE_NUMBER, &sealed]);
-        self.state = State::Ready(key);
+        self.state = CurveClientState::Ready(key);
         Ok(Outcome::Wait)
     }
 
-    /// Shows that who owns C talks by C' to the server S and nobody else.
+    /// Proves that the owner of C uses C' to talk to the server S, and to no other server.
     fn vouch(&self, server_transient: &PublicKey) -> Result<Vec<u8>, Error> {
         let key = BoxKey::shared(server_transient, &self.keys.secret).map_err(unreadable("WELCOME"))?;
         let told = [self.transient.public, self.server_key].concat();
@@ -96,8 +96,10 @@ impl Mechanism for Client {
         output: &mut Output,
     ) -> Result<Outcome, Error> {
         match (command, &self.state) {
-            (Command::Unknown { name: b"WELCOME", body }, State::Welcome(_)) => self.initiate(body, output),
-            (Command::Ready(body), State::Ready(key)) => {
+            (Command::Unknown { name: b"WELCOME", body }, CurveClientState::Welcome(_)) => {
+                self.initiate(body, output)
+            }
+            (Command::Ready(body), CurveClientState::Ready(key)) => {
                 if body.len() < READY_MIN {
                     return Err(Misbehaviour::MalformedReady.into());
                 }
@@ -106,8 +108,8 @@ impl Mechanism for Client {
                     .open(&short_nonce(b"CurveZMQREADY---", number), sealed)
                     .map_err(unreadable("READY"))?;
                 let properties = metadata::parse(&told, limits.max_properties)?;
-                let sealer = Sealer::new(key, Role::Client, FIRST_MESSAGE);
-                let opener = Opener::new(key, Role::Client, u64::from_be_bytes(*number));
+                let sealer = Sealer::new(key, TrafficRole::Client, FIRST_MESSAGE);
+                let opener = Opener::new(key, TrafficRole::Client, u64::from_be_bytes(*number));
                 Ok(Outcome::Ready(properties, Traffic::Sealed(sealer, opener)))
             }
             (other, _) => Err(unexpected_unless_error(other)),

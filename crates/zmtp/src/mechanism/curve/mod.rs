@@ -1,19 +1,19 @@
-//! CURVE (RFC 26): both sides have keys, and what they say is secret and authentic.
+//! CURVE (RFC 26): both sides have keys; the traffic is encrypted and authenticated.
 //!
 //! | client | server |
 //! | --- | --- |
-//! | HELLO: its transient key C', a box that shows it knows the server's key S | |
+//! | HELLO: its transient key C', a box that proves that it knows the server's key S | |
 //! | | WELCOME: a transient key S', a cookie |
 //! | INITIATE: the cookie, its long-term key C, a vouch that binds C to C', properties | |
-//! | | READY, where the caller lets C in: properties |
+//! | | READY, if the caller accepts C: properties |
 //! | MESSAGE: a frame in a box | MESSAGE |
 //!
-//! Where libzmq deviates from the RFC, this does as libzmq: a MESSAGE is the body of a message frame, its flags
-//! may say that it is a command, its nonces only have to grow, and the server keeps its transient key besides
-//! sending it along in the cookie. Beyond libzmq the server checks all of the vouch, and nothing is believed of
-//! the flags of the frame around a MESSAGE: everybody on the way can write those.
+//! Where libzmq deviates from the RFC, this follows libzmq: a MESSAGE is the body of a message frame, its inner
+//! flags may mark it as a command, its nonces only have to increase, and the server keeps its transient key in
+//! addition to sending it in the cookie. Stricter than libzmq, the server checks the whole vouch. The flags of the
+//! frame around a MESSAGE are ignored: they are not authenticated, so anyone on the path can set them.
 //!
-//! The keys of both directions are made when the handshake ends; [`Sealer`] and [`Opener`] carry them.
+//! The keys of both directions are derived when the handshake ends; [`Sealer`] and [`Opener`] hold them.
 //!
 //! ```
 //! use pinnace_crypto::{KeyPair, Secret};
@@ -68,42 +68,42 @@ const HELLO: &[u8] = b"\x05HELLO";
 const WELCOME: &[u8] = b"\x07WELCOME";
 const INITIATE: &[u8] = b"\x08INITIATE";
 const READY: &[u8] = b"\x05READY";
-/// CurveZMQ's version in HELLO.
+/// The CurveZMQ version in HELLO.
 const VERSION: &[u8] = &[1, 0];
-/// Makes HELLO longer than WELCOME, so that nobody gets more out of a server than he puts in.
+/// Makes HELLO longer than WELCOME, so that a server cannot be used to amplify traffic.
 const PADDING: &[u8] = &[0; 72];
 
-/// A box of 64 bytes: HELLO's signature, the vouch, the cookie.
+/// Length of a box of 64 bytes: HELLO's signature, the vouch, the cookie.
 const SIGNATURE_LEN: usize = 80;
 const SHORT_NONCE_LEN: usize = 8;
 const LONG_NONCE_LEN: usize = 16;
-/// The long nonce and the box that it belongs to.
+/// A long nonce and its box.
 const COOKIE_LEN: usize = LONG_NONCE_LEN + SIGNATURE_LEN;
 
-/// The randomness of one handshake. Who uses the same twice gives both connections away, so it cannot be copied.
+/// The randomness of one handshake. Reuse would expose both connections, so it is not `Clone`.
 #[derive(Debug)]
 pub struct Entropy(Secret<{ Entropy::LEN }>);
 
 impl Entropy {
-    /// How many bytes a handshake needs.
+    /// Number of bytes that a handshake needs.
     pub const LEN: usize = 96;
 
-    /// Takes bytes that nobody can guess.
+    /// `bytes` must be unpredictable.
     pub fn new(bytes: Secret<{ Entropy::LEN }>) -> Entropy {
         Entropy(bytes)
     }
 
-    /// The secret part of our transient keys.
+    /// The secret key of our transient key pair.
     fn transient(&self) -> Secret<32> {
         Secret::copy_of(self.part())
     }
 
-    /// The key under which the server's cookie is sealed.
+    /// The key that seals the server's cookie.
     fn cookie_key(&self) -> BoxKey {
         BoxKey::symmetric(Secret::copy_of(self.part_from(32)))
     }
 
-    /// The cookie's nonce, or the vouch's: no side makes both.
+    /// The nonce of the cookie (server) or of the vouch (client); no side makes both.
     fn first_nonce(&self) -> &[u8; LONG_NONCE_LEN] {
         self.part_from(64)
     }
@@ -121,7 +121,7 @@ impl Entropy {
     }
 }
 
-/// The nonce of a box that is numbered.
+/// The nonce of a numbered box.
 fn short_nonce(prefix: &[u8; 16], counter: &[u8; SHORT_NONCE_LEN]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(prefix);
@@ -129,7 +129,7 @@ fn short_nonce(prefix: &[u8; 16], counter: &[u8; SHORT_NONCE_LEN]) -> [u8; 24] {
     nonce
 }
 
-/// The nonce of a box that goes by chance.
+/// The nonce of a box with a random nonce.
 fn long_nonce(prefix: &[u8; 8], random: &[u8; LONG_NONCE_LEN]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(prefix);
@@ -137,7 +137,7 @@ fn long_nonce(prefix: &[u8; 8], random: &[u8; LONG_NONCE_LEN]) -> [u8; 24] {
     nonce
 }
 
-/// A box, or a key, with which nothing can be made.
+/// The error for a box that does not open, or for an unusable key.
 fn unreadable(command: &'static str) -> impl Fn(Forged) -> Error {
     move |Forged| Misbehaviour::Unreadable { command }.into()
 }

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use pinnace_crypto::{BoxKey, Forged, KeyPair, PublicKey, Secret, equal};
 
-use super::traffic::{Opener, Role, Sealer};
+use super::traffic::{Opener, Sealer, TrafficRole};
 use super::{COOKIE_LEN, Entropy, PADDING, READY, SHORT_NONCE_LEN, SIGNATURE_LEN, VERSION, WELCOME};
 use super::{LONG_NONCE_LEN, long_nonce, short_nonce, unreadable};
 use crate::command::Command;
 use crate::error::{Error, Misbehaviour};
 use crate::handshake::{Limits, Output};
-use crate::mechanism::{Mechanism, Outcome, Request, Traffic, unexpected};
+use crate::mechanism::{AuthorizationRequest, Mechanism, Outcome, Traffic, unexpected};
 use crate::metadata;
 
-/// READY has this number, MESSAGE the following.
+/// The number of READY; MESSAGE uses the following ones.
 const READY_NUMBER: [u8; SHORT_NONCE_LEN] = 1_u64.to_be_bytes();
 const FIRST_MESSAGE: u64 = 2;
 
-/// A HELLO behind its name: version, padding, C', a number, a box.
+/// Length of HELLO after its name: version, padding, C', a number, a box.
 const HELLO_LEN: usize = VERSION.len() + PADDING.len() + 32 + SHORT_NONCE_LEN + SIGNATURE_LEN;
-/// What INITIATE's box holds at least: C, the vouch's nonce, the vouch.
+/// Minimum content of INITIATE's box: C, the vouch's nonce, the vouch.
 const TOLD_MIN: usize = 32 + LONG_NONCE_LEN + SIGNATURE_LEN;
-/// An INITIATE behind its name, at least: the cookie, a number, a box.
+/// Minimum length of INITIATE after its name: the cookie, a number, a box.
 const INITIATE_MIN: usize = COOKIE_LEN + SHORT_NONCE_LEN + pinnace_crypto::TAG_LEN + TOLD_MIN;
 
 #[derive(Debug)]
@@ -34,20 +34,20 @@ pub(crate) struct Server {
     cookie_key: BoxKey,
     cookie_nonce: [u8; LONG_NONCE_LEN],
     welcome_nonce: [u8; LONG_NONCE_LEN],
-    state: State,
+    state: CurveServerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum CurveServerState {
     Hello,
-    /// C'.
+    /// Holds C'.
     Initiate(PublicKey),
-    /// The caller looks at C; all is ready for its yes.
+    /// The caller decides about C; everything for acceptance is ready.
     Asked(Box<Known>),
     Done,
 }
 
-/// What INITIATE has told.
+/// The content of a verified INITIATE.
 #[derive(Debug)]
 struct Known {
     client_key: PublicKey,
@@ -67,7 +67,7 @@ impl Server {
             cookie_key: entropy.cookie_key(),
             cookie_nonce: *entropy.first_nonce(),
             welcome_nonce: *entropy.welcome_nonce(),
-            state: State::Hello,
+            state: CurveServerState::Hello,
         }
     }
 
@@ -80,18 +80,18 @@ impl Server {
         let (client, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let (number, signature) = rest.split_first_chunk().ok_or_else(malformed)?;
         let key = BoxKey::shared(client, &self.keys.secret).map_err(unreadable("HELLO"))?;
-        // RFC 26 fills the box with zeros; that it opens is what counts, for libzmq too.
+        // RFC 26 fills the box with zeros. Only that it opens is checked, as in libzmq.
         key.open(&short_nonce(b"CurveZMQHELLO---", number), signature).map_err(unreadable("HELLO"))?;
 
         let cookie = self.cookie_key.seal(&long_nonce(b"COOKIE--", &self.cookie_nonce), &*self.baked(client));
         let told = [&self.transient.public[..], &self.cookie_nonce, &cookie].concat();
         let sealed = key.seal(&long_nonce(b"WELCOME-", &self.welcome_nonce), &told);
         output.command(&[WELCOME, &self.welcome_nonce, &sealed]);
-        self.state = State::Initiate(*client);
+        self.state = CurveServerState::Initiate(*client);
         Ok(Outcome::Wait)
     }
 
-    /// What is in the cookie: C' and the secret of S'.
+    /// The content of the cookie: C' and the secret of S'.
     fn baked(&self, client: &PublicKey) -> Secret<64> {
         let mut baked = Secret::zeroed();
         baked[..32].copy_from_slice(client);
@@ -99,8 +99,8 @@ impl Server {
         baked
     }
 
-    /// Opens an INITIATE from the outside in: the cookie, the box, the vouch. Nothing of it is believed before
-    /// all of it fits together.
+    /// Opens an INITIATE from the outside in: the cookie, the box, the vouch. Returns nothing unless all three are
+    /// valid.
     fn known(&self, client: &PublicKey, initiate: &[u8], limits: &Limits) -> Result<Known, Error> {
         let malformed = || Misbehaviour::MalformedInitiate;
         if initiate.len() < INITIATE_MIN {
@@ -129,8 +129,8 @@ impl Server {
         if equal(&opened, &*self.baked(client)) { Ok(()) } else { Err(forged(Forged)) }
     }
 
-    /// The owner of C must have said that C' is its transient key, and that it talks to us: without the latter,
-    /// which libzmq does not look at, another server could hand on what was said to it.
+    /// The vouch must state that C' is the transient key of C's owner, and that it is meant for our key. libzmq
+    /// does not check the latter, so another server could replay a vouch that it received.
     fn check_vouch(
         &self,
         client: &PublicKey,
@@ -152,8 +152,8 @@ impl Server {
         let Known { key, number, properties, .. } = known;
         let sealed = key.seal(&short_nonce(b"CurveZMQREADY---", &READY_NUMBER), &self.metadata);
         output.command(&[READY, &READY_NUMBER, &sealed]);
-        let sealer = Sealer::new(&key, Role::Server, FIRST_MESSAGE);
-        Outcome::Ready(properties, Traffic::Sealed(sealer, Opener::new(&key, Role::Server, number)))
+        let sealer = Sealer::new(&key, TrafficRole::Server, FIRST_MESSAGE);
+        Outcome::Ready(properties, Traffic::Sealed(sealer, Opener::new(&key, TrafficRole::Server, number)))
     }
 }
 
@@ -165,30 +165,34 @@ impl Mechanism for Server {
         output: &mut Output,
     ) -> Result<Outcome, Error> {
         match (command, &self.state) {
-            (Command::Unknown { name: b"HELLO", body }, State::Hello) => self.welcome(body, output),
-            (Command::Unknown { name: b"INITIATE", body }, State::Initiate(client)) => {
+            (Command::Unknown { name: b"HELLO", body }, CurveServerState::Hello) => {
+                self.welcome(body, output)
+            }
+            (Command::Unknown { name: b"INITIATE", body }, CurveServerState::Initiate(client)) => {
                 let known = self.known(client, body, limits)?;
                 if self.authorize {
-                    self.state = State::Asked(Box::new(known));
+                    self.state = CurveServerState::Asked(Box::new(known));
                     return Ok(Outcome::Wait);
                 }
-                self.state = State::Done;
+                self.state = CurveServerState::Done;
                 Ok(self.ready(known, output))
             }
             (other, _) => Err(unexpected(other)),
         }
     }
 
-    fn request(&self) -> Option<Request<'_>> {
+    fn request(&self) -> Option<AuthorizationRequest<'_>> {
         match &self.state {
-            State::Asked(known) => Some(Request { mechanism: "CURVE", credentials: vec![&known.client_key] }),
+            CurveServerState::Asked(known) => {
+                Some(AuthorizationRequest { mechanism: "CURVE", credentials: vec![&known.client_key] })
+            }
             _ => None,
         }
     }
 
     fn accept(&mut self, output: &mut Output) -> Outcome {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Asked(known) => self.ready(*known, output),
+        match std::mem::replace(&mut self.state, CurveServerState::Done) {
+            CurveServerState::Asked(known) => self.ready(*known, output),
             other => {
                 self.state = other;
                 Outcome::Wait

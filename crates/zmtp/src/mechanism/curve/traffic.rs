@@ -8,7 +8,7 @@
 //! | 1 | flags: 1 more frames follow, 2 a command |
 //! | the rest | the body |
 //!
-//! The last two are encrypted. All of it stands in a message frame without flags.
+//! Flags and body are encrypted. The MESSAGE is the body of a message frame without flags.
 
 use pinnace_crypto::{BoxKey, StreamKey, TAG_LEN};
 
@@ -16,7 +16,7 @@ use super::SHORT_NONCE_LEN;
 use crate::error::{Error, Misbehaviour, Misuse};
 use crate::frame::{self, COMMAND, MORE};
 
-/// How many bytes a sealed body is longer than it was.
+/// Bytes that sealing adds to a body.
 pub const OVERHEAD: usize = HEAD_LEN + TAG_LEN + 1;
 
 const MESSAGE: &[u8; 8] = b"\x07MESSAGE";
@@ -26,9 +26,9 @@ const HEAD_LEN: usize = MESSAGE.len() + SHORT_NONCE_LEN;
 const BOX_MORE: u8 = 1;
 const BOX_COMMAND: u8 = 2;
 
-/// On which side of the connection we are.
+/// Our side of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum TrafficRole {
     Client,
     Server,
 }
@@ -36,7 +36,7 @@ pub(super) enum Role {
 const FROM_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const FROM_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
 
-/// Seals what one side of one connection sends.
+/// Seals the frames that one side of a connection sends.
 #[derive(Debug)]
 pub struct Sealer {
     key: StreamKey,
@@ -45,16 +45,16 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    pub(super) fn new(key: &BoxKey, role: Role, next: u64) -> Sealer {
-        let prefix = if role == Role::Client { FROM_CLIENT } else { FROM_SERVER };
+    pub(super) fn new(key: &BoxKey, role: TrafficRole, next: u64) -> Sealer {
+        let prefix = if role == TrafficRole::Client { FROM_CLIENT } else { FROM_SERVER };
         Sealer { key: StreamKey::new(key, prefix), next }
     }
 
-    /// Appends a whole frame, header included, in which the frame with these flags ([`MORE`], [`COMMAND`]) and
-    /// this body is sealed. Frames have to leave in the order in which they were sealed.
+    /// Appends a whole frame, header included, that seals the frame with these flags ([`MORE`], [`COMMAND`]) and
+    /// this body. Frames must be sent in the order in which they were sealed.
     ///
     /// # Errors
-    /// [`Misuse::NoncesExhausted`] after 2^64 frames, and [`Error::NoMemory`]; `out` is as it was.
+    /// [`Misuse::NoncesExhausted`] after 2^64 frames, and [`Error::NoMemory`]; `out` is unchanged then.
     #[inline]
     pub fn seal(&mut self, flags: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if self.next == u64::MAX {
@@ -79,38 +79,37 @@ impl Sealer {
     }
 }
 
-/// Opens what one side of one connection receives.
+/// Opens the frames that one side of a connection receives.
 #[derive(Debug)]
 pub struct Opener {
     key: StreamKey,
-    /// The number of the last message. What follows has a higher one: nothing comes twice, or out of order.
+    /// The number of the last message. The next one must have a higher number: no repetition, no reordering.
     last: u64,
 }
 
-/// What was in a MESSAGE.
+/// The content of a MESSAGE.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
-    /// [`MORE`] and [`COMMAND`], as the peer has sealed them.
+    /// [`MORE`] and [`COMMAND`], as the peer sealed them.
     pub flags: u8,
-    /// The frame's body: what follows the first [`OVERHEAD`] bytes of the frame around it.
+    /// The frame's body: everything after the first [`OVERHEAD`] bytes of the enclosing frame's body.
     pub payload: &'a [u8],
 }
 
 impl Opener {
-    pub(super) fn new(key: &BoxKey, role: Role, last: u64) -> Opener {
-        let prefix = if role == Role::Client { FROM_SERVER } else { FROM_CLIENT };
+    pub(super) fn new(key: &BoxKey, role: TrafficRole, last: u64) -> Opener {
+        let prefix = if role == TrafficRole::Client { FROM_SERVER } else { FROM_CLIENT };
         Opener { key: StreamKey::new(key, prefix), last }
     }
 
     /// Opens the body of a frame in place.
     ///
-    /// The flags of that frame are nobody's business: they are not sealed, and whoever sits on the line can
-    /// change them. So every frame goes through here, be it a message or a command, and those in the box alone
-    /// count.
+    /// The flags of the enclosing frame do not count: they are not sealed, so anyone on the path can change them.
+    /// Pass every frame to this function, message or command; only the flags in the box are valid.
     ///
     /// # Errors
-    /// [`Error::PeerMisbehaved`]: `frame_body` is no MESSAGE, too short for one, not newer than the last, or
-    /// does not open. The connection should be closed.
+    /// [`Error::PeerMisbehaved`]: `frame_body` is not a MESSAGE, is too short, is not newer than the last one, or
+    /// does not open. The caller should close the connection.
     #[inline]
     pub fn open<'a>(&mut self, frame_body: &'a mut [u8]) -> Result<Opened<'a>, Error> {
         if !frame_body.starts_with(MESSAGE) {
@@ -132,7 +131,7 @@ impl Opener {
     }
 }
 
-/// Says what it is that came instead.
+/// The error for a frame that is another command, or none.
 #[cold]
 fn not_a_message(frame_body: &[u8]) -> Error {
     match crate::command::parse(frame_body) {
@@ -147,7 +146,7 @@ fn to_box(flags: u8) -> u8 {
     more | command
 }
 
-/// Other bits mean nothing, as in libzmq.
+/// Other bits are ignored, as in libzmq.
 fn from_box(flags: u8) -> u8 {
     let more = if flags & BOX_MORE == 0 { 0 } else { MORE };
     let command = if flags & BOX_COMMAND == 0 { 0 } else { COMMAND };
@@ -165,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_last_number_is_never_used() {
-        let mut sealer = Sealer::new(&key(), Role::Client, u64::MAX - 1);
+        let mut sealer = Sealer::new(&key(), TrafficRole::Client, u64::MAX - 1);
         let mut out = Vec::new();
         sealer.seal(0, b"last", &mut out).unwrap();
         let sealed = out.clone();
@@ -173,15 +172,15 @@ mod tests {
             assert_eq!(sealer.seal(0, b"too many", &mut out), Err(Misuse::NoncesExhausted.into()));
             assert_eq!(out, sealed);
         }
-        let mut opener = Opener::new(&key(), Role::Server, u64::MAX - 2);
+        let mut opener = Opener::new(&key(), TrafficRole::Server, u64::MAX - 2);
         assert_eq!(opener.open(&mut out[2..]).unwrap().payload, b"last");
     }
 
     #[test]
     fn the_two_directions_have_keys_of_their_own() {
         let mut out = Vec::new();
-        Sealer::new(&key(), Role::Client, 2).seal(0, b"mine", &mut out).unwrap();
-        let reflected = Opener::new(&key(), Role::Client, 1).open(&mut out[2..]).unwrap_err();
+        Sealer::new(&key(), TrafficRole::Client, 2).seal(0, b"mine", &mut out).unwrap();
+        let reflected = Opener::new(&key(), TrafficRole::Client, 1).open(&mut out[2..]).unwrap_err();
         assert_eq!(reflected, Misbehaviour::Unreadable { command: "MESSAGE" }.into());
     }
 }

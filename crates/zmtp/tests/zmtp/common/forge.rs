@@ -1,11 +1,12 @@
-//! CURVE by hand, over the pure-Rust crate `crypto_box`: a client and a server that can lie at every step.
+//! A hand-written CURVE over the pure-Rust crate `crypto_box`: a client and a server that can misbehave at every
+//! step.
 use crypto_box::aead::Aead;
 use crypto_box::{PublicKey, SalsaBox, SecretKey};
 
 use super::secure::{client_keys, server_keys};
 use super::{cat, frame, property};
 
-/// What a liar does instead of the right thing.
+/// The deviation of a misbehaving peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     Nothing,
@@ -62,7 +63,7 @@ fn public(seed: u8) -> [u8; 32] {
     *secret(seed).public_key().as_bytes()
 }
 
-/// The liars' transient keys, and a stranger's.
+/// The misbehaving peers' transient keys, and a third party's.
 const CLIENT_TRANSIENT: u8 = 33;
 const SERVER_TRANSIENT: u8 = 44;
 const STRANGER: u8 = 55;
@@ -111,7 +112,7 @@ fn hello(lie: Lie) -> Vec<u8> {
     body
 }
 
-/// What WELCOME tells: S' and the cookie.
+/// The content of WELCOME: S' and the cookie.
 fn opened_welcome(welcome: &[u8]) -> Vec<u8> {
     assert_eq!((welcome.len(), &welcome[..8]), (168, &b"\x07WELCOME"[..]));
     let (nonce, sealed) = welcome[8..].split_at(16);
@@ -153,8 +154,8 @@ fn initiate(lie: Lie, welcome: &[u8], foreign: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Talks as a client, whose greeting is sent; `exchange` sends bytes and returns the body of the frame that comes
-/// back, if any does. `foreign` is as above.
+/// Acts as a client after the greetings; `exchange` sends bytes and returns the body of the reply frame, if any.
+/// `foreign` is as above.
 pub fn lie_as_client(lie: Lie, foreign: &[u8], mut exchange: impl FnMut(&[u8]) -> Option<Vec<u8>>) {
     if lie == Lie::InitiateFirst {
         exchange(&frame(4, &cat(&[b"\x08INITIATE", &[0; 300]])));
@@ -168,7 +169,7 @@ pub fn lie_as_client(lie: Lie, foreign: &[u8], mut exchange: impl FnMut(&[u8]) -
     exchange(&frame(4, &initiate(lie, &welcome, foreign)));
 }
 
-/// The WELCOME that an honest client gets.
+/// The WELCOME that an honest client receives.
 pub fn honest_welcome(mut exchange: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     exchange(&frame(4, &hello(Lie::Nothing))).expect("a WELCOME")
 }
@@ -213,7 +214,7 @@ fn ready(lie: Lie, client: &[u8; 32]) -> Vec<u8> {
     body
 }
 
-/// Talks as a server, whose greeting is sent, to a client whose HELLO has come; `exchange` as above.
+/// Acts as a server after the greetings and the client's HELLO; `exchange` is as above.
 pub fn lie_as_server(lie: Lie, hello: &[u8], mut exchange: impl FnMut(&[u8]) -> Option<Vec<u8>>) {
     assert_eq!((hello.len(), &hello[..6]), (200, &b"\x05HELLO"[..]));
     let client = hello[80..].first_chunk().unwrap();
@@ -239,7 +240,7 @@ pub fn lie_as_server(lie: Lie, hello: &[u8], mut exchange: impl FnMut(&[u8]) -> 
     exchange(&frame(4, &body));
 }
 
-/// An honest INITIATE: the cookie, and a vouch with all that it has to hold.
+/// Checks an honest INITIATE: the cookie, and a complete vouch.
 fn check_initiate(initiate: &[u8], client: &[u8; 32]) {
     assert_eq!((&initiate[..9], &initiate[9..105]), (&b"\x08INITIATE"[..], &[8; 96][..]));
     let ours = secret(SERVER_TRANSIENT);

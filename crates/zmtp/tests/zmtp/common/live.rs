@@ -1,4 +1,4 @@
-//! The system's libzmq on the other end of a real connection.
+//! The system's libzmq as the peer of a real connection.
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use pinnace_zmtp::frame::{self, COMMAND};
-use pinnace_zmtp::{Config, Decision, Error, Handshake, Peer, Request, Traffic};
+use pinnace_zmtp::{AuthorizationRequest, Config, Decision, Error, Handshake, Peer, Traffic};
 
-/// How long anything may take.
+/// Timeout for every step.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A libzmq socket in a process of its own.
+/// A libzmq socket in its own process.
 pub struct Libzmq {
     child: Child,
     input: Option<ChildStdin>,
@@ -42,7 +42,7 @@ impl Libzmq {
         libzmq
     }
 
-    /// One that is bound; `rest` is more of the setup. Returns our connection to it, too.
+    /// A bound socket; `rest` is more of the setup. Also returns our connection to it.
     pub fn bound(socket_type: &str, rest: &str) -> (Libzmq, TcpStream) {
         let libzmq =
             Libzmq::start(&format!(r#"{{"type": "{socket_type}", "bind": "tcp://127.0.0.1:*", {rest}}}"#));
@@ -51,7 +51,7 @@ impl Libzmq {
         (libzmq, patient(stream))
     }
 
-    /// One that connects to us.
+    /// A socket that connects to us.
     pub fn connected(socket_type: &str, rest: &str) -> (Libzmq, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -70,7 +70,7 @@ impl Libzmq {
         self.tell(&format!("send {}", words.join(" ")));
     }
 
-    /// The rest of the next line that begins so.
+    /// The rest of the next line with this prefix.
     pub fn line(&self, start: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("no \"{start}\""));
@@ -80,7 +80,7 @@ impl Libzmq {
         }
     }
 
-    /// The value of the next event with one of these numbers, and which one it was.
+    /// The next event with one of these numbers: its number and its value.
     pub fn event(&self, numbers: &[u32]) -> (u32, u32) {
         loop {
             let line = self.line("event ");
@@ -107,27 +107,27 @@ fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// A frame as the script writes it.
+/// A frame in the script's notation.
 pub fn text(frame: &[u8]) -> String {
     if frame.is_empty() { "-".to_string() } else { frame.iter().map(|byte| format!("{byte:02x}")).collect() }
 }
 
-/// Our end of a connection whose handshake is over.
+/// Our end of a connection after its handshake.
 pub struct Wire {
     stream: TcpStream,
     unread: Vec<u8>,
     pub traffic: Traffic,
 }
 
-pub fn accept(_: Request<'_>) -> Decision {
+pub fn accept(_: AuthorizationRequest<'_>) -> Decision {
     Decision::Accept
 }
 
-/// Shakes hands; on an error sends the reply, and lets the connection go.
+/// Performs the handshake; on an error sends the reply and closes the connection.
 pub fn shake(
     mut stream: TcpStream,
     config: Config,
-    mut decide: impl FnMut(Request<'_>) -> Decision,
+    mut decide: impl FnMut(AuthorizationRequest<'_>) -> Decision,
 ) -> Result<(Peer, Wire), Error> {
     let mut handshake = Handshake::new(config);
     let mut unread = Vec::new();
@@ -200,7 +200,7 @@ impl Wire {
         }
     }
 
-    /// The next frame that is no command.
+    /// The next frame that is not a command.
     pub fn message(&mut self) -> (u8, Vec<u8>) {
         loop {
             let (flags, body) = self.recv();

@@ -1,4 +1,4 @@
-//! What the tests share: a script-driven handshake, and the bytes that peers of each version send.
+//! Shared by the tests: a scripted handshake, and the bytes that peers of each version send.
 pub mod forge;
 pub mod live;
 pub mod secure;
@@ -6,7 +6,7 @@ pub mod ws;
 
 use pinnace_zmtp::{Config, Error, Handshake, Peer, SocketType};
 
-/// The bytes that `hex` spells; blanks mean nothing.
+/// Parses hex digits; whitespace is ignored.
 pub fn hex(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let digit = |byte: u8| (byte as char).to_digit(16).expect("a hex digit") as u8;
@@ -17,7 +17,7 @@ pub fn cat(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// Cuts `bytes` into pieces of the given lengths; what is left is the last piece.
+/// Cuts `bytes` into pieces of the given lengths; the rest is the last piece.
 pub fn pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     let mut out = Vec::new();
     for &len in lengths {
@@ -29,7 +29,7 @@ pub fn pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     out
 }
 
-/// The signature of a peer without identity: `FF`, eight bytes that mean nothing, `7F`.
+/// The signature of a peer without identity: `FF`, eight arbitrary bytes, `7F`.
 pub const SIGNATURE: &[u8] = b"\xff\0\0\0\0\0\0\0\x01\x7f";
 
 /// A greeting of ZMTP 3 (RFC 37, "Formal Grammar").
@@ -43,7 +43,7 @@ pub fn property(name: &str, value: &[u8]) -> Vec<u8> {
     cat(&[&[name.len() as u8], name.as_bytes(), &(value.len() as u32).to_be_bytes(), value])
 }
 
-/// A frame by hand, so that the tests do not lean on the encoder that they test.
+/// Builds a frame by hand, so that the tests do not depend on the encoder under test.
 pub fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
     match u8::try_from(body.len()) {
         Ok(len) => cat(&[&[flags, len], body]),
@@ -67,14 +67,14 @@ pub fn handshake(socket_type: SocketType, routing_id: &[u8]) -> Handshake {
     Handshake::new(config(socket_type, routing_id))
 }
 
-/// Takes all output away.
+/// Takes all output.
 pub fn drain(handshake: &mut Handshake) -> Vec<u8> {
     let out = handshake.output().to_vec();
     handshake.sent(out.len());
     out
 }
 
-/// All that shows of a handshake.
+/// Everything observable of a handshake.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub consumed: usize,
@@ -82,7 +82,7 @@ pub struct Seen {
     pub result: Result<Option<Peer>, Error>,
 }
 
-/// Feeds `pieces` one after the other, until one is not consumed to its end.
+/// Feeds `pieces` one after the other, until one is not completely consumed.
 pub fn feed<'a>(config: Config, pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
     let mut handshake = Handshake::new(config);
     let mut consumed = 0;

@@ -1,4 +1,4 @@
-//! Configurations of the mechanisms, with keys and randomness that are always the same.
+//! Configurations of the mechanisms, with fixed keys and randomness.
 use std::sync::Arc;
 
 use pinnace_crypto::{KeyPair, Secret, SecretBytes};
@@ -52,7 +52,7 @@ pub fn plain_server(socket_type: SocketType) -> Config {
     with(socket_type, MechanismConfig::PlainServer)
 }
 
-/// Passes bytes on between two sides until neither takes any more.
+/// Passes bytes between two sides until neither consumes any more.
 pub fn meet(a: &mut Handshake, b: &mut Handshake) -> Result<(), pinnace_zmtp::Error> {
     loop {
         let to_b = b.input(a.output())?;

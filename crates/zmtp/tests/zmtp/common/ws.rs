@@ -1,6 +1,6 @@
-//! WebSocket for the tests: frames by hand, and our side of a connection on a blocking stream.
+//! WebSocket for the tests: hand-made frames, and our side of a connection on a blocking stream.
 
-use pinnace_zmtp::ws::{Decoder, Encoder, Error, Limits, Offer, Role, Status, Subprotocol, Upgrade};
+use pinnace_zmtp::ws::{Decoder, DecoderLimits, Encoder, Error, Offer, Role, Status, Subprotocol, Upgrade};
 use pinnace_zmtp::{Config, Handshake, Peer, SocketType, frame};
 use std::io::{ErrorKind, Read, Write};
 
@@ -15,7 +15,7 @@ pub const PING: u8 = 9;
 pub const PONG: u8 = 10;
 pub const MASK: Option<[u8; 4]> = Some([0x37, 0xfa, 0x21, 0x3d]);
 
-/// A frame by hand, its mask byte by byte, so that the tests do not lean on what they test.
+/// Builds a frame by hand, masked byte by byte, so that the tests do not depend on the code under test.
 pub fn raw(first: u8, mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {
     let bit = if mask.is_some() { 0x80 } else { 0 };
     let mut out = match payload.len() {
@@ -28,7 +28,7 @@ pub fn raw(first: u8, mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// All that shows of a decoder.
+/// Everything observable of a decoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub frames: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 /// Translates `pieces` one after the other.
-pub fn translate<'a>(role: &Role, limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+pub fn translate<'a>(role: &Role, limits: DecoderLimits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
     let mut decoder = Decoder::new(role, limits);
     let mut seen = Seen { frames: vec![], replies: vec![], result: Ok(Status::Open) };
     for piece in pieces {
@@ -47,19 +47,19 @@ pub fn translate<'a>(role: &Role, limits: Limits, pieces: impl IntoIterator<Item
     seen
 }
 
-/// Our side of a connection over WebSocket, with its ZMTP handshake done.
+/// Our side of a connection over WebSocket, after its ZMTP handshake.
 pub struct Ours<S> {
     pub stream: S,
     pub peer: Peer,
     pub subprotocol: Subprotocol,
     pub encoder: Encoder,
     decoder: Decoder,
-    /// ZMTP frames that came, and are not taken yet.
+    /// Received ZMTP frames that were not taken yet.
     frames: Vec<u8>,
 }
 
 impl<S: Read + Write> Ours<S> {
-    /// Goes through the upgrade and the handshake.
+    /// Performs the upgrade and the handshake.
     pub fn start(mut stream: S, mut upgrade: Upgrade, role: &Role, config: Config) -> Ours<S> {
         let mut behind = Vec::new();
         loop {
@@ -81,7 +81,7 @@ impl<S: Read + Write> Ours<S> {
             peer: feed_nothing(),
             subprotocol,
             encoder: Encoder::new(role),
-            decoder: Decoder::new(role, Limits::default()),
+            decoder: Decoder::new(role, DecoderLimits::default()),
             frames: Vec::new(),
         };
         let mut replies = Vec::new();
@@ -128,7 +128,7 @@ impl<S: Read + Write> Ours<S> {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The next frame: its flags, MORE and COMMAND, and its body. None: the peer has closed.
+    /// The next frame: its flags, MORE and COMMAND, and its body. `None` if the peer has closed.
     pub fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
         let mut closed = false;
         loop {
@@ -142,12 +142,12 @@ impl<S: Read + Write> Ours<S> {
             if closed {
                 return None;
             }
-            closed = self.fill() == Status::Closed; // What came before it is still to be received.
+            closed = self.fill() == Status::Closed; // Frames before the close must still be received.
         }
     }
 }
 
-/// What stands for the peer until it is known.
+/// A placeholder for the peer until the handshake is complete.
 fn feed_nothing() -> Peer {
     let seen = super::feed(Config::new(SocketType::Pull), [&b"\x01\0"[..]]);
     seen.result.unwrap().unwrap()

@@ -20,7 +20,7 @@ over_transports!(
     nothing_passes_after_unbind
 );
 
-/// What was sent before anybody listened arrives, in order.
+/// Messages sent before the bind arrive, in order.
 fn connects_before_the_bind(transport: Transport) {
     let ctx = Context::new();
     let endpoint = transport.fresh();
@@ -33,7 +33,7 @@ fn connects_before_the_bind(transport: Transport) {
     drain(&pull, 0, 200);
 }
 
-/// Two connects to one endpoint: a ROUTER there sees two peers. (libzmq ignores the second for some types.)
+/// Two connects to one endpoint: its ROUTER sees two peers. (libzmq ignores the second for some types.)
 fn connects_twice_as_two_peers(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
@@ -62,7 +62,7 @@ fn disconnects(transport: Transport) {
     assert_eq!(pull.take_text(), "after");
 }
 
-/// For libzmq zmq_unbind and zmq_disconnect are one call.
+/// libzmq does not distinguish zmq_unbind from zmq_disconnect.
 fn either_call_takes_back_what_the_other_would(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
@@ -75,7 +75,7 @@ fn either_call_takes_back_what_the_other_would(transport: Transport) {
     until("the endpoint is free", || ctx.socket(PULL).bind(&endpoint).is_ok());
 }
 
-/// libzmq has one entry for all connects to an endpoint.
+/// libzmq keeps one entry for all connects to an endpoint.
 fn one_call_takes_back_every_connect(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
@@ -86,7 +86,7 @@ fn one_call_takes_back_every_connect(transport: Transport) {
     assert_eq!(push.disconnect(&endpoint), Err(Errno(libc::ENOENT)));
 }
 
-/// What came before the receiver disconnects can still be received. libzmq 4.3.4 drops it.
+/// Messages that arrived before the receiver disconnects can still be received. libzmq 4.3.4 drops them.
 fn unread_messages_outlive_a_disconnect(transport: Transport) {
     if !api::exports("zmq_poller_new") {
         return;
@@ -102,7 +102,7 @@ fn unread_messages_outlive_a_disconnect(transport: Transport) {
     pull.expect_nothing();
 }
 
-/// After unbind nobody new comes in by that way; another endpoint of the same socket still serves.
+/// After unbind no new peer connects through that endpoint; another endpoint of the same socket still serves.
 fn unbinds_and_keeps_nobody_out_of_reach(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -118,7 +118,7 @@ fn unbinds_and_keeps_nobody_out_of_reach(transport: Transport) {
     pull.expect_nothing();
 }
 
-/// With IMMEDIATE a message is only queued for connections that stand.
+/// With IMMEDIATE a message is queued only for established connections.
 fn asks_only_connections_that_stand(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).with(IMMEDIATE, 1).with(RECONNECT_IVL, 10);
@@ -134,7 +134,7 @@ fn asks_only_connections_that_stand(transport: Transport) {
     drain(&pull, 0, 50);
 }
 
-/// A receiver that comes back at the same endpoint is found again.
+/// A sender reconnects to a receiver that restarts at the same endpoint.
 fn reconnects_after_a_restart(transport: Transport) {
     let ctx = Context::new();
     let endpoint = transport.fresh();
@@ -143,7 +143,7 @@ fn reconnects_after_a_restart(transport: Transport) {
     for turn in 0..5 {
         let pull = ctx.socket(PULL);
         until("the endpoint is free", || pull.bind(&endpoint).is_ok());
-        // What went to the one before may be lost with it.
+        // Messages sent to the previous receiver may be lost with it.
         let word = format!("turn {turn}");
         until("the sender is back", || {
             let _ = push.send(&word, DONTWAIT);
@@ -152,7 +152,7 @@ fn reconnects_after_a_restart(transport: Transport) {
     }
 }
 
-/// Requests go on through twenty restarts of the service, whoever of the two restarts.
+/// Requests continue through twenty restarts, of the service or of the client.
 fn survives_many_restarts(transport: Transport) {
     let ctx = Context::new();
     let endpoint = transport.fresh();
@@ -180,8 +180,8 @@ fn survives_many_restarts(transport: Transport) {
     }
 }
 
-/// An endpoint that is unbound and bound again serves the same peers. (libzmq ends the connections that came
-/// in by it; that is allowed, not asked for.)
+/// An endpoint that is unbound and bound again serves the same peers. (libzmq closes the connections that it had
+/// accepted; that is allowed, not required.)
 fn serves_again_after_unbind(transport: Transport) {
     let ctx = Context::new();
     let endpoint = transport.fresh();
@@ -199,7 +199,7 @@ fn serves_again_after_unbind(transport: Transport) {
     }
 }
 
-/// The back-off: with RECONNECT_IVL -1 there is no second try.
+/// Back-off: with RECONNECT_IVL -1 there is no second attempt.
 #[test]
 fn does_not_reconnect_when_told_so() {
     let listener = peer::RawListener::bind(Transport::Tcp);
@@ -215,7 +215,7 @@ fn does_not_reconnect_when_told_so() {
     }
 }
 
-/// Tries come at intervals that grow to RECONNECT_IVL_MAX: no storm.
+/// The intervals between attempts grow to RECONNECT_IVL_MAX: no reconnect storm.
 #[test]
 fn backs_off() {
     let listener = peer::RawListener::bind(Transport::Tcp);
@@ -231,7 +231,7 @@ fn backs_off() {
     assert!(elapsed >= Duration::from_millis(150), "five tries within {elapsed:?}");
 }
 
-/// Without reconnecting an endpoint whose connection is lost is gone.
+/// Without reconnecting, an endpoint is removed when its connection is lost.
 #[test]
 fn an_endpoint_that_is_not_dialed_again_is_gone() {
     let ctx = Context::new();
@@ -249,7 +249,7 @@ fn an_endpoint_that_is_not_dialed_again_is_gone() {
     });
 }
 
-/// AFFINITY is a mask of I/O threads; one that names none of them is an error where a thread is needed.
+/// AFFINITY is a mask of I/O threads; a mask that selects none is an error where a thread is needed.
 #[test]
 fn affinity_names_io_threads() {
     let ctx = Context::new();
@@ -271,10 +271,10 @@ fn affinity_names_io_threads() {
     }
 }
 
-/// When zmq_unbind has returned, nothing that is sent later passes over the endpoint's connections, either way. What
-/// had arrived before is received.
+/// Once zmq_unbind has returned, no message sent later passes over the endpoint's connections, in either direction.
+/// Messages that had arrived before are received.
 ///
-/// Fails with libzmq 4.3.4, which ends the connections some time later.
+/// Fails with libzmq 4.3.4, which closes the connections some time later.
 fn nothing_passes_after_unbind(transport: Transport) {
     for _ in 0..20 {
         let ctx = Context::new();
@@ -285,7 +285,7 @@ fn nothing_passes_after_unbind(transport: Transport) {
         server.put("answer");
         assert_eq!(client.take_text(), "answer");
         (0..10).for_each(|n| client.put(numbered(n, 100)));
-        client.events(); // Writes what has gathered.
+        client.events(); // Writes the unwritten messages.
         assert_eq!(ready(&server, POLLIN, PATIENCE_MS.into()), POLLIN);
         server.unbind(&endpoint).expect("unbind");
         let _ = client.send("later", DONTWAIT);
@@ -296,7 +296,7 @@ fn nothing_passes_after_unbind(transport: Transport) {
     }
 }
 
-/// While nobody listens, the time between two tries doubles up to RECONNECT_IVL_MAX.
+/// While no peer listens, the interval between attempts doubles up to RECONNECT_IVL_MAX.
 #[test]
 fn tries_ever_more_seldom() {
     let ctx = Context::new();
@@ -309,9 +309,9 @@ fn tries_ever_more_seldom() {
     assert!(intervals.iter().all(|&interval| interval <= 170), "{intervals:?}");
 }
 
-/// A peer that refuses the handshake does so again: the time between two tries doubles, also without RECONNECT_IVL_MAX.
+/// A peer that refuses the handshake is likely to refuse again: the interval doubles, also without RECONNECT_IVL_MAX.
 ///
-/// Fails with libzmq 4.3.4, which does not try again.
+/// Fails with libzmq 4.3.4, which does not retry.
 #[test]
 fn a_refused_client_tries_ever_more_seldom() {
     let ctx = Context::new();
@@ -324,7 +324,8 @@ fn a_refused_client_tries_ever_more_seldom() {
     assert!(grows, "{intervals:?}");
 }
 
-/// Joins two sockets over inproc, binding first and connecting first; then no thread is inside the one that was bound.
+/// Connects two sockets over inproc, in either order of bind and connect; afterwards no thread calls the bound
+/// socket.
 fn without_a_call(ctx: &Context, kinds: [i32; 2], setup: impl Fn(&Socket), test: impl Fn(&Socket, &Socket)) {
     for is_bound_first in [false, true] {
         let (bound, connected) = (ctx.socket(kinds[0]), ctx.socket(kinds[1]));
@@ -341,7 +342,7 @@ fn without_a_call(ctx: &Context, kinds: [i32; 2], setup: impl Fn(&Socket), test:
     }
 }
 
-/// What a bound inproc socket sends to each peer by itself is there when bind and connect have returned.
+/// What a bound inproc socket sends to each new peer by itself is sent before bind and connect return.
 ///
 /// Fails with libzmq 4.3.4, which sends some of it at the next call on the bound socket.
 #[test]
@@ -376,7 +377,7 @@ fn an_inproc_socket_speaks_first_without_being_called() {
     without_a_call(&ctx, [DEALER, DEALER], hello, |_, dealer| assert_eq!(dealer.take_text(), "hello"));
 }
 
-/// An interval of 0 stands for short ones that grow: whoever is not there costs next to nothing.
+/// Interval 0 means short intervals that grow: an absent peer costs next to nothing.
 ///
 /// Fails with libzmq 4.3.4, which divides by it.
 #[test]

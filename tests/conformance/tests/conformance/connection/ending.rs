@@ -1,4 +1,4 @@
-//! The end of a context within a time: it keeps to it, and what it says was left adds up.
+//! Termination of a context within a time: it keeps the limit, and its report of leftovers adds up.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ over_transports!(
     wires what_a_peer_does_not_read_is_left, what_nobody_connects_for_is_left,
 );
 
-/// Whole messages in what a peer has read, and their bytes.
+/// The number of whole messages in what a peer has read, and their bytes.
 fn whole(mut bytes: &[u8]) -> (u64, u64) {
     let (mut messages, mut sum) = (0, 0);
     while let Some((&flags, rest)) = bytes.split_first() {
@@ -101,7 +101,7 @@ fn all_that_is_delivered_leaves_nothing(transport: Transport) {
     assert!(before.elapsed() < Duration::from_secs(20), "it waits for nothing");
 }
 
-/// Threads that wait are told, and have the time to close their sockets.
+/// Waiting threads get an error, and have time to close their sockets.
 #[test]
 fn a_socket_that_its_thread_closes_in_time_is_not_open() {
     within(60, || {
@@ -131,7 +131,7 @@ fn a_socket_that_its_thread_keeps_is_closed(transport: Transport) {
         (0..5).for_each(|_| drop(pull.recv(DONTWAIT)));
         said.send(pull.recv(0)).expect("the test listens");
         end.recv().expect("the context has ended");
-        // Its calls say what it is now, and a close is none too many.
+        // Its calls fail with ENOTSOCK, and the owner may still close it once.
         assert_eq!(pull.recv(0), Err(Errno(libc::ENOTSOCK)));
         assert_eq!(pull.send("x", 0), Err(Errno(libc::ENOTSOCK)));
         let raw = pull.raw();
@@ -144,7 +144,7 @@ fn a_socket_that_its_thread_keeps_is_closed(transport: Transport) {
     assert!(matches!(refused, Err(Errno(ETERM | libc::ENOTSOCK))), "{refused:?}");
     thread.join().expect("no panic");
     assert_eq!(left.open_sockets, 1);
-    // Some may have been received before the shutdown; over inproc or not, what was not is unread.
+    // Some may have been received before the shutdown; the others are unread, over every transport.
     assert_eq!((left.messages, left.lost.iter().sum::<u64>()), (0, left.lost[UNREAD]));
 }
 
@@ -189,7 +189,7 @@ fn the_second_call_finds_no_context() {
     assert_eq!(ctx.term(), Err(Errno(libc::EFAULT)));
 }
 
-/// The struct of an older program is shorter: no more of it is written than there is.
+/// An older program has a shorter struct: no more is written than its size.
 #[test]
 fn a_shorter_struct_gets_what_it_has_room_for() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! Endpoints: what can be bound and connected, what LAST_ENDPOINT says, and which errors the rest brings.
+//! Endpoints: which can be bound and connected, what LAST_ENDPOINT reports, and the errors of the rest.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ fn fails(call: Outcome<()>, errno: i32) {
     assert_eq!(call, Err(Errno(errno)));
 }
 
-/// Both ends on this endpoint (as the binder's LAST_ENDPOINT names it) pass a message.
+/// Passes a message over this endpoint (in the form of the binder's LAST_ENDPOINT).
 #[track_caller]
 fn passes(ctx: &Context, pull: &Socket, endpoint: &str) {
     let push = ctx.socket(PUSH);
@@ -129,8 +129,8 @@ fn ipc_takes_paths_names_and_wildcards() {
     until("the wildcard's file goes with its socket", || !std::path::Path::new(&made).exists());
 }
 
-/// A socket file that a dead process left is taken over. (Whether unbind removes a file with a given name is
-/// left open: libzmq does not.)
+/// A socket file left by a dead process is replaced. (The test does not require unbind to remove a file with a given
+/// name: libzmq does not.)
 #[test]
 fn ipc_takes_over() {
     let ctx = Context::new();
@@ -145,7 +145,7 @@ fn ipc_takes_over() {
     passes(&ctx, &pull, &endpoint);
 }
 
-/// A path may be a link, also one that leads nowhere: the socket takes its place.
+/// The path may be a symbolic link, even a dangling one: the socket replaces it.
 #[test]
 fn ipc_takes_over_links() {
     let ctx = Context::new();
@@ -161,7 +161,7 @@ fn ipc_takes_over_links() {
     passes(&ctx, &live, &live.endpoint());
 }
 
-/// Binds a path in a context of its own, lets `change` happen, and ends, by unbinding or by closing.
+/// Binds a path in a context of its own, runs `change`, and then unbinds or closes.
 fn ends_after(unbinds: bool, endpoint: &str, change: impl FnOnce()) {
     let ctx = Context::new();
     let (pull, last) = bound(&ctx, endpoint);
@@ -194,7 +194,7 @@ fn ipc_leaves_a_file_that_has_its_path() {
     }
 }
 
-/// The directory is a link, which a deployment changes.
+/// The directory is a symbolic link that changes, as in a deployment.
 #[test]
 fn ipc_leaves_a_file_in_another_directory_of_the_name() {
     for unbinds in [true, false] {
@@ -210,7 +210,7 @@ fn ipc_leaves_a_file_in_another_directory_of_the_name() {
     }
 }
 
-/// Binds a relative path in the first directory, and ends in the second.
+/// Binds a relative path in the first directory, and unbinds or closes in the second.
 fn mover(args: &[String]) {
     let enter = |directory: &String| std::env::set_current_dir(directory).expect("a directory");
     enter(&args[0]);
@@ -239,7 +239,7 @@ fn addresses_in_use_are_refused() {
     fails(second.bind(&last), libc::EADDRINUSE);
     let (_inproc, last) = bound(&ctx, "inproc://taken");
     fails(second.bind(&last), libc::EADDRINUSE);
-    // The refused socket is none the worse.
+    // The refused socket still works.
     let free = Transport::Tcp.bind(&second);
     passes(&ctx, &second, &free);
 }
@@ -264,14 +264,14 @@ fn nonsense_is_refused() {
     fails(socket.bind("ipc:///no-such-directory/at/all"), libc::ENOENT);
     // An address of another machine.
     fails(socket.bind("tcp://192.0.2.1:*"), libc::EADDRNOTAVAIL);
-    // A transport that is not for this pattern.
+    // A transport that this socket type does not support.
     fails(socket.bind("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
     fails(socket.connect("udp://127.0.0.1:5555"), ENOCOMPATPROTO);
     let endpoint = Transport::Tcp.bind(&socket);
     passes(&ctx, &socket, &endpoint);
 }
 
-/// A name that cannot be resolved is no error of connect: the socket keeps trying.
+/// An unresolvable host name is no error of connect: the socket keeps trying.
 #[test]
 fn names_are_resolved_later() {
     let ctx = Context::new();
@@ -298,7 +298,7 @@ fn last_endpoint_starts_empty_and_follows() {
     );
 }
 
-/// One socket, many endpoints of every kind, in both roles.
+/// One socket with many endpoints of every kind, bound and connected.
 #[test]
 fn one_socket_has_many_endpoints() {
     let ctx = Context::new();
@@ -314,7 +314,7 @@ fn one_socket_has_many_endpoints() {
     assert!(all.iter().enumerate().all(|(n, text)| *text == format!("{n:02}")));
 }
 
-/// A port on an address that only this process uses can be bound right after it was given back.
+/// A port on an address used only by this process can be bound again at once.
 #[test]
 fn an_endpoint_can_be_bound_again() {
     let ctx = Context::new();
@@ -329,7 +329,7 @@ fn an_endpoint_can_be_bound_again() {
     }
 }
 
-/// An inproc name is free when it was unbound, also where it looks like an endpoint itself.
+/// An inproc name is free after unbind, also if it looks like another transport's endpoint.
 #[test]
 fn an_inproc_name_may_look_like_an_endpoint() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! vsock:// and tipc://, where the kernel has them; where it has not, that is what they say.
+//! vsock:// and tipc://, if the kernel supports them; otherwise their calls report that.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -6,11 +6,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use support::filler::{drain, numbered};
 use support::*;
 
-/// Whether the kernel has such sockets.
+/// Returns true if the kernel has sockets of this family.
 fn has(family: i32) -> bool {
     // SAFETY: three numbers; what comes of them is ours.
     let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    // SAFETY: it is open, and nobody else's.
+    // SAFETY: the descriptor is open and owned only here.
     fd >= 0 && drop_now(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -19,7 +19,7 @@ fn drop_now(fd: OwnedFd) -> bool {
     true
 }
 
-/// Whether a vsock connection to this very machine can be made: where nobody listens it is reset at once.
+/// Returns true if vsock connections to this machine work: without a listener the connection is reset at once.
 fn has_vsock_loopback() -> bool {
     if !has(libc::AF_VSOCK) {
         return false;
@@ -92,7 +92,7 @@ fn vsock_listens_and_dials() {
     pull.unbind(&endpoint).expect("unbind");
     let again = ctx.socket(PULL);
     until("the address is free", || again.bind(&endpoint).is_ok());
-    // Nobody has this number: the attempt fails, and another one follows.
+    // No machine has this number: the attempt fails, and another one follows.
     let push = ctx.socket(PUSH).with(RECONNECT_IVL, 20).with(CONNECT_TIMEOUT, 200);
     let monitor = Monitor::of(&ctx, &push, EVENT_CLOSED | EVENT_CONNECT_RETRIED);
     push.connect("vsock://77777:1").expect("connect");

@@ -1,4 +1,4 @@
-//! Heartbeats and the deadline of the handshake, seen by a peer of raw bytes.
+//! Heartbeats and the handshake deadline, seen by a raw-byte peer.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn ping(ttl: u16, context: &[u8]) -> Vec<u8> {
     command("PING", &data)
 }
 
-/// A peer that answers stays, however long it sends nothing else.
+/// A peer that answers PINGs stays connected, even if it sends nothing else.
 fn pings_and_stays_with_pong(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(HEARTBEAT_IVL, 40).with(HEARTBEAT_TTL, 1_500);
@@ -46,7 +46,7 @@ fn pings_and_stays_with_pong(transport: Transport) {
     assert_eq!(pull.take_text(), "still here");
 }
 
-/// A peer that does not answer is cut after HEARTBEAT_TIMEOUT, which is the interval unless it is set.
+/// A peer that does not answer is cut off after HEARTBEAT_TIMEOUT, which defaults to the interval.
 fn cuts_the_silent(transport: Transport) {
     let ctx = Context::new();
     let (pull, endpoint) = server(&ctx, transport, 60);
@@ -67,7 +67,7 @@ fn cuts_the_silent(transport: Transport) {
 /// The header of a frame of 16 MB.
 const LONG_FRAME: [u8; 9] = [2, 0, 0, 0, 0, 1, 0, 0, 0];
 
-/// What a peer says to keep the connection is worth nothing in the middle of a frame, where nobody can read it.
+/// Bytes inside an unfinished frame are no sign of liveness: the library cannot read a PONG there.
 fn cuts_who_never_ends_a_frame(transport: Transport) {
     let ctx = Context::new();
     let (_pull, endpoint) = server(&ctx, transport, 200);
@@ -81,7 +81,7 @@ fn cuts_who_never_ends_a_frame(transport: Transport) {
     }
 }
 
-/// A large frame takes its time.
+/// A large frame that makes progress is waited for.
 fn waits_for_a_frame_that_comes(transport: Transport) {
     let ctx = Context::new();
     let (pull, endpoint) = server(&ctx, transport, 500);
@@ -106,7 +106,7 @@ fn waits_as_long_as_it_is_told(transport: Transport) {
     assert!(start.elapsed() >= Duration::from_millis(550), "too early: {:?}", start.elapsed());
 }
 
-/// PONG brings back the context of the PING, of up to 16 bytes; messages go on around it.
+/// PONG returns the PING's context, of up to 16 bytes; messages continue around it.
 fn answers_a_ping(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -122,7 +122,7 @@ fn answers_a_ping(transport: Transport) {
     }
 }
 
-/// A peer that names a TTL and then falls silent is cut when it is over.
+/// A peer that gives a TTL and then falls silent is cut off when the TTL has passed.
 fn believes_the_peers_ttl(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -137,7 +137,7 @@ fn believes_the_peers_ttl(transport: Transport) {
     assert!(elapsed >= Duration::from_millis(190), "too early: {elapsed:?}");
 }
 
-/// HANDSHAKE_IVL ends a connection whose handshake does not: at every stage, on either side.
+/// HANDSHAKE_IVL ends an unfinished handshake: at every stage, on either side.
 fn cuts_slow_handshakes(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(HANDSHAKE_IVL, 150);
@@ -159,7 +159,7 @@ fn cuts_slow_handshakes(transport: Transport) {
     for _ in 0..2 {
         listener.accept().expect_end();
     }
-    // Who is in time stays past the deadline.
+    // A peer that finishes in time stays past the deadline.
     let mut peer = RawPeer::connect(&endpoint);
     peer.handshake(1, "PUSH");
     deadline::pass(Duration::from_millis(300));
@@ -167,7 +167,7 @@ fn cuts_slow_handshakes(transport: Transport) {
     assert_eq!(pull.take_text(), "in time");
 }
 
-/// Two sockets of the library with heartbeats keep a quiet connection.
+/// Two library sockets with heartbeats keep a quiet connection.
 #[test]
 fn a_quiet_connection_stays() {
     let ctx = Context::new();

@@ -1,5 +1,5 @@
-//! A connection that is lost while its socket or endpoint lingers: it is made again, and the rest arrives, or is
-//! counted where there is no making it again.
+//! A connection that is lost while its socket or endpoint lingers: the library reconnects and the rest arrives, or
+//! the rest is counted if it cannot reconnect.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,12 +23,12 @@ const BODY: usize = 10_000;
 /// More than the kernels of both sides hold.
 const COUNT: u64 = 3_000;
 
-/// A PUSH that reconnects soon and has no mark.
+/// A PUSH that reconnects soon and has no high-water mark.
 fn sender(ctx: &Context, linger_ms: i32) -> Socket {
     ctx.socket(PUSH).hwm(0).with(LINGER, linger_ms).with(RECONNECT_IVL, 10)
 }
 
-/// The next connection, as a PULL.
+/// Accepts the next connection, as a PULL.
 #[track_caller]
 fn receiver(listener: &RawListener) -> RawPeer {
     let mut peer = listener.accept();
@@ -36,7 +36,7 @@ fn receiver(listener: &RawListener) -> RawPeer {
     peer
 }
 
-/// Connects a PUSH that has more for its peer than that gets: it has read a message, and the rest waits.
+/// Connects a PUSH with more messages than its peer takes: the peer has read one, the rest waits.
 #[track_caller]
 fn behind_a_slow_peer(push: &Socket, listener: &RawListener) -> RawPeer {
     push.connect(&listener.endpoint()).expect("connect");
@@ -46,7 +46,7 @@ fn behind_a_slow_peer(push: &Socket, listener: &RawListener) -> RawPeer {
     peer
 }
 
-/// Reads to the last message: they come whole, and none is left out. Returns the first's number.
+/// Reads to the last message, and checks that all are whole and none is missing. Returns the first one's number.
 #[track_caller]
 fn read_to_the_last(peer: &mut RawPeer) -> u64 {
     let first = number_of(&peer.read_message());
@@ -61,7 +61,7 @@ fn end(ctx: Context) -> JoinHandle<Leftover> {
     std::thread::spawn(move || ctx.term_within(-1).expect("an end"))
 }
 
-/// A sender closes, its context ends, and then its connection is lost.
+/// The sender closes, its context terminates, and then its connection is lost.
 fn closed_and_cut_off(transport: Transport) -> (RawListener, JoinHandle<Leftover>) {
     let ctx = Context::new();
     let (push, listener) = (sender(&ctx, -1), RawListener::bind(transport));
@@ -74,13 +74,13 @@ fn closed_and_cut_off(transport: Transport) -> (RawListener, JoinHandle<Leftover
 
 fn a_close_goes_on_with_the_next_connection(transport: Transport) {
     let (listener, ended) = closed_and_cut_off(transport);
-    // What the kernels held is lost with the connection, and not more.
+    // Only messages that the kernels held are lost with the connection.
     assert!((1..COUNT).contains(&read_to_the_last(&mut receiver(&listener))));
     let left = ended.join().expect("an end");
     assert_eq!((left.messages, left.lost), (0, [0; 12]));
 }
 
-/// The socket stays, and says what has become of each message.
+/// The socket stays open and reports what became of each message.
 fn a_disconnect_goes_on_with_the_next_connection(transport: Transport) {
     let ctx = Context::new();
     let (push, listener) = (sender(&ctx, -1), RawListener::bind(transport));
@@ -95,7 +95,7 @@ fn a_disconnect_goes_on_with_the_next_connection(transport: Transport) {
     assert!(!listener.knocked(150), "it does not come again");
 }
 
-/// Whether the I/O thread hears of the loss before the close, or behind it.
+/// The I/O thread may notice the loss before the close or after it.
 fn a_connection_that_is_lost_at_the_close_is_made_again(transport: Transport) {
     for turn in 0..20 {
         let ctx = Context::new();
@@ -115,7 +115,7 @@ fn a_connection_that_is_lost_at_the_close_is_made_again(transport: Transport) {
     }
 }
 
-/// The peer is there and says nothing.
+/// The peer is connected and silent.
 fn a_heartbeat_that_is_missed_makes_the_next_connection(transport: Transport) {
     let ctx = Context::new();
     let push = sender(&ctx, -1).with(HEARTBEAT_IVL, 50).with(HEARTBEAT_TIMEOUT, 1_000);
@@ -124,7 +124,7 @@ fn a_heartbeat_that_is_missed_makes_the_next_connection(transport: Transport) {
     push.close().expect("close");
     let ended = end(ctx);
     let mut second = receiver(&listener);
-    // It answers by sending anything at all.
+    // The peer answers heartbeats by sending anything at all.
     let first = number_of(&message_of_a_live_peer(&mut second));
     for number in first + 1..COUNT {
         assert_eq!(number_of(&message_of_a_live_peer(&mut second)), number);
@@ -133,7 +133,7 @@ fn a_heartbeat_that_is_missed_makes_the_next_connection(transport: Transport) {
     assert_eq!(ended.join().expect("an end").lost, [0; 12]);
 }
 
-/// The next message; each PING on the way is answered.
+/// The next message; answers each PING before it.
 #[track_caller]
 fn message_of_a_live_peer(peer: &mut RawPeer) -> Vec<u8> {
     loop {
@@ -158,7 +158,7 @@ fn connections_are_lost_again_and_again(transport: Transport) {
     assert_eq!(ended.join().expect("an end").lost, [0; 12]);
 }
 
-/// The time is over while nobody is there: what is left is counted, and what was read is not.
+/// The linger ends while no peer is connected: unsent messages are counted, and those already read are not.
 fn a_linger_ends_between_two_connections(transport: Transport) {
     for (linger_ms, within_ms) in [(200, -1), (-1, 200)] {
         let ctx = Context::new();
@@ -174,7 +174,7 @@ fn a_linger_ends_between_two_connections(transport: Transport) {
     }
 }
 
-/// A peer that goes when it has all: nobody waits for another.
+/// A peer that leaves after receiving everything: the library does not wait for another.
 fn nothing_is_dialed_for_when_all_was_sent(transport: Transport) {
     let ctx = Context::new();
     let (push, listener) = (sender(&ctx, -1), RawListener::bind(transport));
@@ -184,11 +184,11 @@ fn nothing_is_dialed_for_when_all_was_sent(transport: Transport) {
     assert_eq!(peer.read_message(), b"all");
     drop(peer);
     push.close().expect("close");
-    // The loss may have been heard of before; then there is nothing to go on for, either.
+    // The library may have noticed the loss before the close; it does not reconnect then either.
     assert_eq!(ctx.term_within(PATIENCE_MS.into()).expect("an end").lost, [0; 12]);
 }
 
-/// Where there is no reconnecting, or none after a disconnect, what is left is counted at once.
+/// Without reconnecting, or without it after a disconnect, unsent messages are counted at once.
 #[test]
 fn what_is_not_to_be_made_again_is_not() {
     for (option, value) in [(RECONNECT_IVL, -1), (RECONNECT_STOP, 4), (IMMEDIATE, 1)] {
@@ -208,7 +208,7 @@ fn what_is_not_to_be_made_again_is_not() {
     }
 }
 
-/// RECONNECT_STOP 1: the endpoint at which nobody listens any more is given up, linger or not.
+/// RECONNECT_STOP 1: an endpoint that refuses the connection is given up, even while lingering.
 #[test]
 fn a_refused_connection_may_be_the_end() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! Connections and transports: making, losing and ending them.
+//! Connections and transports: how they are made, lost and ended.
 
 mod connections;
 mod ending;

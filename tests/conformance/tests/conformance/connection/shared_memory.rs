@@ -1,5 +1,5 @@
-//! ipc:// between two of us moves its messages through memory that both have; with all others it does not, and whatever
-//! a peer does with its memory costs nobody else anything.
+//! ipc:// between two Pinnace sockets moves messages through shared memory; with any other peer it does not. Whatever
+//! a peer does with its memory affects only its own connection.
 
 use std::os::fd::AsRawFd;
 
@@ -32,7 +32,7 @@ fn pair(ctx: &Context, ours: i32, theirs: i32) -> (Socket, Socket) {
 fn messages_of_all_sizes_go_through_memory_and_back() {
     let ctx = Context::new();
     let (one, other) = pair(&ctx, 1, 1);
-    let brief = because("little has been moved so far");
+    let brief = because("little traffic so far");
     assert_eq!((way(&one), way(&other)), (brief.clone(), brief));
     switch_over(&one, &other);
     assert_eq!((way(&one), way(&other)), (through_memory(), through_memory()));
@@ -59,7 +59,7 @@ fn the_option_turns_it_off() {
     assert_eq!(bound.set(SHARED_MEMORY, 3), Err(Errno(libc::EINVAL)));
 }
 
-/// Tells the option's default. Argument: what the environment says.
+/// Reports the option's default. Argument: the environment variable's value.
 fn begins_with(args: &[String]) {
     // SAFETY: the process's other thread waits for this one.
     unsafe { std::env::set_var("PINNACE_SHARED_MEMORY", &args[0]) };
@@ -92,7 +92,7 @@ fn unfit_memory_is_refused_and_the_socket_serves() {
     let unsealed = Memory::new(SIZE, 0);
     let unsealed_seals = Memory::new(SIZE, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
     let (small, odd) = (Memory::new(HEAD, SEALS), Memory::new(SIZE + 4096, SEALS));
-    let large = Memory::new(HEAD + 5 * (2 << 20), SEALS); // Twice what we make.
+    let large = Memory::new(HEAD + 5 * (2 << 20), SEALS); // Twice the size that we make.
     let may_shrink = Memory::new(SIZE, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     let unfit = [null.as_raw_fd(), unsealed.fd.as_raw_fd(), unsealed_seals.fd.as_raw_fd()];
     let unfit =
@@ -106,7 +106,7 @@ fn unfit_memory_is_refused_and_the_socket_serves() {
             None => peer.send(&step("o")),
         }
         peer.expect(&step("d"));
-        assert_eq!(way(&pull), because("the peer's memory is unfit"));
+        assert_eq!(way(&pull), because("the peer's memory is not usable"));
         peer.send(&wire::message(&[b"over the socket"]));
         pull.expect(&["over the socket"]);
     }
@@ -123,7 +123,7 @@ fn a_peer_that_declines_is_served_over_the_socket() {
     until("its answer is taken in", || way(&pull) == because("the peer declined"));
 }
 
-/// Another build of ours: of it comes what would come of libzmq, and it gets nothing else.
+/// Another build of Pinnace: it is treated like libzmq, and gets the same.
 #[test]
 fn a_peer_of_another_version_is_served_over_the_socket() {
     let versions: [&[u8]; 8] = [b"3", b"5", b"", b"rubbish", b"\0\xff", b"44", b"4\0", &[b'4'; 300]];
@@ -157,7 +157,7 @@ fn what_is_said_out_of_turn_ends_the_connection() {
     }
 }
 
-/// Both ways at once, while messages of all sizes are under way.
+/// Both directions at once, while messages of all sizes are in flight.
 #[test]
 fn a_connection_that_switches_in_the_midst_of_messages_loses_none() {
     let ctx = Context::new();
@@ -189,7 +189,7 @@ fn a_connection_that_switches_in_the_midst_of_messages_loses_none() {
     }
 }
 
-/// A sender that finds no room while the two directions switch is told of it.
+/// A sender that finds no room while the two directions switch is woken when there is room.
 #[test]
 fn a_connection_that_switches_under_load_never_stands_still() {
     let ctx = Context::new();
@@ -204,7 +204,8 @@ fn a_connection_that_switches_under_load_never_stands_still() {
     }
 }
 
-/// It writes to memory as soon as it has said so, and the peer rings nothing before it has said the same.
+/// A side writes to memory as soon as it has announced it; the peer rings no doorbell before it has announced the
+/// same.
 #[test]
 fn a_sender_that_is_not_rung_yet_finds_room_by_itself() {
     let ctx = Context::new();
@@ -250,11 +251,11 @@ fn who_lies_about_positions_loses_the_connection_alone() {
         if let Some(then) = then {
             pull.expect(&["one"]);
             memory.set(SENT, then);
-            let _ = peer.try_send(b"!"); // It may have looked by itself, and hung up.
+            let _ = peer.try_send(b"!"); // The library may have checked by itself, and hung up.
         }
         peer.expect_end();
     }
-    // And about what it has taken: more than was sent, or less than before.
+    // And a peer that lies about what it has taken: more than was sent, or less than before.
     for taken in [[5, 4], [5, u64::MAX], [1 << 40, 0]] {
         let push = ctx.socket(PUSH).with(LINGER, 0);
         let (mut peer, memory) = sharing(&push, "PULL");
@@ -262,7 +263,7 @@ fn who_lies_about_positions_loses_the_connection_alone() {
         memory.set(TAKEN, taken[0]);
         push.put(filler::body(1, 3 << 20));
         memory.set(TAKEN, taken[1]);
-        // It may have found out already, and hung up.
+        // The library may have noticed already, and hung up.
         let _ = push.send(filler::body(1, 3 << 20), DONTWAIT);
         let _ = peer.try_send(b"!");
         peer.expect_end();
@@ -296,7 +297,7 @@ fn a_body_in_the_arena_is_the_messages_and_is_repaid_when_it_was_received() {
         assert_eq!(parts, [one.clone(), two]);
         assert_eq!(socket.rx().pop().expect("a frame"), b"small");
     }
-    // What the peer writes there afterwards is not what a message holds that was received.
+    // Later writes by the peer do not change a received message.
     let pull = ctx.socket(PULL);
     let (mut peer, memory) = sharing(&pull, "PUSH");
     memory.write_arena(0, &[1; 8192]);
@@ -362,7 +363,7 @@ fn a_borrowed_body_outlives_its_peer_and_its_socket() {
     }
 }
 
-/// The one that is kept was lent first, so that its peer has room for nothing else there before long.
+/// The borrowed body was lent first, so that it soon blocks the sender's whole arena.
 #[test]
 fn what_is_borrowed_for_long_holds_up_nobody() {
     let ctx = Context::new();
@@ -376,7 +377,7 @@ fn what_is_borrowed_for_long_holds_up_nobody() {
         message.recv(&pull, 0).expect("a message");
         assert!(message.bytes() == filler::body(number, 1 << 20), "{number}");
     }
-    // Nor is anybody held up for each of many, which would be two milliseconds.
+    // Nor does each of many messages wait: the wait would be two milliseconds.
     let began = std::time::Instant::now();
     for number in 0..3_000 {
         push.put(filler::numbered(number, 16 << 10));

@@ -1,11 +1,11 @@
-//! Whoever waits for what a peer writes to shared memory is woken, in each of the ways there are, and by whatever else
-//! there is; and who is woken for nothing, without end, puts up with it no longer.
+//! A thread that waits for a peer's writes to shared memory is woken, in each of the possible ways, and also by every
+//! other event. A peer that wakes it endlessly for nothing loses its connection.
 
 use support::deadline::until_some;
 use support::memory::{ARMED, AT_BELL, BELL, SENT, TAKEN, sharing, sharing_both};
 use support::*;
 
-/// A socket that waits once has no bell: it has now waited some times.
+/// Waits several times: a socket has no doorbell after its first wait.
 fn has_waited(socket: &Socket) {
     let patience = socket.get(RCVTIMEO).expect("the option");
     socket.set(RCVTIMEO, 1).expect("the option");
@@ -13,7 +13,7 @@ fn has_waited(socket: &Socket) {
     socket.set(RCVTIMEO, patience).expect("the option");
 }
 
-/// The kernel holds few of the bytes that wake, then.
+/// The kernel then holds few of the bytes that wake the peer.
 #[test]
 fn with_the_smallest_buffers_who_sleeps_is_woken() {
     let ctx = Context::new();
@@ -34,7 +34,7 @@ fn with_the_smallest_buffers_who_sleeps_is_woken() {
             assert_eq!(received.recv(), Ok(number));
         }
     });
-    // And who waits for room, again and again.
+    // And a sender that waits for room, repeatedly.
     std::thread::scope(|scope| {
         scope.spawn(|| (0..40).for_each(|number| push.put(filler::body(number, 3 << 20))));
         (0..40).for_each(|number| assert!(pull.take() == filler::body(number, 3 << 20), "{number}"));
@@ -44,26 +44,26 @@ fn with_the_smallest_buffers_who_sleeps_is_woken() {
 #[test]
 fn who_floods_the_socket_loses_the_connection() {
     let ctx = Context::new();
-    // It waits to be woken for each message.
+    // It sleeps until it is woken for each message.
     let pull = ctx.socket(PULL).with(BUSY_POLL, -1).with(RCVTIMEO, 50);
     let (mut peer, memory) = sharing(&pull, "PUSH");
-    // More than is allowed, and less than the socket holds: found once it has been woken some times.
+    // More wake bytes than are allowed, and fewer than the socket holds: detected after some wake-ups.
     let (message, rounds) = (wire::message(&[b"one"]), 64);
     memory.write(&message.repeat(rounds));
     peer.send(&[b'!'; 64 * 1024]);
     for round in 1..=rounds {
         memory.set(SENT, (round * message.len()) as u64);
         let is_cut_off = peer.try_send(b"!").is_err();
-        let _ = pull.recv(0); // Not there, once the connection is not.
+        let _ = pull.recv(0); // Fails once the connection has ended.
         if is_cut_off {
             break;
         }
     }
-    // It stays until what it has sent was received.
+    // The connection stays until what the peer has sent was received.
     until("it is gone", || pull.recv(DONTWAIT).is_err() && pull.peers().is_empty());
 }
 
-/// It has the lease, and looks at memory alone for ten seconds unless there is something else to see.
+/// The caller has poll ownership, and spins on the memory for ten seconds unless another event arrives.
 #[test]
 fn who_looks_for_long_does_what_else_there_is() {
     let ctx = Context::new();
@@ -73,7 +73,7 @@ fn who_looks_for_long_does_what_else_there_is() {
     let began = std::time::Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            other.take(); // Larger than what there is between the two.
+            other.take(); // Larger than the memory between the two.
             other.put("an answer");
         });
         busy.put(filler::body(1, 20 << 20));
@@ -94,7 +94,7 @@ fn who_looks_for_long_does_what_else_there_is() {
 #[test]
 fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {
     let ctx = Context::new();
-    let pull = ctx.socket(PULL).with(BUSY_POLL, -1); // It does not look for a while before it sleeps.
+    let pull = ctx.socket(PULL).with(BUSY_POLL, -1); // It does not spin before it sleeps.
     let (mut peer, memory, theirs) = sharing_both(&pull, "PUSH");
     has_waited(&pull);
     let (first, all) =
@@ -116,7 +116,7 @@ fn who_sleeps_is_woken_by_its_bell_or_by_the_socket_or_by_other_news() {
     });
     receives("two", &mut || {
         memory.set(SENT, all.len() as u64);
-        peer.send(b"!"); // As a peer does that found nobody asleep.
+        peer.send(b"!"); // As a peer does that found no sleeper.
     });
     let mut next = None;
     receives("three", &mut || {
@@ -144,7 +144,7 @@ fn who_is_not_asleep_at_its_bell_yet_is_told_by_the_socket() {
     }
 }
 
-/// The I/O thread has taken it, and there is no message yet to wake anybody for.
+/// The I/O thread has read the half, and has no whole message yet to wake the caller for.
 #[test]
 fn who_sleeps_by_its_bell_over_half_a_message_is_woken_for_the_rest() {
     let ctx = Context::new();
@@ -159,7 +159,7 @@ fn who_sleeps_by_its_bell_over_half_a_message_is_woken_for_the_rest() {
         until("it sleeps", || armed() & AT_BELL == AT_BELL);
         let asleep = armed();
         memory.set(SENT, message.len() as u64 / 2);
-        peer.send(b"!"); // As a peer does that found nobody asleep.
+        peer.send(b"!"); // As a peer does that found no sleeper.
         until("the socket is to be rung for more", || armed() != asleep && armed() & AT_BELL == 1);
         memory.set(SENT, message.len() as u64);
         peer.send(b"!");
@@ -186,7 +186,7 @@ fn who_has_slept_by_its_bell_in_vain_is_told_by_the_socket_afterwards() {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(pull.recv(0), Err(Errno(libc::EAGAIN))));
         until_some("it sleeps again", || at_bell().filter(|armed| Some(*armed) != wait));
-        assert_eq!(pull.events(), 0); // Another thread has the peer ring the socket meanwhile.
+        assert_eq!(pull.events(), 0); // Meanwhile another thread asks the peer to wake through the socket.
     });
     until("the socket is to be rung", || theirs.get(ARMED) & AT_BELL == 1);
     memory.set(SENT, 2 * message.len() as u64);

@@ -1,4 +1,4 @@
-//! tcp through a SOCKS5 proxy (ZMQ_SOCKS_PROXY): the proxy here is a small one of the test's own, by RFC 1928.
+//! tcp through a SOCKS5 proxy (ZMQ_SOCKS_PROXY): a small proxy in this test, after RFC 1928.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use support::peer::RawListener;
 use support::*;
 
-/// A proxy, and what its clients asked it for.
+/// A proxy, and the requests that it received.
 struct Proxy {
     address: String,
     asked: Receiver<Asked>,
@@ -15,24 +15,24 @@ struct Proxy {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
-    /// Where to, as it stood in the request: the kind of address and its bytes.
+    /// The destination as in the request: the kind of address and its bytes.
     kind: u8,
     host: Vec<u8>,
     port: u16,
     user: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How the proxy is disposed.
+/// How the proxy treats its clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Open,
     WantsPassword,
-    /// Its rules do not allow the connection.
+    /// The connection is not allowed by its rules.
     Refuses,
 }
 
 impl Proxy {
-    /// Every name leads to this port of 127.0.0.1.
+    /// The proxy maps every name to this port of 127.0.0.1.
     fn start(mood: Mood, leads_to: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("bound").to_string();
@@ -99,7 +99,7 @@ fn read(stream: &mut TcpStream, count: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes behind their number, and behind a version where there is one.
+/// Reads bytes with a length prefix, and a version before it if there is one.
 fn read_text(stream: &mut TcpStream, version: Option<u8>) -> Option<Vec<u8>> {
     if let Some(version) = version {
         assert_eq!(read(stream, 1)?, [version]);
@@ -118,7 +118,7 @@ fn through(ctx: &Context, proxy: &Proxy, kind: i32) -> Socket {
     socket
 }
 
-/// Names go to the proxy as names: nothing is looked up here, and this one could not be.
+/// Host names are passed to the proxy unresolved; this one could not be resolved here.
 #[test]
 fn carries_messages_and_leaves_names_to_the_proxy() {
     let ctx = Context::new();
@@ -174,7 +174,7 @@ fn gives_name_and_password() {
     assert_eq!(proxy.next().user, Some((b"somebody".to_vec(), b"secret".to_vec())));
 }
 
-/// Who is not let through has no connection, and tries again.
+/// A refused client has no connection, and retries.
 #[test]
 fn tries_again_when_refused() {
     for (mood, password) in
@@ -197,7 +197,7 @@ fn tries_again_when_refused() {
     }
 }
 
-/// A proxy that says nothing, or nonsense, holds nobody up for longer than the handshake may take.
+/// A proxy that stays silent, or sends nonsense, costs at most the handshake interval.
 #[test]
 fn gives_up_a_proxy_that_is_none() {
     let ctx = Context::new();

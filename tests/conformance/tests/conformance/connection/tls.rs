@@ -1,4 +1,4 @@
-//! TLS: wss:// and tls+tcp://, against ourselves and against OpenSSL.
+//! TLS: wss:// and tls+tcp://, between our sockets and against OpenSSL.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ support::roles!(has_a_store_of_the_system);
 
 const SCHEMES: [&str; 2] = ["tls+tcp", "wss"];
 
-/// Binds the first, connects the second to it.
+/// Binds the first and connects the second to it.
 #[track_caller]
 fn join(scheme: &str, binder: &Socket, connecter: &Socket) -> String {
     binder.bind(&format!("{scheme}://127.0.0.1:*")).expect("bind");
@@ -45,7 +45,7 @@ fn asks_and_answers() {
     }
 }
 
-/// From one byte to some MiB, in order, both ways at once.
+/// From one byte to some MiB, in order, both directions at once.
 #[test]
 fn carries_every_size_both_ways() {
     for scheme in SCHEMES {
@@ -67,7 +67,7 @@ fn carries_every_size_both_ways() {
     }
 }
 
-/// More than the kernel and TLS hold between them, while nobody receives; then all of it in order.
+/// More than the kernel and TLS hold between them while the receiver does not receive; then all of it, in order.
 #[test]
 fn holds_back_and_goes_on() {
     for scheme in SCHEMES {
@@ -101,7 +101,7 @@ fn publishes() {
     }
 }
 
-/// What was sent before the close arrives, and both ends see an orderly end.
+/// Messages sent before the close arrive, and both ends see an orderly end.
 #[test]
 fn closes_in_order() {
     for scheme in SCHEMES {
@@ -134,7 +134,7 @@ fn finds_a_server_that_comes_back() {
     }
 }
 
-/// A certificate of somebody else's authority, or for another name: no connection, and both sides say why.
+/// A certificate from another authority, or for another name: no connection, and both sides report why.
 #[test]
 fn trusts_nobody_else() {
     for scheme in SCHEMES {
@@ -168,7 +168,7 @@ fn trusts_nobody_else() {
     }
 }
 
-/// A certificate names its host as an alternative name (RFC 9525); the common name is not looked at.
+/// A certificate names its host as a subject alternative name (RFC 9525); the common name is ignored.
 #[test]
 fn a_common_name_is_no_name() {
     for scheme in SCHEMES {
@@ -187,7 +187,7 @@ fn a_common_name_is_no_name() {
     }
 }
 
-/// Options that are no certificates show when they are used.
+/// Options that contain no valid certificate fail when they are used.
 #[test]
 fn refuses_what_is_no_certificate() {
     let ctx = Context::new();
@@ -225,7 +225,7 @@ fn refuses_what_is_no_certificate() {
     }
 }
 
-/// The system's store is what SSL_CERT_FILE names, where that is set.
+/// SSL_CERT_FILE, if set, replaces the system's certificate store.
 fn has_a_store_of_the_system(_: &[String]) {
     let file = std::env::temp_dir().join(format!("pinnace-authority-{}.pem", std::process::id()));
     std::fs::write(&file, &certificates::ours().authority).expect("written");
@@ -247,7 +247,7 @@ fn trusts_the_system_if_asked_to() {
     child::alone("has_a_store_of_the_system", &[]);
 }
 
-/// Peers without TLS, and those that say nothing, are cut; the next one is served.
+/// Peers without TLS, and silent peers, are cut off; the next peer is served.
 #[test]
 fn cuts_those_who_do_not_speak_it() {
     for scheme in SCHEMES {
@@ -274,7 +274,7 @@ fn cuts_those_who_do_not_speak_it() {
     }
 }
 
-/// OpenSSL at one end, whose input and output are the bytes within TLS.
+/// An OpenSSL process at one end; its stdin and stdout carry the plaintext.
 struct OpenSsl(Child);
 
 impl OpenSsl {
@@ -305,14 +305,15 @@ impl Drop for OpenSsl {
     }
 }
 
-/// A file of this text.
+/// Writes a file with this text; returns its path.
 fn file(name: &str, text: &str) -> String {
     let path = transport::scratch().join(name);
     std::fs::write(&path, text).expect("written");
     path.to_string_lossy().into_owned()
 }
 
-/// ZMTP over TLS is just that: OpenSSL's client, which verifies our certificate, carries the handshake and a message.
+/// The bytes inside TLS are plain ZMTP: OpenSSL's client verifies our certificate and carries the handshake and a
+/// message.
 #[test]
 fn openssl_connects() {
     within(60, || {
@@ -345,7 +346,7 @@ fn openssl_connects() {
     });
 }
 
-/// The same the other way: our client verifies what OpenSSL's server shows.
+/// The other direction: our client verifies the certificate of OpenSSL's server.
 #[test]
 fn connects_to_openssl() {
     within(60, || {

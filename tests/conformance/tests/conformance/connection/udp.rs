@@ -1,4 +1,4 @@
-//! udp:// with DGRAM: datagrams from and to sockets of the system, multicast, and all that must not pass.
+//! udp:// with DGRAM: datagrams from and to kernel sockets, multicast, and everything that must be dropped.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn bound(ctx: &Context, endpoint: &str) -> (Socket, String) {
     (socket, address)
 }
 
-/// A socket of the system's own.
+/// A plain kernel socket.
 fn plain() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
     let patience = Duration::from_millis(deadline::PATIENCE_MS as u64);
@@ -66,7 +66,7 @@ fn speaks_ipv6() {
     b.expect(&[at_a.as_str(), "six"]);
 }
 
-/// Datagrams of every size, also larger than any that is taken: what is too large is dropped, and the next one comes.
+/// Datagrams of every size, some above the limit: the large ones are dropped, and the next one arrives.
 #[test]
 fn drops_what_is_too_large() {
     let ctx = Context::new();
@@ -107,7 +107,7 @@ fn sends_nothing_too_large() {
     assert_eq!((stats.sent.messages, stats.sent.bytes), (4, 4 * small), "what was refused was not sent");
 }
 
-/// MAXMSGSIZE holds for datagrams.
+/// MAXMSGSIZE applies to datagrams.
 #[test]
 fn keeps_the_size_that_is_set() {
     let ctx = Context::new();
@@ -122,7 +122,7 @@ fn keeps_the_size_that_is_set() {
     assert_eq!(dgram.rx(), [ours.as_bytes(), &[1; 100]]);
 }
 
-/// Whoever does not receive loses what is over the mark, holds nobody up, and goes on afterwards.
+/// A slow receiver loses the datagrams above its high-water mark, delays no sender, and continues afterwards.
 #[test]
 fn drops_what_there_is_no_room_for() {
     let ctx = Context::new();
@@ -148,7 +148,7 @@ fn drops_what_there_is_no_room_for() {
     assert!(dgram.stats().dropped[FULL] > 0);
 }
 
-/// An address that nobody has costs its datagram, and nothing else.
+/// An unreachable address costs only its own datagram.
 #[test]
 fn survives_addresses_that_lead_nowhere() {
     let ctx = Context::new();
@@ -180,7 +180,7 @@ fn refuses_what_is_no_message_of_its() {
     let mut buffer = [0; 100];
     let (got, _) = peer.recv_from(&mut buffer).expect("received");
     assert_eq!(&buffer[..got], b"the body");
-    // All its frames at once, or none of them.
+    // All frames are accepted at once, or none.
     let frames = [ours.as_bytes(), b"one", b"too many"];
     assert_eq!(dgram.send_whole(&frames, 0), Err(Errno(libc::EINVAL)), "a third frame");
     dgram.send_whole(&frames[..2], 0).expect("a message");
@@ -188,7 +188,7 @@ fn refuses_what_is_no_message_of_its() {
     assert_eq!(&buffer[..got], b"one");
 }
 
-/// Each type of socket goes with udp in its own direction alone, and DGRAM with nothing else.
+/// Each socket type supports udp in its own direction only, and DGRAM supports only udp.
 #[test]
 fn refuses_other_types_and_directions() {
     let ctx = Context::new();
@@ -226,7 +226,7 @@ fn refuses_endpoints_that_are_none() {
     until("the address is free", || second.bind(&format!("udp://{address}")).is_ok());
 }
 
-/// Both members of a group get what is sent to it, and not what is sent to their port by other ways.
+/// Both members of a group receive what is sent to it, and not what is sent to their port in other ways.
 #[test]
 fn joins_a_multicast_group() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! udp:// with RADIO and DISH: what goes over the wire, multicast, and hostile datagrams.
+//! udp:// with RADIO and DISH: the wire format, multicast, and hostile datagrams.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn hears(dish: &Socket, text: &str) {
     assert_eq!(dish.take_group(), ("news".to_owned(), text.as_bytes().to_vec()));
 }
 
-/// The group that was joined comes through, others do not.
+/// Messages of the joined group arrive, others do not.
 #[test]
 fn a_radio_reaches_a_dish() {
     let ctx = Context::new();
@@ -59,14 +59,14 @@ fn the_wire_has_the_form_of_libzmq() {
         let wanted = [&[group.len() as u8], group.as_bytes(), body].concat();
         assert_eq!(buffer[..size], wanted);
     }
-    // One byte more than a datagram may have is not sent.
+    // A datagram one byte above the maximum is not sent.
     radio.send_group("ab", vec![0; 8190], 0).expect("taken");
     radio.send_group("ab", vec![1; 8189], 0).expect("sent");
     let size = receiver.recv(&mut buffer).expect("received");
     assert_eq!((size, buffer[3]), (8192, 1));
 }
 
-/// Datagrams of every length and of any bytes: what is none of ours is dropped, and the next one comes.
+/// Datagrams of every length and of any bytes: malformed ones are dropped, and the next valid one arrives.
 #[test]
 fn hostile_datagrams_cost_themselves_alone() {
     let ctx = Context::new();
@@ -88,7 +88,7 @@ fn hostile_datagrams_cost_themselves_alone() {
     assert!(dropped[LIMIT] >= 3 && dropped[MALFORMED] > 900, "{dropped:?}");
 }
 
-/// ZMQ_MAXMSGSIZE is about bodies, and what is too large costs itself alone.
+/// ZMQ_MAXMSGSIZE limits bodies, and a message above it costs only itself.
 #[test]
 fn a_long_group_ends_nothing() {
     let ctx = Context::new();
@@ -109,7 +109,7 @@ fn a_long_group_ends_nothing() {
     assert_eq!(small.stats().dropped[LIMIT], 1);
 }
 
-/// A group of the network: each DISH there hears it once.
+/// A multicast group: each DISH receives each message once.
 #[test]
 fn multicast_reaches_all_of_the_group() {
     let ctx = Context::new();
@@ -129,7 +129,7 @@ fn multicast_reaches_all_of_the_group() {
     }
 }
 
-/// A RADIO sends and a DISH receives, and neither the other way.
+/// A RADIO only sends and a DISH only receives.
 #[test]
 fn each_has_its_direction() {
     let ctx = Context::new();

@@ -1,5 +1,5 @@
-//! Waiting for peers, subscribers, receipts of subscriptions and ends; the descriptor that says what is so; whole
-//! messages from many threads.
+//! Waiting for peers, subscribers, acknowledged subscriptions and ended peers; the descriptor that signals these
+//! states; whole messages from many threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,7 +57,7 @@ fn subscribers_come(transport: Transport) {
     assert_eq!(refused(ctx.socket(PUSH).wait_subscribers("", 1, 0)), Some(libc::ENOTSUP));
 }
 
-/// No settling, no sleeping: after the wait nothing is missed, at each of many turns.
+/// Without settling or sleeping: after the wait no message is missed, in many rounds.
 fn subscriptions_are_acknowledged(transport: Transport) {
     let ctx = Context::new();
     let (publisher, subscriber) = (ctx.socket(PUB), ctx.socket(SUB).with(RECONNECT_IVL, 5));
@@ -177,7 +177,7 @@ fn whole_messages_do_not_mix(transport: Transport) {
     pull.expect(&["first", "last"]);
 }
 
-/// Producers that came and went between two calls of the sink count as ended, too.
+/// Producers that connected and left between two calls of the sink also count as ended.
 fn producers_that_bring_nothing_end(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -191,8 +191,8 @@ fn producers_that_bring_nothing_end(transport: Transport) {
     assert_eq!(pull.stats().ended_peers, 3);
 }
 
-/// Over inproc the number of a connection that was kicked, and whose endpoint is left then, is nobody's until the other
-/// side has heard of it.
+/// Over inproc, a connection is kicked and then its endpoint is disconnected: its number is not reused until the
+/// other side has noticed.
 #[test]
 fn what_is_kicked_and_left_ends_once() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! Contexts: how many sockets, who ends what, several side by side.
+//! Contexts: the number of sockets, which call ends what, several contexts side by side.
 
 use support::api::*;
 use support::*;
@@ -30,7 +30,7 @@ fn unknown_types_are_refused() {
     }
 }
 
-/// Endpoints of inproc belong to one context.
+/// inproc endpoints belong to one context.
 #[test]
 fn contexts_do_not_meet_over_inproc() {
     let (one, two) = (Context::new(), Context::new());
@@ -61,7 +61,7 @@ fn contexts_come_and_go() {
     });
 }
 
-/// A context nobody used ends at once; so does one without I/O threads, which inproc does not need.
+/// An unused context terminates at once; so does one without I/O threads, which inproc does not need.
 #[test]
 fn contexts_may_stay_small() {
     Context::new().term().expect("term");
@@ -91,7 +91,7 @@ fn several_io_threads_serve() {
 /// The older names of the same functions.
 #[test]
 fn older_names_do_the_same() {
-    // SAFETY: handles of these very calls.
+    // SAFETY: handles from the calls above.
     unsafe {
         let ctx = zmq_init(2);
         assert!(!ctx.is_null());
@@ -108,7 +108,7 @@ fn null_is_no_handle() {
     let null = std::ptr::null_mut();
     let mut size = 4;
     let mut value = [0u8; 8];
-    // SAFETY: null is what is under test.
+    // SAFETY: null is under test.
     unsafe {
         let fault = |rc: i32| assert_eq!((rc, errno::last()), (-1, Errno(libc::EFAULT)));
         fault(zmq_ctx_term(null));
@@ -134,7 +134,7 @@ fn null_is_no_handle() {
 #[test]
 fn errors_have_texts() {
     let text = |number: i32| {
-        // SAFETY: the library returns a C string that lives for ever.
+        // SAFETY: the library returns a static C string.
         unsafe { std::ffi::CStr::from_ptr(zmq_strerror(number)) }.to_string_lossy().into_owned()
     };
     assert_eq!(text(libc::EINVAL), "Invalid argument");

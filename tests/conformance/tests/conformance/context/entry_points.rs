@@ -1,5 +1,5 @@
-//! Functions that no other suite is about: sleeping, devices, shutting a context down, what handles look like, and
-//! whether the library tells the truth about what it has.
+//! Functions that no other suite covers: sleeping, devices, shutting a context down, the form of handles, and whether
+//! the library reports its features correctly.
 
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use support::*;
 const GSSAPI_SERVER: i32 = 62;
 const STREAMER: i32 = 1;
 
-/// Looked up by its name: it is in no table, so that no test can sleep by it.
+/// Looked up by name: it is in no table, so that no test can sleep with it.
 #[test]
 fn it_sleeps_for_seconds() {
     // SAFETY: loads the library once more, which is the same one; the type is that of zmq.h.
@@ -26,17 +26,17 @@ fn it_sleeps_for_seconds() {
     assert!((Duration::from_millis(990)..Duration::from_secs(20)).contains(&start.elapsed()));
 }
 
-/// zmq_device passes on what comes, whatever kind of device it is called, until its context ends.
+/// zmq_device forwards messages, whatever kind of device is requested, until its context ends.
 #[test]
 fn a_device_passes_on() {
     let ctx = Context::new();
     let (front, push) = Transport::Inproc.pair(&ctx, PULL, PUSH);
     let (back, pull) = Transport::Tcp.pair(&ctx, PUSH, PULL);
-    // Proxies wait without a limit.
+    // Proxies wait without a timeout.
     front.set(RCVTIMEO, -1).expect("RCVTIMEO");
     std::thread::scope(|scope| {
         let device = scope.spawn(|| {
-            // SAFETY: live sockets, which nobody else uses meanwhile.
+            // SAFETY: live sockets, not used elsewhere meanwhile.
             errno::check(unsafe { zmq_device(STREAMER, front.raw(), back.raw()) })
         });
         push.tx(&["one", "message"]);
@@ -46,7 +46,7 @@ fn a_device_passes_on() {
     });
 }
 
-/// zmq_ctx_shutdown ends what waits, and everything after it; the context is still there.
+/// zmq_ctx_shutdown ends blocked calls and all later ones; the context still exists.
 #[test]
 fn a_context_is_shut_down() {
     let ctx = Context::new();
@@ -61,7 +61,7 @@ fn a_context_is_shut_down() {
     assert_eq!(ctx.shutdown(), Ok(()), "twice is no error");
 }
 
-/// An empty message needs nothing but its own 64 bytes, whatever they held.
+/// An empty message needs only its 64 bytes, whatever they held.
 #[test]
 fn an_empty_message_is_made() {
     let mut raw = RawMsg([0xA5; 64]);
@@ -73,20 +73,20 @@ fn an_empty_message_is_made() {
     }
 }
 
-/// As zsock_resolve of CZMQ 3 decides: a tag of its own, a descriptor, or a libzmq handle.
+/// The check of zsock_resolve in CZMQ 3: a tag of its own, a descriptor, or a libzmq handle.
 fn assert_no_other_object(handle: *mut c_void) {
-    // SAFETY: what is under test: a handle of libzmq's is an address that can be read.
+    // SAFETY: under test: a libzmq handle is a readable address.
     let first_int = unsafe { handle.cast::<i32>().read() };
     assert_ne!(first_int & 0xffff, 0xcafe, "the tags of CZMQ's objects end so");
     let (mut kind, mut size) = (0, 4);
-    // SAFETY: asks for an int, and has room for one.
+    // SAFETY: reads an int into an int.
     let rc = unsafe {
         libc::getsockopt(first_int, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut size)
     };
     assert_eq!((rc, errno::last()), (-1, Errno(libc::EBADF)), "{first_int} is no descriptor");
 }
 
-/// CZMQ looks at the memory behind a handle to tell sockets from descriptors and from its own objects.
+/// CZMQ reads the memory behind a handle to tell sockets from descriptors and from its own objects.
 #[test]
 fn handles_are_not_taken_for_descriptors() {
     let ctx = Context::new();
@@ -98,15 +98,15 @@ fn handles_are_not_taken_for_descriptors() {
     }
 }
 
-/// Go's runtime ends the process over a pointer below 4096, or into its own heap; LuaJIT refuses one of more than 47
-/// bits. A context is an object in memory, as a socket is.
+/// Go's runtime aborts on a pointer below 4096, or into its own heap; LuaJIT refuses a pointer of more than 47 bits.
+/// Contexts and sockets are objects in memory.
 #[test]
 fn handles_look_like_addresses() {
     let ctx = Context::new();
     let socket = ctx.socket(PAIR);
-    // SAFETY: what is under test.
+    // SAFETY: under test: a handle is a readable address.
     let _ = unsafe { ctx.raw().cast::<u8>().read_volatile() };
-    // SAFETY: they are ended below.
+    // SAFETY: they end below.
     let (mut counter, mut timers, watch) =
         unsafe { (zmq_atomic_counter_new(), zmq_timers_new(), zmq_stopwatch_start()) };
     for handle in [ctx.raw(), socket.raw(), counter, timers, watch] {
@@ -120,7 +120,7 @@ fn handles_look_like_addresses() {
     }
 }
 
-/// A poller with a thread-safe socket has a descriptor, which is readable when the socket is.
+/// A poller with a thread-safe socket has a descriptor, which is readable if the socket is.
 #[test]
 fn a_poller_has_a_descriptor() {
     if !exports("zmq_poller_new") {
@@ -137,7 +137,7 @@ fn a_poller_has_a_descriptor() {
     assert_eq!(gather.take_text(), "x");
 }
 
-/// Where a message came from: its connection's descriptor, by number and as a text, and its sender's routing id.
+/// A message's origin: its connection's descriptor, as a number and as text, and its sender's routing id.
 #[test]
 fn messages_say_where_they_came_from() {
     const SRCFD: i32 = 2;
@@ -151,7 +151,7 @@ fn messages_say_where_they_came_from() {
     message.recv(&router, 0).expect("the body");
     assert_eq!(message.property(c"Routing-Id").as_deref(), Some("sender"));
     assert_eq!(message.property(c"Identity").as_deref(), Some("sender"));
-    // SAFETY: an initialised message; asks a descriptor for its kind.
+    // SAFETY: an initialised message; reads a descriptor's kind.
     unsafe {
         let fd = zmq_msg_get(&mut message.raw, SRCFD);
         assert!(fd >= 0, "{:?}", errno::last());
@@ -171,7 +171,7 @@ fn has(capability: &CStr) -> bool {
     }
 }
 
-/// What `zmq_has` says of a transport is what binding to it says; likewise with mechanisms and drafts.
+/// `zmq_has` agrees with bind for every transport; likewise for mechanisms and drafts.
 #[test]
 fn it_has_what_it_says() {
     let ctx = Context::new();
@@ -191,7 +191,7 @@ fn it_has_what_it_says() {
         assert_eq!(has(capability), !refused, "{capability:?}");
     }
     let (mut public, mut secret) = ([0; 41], [0; 41]);
-    // SAFETY: rooms of the size that the man page asks for.
+    // SAFETY: buffers of the size that the man page requires.
     let made_keys = unsafe { zmq_curve_keypair(public.as_mut_ptr(), secret.as_mut_ptr()) } == 0;
     assert_eq!(has(c"curve"), made_keys);
     assert_eq!(has(c"gssapi"), ctx.socket(PULL).set(GSSAPI_SERVER, 1).is_ok());
@@ -200,7 +200,7 @@ fn it_has_what_it_says() {
     assert!(!has(c"no such thing"));
 }
 
-/// What is not there is refused, and does no harm.
+/// Absent features are refused, and do no harm.
 #[test]
 fn what_is_absent_is_refused() {
     let ctx = Context::new();
@@ -236,7 +236,7 @@ fn what_is_absent_is_refused() {
     }
 }
 
-/// The most urgent of two policies, where the system permits it: the I/O thread has it.
+/// If the system permits it, the I/O thread has the real-time policy and priority that were set.
 #[test]
 fn io_threads_have_a_priority() {
     const THREAD_PRIORITY: i32 = 3;
@@ -266,7 +266,7 @@ fn io_threads_have_a_priority() {
     assert_eq!((fields[37], fields[38]), ("7", "2"), "{ours}");
 }
 
-/// Options that are taken and have nothing to act on here can be read back.
+/// Options that are accepted without effect can be read back.
 #[test]
 fn what_has_no_effect_is_kept() {
     let ctx = Context::new();

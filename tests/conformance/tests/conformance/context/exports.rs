@@ -1,4 +1,4 @@
-//! The shared object as a program finds it: its name, and what it exports.
+//! The shared object as a program sees it: its name, and its exports.
 
 use std::ffi::{CStr, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ const STABLE: &str = "
     zmq_timers_reset zmq_timers_set_interval zmq_timers_timeout zmq_unbind zmq_version zmq_z85_decode
     zmq_z85_encode";
 
-/// Of libzmq's draft interface; stable builds of libzmq have none of it, ours have all.
+/// libzmq's draft interface; stable builds of libzmq export none of it, ours export all.
 const DRAFT: &str = "
     zmq_connect_peer zmq_ctx_get_ext zmq_ctx_set_ext zmq_disconnect_peer zmq_join zmq_leave zmq_msg_group
     zmq_msg_init_buffer zmq_msg_routing_id zmq_msg_set_group zmq_msg_set_routing_id zmq_poller_add
@@ -27,7 +27,7 @@ const DRAFT: &str = "
     zmq_poller_remove zmq_poller_remove_fd zmq_poller_size zmq_poller_wait zmq_poller_wait_all zmq_ppoll
     zmq_socket_get_peer_state zmq_socket_monitor_pipes_stats zmq_socket_monitor_versioned";
 
-/// Of guaranteed delivery; libzmq has none of it.
+/// The interface of guaranteed delivery; libzmq exports none of it.
 const DELIVERY: &str = "
     pinnace_client_pending_by_peer pinnace_cursor_schema pinnace_delivery_cursor
     pinnace_client_addresses pinnace_client_clear_addresses pinnace_client_clear_pending
@@ -42,7 +42,7 @@ const DELIVERY: &str = "
     pinnace_delivery_dead_reason pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
     pinnace_delivery_nack pinnace_delivery_size pinnace_delivery_terminate pinnace_delivery_topic";
 
-/// Whether the library itself exports it, and not one that it needs.
+/// Returns true if the library itself exports the symbol, and not a library that it depends on.
 fn exports_itself(name: &str) -> bool {
     // SAFETY: the symbol's address alone is used.
     let Ok(at) = (unsafe { library().get::<*const c_void>(name.as_bytes()) }) else { return false };

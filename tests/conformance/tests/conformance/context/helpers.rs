@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use support::api::*;
 use support::*;
 
-/// No test sleeps.
+/// No test may sleep.
 const NEVER_CALLED: [&str; 1] = ["zmq_sleep"];
 
 #[test]
@@ -45,7 +45,7 @@ fn z85_follows_the_rfc() {
     let data = [0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B];
     let mut text = [0 as libc::c_char; 16];
     let mut back = [0u8; 8];
-    // SAFETY: rooms that are large enough.
+    // SAFETY: buffers that are large enough.
     unsafe {
         assert!(!zmq_z85_encode(text.as_mut_ptr(), data.as_ptr(), 8).is_null());
         assert_eq!(CStr::from_ptr(text.as_ptr()), c"HelloWorld");
@@ -164,7 +164,7 @@ fn threads_run_and_are_awaited() {
 #[test]
 fn curve_keys_or_enotsup() {
     let (mut public, mut secret, mut again) = ([0; 41], [0; 41], [0; 41]);
-    // SAFETY: rooms of the size that the man page asks for.
+    // SAFETY: buffers of the size that the man page requires.
     unsafe {
         if zmq_has(c"curve".as_ptr()) == 0 {
             assert_eq!(zmq_curve_keypair(public.as_mut_ptr(), secret.as_mut_ptr()), -1);

@@ -1,5 +1,5 @@
-//! Memory that two processes share is made for connections that last, and given back when they are idle. Each test
-//! counts what its whole process has.
+//! Shared memory is created for connections that last, and freed when they are idle. Each test measures its whole
+//! process.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_connection_that_asks_once_makes_no_memory() {
             kept.push(req);
         }
     }
-    // One that goes on asking has its memory: two pieces, at either end.
+    // One that continues to send requests gets its memory: two mappings, at either end.
     let req = &kept[0];
     for number in 0..100 {
         req.put(filler::numbered(number, 100));
@@ -51,7 +51,7 @@ fn an_idle_connection_gives_its_memory_back() {
     Transport::Ipc.join(&pull, &push);
     for size in [100_000, 20_000, 1_000] {
         for _ in 0..3 {
-            // More than the ring and the arena hold, so that all of their pages are touched.
+            // More than the ring and the arena hold, so that all their pages are touched.
             let count = 8_000_000 / size;
             std::thread::scope(|scope| {
                 scope.spawn(|| (0..count as u64).for_each(|number| push.put(filler::numbered(number, size))));
@@ -66,7 +66,7 @@ fn an_idle_connection_gives_its_memory_back() {
     pull.expect(&["still of use"]);
 }
 
-/// The processor time that this process takes in a second.
+/// The processor time that this process uses in a second.
 fn busy() -> Duration {
     let before = process::cpu_time(process::own());
     deadline::pass(Duration::from_secs(1));
@@ -75,7 +75,8 @@ fn busy() -> Duration {
 
 const IDLE: Duration = Duration::from_millis(50);
 
-/// A peer that has taken the memory, and neither says that it reads there nor takes anything, costs no processor time.
+/// A peer that has accepted the memory, and then neither announces that it reads there nor takes anything, costs no
+/// processor time.
 fn a_sender_that_is_not_rung_yet_sleeps() {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).hwm(10).with(LINGER, 1_500);
@@ -90,7 +91,7 @@ fn a_sender_that_is_not_rung_yet_sleeps() {
     drop((peer, memory));
 }
 
-/// What comes in while a connection closes does not count for memory: there is nothing left to offer it for.
+/// Messages that arrive while a connection closes do not count towards offering memory.
 fn a_close_that_waits_for_its_peer_sleeps() {
     let ctx = Context::new();
     let dealer = ctx.socket(DEALER).with(RCVHWM, 1).with(LINGER, 1_500);

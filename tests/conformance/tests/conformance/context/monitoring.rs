@@ -1,4 +1,4 @@
-//! Monitors: which events come, in which order, with what in them.
+//! Monitors: which events arrive, in which order, and their contents.
 
 use support::peer::{RawListener, RawPeer};
 use support::*;
@@ -40,7 +40,7 @@ fn tells_both_sides_of_a_connection(transport: Transport) {
     heard.wait(EVENT_MONITOR_STOPPED);
 }
 
-/// A listener's end is CLOSED and nothing else, whoever is first: the socket that closes, or the thread that accepts.
+/// A listener's end is CLOSED and nothing else, whether the closing socket or the accepting thread handles it first.
 fn tells_of_the_end_of_a_listener(transport: Transport) {
     let ctx = Context::new();
     for _ in 0..200 {
@@ -53,7 +53,8 @@ fn tells_of_the_end_of_a_listener(transport: Transport) {
     }
 }
 
-/// A socket that closes before its peer does tells of its listener alone; one that closes after it, of the peer first.
+/// A socket that closes before its peer reports only its listener's end; one that closes after its peer reports the
+/// peer's end first.
 fn a_close_ends_connections_without_an_event(transport: Transport) {
     let ctx = Context::new();
     for server_first in [true, false] {
@@ -70,7 +71,7 @@ fn a_close_ends_connections_without_an_event(transport: Transport) {
         } else {
             client.close().expect("close");
             assert_eq!(seen.next().number, EVENT_MONITOR_STOPPED);
-            // Without this wait either event may be first: the peer's end is told when it is noticed.
+            // Without this wait either event may come first: the peer's end is reported when it is noticed.
             assert_eq!(heard.next().number, EVENT_DISCONNECTED);
             server.close().expect("close");
             assert_eq!([heard.next().number, heard.next().number], [EVENT_CLOSED, EVENT_MONITOR_STOPPED]);
@@ -99,7 +100,7 @@ fn tells_of_retries(transport: Transport) {
     seen.wait(EVENT_CONNECTED);
 }
 
-/// The end of a connection is DISCONNECTED; then the connecting side tries again.
+/// The end of a connection is DISCONNECTED; then the connecting side retries.
 fn tells_of_the_end_of_the_peer(transport: Transport) {
     let listener = RawListener::bind(transport);
     let ctx = Context::new();
@@ -126,7 +127,7 @@ fn tells_of_a_failed_bind() {
     assert_eq!(heard.wait(EVENT_BIND_FAILED).value, libc::EADDRINUSE as u32);
 }
 
-/// Only what the mask asks for comes.
+/// Only events in the mask arrive.
 #[test]
 fn the_mask_selects() {
     let ctx = Context::new();
@@ -140,7 +141,7 @@ fn the_mask_selects() {
     assert_eq!(heard.next().number, EVENT_MONITOR_STOPPED);
 }
 
-/// A null endpoint ends the monitor, which says so; another may follow.
+/// A null endpoint stops the monitor, which reports its own end; another monitor may follow.
 #[test]
 fn stops_and_starts_again() {
     let ctx = Context::new();
@@ -165,7 +166,7 @@ fn refuses_other_transports() {
     assert_eq!(monitor::start(&socket, Some("nonsense"), EVENT_ALL), Err(Errno(libc::EINVAL)));
 }
 
-/// Failed handshakes come with the reason.
+/// Failed handshakes are reported with the reason.
 #[test]
 fn tells_of_failed_handshakes() {
     let ctx = Context::new();
@@ -186,7 +187,7 @@ fn tells_of_failed_handshakes() {
     assert_eq!(heard.next().number, EVENT_HANDSHAKE_FAILED_NO_DETAIL);
 }
 
-/// Every connection that was told of is told of when it ends, though its handshake failed.
+/// For every connection, the end is reported if the start was, even if its handshake failed.
 #[test]
 fn tells_of_the_end_of_failed_handshakes() {
     let ctx = Context::new();
@@ -214,7 +215,7 @@ fn tells_of_the_end_of_failed_handshakes() {
     }
 }
 
-/// With a wildcard the connection's own address is told; what is no endpoint was not tried to bind.
+/// With a wildcard the events give the connection's own address; an invalid endpoint causes no event.
 #[test]
 fn tells_the_address_of_the_connection() {
     let ctx = Context::new();
@@ -232,10 +233,10 @@ fn tells_the_address_of_the_connection() {
     }
 }
 
-/// An event of the second version: number, values, both addresses.
+/// A version 2 event: number, values, both addresses.
 type Event2 = (u64, Vec<u64>, String, String);
 
-/// A monitor of the second version, and the socket that reads it; None where the library has none.
+/// A version 2 monitor, as the socket that reads it; `None` if the library has none.
 fn versioned(ctx: &Context, target: &Socket, events: u64, kind: i32) -> Option<Socket> {
     if !support::api::exports("zmq_socket_monitor_versioned") {
         return None;
@@ -276,7 +277,7 @@ fn the_second_version_has_both_addresses() {
         let Some(heard) = versioned(&ctx, &server, EVENT_ALL as u64, kind) else { return };
         let Some(seen) = versioned(&ctx, &client, EVENT_ALL as u64, PAIR) else { return };
         if kind == PUB {
-            // The subscription is there with the next call.
+            // The subscription is handled at the next call.
             server.events();
         }
         let endpoint = Transport::Tcp.bind(&server);

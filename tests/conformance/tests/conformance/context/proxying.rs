@@ -1,4 +1,4 @@
-//! zmq_proxy: a queue, a forwarder, a streamer; what the capture sees; how it ends.
+//! zmq_proxy: a queue, a forwarder, a streamer; the capture's copies; how a proxy ends.
 
 use support::api::*;
 use support::filler::{body, number_of, numbered};
@@ -6,7 +6,7 @@ use support::*;
 
 over_transports!(queues, forwards, streams);
 
-/// Runs a proxy between the two while `body` works; ends it by shutting the context down.
+/// Runs a proxy between the two while `body` runs; ends it by shutting the context down.
 fn proxied(ctx: &Context, front: Socket, back: Socket, capture: Option<Socket>, body: impl FnOnce()) {
     std::thread::scope(|scope| {
         let proxy = scope.spawn(move || {
@@ -14,7 +14,7 @@ fn proxied(ctx: &Context, front: Socket, back: Socket, capture: Option<Socket>, 
             // SAFETY: handles that live until the proxy ends.
             errno::check(unsafe { zmq_proxy(front.raw(), back.raw(), tap) })
         });
-        // A failed assertion must not leave the proxy running: the scope would wait for ever.
+        // A failed assertion must not leave the proxy running: the scope would wait forever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         ctx.shutdown().expect("shutdown");
         assert_eq!(proxy.join().expect("no panic"), Err(Errno(ETERM)));
@@ -24,7 +24,7 @@ fn proxied(ctx: &Context, front: Socket, back: Socket, capture: Option<Socket>, 
     });
 }
 
-/// It is told at once, also where another socket has its place by now, and nothing is taken from the front for it.
+/// The call fails at once, even if another socket has reused its slot, and takes nothing from the front.
 #[test]
 fn a_capture_that_was_closed_is_none() {
     let ctx = Context::new();
@@ -33,12 +33,12 @@ fn a_capture_that_was_closed_is_none() {
     let closed = tap.raw();
     tap.close().expect("close");
     let _next = ctx.bare_socket(PUSH);
-    // SAFETY: handles; the last is one no more.
+    // SAFETY: handles; the last one is closed.
     let ended = errno::check(unsafe { zmq_proxy(front.raw(), back.raw(), closed) });
     assert_eq!(ended, Err(Errno(libc::ENOTSOCK)));
 }
 
-/// Clients and services around a ROUTER and a DEALER, with questions of several parts.
+/// Clients and services around a ROUTER and a DEALER, with multipart requests.
 fn queues(transport: Transport) {
     let ctx = Context::new();
     let (front, back) = (ctx.bare_socket(ROUTER), ctx.bare_socket(DEALER));
@@ -66,7 +66,7 @@ fn queues(transport: Transport) {
                     client.expect(&[format!("{id}"), format!("{turn}"), String::new()]);
                 }
             }
-            // Each service gets one of these, as the DEALER takes turns.
+            // Each service gets one of these, because the DEALER is round robin.
             for client in &clients[..2] {
                 client.put("end");
             }
@@ -119,7 +119,7 @@ fn streams(transport: Transport) {
     });
 }
 
-/// Runs a proxy between a PULL and a PUSH, steered by a socket of this type, while `body` works.
+/// Runs a proxy between a PULL and a PUSH, controlled by a socket of this type, while `body` runs.
 fn steered(kind: i32, pilot: i32, body: impl FnOnce(&Socket, &Socket, &Socket)) {
     captured(kind, pilot, &Context::new(), None, body);
 }
@@ -184,7 +184,7 @@ fn steers() {
     });
 }
 
-/// A capture that nobody reads stops neither messages nor commands. With libzmq 4.3.4 it stops both.
+/// A capture without a peer stops neither messages nor commands. libzmq 4.3.4 stops both.
 #[test]
 fn a_capture_without_a_peer_is_passed_over() {
     if !exports("zmq_poller_new") {
@@ -210,7 +210,8 @@ fn a_capture_without_a_peer_is_passed_over() {
     });
 }
 
-/// A capture whose peer does not read holds its direction up, and no command; what was begun is passed on whole.
+/// A capture with a peer that does not read blocks its direction, but no command; a message in progress is passed on
+/// whole.
 #[test]
 fn commands_are_heard_while_a_copy_waits() {
     if !exports("zmq_poller_new") {
@@ -223,7 +224,7 @@ fn commands_are_heard_while_a_copy_waits() {
             Transport::Inproc.join(&reader, &tap);
             captured(PAIR, PAIR, &ctx, Some(tap), |push, pull, pilot| {
                 (0..10).for_each(|n| push.tx(&["message", &n.to_string()]));
-                // Two copies lie in the pipe; of the third message the first frame has gone on.
+                // Two copies are in the pipe; the first frame of the third message has been forwarded.
                 until("the capture is full", || statistics(pilot)[0] == 2);
                 (0..2).for_each(|n| pull.expect(&["message", &n.to_string()]));
                 pull.expect_nothing();
@@ -241,7 +242,7 @@ fn commands_are_heard_while_a_copy_waits() {
     });
 }
 
-/// A REP answers every command, with nothing where there is nothing to say. libzmq 4.3.4 does not.
+/// A REP answers every command, with an empty message if there is nothing to report. libzmq 4.3.4 does not.
 #[test]
 fn steers_by_requests() {
     if !exports("zmq_poller_new") {
@@ -262,7 +263,7 @@ fn steers_by_requests() {
     });
 }
 
-/// What is no command is nothing, in one frame or several. libzmq 4.3.4 ends the process here.
+/// Unknown commands are ignored, in one frame or several. libzmq 4.3.4 ends the process here.
 #[test]
 fn strange_commands_are_passed_over() {
     if !exports("zmq_poller_new") {
@@ -293,7 +294,7 @@ fn steering_has_its_errors() {
     let ctx = Context::new();
     let (front, back) = (ctx.bare_socket(PULL), ctx.bare_socket(PUSH));
     let null = std::ptr::null_mut();
-    // SAFETY: null pointers are what is under test.
+    // SAFETY: null pointers are under test.
     unsafe {
         assert_eq!(
             (zmq_proxy_steerable(null, back.raw(), null, null), errno::last()),

@@ -49,7 +49,7 @@ fn counts_what_was_moved(transport: Transport) {
     );
 }
 
-/// What a publisher sends to a subscriber that does not read is received, waits, or is lost because it was full.
+/// Each message to a subscriber that does not read is received, waits, or is counted as lost with reason FULL.
 fn a_stopped_subscriber_costs_counted_messages(transport: Transport) {
     let ctx = Context::new();
     let (publisher, subscriber) = (ctx.socket(PUB).hwm(10), ctx.socket(SUB).hwm(10));
@@ -101,7 +101,7 @@ fn what_a_push_is_sent_is_not_taken(transport: Transport) {
     publisher.expect(&["\u{1}a"]);
     publisher.put("a");
     subscriber.expect(&["a"]);
-    // Subscriptions are none of the messages.
+    // Subscriptions are not counted as messages.
     assert_eq!(publisher.stats().received.messages, 0);
     assert_eq!(subscriber.stats().sent.messages, 0);
     assert_eq!(subscriber.stats().received.messages, 1);
@@ -133,12 +133,12 @@ fn peers_are_known(transport: Transport) {
 }
 
 fn uid() -> u32 {
-    // SAFETY: it has no conditions.
+    // SAFETY: the function has no preconditions.
     unsafe { libc::getuid() }
 }
 
 fn gid() -> u32 {
-    // SAFETY: it has no conditions.
+    // SAFETY: the function has no preconditions.
     unsafe { libc::getgid() }
 }
 
@@ -159,10 +159,10 @@ fn reconnects_are_counted(transport: Transport) {
     pull.expect(&["still there"]);
 }
 
-/// What a socket has not sent when its linger is over is counted, to the message.
+/// Messages unsent at the end of the linger are counted exactly.
 fn what_a_linger_gives_up_is_counted(transport: Transport) {
     if transport == Transport::Inproc {
-        return; // What waits for a name that is not bound yet goes on waiting.
+        return; // A message for a name that is not bound yet continues to wait.
     }
     let ctx = Context::new();
     for linger_ms in [0, 20] {
@@ -206,7 +206,7 @@ fn as_text(transport: Transport) {
     }
 }
 
-/// A socket that made no call while a peer came, sent and went knows at its end what it has not read.
+/// A socket that made no call while a peer connected, sent and left counts its unread messages at its end.
 fn what_nobody_has_looked_at_is_counted(transport: Transport) {
     let (ctx, theirs) = (Context::new(), Context::new());
     let pull = ctx.socket(PULL);
@@ -224,7 +224,7 @@ fn what_nobody_has_looked_at_is_counted(transport: Transport) {
     assert_eq!(ctx.lost().iter().sum::<u64>(), 10, "for no other reason");
 }
 
-/// What is over ZMQ_MAXMSGSIZE ends its connection, and is counted by who refused it.
+/// A message above ZMQ_MAXMSGSIZE ends its connection, and is counted by the side that refused it.
 fn what_is_too_large_is_counted(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -241,7 +241,7 @@ fn what_is_too_large_is_counted(transport: Transport) {
     assert_eq!(pull.stats().dropped.iter().sum::<u64>(), 1);
 }
 
-/// The peer goes in the middle of a message.
+/// The peer leaves in the middle of a message.
 fn half_a_message_is_counted(transport: Transport) {
     for kind in [PUSH, DEALER, PAIR] {
         let ctx = Context::new();
@@ -260,7 +260,7 @@ fn half_a_message_is_counted(transport: Transport) {
     }
 }
 
-/// A RADIO that has not read who is in which group has lost no message by that.
+/// A RADIO that has not read the groups of its peers has lost no message by that.
 fn groups_are_no_messages(transport: Transport) {
     let ctx = Context::new();
     let radio = ctx.socket(RADIO);

@@ -1,5 +1,5 @@
-//! Small parts of the interface: context options of any length and what becomes of them, zmq_ppoll, messages from
-//! memory, the state of a ROUTER's peers. Drafts: a library without them has nothing to say here.
+//! Small parts of the interface: context options of any length and their effect, zmq_ppoll, messages from memory, the
+//! state of a ROUTER's peers. Drafts: a library without them skips these tests.
 
 use std::ffi::c_void;
 use std::os::fd::AsRawFd;
@@ -20,13 +20,13 @@ fn set_ext(ctx: *mut c_void, option: i32, value: &[u8]) -> Outcome<()> {
 
 fn get_ext(ctx: *mut c_void, option: i32, room: usize) -> Outcome<Vec<u8>> {
     let (mut value, mut size) = (vec![0; room], room);
-    // SAFETY: room of that size.
+    // SAFETY: a buffer of that size.
     errno::check(unsafe { zmq_ctx_get_ext(ctx, option, value.as_mut_ptr().cast(), &mut size) })?;
     value.truncate(size);
     Ok(value)
 }
 
-/// The threads of this process with this name, by their numbers.
+/// The threads of this process with this name, by thread id.
 fn threads(name: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("tasks").flatten();
     let named = tasks.filter(|task| {
@@ -53,7 +53,7 @@ fn options_of_any_length() {
     assert_eq!(set_ext(raw, PREFIX, &[b'x'; 17]), Err(INVALID), "too long");
     assert_eq!(set_ext(raw, 4711, &[0; 4]), Err(INVALID));
     let null = std::ptr::null_mut::<c_void>();
-    // SAFETY: null pointers are what is under test.
+    // SAFETY: null pointers are under test.
     unsafe {
         assert_eq!((zmq_ctx_set_ext(null, 1, null, 0), errno::last()), (-1, Errno(libc::EFAULT)));
         assert_eq!((zmq_ctx_set_ext(raw, 1, null, 4), errno::last()), (-1, Errno(libc::EFAULT)));
@@ -64,7 +64,7 @@ fn options_of_any_length() {
     }
 }
 
-/// Both forms of a prefix, and where I/O threads run. libzmq 4.3.4 has the number alone.
+/// Both forms of a name prefix, and the I/O threads' processors. libzmq 4.3.4 has only the number.
 #[test]
 fn io_threads_are_as_asked_for() {
     let ctx = Context::new();
@@ -83,7 +83,7 @@ fn io_threads_are_as_asked_for() {
     push.put("x");
     pull.take();
     for name in ["4711/ZMQbg/IO/0", "4711/ZMQbg/IO/1"] {
-        // A thread names itself, and the second one has nothing else to do.
+        // A thread sets its own name; the second thread has nothing else to do.
         until(name, || threads(name).len() == 1);
         let found = threads(name);
         let status = std::fs::read_to_string(format!("{}/status", found[0])).expect("status");
@@ -91,7 +91,7 @@ fn io_threads_are_as_asked_for() {
     }
 }
 
-/// A policy is applied where the system permits it, and does no harm where it does not.
+/// A policy is applied if the system permits it, and otherwise does no harm.
 #[test]
 fn policies_are_applied_or_left() {
     let ctx = Context::new();
@@ -106,7 +106,7 @@ fn policies_are_applied_or_left() {
     let policy = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38));
     assert_eq!(policy, Some("3"), "SCHED_BATCH, in {stat}");
     if !exports("zmq_ctx_set_ext") {
-        return; // libzmq ends the process where a priority is not permitted.
+        return; // libzmq aborts if a priority is not permitted.
     }
     let ctx = Context::new();
     ctx.set(4, libc::SCHED_FIFO).expect("THREAD_SCHED_POLICY");
@@ -135,7 +135,7 @@ fn messages_from_memory() {
         }
     }
     let mut raw = RawMsg::zeroed();
-    // SAFETY: null pointers are what is under test.
+    // SAFETY: null pointers are under test.
     unsafe {
         let outcome = zmq_msg_init_buffer(&mut raw, std::ptr::null(), 1);
         assert_eq!((outcome, errno::last()), (-1, Errno(libc::EFAULT)));
@@ -169,7 +169,7 @@ fn a_routers_peers_have_states() {
 
 extern "C" fn nothing(_signal: libc::c_int) {}
 
-/// A signal that is blocked but for the wait ends it, whether it came before or comes meanwhile.
+/// A signal that is unblocked only for the wait ends it, whether it was pending or arrives during the wait.
 #[test]
 fn ppoll_lets_a_signal_in() {
     if !exports("zmq_ppoll") {

@@ -1,4 +1,5 @@
-//! CURVE certificates in files, and directories of them: what C writes it reads, and what is no certificate says why.
+//! CURVE certificate files, and directories of them, through the C API: it reads what it writes, and an invalid
+//! certificate reports why.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +16,7 @@ const ENOENT: Errno = Errno(libc::ENOENT);
 const ENOKEY: Errno = Errno(libc::ENOKEY);
 const EKEYREJECTED: Errno = Errno(libc::EKEYREJECTED);
 
-/// A new folder of this test's.
+/// A new directory of this test.
 fn folder(name: &str) -> PathBuf {
     let path = scratch().join(name);
     fs::create_dir_all(&path).expect("a folder");
@@ -66,14 +67,14 @@ fn what_is_no_certificate_says_why() {
     let at = folder("wrong").join("file");
     let keys = Keys::new();
     let cases = [
-        ("curve\n    public-key = \"open".to_owned(), EBADMSG, "line 2 is not one of a certificate"),
-        ("metadata\n    name = \"x\"\n".to_owned(), EBADMSG, "there is no public key in it"),
+        ("curve\n    public-key = \"open".to_owned(), EBADMSG, "line 2 is not a valid line of a certificate"),
+        ("metadata\n    name = \"x\"\n".to_owned(), EBADMSG, "the certificate has no valid public key"),
         (
             format!("curve\n    public-key = \"{}\"\n", &keys.public[1..]),
             EBADMSG,
-            "there is no public key in it",
+            "the certificate has no valid public key",
         ),
-        ("#".repeat(70_000), EBADMSG, "not a certificate: too large, or no text"),
+        ("#".repeat(70_000), EBADMSG, "not a certificate: too large, or not text"),
     ];
     for (text, error, words) in cases {
         fs::write(&at, text).expect("a file");
@@ -82,7 +83,7 @@ fn what_is_no_certificate_says_why() {
     }
     fs::write(&at, format!("curve\n    public-key = \"{}\"\n", keys.public)).expect("a file");
     assert_eq!(Certificate::load_secret(&at).err(), Some(EKEYREJECTED));
-    assert!(last_error().ends_with("there is no secret key in it that belongs to the public key"));
+    assert!(last_error().ends_with("the certificate has no secret key that matches its public key"));
     let nowhere = at.with_file_name("nowhere");
     assert_eq!(Certificate::load(&nowhere).err(), Some(ENOENT));
     assert!(last_error().starts_with(&nowhere.display().to_string()), "{}", last_error());
@@ -91,7 +92,7 @@ fn what_is_no_certificate_says_why() {
     for (name, value) in [("a name", "x"), ("name", "two\nlines"), ("name", "both \" and '")] {
         assert_eq!(own.set_meta(name, value), Err(EINVAL));
     }
-    // A failure of another kind has its own words, and not those of the one before.
+    // A failure of another kind has its own text, and not that of the previous failure.
     assert_eq!(own.save(&nowhere.join("below")), Err(ENOENT));
     assert_eq!(own.meta("nothing").err(), Some(ENOENT));
     assert!(!last_error().is_empty() && !last_error().contains("nowhere"), "{}", last_error());
@@ -123,7 +124,10 @@ fn a_store_knows_whose_key_it_is() {
     assert_eq!(store.find(&[7; 32]).err(), Some(ENOENT), "as ZAP has it");
     assert_eq!(store.find(b"no key").err(), Some(EINVAL));
     let refused = store.refused(0).expect("one");
-    assert_eq!(refused, format!("{}: line 1 is not one of a certificate", at.join("wrong").display()));
+    assert_eq!(
+        refused,
+        format!("{}: line 1 is not a valid line of a certificate", at.join("wrong").display())
+    );
     assert_eq!(store.refused(1), Err(ENOENT));
     assert_eq!(Store::load(&at.join("nowhere")).err(), Some(ENOENT));
 }

@@ -1,5 +1,5 @@
-//! NULL with a domain, PLAIN and CURVE: who comes in, who is refused, what both sides are told of it, and what
-//! messages say of their sender.
+//! NULL with a domain, PLAIN and CURVE: which clients are admitted or refused, what both sides learn of it, and what
+//! messages report of their sender.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -49,7 +49,7 @@ over!(
     many_clients_at_once,
 );
 
-/// All events that say how a handshake ended.
+/// All events that report the end of a handshake.
 const ENDS: i32 = EVENT_HANDSHAKE_SUCCEEDED
     | EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -57,7 +57,7 @@ const ENDS: i32 = EVENT_HANDSHAKE_SUCCEEDED
     | EVENT_DISCONNECTED;
 const MISMATCH: u32 = 0x1100_0002;
 
-/// A build without drafts has neither WebSocket nor the options that came with them.
+/// A build without drafts lacks WebSocket and the options that came with it.
 fn has(transport: Transport) -> bool {
     // SAFETY: a C string.
     transport != Transport::Ws || unsafe { api::zmq_has(c"WS".as_ptr()) } == 1
@@ -69,7 +69,7 @@ fn has_drafts() -> bool {
 
 type End = (i32, u32);
 
-/// Joins a client to a server and returns how the handshake ended, as each side's monitor tells it.
+/// Connects a client to a server and returns the handshake's result, as each side's monitor reports it.
 #[track_caller]
 fn ends(ctx: &Context, server: &Socket, client: &Socket, transport: Transport) -> (End, End) {
     let (heard, seen) = (Monitor::of(ctx, server, ENDS), Monitor::of(ctx, client, ENDS));
@@ -84,15 +84,15 @@ fn refused(status: u32) -> End {
     (EVENT_HANDSHAKE_FAILED_AUTH, status)
 }
 
-/// Whether the connection just ended, for a reason that only the other side knows. libzmq says no more than that
-/// it ended where the descriptor told so before a read did.
+/// Returns true if the connection ended for a reason that only the other side knows. libzmq reports only the end if
+/// it learns of it from the descriptor before a read.
 fn is_lost(end: End) -> bool {
     end.0 == EVENT_DISCONNECTED
         || end.0 == EVENT_HANDSHAKE_FAILED_NO_DETAIL
             && [libc::EPIPE, libc::ECONNRESET].contains(&(end.1 as i32))
 }
 
-/// Every mechanism, every status. 300 is temporary: the client is not told and comes back.
+/// Every mechanism, every status. 300 is temporary: the client does not learn of it and retries.
 fn a_handler_decides(transport: Transport) {
     if !has(transport) {
         return;
@@ -130,7 +130,7 @@ fn a_handler_decides(transport: Transport) {
     }
 }
 
-/// Without a handler NULL and CURVE let everybody in; PLAIN nobody, since no one knows the passwords.
+/// Without a handler NULL and CURVE admit every client; PLAIN admits none, because no handler can check passwords.
 fn without_a_handler_the_mechanism_decides(transport: Transport) {
     if !has(transport) {
         return;
@@ -151,7 +151,7 @@ fn without_a_handler_the_mechanism_decides(transport: Transport) {
     }
 }
 
-/// ZMQ_ZAP_ENFORCE_DOMAIN: with a domain there has to be a handler, for every mechanism.
+/// ZMQ_ZAP_ENFORCE_DOMAIN: with a domain every mechanism requires a handler.
 fn an_enforced_domain_wants_a_handler(transport: Transport) {
     if !has(transport) || !has_drafts() {
         return;
@@ -168,7 +168,7 @@ fn an_enforced_domain_wants_a_handler(transport: Transport) {
     }
 }
 
-/// Without a domain nobody is asked: CURVE keeps secrets between whoever they are.
+/// Without a domain the handler is not asked: CURVE encrypts for any client.
 fn an_enforced_domain_that_is_none_asks_nobody(transport: Transport) {
     if !has(transport) || !has_drafts() {
         return;
@@ -184,7 +184,7 @@ fn an_enforced_domain_that_is_none_asks_nobody(transport: Transport) {
     assert!(!handler.was_asked());
 }
 
-/// A public key that is not that of the secret key is somebody else's.
+/// A public key that does not match the secret key belongs to another party.
 fn keys_must_go_together(transport: Transport) {
     if !has(transport) {
         return;
@@ -199,7 +199,7 @@ fn keys_must_go_together(transport: Transport) {
     assert!(is_lost(seen), "{seen:x?}");
 }
 
-/// A client's public key follows from its secret one. With libzmq 4.3.4 it is zeros, and the handshake fails.
+/// A client's public key is derived from its secret key. libzmq 4.3.4 uses zeros, and the handshake fails.
 #[test]
 fn a_public_key_may_be_left_out() {
     if !has_drafts() {
@@ -232,7 +232,7 @@ fn the_handler_is_asked_as_rfc_27_says(transport: Transport) {
         assert_eq!([&text[0], &text[1], &text[2], &text[3]], ["", "1.0", "1", "a domain"]);
         assert_eq!([&text[5], &text[6]], ["the server", mechanism.name()]);
         match transport {
-            // The user, group and process behind a local connection; libzmq does not say in which form.
+            // The user, group and process of a local peer; libzmq does not document the format.
             Transport::Ipc => {}
             _ => assert_eq!(text[4], "127.0.0.1"),
         }
@@ -251,7 +251,7 @@ fn key_bytes(text: &str) -> [u8; 32] {
     bytes
 }
 
-/// What the handler says of a peer is on each of its messages, and what READY or INITIATE said.
+/// Each message carries what the handler reported of its peer, and the properties of READY or INITIATE.
 fn messages_say_who_sent_them(transport: Transport) {
     if !has(transport) {
         return;
@@ -288,7 +288,7 @@ fn messages_say_who_sent_them(transport: Transport) {
     }
 }
 
-/// ZMQ_METADATA: "X-name:value" is told to the peer.
+/// ZMQ_METADATA: "X-name:value" is sent to the peer.
 fn properties_of_our_own_reach_the_peer(transport: Transport) {
     if !has_drafts() {
         return;
@@ -311,7 +311,7 @@ fn properties_of_our_own_reach_the_peer(transport: Transport) {
     }
 }
 
-/// Six pairs that do not fit: both sides say MECHANISM_MISMATCH, or that the other went away over it.
+/// Six mismatched pairs: each side reports MECHANISM_MISMATCH, or the loss of the peer that did.
 fn mechanisms_must_agree(transport: Transport) {
     for ours in Mechanism::ALL {
         for theirs in Mechanism::ALL.into_iter().filter(|theirs| *theirs != ours) {
@@ -328,7 +328,7 @@ fn mechanisms_must_agree(transport: Transport) {
     }
 }
 
-/// libzmq's servers would wait for the whole of HANDSHAKE_IVL: a server of either mechanism sends nothing first.
+/// A server of either mechanism sends nothing first: libzmq's servers would both wait for the whole HANDSHAKE_IVL.
 fn two_servers_do_not_wait_for_each_other(transport: Transport) {
     for mechanism in [Mechanism::Plain, Mechanism::Curve] {
         let (ctx, parties) = (Context::new(), Parties::new());
@@ -343,7 +343,7 @@ fn two_servers_do_not_wait_for_each_other(transport: Transport) {
     }
 }
 
-/// Fifty handshakes at a time, half of them refused: each client's fate is its own.
+/// Fifty handshakes at a time, half of them refused: each client gets its own result.
 fn many_clients_at_once(transport: Transport) {
     if !has(transport) {
         return;
@@ -370,7 +370,7 @@ fn many_clients_at_once(transport: Transport) {
     }
 }
 
-/// Client number `n`; the even ones are welcome.
+/// Client number `n`; the even ones are admitted.
 fn stranger_or_not(
     ctx: &Context,
     parties: &Parties,
@@ -390,8 +390,7 @@ fn stranger_or_not(
     client
 }
 
-/// Who is refused with 300 (temporarily), or with another status, comes back; and comes in when the handler has
-/// changed its mind.
+/// A client refused with 300 (temporary) or another status retries, and is admitted once the handler accepts it.
 #[test]
 fn comes_back_after_a_refusal() {
     within(60, || {
@@ -413,7 +412,7 @@ fn comes_back_after_a_refusal() {
     });
 }
 
-/// A client that expects another server finds out in the first box that does not open.
+/// A client with the wrong server key detects it at the first box that does not open.
 #[test]
 fn a_wrong_server_key_lets_nobody_in() {
     within(60, || {
@@ -428,7 +427,7 @@ fn a_wrong_server_key_lets_nobody_in() {
     });
 }
 
-/// Keys are those of the moment of connect: a new connection of the same socket has the new ones.
+/// A connect uses the keys set at that moment: a later connect of the same socket uses the new ones.
 #[test]
 fn a_client_may_change_its_key() {
     within(60, || {
@@ -455,7 +454,8 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
 }
 
-/// Who a peer is the handler says, and where it is we do: a peer that says so itself is not believed.
+/// Only the ZAP handler provides a peer's user id, and only we provide its address: a peer's own properties of these
+/// names are ignored.
 #[test]
 fn peers_do_not_say_who_they_are() {
     let ctx = Context::new();

@@ -1,5 +1,5 @@
-//! Handlers of ZAP that answer wrongly, late, never or twice, or are none: the peer stays out and the monitor says
-//! why, the server goes on, and a good handler's word counts as before.
+//! ZAP handlers that answer wrongly, late, never or twice, or are missing: the peer is refused, the monitor reports
+//! why, the server continues, and a good handler's reply counts as before.
 
 use support::peer::RawPeer;
 use support::security::{Handler, Keys, Mechanism, Parties, Question, Reply, ZAP, verdict};
@@ -19,20 +19,20 @@ const INVALID_METADATA: u32 = 0x2000_0005;
 const TIMED_OUT: (i32, u32) = (EVENT_HANDSHAKE_FAILED_NO_DETAIL, libc::ETIMEDOUT as u32);
 const NO_HANDLER: (i32, u32) = (EVENT_HANDSHAKE_FAILED_NO_DETAIL, libc::EFAULT as u32);
 
-/// Each of these needs a library that outlives its handler's errors: libzmq aborts, or hangs in zmq_ctx_term.
+/// These tests need a library that survives its handler's errors: libzmq aborts, or hangs in zmq_ctx_term.
 fn is_libzmq() -> bool {
     !api::exports("zmq_poller_new")
 }
 
-/// A server whose handshakes may take `handshake_ms`, and a client of it.
+/// A server with a handshake interval of `handshake_ms`, and a client of it.
 struct Scene {
     heard: Monitor,
     server: Socket,
     client: Socket,
     endpoint: String,
-    /// The server's.
+    /// The server's keys.
     keys: Keys,
-    /// The last: it ends when its sockets have.
+    /// The last field: dropped after its sockets.
     ctx: Context,
 }
 
@@ -49,23 +49,23 @@ impl Scene {
         Scene { heard, server, client, endpoint, keys: parties.server, ctx }
     }
 
-    /// The client wants in, and has something to say.
+    /// Connects the client, which has a message to send.
     #[track_caller]
     fn knock(&self) {
         self.client.connect(&self.endpoint).expect("connect");
         self.client.put("at last");
     }
 
-    /// How the server's next handshake fails.
+    /// The failure of the server's next handshake.
     #[track_caller]
     fn failure(&self) -> (i32, u32) {
         let event = self.heard.next();
-        // libzmq gives whatever errno was left from before.
+        // libzmq reports a stale errno.
         let timed_out = is_libzmq() && event.number == TIMED_OUT.0;
         (event.number, if timed_out { TIMED_OUT.1 } else { event.value })
     }
 
-    /// The client, which still tries, comes in when a handler says so; and all ends in order.
+    /// The client, which still retries, is admitted once a handler accepts it; then everything ends in order.
     #[track_caller]
     fn ends_well(self) {
         let good = Handler::of(&self.ctx, "200");
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-/// A right answer with one frame changed.
+/// A valid reply with one frame changed.
 fn with(frame: usize, value: &'static [u8]) -> impl Fn(&Question) -> Vec<Reply> + Send + 'static {
     move |question| {
         let mut reply = verdict(question, "200", b"joe", b"");
@@ -114,7 +114,7 @@ fn every_frame_is_checked() {
     });
 }
 
-/// The status has to be one of RFC 27's four; libzmq looks at its first and last two letters.
+/// The status must be one of RFC 27's four; libzmq checks only its first and last two characters.
 #[test]
 fn a_status_is_one_of_four() {
     within(60, || {
@@ -143,7 +143,7 @@ fn an_answer_has_seven_frames() {
     });
 }
 
-/// A user id of 16 MiB: whatever the library makes of it, it is not a way in for the next, and nothing else breaks.
+/// A user id of 16 MiB: whatever the library does with it, the next client must not get in, and nothing else breaks.
 #[test]
 fn giant_frames_are_refused() {
     if is_libzmq() {
@@ -176,7 +176,7 @@ fn a_silent_handler_costs_the_time_of_a_handshake() {
     });
 }
 
-/// The answer to a handshake that is over lets nobody in, also not the next one.
+/// The reply to a handshake that has ended admits no client, also not the next one.
 #[test]
 fn a_late_answer_is_nobodys() {
     within(60, || {
@@ -201,7 +201,7 @@ fn a_late_answer_is_nobodys() {
     });
 }
 
-/// The first of two answers counts.
+/// Only the first of two replies counts.
 #[test]
 fn a_second_answer_changes_nothing() {
     within(60, || {
@@ -220,7 +220,7 @@ fn a_second_answer_changes_nothing() {
     });
 }
 
-/// A handler that goes away with the question: the handshake fails, at once where the library notices.
+/// A handler that closes with a request unanswered: the handshake fails, at once if the library notices.
 #[test]
 fn a_handler_may_go_in_the_middle() {
     if is_libzmq() {
@@ -244,7 +244,7 @@ fn a_handler_may_go_in_the_middle() {
     });
 }
 
-/// One that gives its address up still answers what it was asked.
+/// A handler that unbinds its address still answers the requests that it has received.
 #[test]
 fn a_handler_may_unbind_in_the_middle() {
     within(60, || {
@@ -261,7 +261,7 @@ fn a_handler_may_unbind_in_the_middle() {
     });
 }
 
-/// Only REP and ROUTER can answer. libzmq 4.3.4 aborts the process over any other.
+/// Only REP and ROUTER can answer. libzmq 4.3.4 aborts for any other type.
 #[test]
 fn other_sockets_are_no_handlers() {
     if is_libzmq() {
@@ -296,7 +296,7 @@ fn a_rep_is_a_handler() {
     });
 }
 
-/// A context may end while handshakes wait for an answer: nothing of them is left that it waits for.
+/// A context may terminate while handshakes wait for a reply: it does not wait for them.
 #[test]
 fn a_context_ends_with_questions_open() {
     within(60, || {
@@ -312,8 +312,8 @@ fn a_context_ends_with_questions_open() {
     });
 }
 
-/// A peer that leaves while the handler thinks is noticed at once: one that had sent more than the handshake wants so
-/// far, too, and one that a server has connected to.
+/// A peer that leaves while the handler decides is noticed at once, also if it had sent more than the handshake needs
+/// so far, or if the server had connected to it.
 #[test]
 fn a_peer_that_leaves_is_noticed_while_the_handler_thinks() {
     within(60, || {
@@ -323,7 +323,7 @@ fn a_peer_that_leaves_is_noticed_while_the_handler_thinks() {
             let gone = |what: &str| {
                 let (number, errno) = scene.failure();
                 assert_eq!(number, EVENT_HANDSHAKE_FAILED_NO_DETAIL, "{mechanism:?}, {what}");
-                // libzmq gives whatever errno was left from before.
+                // libzmq reports a stale errno.
                 assert!(is_libzmq() || errno as i32 == libc::ECONNRESET, "{what}: {errno}");
             };
             for _ in 0..20 {
@@ -351,8 +351,8 @@ fn a_peer_that_leaves_is_noticed_while_the_handler_thinks() {
     });
 }
 
-/// Questions do not use up the application's sockets: with a handler that is busy strangers could else keep it from
-/// making any.
+/// Requests do not count against the context's socket limit: otherwise unknown clients and a busy handler could keep
+/// the application from creating sockets.
 #[test]
 fn questions_are_not_the_applications_sockets() {
     if is_libzmq() {
@@ -367,7 +367,7 @@ fn questions_are_not_the_applications_sockets() {
         let clients: Vec<_> = (0..30).map(|_| parties.client(&outside, PUSH, Mechanism::Plain)).collect();
         clients.iter().for_each(|client| client.connect(&endpoint).expect("connect"));
         clients.iter().for_each(|_| drop(silent.asked()));
-        // The handler, its control pair and the server are four.
+        // The handler, its control pair and the server use four.
         let more: Vec<_> =
             (0..8).map(|n| ctx.try_socket(PULL).unwrap_or_else(|e| panic!("socket {n}: {e:?}"))).collect();
         assert_eq!(ctx.try_socket(PULL).err(), Some(Errno(libc::EMFILE)));
@@ -375,7 +375,8 @@ fn questions_are_not_the_applications_sockets() {
     });
 }
 
-/// Handlers come and go while clients come: each is decided by whichever is there, and in the end all are in.
+/// Handlers stop and start while clients connect: the handler of the moment decides each client, and in the end all
+/// are admitted.
 #[test]
 fn a_handler_may_be_started_anew() {
     within(60, || {

@@ -1,5 +1,5 @@
-//! What was accepted was sent, waits, or was lost, and is one of these: to the message and to the byte, however an
-//! endpoint or a connection ends.
+//! Every accepted message is counted exactly once, as sent, waiting or lost: to the message and to the byte, however
+//! an endpoint or a connection ends.
 
 use support::filler::numbered;
 use support::peer::{Meeting, RawListener, RawPeer};
@@ -22,7 +22,7 @@ mod wires {
 
 const NOTHING: Traffic = Traffic { messages: 0, bytes: 0, queued: 0 };
 const BODY: usize = 10_000;
-/// More of them than the kernels of both sides hold.
+/// More messages than the kernels of both sides hold.
 const COUNT: u64 = 3_000;
 
 #[track_caller]
@@ -31,7 +31,7 @@ fn adds_up(stats: &Stats, accepted: u64) {
     assert_eq!(stats.sent.messages + stats.sent.queued + lost, accepted, "{stats:?}");
 }
 
-/// The same where all was sent whole or not at all, in messages of `BODY` bytes, and some was.
+/// As above, for messages of `BODY` bytes that were each sent whole or not at all, and at least one was sent.
 #[track_caller]
 fn adds_up_to_the_byte(stats: &Stats, accepted: u64) {
     adds_up(stats, accepted);
@@ -47,7 +47,7 @@ fn sender(ctx: &Context, kind: i32) -> Socket {
     ctx.socket(kind).hwm(0).with(LINGER, 0).with(RECONNECT_IVL, 10)
 }
 
-/// A sender with more in its queue than a peer takes that reads one message.
+/// A sender with more in its queue than the peer takes; the peer reads one message.
 #[track_caller]
 fn behind_a_slow_peer(push: &Socket, meeting: Meeting, transport: Transport) -> RawPeer {
     let mut peer = meeting.arrange(transport, push);
@@ -59,7 +59,7 @@ fn behind_a_slow_peer(push: &Socket, meeting: Meeting, transport: Transport) -> 
     peer
 }
 
-/// Nothing of it was ever sent, and at no moment does it seem so.
+/// Nothing was ever sent, and the counters never claim otherwise.
 fn an_endpoint_that_is_taken_back(transport: Transport) {
     const MANY: u64 = 50_000;
     let ctx = Context::new();
@@ -77,7 +77,8 @@ fn an_endpoint_that_is_taken_back(transport: Transport) {
     assert_eq!((stats.sent, stats.dropped.iter().sum()), (NOTHING, MANY));
 }
 
-/// A receiver that closes in good order has what it did not receive; what was sent behind its end is lost.
+/// A receiver that closes in order leaves unreceived messages that count as sent; messages sent after its end are
+/// lost.
 fn a_peer_that_leaves_in_order(transport: Transport) {
     let ctx = Context::new();
     let (push, pull) = (sender(&ctx, PUSH), ctx.socket(PULL));
@@ -147,7 +148,7 @@ fn the_rest_is_lost_with_the_peer(socket: &Socket) {
     assert_eq!(stats.dropped[PEER_LOST], COUNT - stats.sent.messages, "for no other reason");
 }
 
-/// By either side's endpoint, with the peer there.
+/// Through either side's endpoint, with the peer connected.
 fn a_connection_that_is_taken_back(transport: Transport) {
     let ctx = Context::new();
     for meeting in peer::MEETINGS {
@@ -161,13 +162,13 @@ fn a_connection_that_is_taken_back(transport: Transport) {
         until("it has ended", || push.stats().dropped.iter().sum::<u64>() > 0 && push.peers().is_empty());
         let stats = push.stats();
         adds_up_to_the_byte(&stats, COUNT);
-        // What the kernel had taken whole arrives: the first was read before.
+        // Messages that the kernel had taken whole arrive: the first was read before.
         let rest = peer.expect_end().len() as u64;
         assert_eq!(1 + rest / (BODY as u64 + 9), stats.sent.messages);
     }
 }
 
-/// The connection is lost, and there is no other.
+/// The connection is lost, and not made again.
 fn an_endpoint_that_is_given_up(transport: Transport) {
     let ctx = Context::new();
     let push = sender(&ctx, PUSH).with(RECONNECT_IVL, -1);
@@ -176,7 +177,7 @@ fn an_endpoint_that_is_given_up(transport: Transport) {
     adds_up_to_the_byte(&push.stats(), COUNT);
 }
 
-/// The first part was sent and let go, so that the message cannot begin again.
+/// The first part was sent and released, so the message cannot be sent again.
 fn a_message_that_is_cut(transport: Transport) {
     const FIRST: usize = 1 << 20;
     const SECOND: usize = 64 << 20;
@@ -196,11 +197,11 @@ fn a_message_that_is_cut(transport: Transport) {
     let stats = push.stats();
     adds_up(&stats, 2);
     assert_eq!((stats.sent.messages, stats.dropped[CUT]), (1, 1));
-    // Of the message that was cut, what the kernel has taken.
+    // The bytes of the cut message that the kernel has taken.
     assert!((4 << 20..SECOND as u64).contains(&stats.sent.bytes), "{stats:?}");
 }
 
-/// A receiver of the same process keeps what it has, when we go and when it is not received.
+/// A receiver in the same process keeps what it has when the sender disconnects before it is received.
 #[test]
 fn what_a_neighbour_still_holds() {
     let ctx = Context::new();
@@ -219,7 +220,8 @@ fn what_a_neighbour_still_holds() {
     }
 }
 
-/// What is sent until a socket of the same process is known to have closed; its pipe stays for what came from it.
+/// Messages sent until the sender learns that a socket of the same process has closed; its pipe stays for the
+/// messages received from it.
 #[test]
 fn what_is_sent_behind_a_neighbours_end() {
     within(60, || {
@@ -240,7 +242,7 @@ fn what_is_sent_behind_a_neighbours_end() {
     });
 }
 
-/// One that waits for the kernel, and a newer one that waits for that.
+/// One message waits for the kernel, and a newer one behind it.
 fn the_newest_message_of_a_lost_peer(transport: Transport) {
     let ctx = Context::new();
     let push = sender(&ctx, PUSH).with(CONFLATE, 1);

@@ -1,4 +1,5 @@
-//! The message API: every way to make one, who frees it and when, what moving and copying mean.
+//! The message API: every way to create a message, when it is freed and by which side, and what moving and copying
+//! mean.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ impl Loan {
 
     fn message(&self) -> Message {
         let hint = self as *const Loan as *mut c_void;
-        // SAFETY: the test keeps the loan until it was given back.
+        // SAFETY: the test keeps the loan until the library has freed it.
         unsafe { Message::lent(self.bytes.as_ptr() as *mut c_void, self.bytes.len(), Some(give_back), hint) }
     }
 
@@ -69,7 +70,7 @@ fn closing_twice_is_efault() {
     assert_eq!((message.close(), message.close(), loan.freed()), (Ok(()), FAULT, 1));
 }
 
-/// A message can be moved about in memory as the 64 bytes that it is.
+/// A message can be relocated in memory as its 64 bytes.
 #[test]
 fn survives_relocation() {
     for size in sizes() {
@@ -96,7 +97,7 @@ fn frees_a_loan_exactly_once() {
         assert_eq!(message.close(), Ok(()));
         assert_eq!(loan.freed(), 1);
     }
-    // Without a function nobody frees.
+    // Without a free function the library does not free the content.
     let mut content = body(3, 5_000);
     // SAFETY: the content outlives the message.
     let mut message =
@@ -149,7 +150,8 @@ fn frees_a_sent_loan_once(transport: Transport) {
     }
 }
 
-/// Who lends memory takes its return for the sign that the message has left, however small it is.
+/// The free function means that the message has left, so the library does not call it earlier, however small the
+/// message.
 fn keeps_a_loan_until_it_has_left(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
@@ -184,7 +186,7 @@ fn delivers_copies_that_were_sent(transport: Transport) {
     }
 }
 
-/// A send that fails has not taken the message: the caller still has it, and can send it again.
+/// A failed send does not take the message: the caller still owns it, and can send it again.
 fn keeps_the_message_of_a_failed_send(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -214,7 +216,7 @@ fn moves_leave_nothing_behind() {
     assert_eq!((old.freed(), new.freed()), (1, 0), "the old content is freed");
 }
 
-/// Copying from or to a closed message is EFAULT.
+/// Copying from or to a closed message fails with EFAULT.
 #[test]
 fn closed_messages_are_no_source() {
     let (mut closed, mut open) = (Message::of(b"x"), Message::of(b"y"));
@@ -238,7 +240,7 @@ fn receiving_replaces_the_old_content() {
     assert!(!message.more());
 }
 
-/// Where there is nothing to receive, the old content is closed too; after other errors it is still there.
+/// A receive that finds no message also closes the old content; after other errors the content is still there.
 #[test]
 fn a_receive_of_nothing_closes_the_old_content() {
     let ctx = Context::new();
@@ -257,7 +259,7 @@ fn a_receive_of_nothing_closes_the_old_content() {
     }
 }
 
-/// The count is untouched where an argument is wrong; else it says how many frames came.
+/// The count is unchanged if an argument is invalid; otherwise it is the number of received frames.
 #[test]
 fn vectors_that_stay_empty_are_counted() {
     let ctx = Context::new();
@@ -304,7 +306,7 @@ fn has_no_property_that_nobody_gave() {
     assert_eq!(own.property(c"Socket-Type"), None);
 }
 
-/// A size that no machine has is an error, not an end.
+/// An impossible size is an error, not an abort.
 #[test]
 fn refuses_the_impossible_size() {
     for size in [usize::MAX, usize::MAX - 39, usize::MAX / 2] {
@@ -320,7 +322,7 @@ fn older_names_do_the_same() {
     let ctx = Context::new();
     let (pull, push) = Transport::Tcp.pair(&ctx, PULL, PUSH);
     let (mut out, mut back) = (Message::of(b"by sendmsg"), Message::new());
-    // SAFETY: initialised messages, live handles, vectors whose bodies are freed here.
+    // SAFETY: initialised messages, live handles; the vectors' bodies are freed here.
     unsafe {
         assert_eq!(zmq_sendmsg(push.raw(), &mut out.raw, 0), 10);
         assert_eq!(zmq_recvmsg(pull.raw(), &mut back.raw, 0), 10);

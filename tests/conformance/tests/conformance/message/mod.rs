@@ -1,4 +1,4 @@
-//! Messages: their life, and where each one went.
+//! Messages: their life cycle, and the accounting of each.
 
 mod books;
 mod messages;

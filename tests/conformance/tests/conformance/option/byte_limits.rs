@@ -1,4 +1,4 @@
-//! Limits in bytes: of one peer's queue, and of a whole context.
+//! Limits in bytes: for one peer's queue, and for a whole context.
 
 use support::pinnace::{RCVBYTES, SHARED_MEMORY, SNDBYTES};
 use support::*;
@@ -15,7 +15,7 @@ fn bytes(socket: &Socket, option: i32, limit: i64) {
     socket.set_bytes(option, &limit.to_ne_bytes()).expect("a limit");
 }
 
-/// How many messages go in without waiting.
+/// The number of messages accepted without waiting.
 fn fill(socket: &Socket, body: &[u8]) -> usize {
     let mut count = 0;
     while socket.send(body, DONTWAIT).is_ok() {
@@ -47,11 +47,11 @@ fn a_receivers_queue_is_bounded(transport: Transport) {
     bytes(&push, SNDBYTES, 50_000);
     pull.set(RCVBUF, 4096).expect("a small buffer");
     transport.join(&pull, &push);
-    // Five megabytes, or as many as go in before the sender has to wait.
+    // Five megabytes, or as many as the socket accepts before the sender has to wait.
     push.set(SNDTIMEO, 300).expect("SNDTIMEO");
     let sent = (0..5_000).take_while(|_| push.send([7; 1000], 0).is_ok()).count();
     until("the queue is full", || pull.stats().received.queued >= 49);
-    // One read goes beyond the limit by what it brought.
+    // One read may exceed the limit by what it brought.
     assert!(pull.stats().received.queued < 1_000, "{}", pull.stats().received.queued);
     for _ in 0..sent {
         pull.take();
@@ -78,7 +78,7 @@ fn a_context_is_bounded(transport: Transport) {
         deadline::pass(std::time::Duration::from_millis(5));
         ctx.held_bytes() == before
     });
-    // A read in progress may go beyond the limit.
+    // A read in progress may exceed the limit.
     assert!(ctx.held_bytes() < 3_000_000, "{} bytes are held", ctx.held_bytes());
     for ((pull, _), count) in pairs.iter().zip(counts) {
         for _ in 0..count {
@@ -92,7 +92,7 @@ fn a_context_is_bounded(transport: Transport) {
     }
 }
 
-/// One message may be larger than all limits: they say when the next one is taken.
+/// One message may exceed all limits: they decide when the next one is accepted.
 fn a_message_beyond_the_limits_arrives_whole(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH));
@@ -108,13 +108,14 @@ fn a_message_beyond_the_limits_arrives_whole(transport: Transport) {
     }
 }
 
-/// A sender that waits because another socket holds all that the context may is woken by the other one's receiver.
+/// A sender that waits because another socket uses up the context's limit is woken when that socket's receiver frees
+/// bytes.
 fn a_waiting_sender_goes_on(transport: Transport) {
     waiting_sender(transport, 0);
 }
 
-/// Memory that is shared holds more than all limits, uncounted: what lies there may take the room before the sender
-/// does, which then waits for its own receiver, too.
+/// Shared memory holds more than all limits, uncounted: its messages may take up the context's bytes before the
+/// sender does, and the sender then waits for its own receiver too.
 #[test]
 fn a_sender_that_waits_behind_shared_memory_goes_on() {
     waiting_sender(Transport::Ipc, 1);
@@ -124,7 +125,7 @@ fn waiting_sender(transport: Transport, shared_memory: i32) {
     let ctx = Context::new();
     ctx.set_max_bytes(100_000);
     let (greedy_pull, greedy) = (ctx.socket(PULL).hwm(0), ctx.socket(PUSH).hwm(0));
-    // The kernel takes little of theirs, or so many went on before the limit is reached that they are all it allows.
+    // Keep the kernel buffers small: otherwise this pair's messages alone could use up the context's limit.
     let pull = ctx.socket(PULL).hwm(0).with(RCVBUF, 4096).with(SHARED_MEMORY, shared_memory);
     let push = ctx.socket(PUSH).hwm(0).with(SNDBUF, 4096).with(SHARED_MEMORY, shared_memory);
     transport.join(&greedy_pull, &greedy);
@@ -133,9 +134,9 @@ fn waiting_sender(transport: Transport, shared_memory: i32) {
         push.put("hello");
         pull.expect(&["hello"]);
     }
-    // Until what is under way has come to rest, too.
+    // Fills until messages in flight have settled too.
     let count = filler::fill(&greedy, 0, 10_000);
-    // Others have a little set aside, which is used up before any of it has left.
+    // Other sockets have a small reserve, which is used up before any of it is sent.
     let (start, mut others) = (std::time::Instant::now(), 0);
     while push.send("x", DONTWAIT).is_ok() {
         others += 1;

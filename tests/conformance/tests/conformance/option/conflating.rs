@@ -1,4 +1,4 @@
-//! CONFLATE: of what is on its way, only the newest message is kept.
+//! CONFLATE: only the newest message in the queue is kept.
 
 use support::child;
 use support::filler::{number_of, numbered};
@@ -19,7 +19,7 @@ over_transports!(
     never_waits_for_a_stalled_peer,
 );
 
-/// Receives until `last` comes; the numbers grow. Returns how many came.
+/// Receives until `last`; checks that the numbers increase. Returns how many arrived.
 #[track_caller]
 fn take_until(socket: &Socket, last: u64) -> usize {
     let (mut count, mut next) = (0, 0);
@@ -43,7 +43,7 @@ fn keeps_the_newest_for_a_late_receiver(transport: Transport) {
     pull.expect_nothing();
 }
 
-/// What waits for the connection is one message.
+/// One message waits for the connection.
 fn keeps_the_newest_for_a_peer_that_comes_late(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).with(CONFLATE, 1).with(RECONNECT_IVL, 10).hwm(5);
@@ -89,7 +89,7 @@ fn publishes_the_newest(transport: Transport) {
     assert!(take_until(&sub, 1_999) < 2_000, "nothing was conflated");
 }
 
-/// What a peer brought between two calls is there although the peer has gone.
+/// A message that a peer sent between two calls is kept although the peer has left.
 fn keeps_what_one_brought_who_has_left(transport: Transport) {
     let (ctx, theirs) = (Context::new(), Context::new());
     let pull = ctx.socket(PULL).with(CONFLATE, 1);
@@ -105,7 +105,7 @@ fn keeps_what_one_brought_who_has_left(transport: Transport) {
     pull.expect(&["the only one"]);
 }
 
-/// What was sent is what has left, what waits, and what was replaced.
+/// Every accepted message is counted as sent, waiting, or replaced.
 fn counts_what_it_replaces(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL).with(CONFLATE, 1), ctx.socket(PUSH).with(CONFLATE, 1));
@@ -126,7 +126,7 @@ fn never_waits_for_a_stalled_peer(transport: Transport) {
     child::alone("send_past_a_stalled_peer", &[transport.name()]);
 }
 
-/// A peer that reads nothing holds nobody up, and costs no memory: 400 MB are sent.
+/// A peer that reads nothing delays no sender, and costs no memory: 400 MB are sent.
 fn send_past_a_stalled_peer(args: &[String]) {
     const SENT: u64 = 40_000;
     let transport = Transport::named(&args[0]);
@@ -155,7 +155,7 @@ fn send_past_a_stalled_peer(args: &[String]) {
     assert!(count < SENT, "nothing was conflated");
 }
 
-/// A receiver that does not receive costs no memory either, and its peer is not held back.
+/// A receiver that does not receive costs no memory either, and does not slow its peer down.
 #[test]
 fn reads_on_for_a_receiver_that_does_not() {
     const SENT: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Options that libzmq has as drafts: its stable builds do not know most of them.
+//! libzmq's draft options: its stable builds do not know most of them.
 
 use support::peer::{RawListener, RawPeer};
 use support::pubsub::settle;
@@ -22,7 +22,7 @@ fn dealer(ctx: &Context, name: &str) -> Socket {
     dealer
 }
 
-/// Both sides greet, and what they say comes before all else.
+/// Both sides send their greeting before all other messages.
 fn greets_each_new_peer(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -41,7 +41,7 @@ fn greets_each_new_peer(transport: Transport) {
     }
 }
 
-/// A socket that is connected to receives DISCONNECT_MSG when a peer goes, behind all that came from it.
+/// A bound socket receives DISCONNECT_MSG when a peer leaves, after all the peer's messages.
 fn hears_that_a_peer_has_gone(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -57,7 +57,7 @@ fn hears_that_a_peer_has_gone(transport: Transport) {
     }
 }
 
-/// With XPUB_MANUAL_LAST_VALUE what is sent after a subscription goes to that subscriber alone.
+/// With XPUB_MANUAL_LAST_VALUE the messages after a subscription go only to that subscriber.
 fn sends_what_follows_to_the_last_subscriber(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).with(XPUB_MANUAL_LAST_VALUE, 1);
@@ -80,7 +80,7 @@ fn sends_what_follows_to_the_last_subscriber(transport: Transport) {
     }
 }
 
-/// Empty messages say that peers come (1) and go (2).
+/// Empty messages report that peers connect (1) and disconnect (2).
 fn notifies_of_peers(transport: Transport) {
     for bits in 1..=3 {
         let ctx = Context::new();
@@ -102,7 +102,7 @@ fn notifies_of_peers(transport: Transport) {
     }
 }
 
-/// A socket that has connected receives HICCUP_MSG when the connection is lost.
+/// A connecting socket receives HICCUP_MSG when the connection is lost.
 fn hears_that_its_connection_was_lost(transport: Transport) {
     let ctx = Context::new();
     let dealer = dealer(&ctx, "D");
@@ -137,14 +137,14 @@ fn greets_again_after_a_reconnect(transport: Transport) {
     }
 }
 
-/// RECONNECT_STOP 1: an endpoint at which nobody listens is given up.
+/// RECONNECT_STOP 1: an endpoint that refuses the connection is given up.
 fn stops_after_a_refusal(transport: Transport) {
     let ctx = Context::new();
     let dealer = dealer(&ctx, "D").with(RECONNECT_STOP, 1);
     let monitor = Monitor::of(&ctx, &dealer, EVENT_CLOSED | EVENT_CONNECT_RETRIED);
     let endpoint = transport.fresh();
     if transport == Transport::Ipc {
-        // A path at which nobody listens any more.
+        // A path without a listener.
         let path = endpoint.trim_start_matches("ipc://");
         drop(std::os::unix::net::UnixListener::bind(path).expect("bind"));
     }
@@ -153,7 +153,7 @@ fn stops_after_a_refusal(transport: Transport) {
     until("the endpoint is gone", || dealer.disconnect(&endpoint) == Err(Errno(libc::ENOENT)));
 }
 
-/// RECONNECT_STOP 2: so is one whose peer does not speak ZMTP.
+/// RECONNECT_STOP 2: an endpoint is given up if its peer does not speak ZMTP.
 fn stops_after_a_failed_handshake(transport: Transport) {
     let ctx = Context::new();
     let dealer = dealer(&ctx, "D").with(RECONNECT_STOP, 2).with(HANDSHAKE_IVL, 200);
@@ -171,7 +171,7 @@ fn stops_after_a_failed_handshake(transport: Transport) {
     }
 }
 
-/// RECONNECT_STOP 4: what an endpoint that was disconnected still holds is not dialed for.
+/// RECONNECT_STOP 4: a disconnected endpoint is not dialed again for its unsent messages.
 #[test]
 fn stops_when_it_is_disconnected() {
     let ctx = Context::new();
@@ -191,7 +191,7 @@ fn stops_when_it_is_disconnected() {
     }
 }
 
-/// An XSUB that does not want a topic tells so each time, with XSUB_VERBOSE_UNSUBSCRIBE.
+/// With XSUB_VERBOSE_UNSUBSCRIBE an XSUB sends every unsubscription, also a repeated one.
 #[test]
 fn unsubscribes_each_time() {
     for (verbose, told) in [(0, 1), (1, 3)] {
@@ -210,7 +210,7 @@ fn unsubscribes_each_time() {
     }
 }
 
-/// TOPICS_COUNT is how many topics all peers together, or the application, have subscribed to.
+/// TOPICS_COUNT is the number of topics to which all peers, or the application, have subscribed.
 #[test]
 fn counts_topics() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! High-water marks: exact over inproc, bounded over wires, 0 for none.
+//! High-water marks: exact over inproc, bounded over wires, 0 for no limit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +19,7 @@ fn pipe(transport: Transport, ctx: &Context, send: i32, receive: i32) -> (Socket
     (pull, push)
 }
 
-/// Over inproc exactly SNDHWM + RCVHWM messages fit; after they were read at least half as many, for the
+/// Over inproc exactly SNDHWM + RCVHWM messages fit. After they were read at least half as many fit, because the
 /// sender may learn late what was read.
 #[test]
 fn is_exact_over_inproc() {
@@ -35,7 +35,7 @@ fn is_exact_over_inproc() {
     }
 }
 
-/// The same when the connect came first, and when the sender is the one that binds.
+/// As above if the connect came first, and if the sender binds.
 #[test]
 fn is_exact_over_inproc_whoever_comes_first() {
     let ctx = Context::new();
@@ -63,7 +63,7 @@ fn has_no_mark_over_inproc_when_one_side_is_zero() {
     }
 }
 
-/// Before anybody listens exactly SNDHWM messages fit into a connecting socket.
+/// Before the bind exactly SNDHWM messages fit into a connecting socket.
 #[test]
 fn is_exact_before_the_connection() {
     within(60, || {
@@ -80,7 +80,7 @@ fn is_exact_before_the_connection() {
     });
 }
 
-/// With a receiver that does not read, a sender is stopped: the marks, and what the link and the kernel hold.
+/// A receiver that does not read stops the sender at the high-water marks plus what the link and the kernel hold.
 fn stops_within_bounds(transport: Transport) {
     const SIZE: usize = 100 * 1024;
     const SLACK: u64 = 2 * 1024 * 1024;
@@ -94,7 +94,8 @@ fn stops_within_bounds(transport: Transport) {
     drain(&pull, 0, count);
 }
 
-/// However little the kernel takes at once, both marks fit: what was written does not count for the sender's.
+/// However little the kernel takes at once, both high-water marks fit: written messages do not count against the
+/// sender's.
 fn has_room_for_both_marks(transport: Transport) {
     const MARK: i32 = 500;
     const BOTH: u64 = 2 * MARK as u64;
@@ -123,7 +124,7 @@ fn has_no_mark_at_zero(transport: Transport) {
     drain(&pull, 0, 5_000);
 }
 
-/// A mark of 1 on both sides slows down and nothing else.
+/// A high-water mark of 1 on both sides only slows the traffic down.
 fn passes_one_by_one(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = pipe(transport, &ctx, 1, 1);
@@ -133,7 +134,7 @@ fn passes_one_by_one(transport: Transport) {
     });
 }
 
-/// A peer at its mark does not use up another's.
+/// A peer at its high-water mark does not use up another peer's.
 fn marks_each_peer_by_itself(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).hwm(5);
@@ -144,7 +145,7 @@ fn marks_each_peer_by_itself(transport: Transport) {
     let second = fill(&push, first, 50_000);
     assert!(second >= 10, "the second peer has marks of its own: {second}");
     drain(&one, 0, first);
-    // While the second peer's are filled, the kernel may take more for the first one, too.
+    // While the second peer's queue fills, the kernel may also take more for the first.
     let (mut of_one, mut of_two) = (Vec::new(), Vec::new());
     until("all have come", || {
         of_one.extend(one.recv(DONTWAIT));
@@ -160,7 +161,7 @@ fn marks_each_peer_by_itself(transport: Transport) {
     }));
 }
 
-/// Marks that are set later count at once, on either side and in either direction.
+/// High-water marks set later take effect at once, on either side and in either direction.
 #[test]
 fn follows_marks_over_inproc() {
     let ctx = Context::new();
@@ -187,7 +188,7 @@ fn follows_marks_over_inproc() {
     drain(&pull, 0, 5_000);
 }
 
-/// The same where the connect came first: what was set before the bind, and what is set after it.
+/// As above if the connect came first: high-water marks set before the bind, and after it.
 #[test]
 fn follows_marks_over_inproc_whoever_comes_first() {
     let ctx = Context::new();
@@ -204,11 +205,11 @@ fn follows_marks_over_inproc_whoever_comes_first() {
     drain(&pull, 0, 10);
 }
 
-/// A connection that stands takes more when its receiver's mark is raised, and less when it is lowered, even below
-/// what is queued. One that comes later goes by the mark of that time.
+/// An established connection accepts more when its receiver's high-water mark is raised, and less when it is lowered,
+/// even below the queue's length. A later connection uses the mark of that time.
 fn follows_a_receivers_mark_while_connected(transport: Transport) {
     const SIZE: usize = 100 * 1024;
-    /// What the link and the kernel may hold besides.
+    /// What the link and the kernel may hold in addition.
     const SLACK: u64 = 2 * 1024 * 1024 / SIZE as u64;
     let ctx = Context::new();
     let pull = ctx.socket(PULL).with(RCVHWM, 10).with(RCVBUF, 65_536);
@@ -231,7 +232,7 @@ fn follows_a_receivers_mark_while_connected(transport: Transport) {
     drain(&pull, 0, there);
 }
 
-/// Whatever the marks are set to while messages flow, all of them arrive.
+/// All messages arrive, whatever the high-water marks are set to meanwhile.
 fn never_stalls_while_marks_change(transport: Transport) {
     const MARKS: [i32; 8] = [1, 2, 3, 10, 100, 1000, 5000, 0];
     const COUNT: u64 = 100_000;
@@ -256,7 +257,7 @@ fn never_stalls_while_marks_change(transport: Transport) {
     });
 }
 
-/// A sender that sleeps at its mark goes on when that is raised, though nobody has received anything.
+/// A sender that sleeps at its high-water mark continues when the mark is raised, though nothing was received.
 fn wakes_a_sender_when_its_mark_is_raised(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).with(SNDHWM, 1);

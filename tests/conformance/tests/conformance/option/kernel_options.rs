@@ -1,5 +1,5 @@
-//! Options that end up in the kernel, read back from the descriptors of this very process; and those that decide on
-//! descriptors: who is let in, which are used, how long is waited for one.
+//! Options that reach the kernel, read back from this process's descriptors; and options that concern descriptors:
+//! which peers are accepted, which descriptors are used, how long a connect waits.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -17,10 +17,10 @@ const IPC_FILTER_GID: i32 = 60;
 const USE_FD: i32 = 89;
 const PRIORITY: i32 = 112;
 
-/// What the kernel has for a descriptor; None where it is no such socket.
+/// The kernel's value for a descriptor; `None` if it is no socket with this option.
 fn kernel_value(fd: RawFd, level: c_int, name: c_int) -> Option<c_int> {
     let (mut value, mut size) = (0 as c_int, 4);
-    // SAFETY: room for an int, and its size.
+    // SAFETY: an int to write to, and its size.
     let rc = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut size) };
     (rc == 0).then_some(value)
 }
@@ -48,7 +48,7 @@ fn port_of(endpoint: &str) -> u16 {
     endpoint.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
-/// The descriptors of both ends of a tcp connection over which a message has gone.
+/// The descriptors of both ends of a tcp connection that has passed a message.
 fn ends(set: impl Fn(&Socket)) -> (Context, [Socket; 2], [RawFd; 2]) {
     let ctx = Context::new();
     let sockets = [ctx.socket(PULL), ctx.socket(PUSH)];
@@ -63,7 +63,7 @@ fn ends(set: impl Fn(&Socket)) -> (Context, [Socket; 2], [RawFd; 2]) {
     (ctx, sockets, [accepted[0], connected[0]])
 }
 
-/// An option of the library, and what the kernel says to it.
+/// An option of the library and its value, and the kernel option with the value expected there.
 type Row = (i32, i32, c_int, c_int, c_int);
 
 #[track_caller]
@@ -79,7 +79,7 @@ fn reach_the_kernel(rows: &[Row]) {
     }
 }
 
-/// The kernel doubles them (socket(7)).
+/// The kernel doubles the sizes (socket(7)).
 #[test]
 fn buffers_have_their_size() {
     reach_the_kernel(&[
@@ -106,7 +106,7 @@ fn packets_are_marked_and_resent_as_asked_for() {
     ]);
 }
 
-/// Drafts. A process needs a privilege to raise SO_BUSY_POLL; where it has none the connection is made without.
+/// Drafts. Raising SO_BUSY_POLL needs a privilege; without it the connection is made all the same.
 #[test]
 fn packets_have_a_priority_and_are_polled_for() {
     if !api::exports("zmq_poller_new") {
@@ -138,7 +138,7 @@ fn devices_are_bound_to() {
     let (_ctx, _sockets, fds) = ends(|socket| socket.set_bytes(BINDTODEVICE, b"lo\0").expect("BINDTODEVICE"));
     for fd in fds {
         let (mut name, mut size) = ([0u8; libc::IFNAMSIZ], libc::IFNAMSIZ as libc::socklen_t);
-        // SAFETY: room of that size.
+        // SAFETY: a buffer of that size.
         let rc = unsafe {
             libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_mut_ptr().cast(), &mut size)
         };
@@ -146,7 +146,7 @@ fn devices_are_bound_to() {
     }
 }
 
-/// For a listener the kernel tells its backlog where it tells of lost segments else (tcp(7), TCP_INFO).
+/// For a listener the kernel reports the backlog in the field for lost segments (tcp(7), TCP_INFO).
 #[test]
 fn backlogs_are_as_long_as_asked_for() {
     let ctx = Context::new();
@@ -171,7 +171,7 @@ fn backlogs_are_as_long_as_asked_for() {
     assert_eq!(info.tcpi_sacked, 7);
 }
 
-/// The library takes a listener of ours, and does not open one at the same address.
+/// The library uses a listener that the application opened, and does not open one at the same address.
 #[test]
 fn descriptors_of_ours_are_used() {
     for transport in Transport::WIRES {
@@ -206,7 +206,7 @@ fn ipv4only_is_ipv6_turned_round() {
     assert_eq!(socket.get(IPV6), Ok(0));
 }
 
-/// ZMQ_IPV6 of a socket: wildcards are those of IPv6, which take IPv4 too.
+/// ZMQ_IPV6: wildcards are IPv6 wildcards, which also accept IPv4.
 #[test]
 fn ipv6_is_spoken_when_asked_for() {
     let ctx = Context::new();
@@ -221,7 +221,7 @@ fn ipv6_is_spoken_when_asked_for() {
     }
 }
 
-/// A listener with no room left answers nobody.
+/// A listener with a full backlog does not answer.
 #[test]
 fn waiting_for_a_connection_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
@@ -265,7 +265,7 @@ fn tcp_lets_in_who_is_listed() {
     assert_eq!(socket.set_bytes(TCP_ACCEPT_FILTER, b"127.0.0.0/33"), Err(Errno(libc::EINVAL)));
 }
 
-/// A filter that lets in processes, users or groups that are not ours, and one more that lets in ours.
+/// A filter that admits other processes, users or groups, and then one more filter that admits ours.
 #[track_caller]
 fn ipc_lets_in(option: i32, own: u32) {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! Options: values, limits, and their effect.
+//! Options: values, limits, and effects.
 
 mod byte_limits;
 mod conflating;

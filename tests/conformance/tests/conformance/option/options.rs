@@ -1,11 +1,11 @@
-//! Socket and context options: sizes, defaults, ranges, what can be read and what cannot be written.
+//! Socket and context options: sizes, defaults, ranges, readable and read-only options.
 
 use support::api::zmq_getsockopt;
 use support::*;
 
 const INVALID: Errno = Errno(libc::EINVAL);
 
-/// (option, default, a value that is taken, a value that is refused if there is one)
+/// (option, default, an accepted value, a refused value if there is one)
 const INTS: &[(i32, i32, i32, Option<i32>)] = &[
     (RATE, 100, 200, Some(0)),
     (RECOVERY_IVL, 10_000, 5, Some(-1)),
@@ -69,14 +69,14 @@ fn wide_options_have_eight_bytes() {
     assert_eq!(socket.get_bytes(AFFINITY, 8), Ok(1u64.to_ne_bytes().to_vec()));
 }
 
-/// Programs for 2.x read numbers as 64 bits, and ids as C strings.
+/// Programs written for 2.x read numbers as 64 bits, and ids as C strings.
 #[test]
 fn the_rest_of_the_room_is_zeroed() {
     let ctx = Context::new();
     let (pull, push) = Transport::Inproc.pair(&ctx, PULL, PUSH);
     let read = |socket: &Socket, option| {
         let (mut value, mut size) = ([0xAA_u8; 300], 300);
-        // SAFETY: room of that size.
+        // SAFETY: a buffer of that size.
         let rc = unsafe { zmq_getsockopt(socket.raw(), option, value.as_mut_ptr().cast(), &mut size) };
         errno::check(rc).map(|_| (size, value))
     };
@@ -93,7 +93,7 @@ fn the_rest_of_the_room_is_zeroed() {
         let (size, value) = read(&push, option).expect("a text");
         assert!(size == len && is_zero(&value[text.len()..]), "option {option}: {size} bytes");
     }
-    // libzmq refuses it: there the size must be exact.
+    // libzmq refuses a larger buffer here: the size must be exact.
     if let Ok((size, value)) = read(&pull, SNDHWM) {
         assert!(size == 4 && is_zero(&value[4..]), "{size} bytes");
     }
@@ -134,11 +134,11 @@ fn facts_can_be_read_only() {
     }
 }
 
-/// An option of one pattern is refused by the others.
+/// An option of one socket type is refused by the others.
 #[test]
 fn patterns_have_options_of_their_own() {
     let ctx = Context::new();
-    // REP is left out where ROUTER is an owner: in libzmq it is a kind of ROUTER.
+    // REP is not tested where ROUTER is an owner: in libzmq REP is a kind of ROUTER.
     let owners: &[(i32, &[i32])] = &[
         (ROUTER_MANDATORY, &[ROUTER, REP]),
         (ROUTER_HANDOVER, &[ROUTER, REP]),
@@ -164,7 +164,7 @@ fn patterns_have_options_of_their_own() {
     assert_eq!(ctx.bare_socket(SUB).get_bytes(SUBSCRIBE, 10), Err(INVALID), "SUBSCRIBE cannot be read");
 }
 
-/// A socket's mark of readiness in its options.
+/// A socket's readiness in ZMQ_EVENTS.
 #[test]
 fn events_follow_the_queue() {
     let ctx = Context::new();

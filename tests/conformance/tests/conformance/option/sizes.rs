@@ -19,7 +19,7 @@ fn sizes() -> Vec<usize> {
     sizes
 }
 
-/// One by one, each waited for.
+/// One by one, waiting for each.
 fn arrive_intact(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = transport.pair(&ctx, PULL, PUSH);
@@ -35,7 +35,7 @@ fn arrive_intact(transport: Transport) {
     }
 }
 
-/// In one go, large and small mixed, so that batches and boundaries fall everywhere.
+/// In one run, large and small mixed, so that batch and buffer boundaries fall everywhere.
 fn arrive_intact_in_a_stream(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL).hwm(50), ctx.socket(PUSH).hwm(50));
@@ -50,7 +50,7 @@ fn arrive_intact_in_a_stream(transport: Transport) {
     });
 }
 
-/// zmq_recv fills the buffer, drops the rest and tells the whole size; nothing past the buffer is touched.
+/// zmq_recv fills the buffer, drops the rest and returns the whole size; it writes nothing past the buffer.
 fn are_cut_to_the_buffer(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = transport.pair(&ctx, PULL, PUSH);
@@ -81,7 +81,7 @@ fn answer_in_any_size(transport: Transport) {
     }
 }
 
-/// MAXMSGSIZE: up to it a message passes; one byte more and the connection is cut, then made anew.
+/// MAXMSGSIZE: a message of that size passes; one byte more closes the connection, which is then made again.
 fn refuses_more_than_the_limit(transport: Transport) {
     let ctx = Context::new();
     let pull = ctx.socket(PULL);
@@ -98,8 +98,8 @@ fn refuses_more_than_the_limit(transport: Transport) {
     assert_eq!(message, "small");
 }
 
-/// A message that the peer refuses each time, before it was sent whole, is given up after some connections, and what
-/// comes behind it arrives.
+/// A message that the peer refuses each time, before it was sent whole, is dropped after some connections, and the
+/// messages after it arrive.
 fn goes_on_behind_what_is_refused(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL), ctx.socket(PUSH).with(RECONNECT_IVL, 1));

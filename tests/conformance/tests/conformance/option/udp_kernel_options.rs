@@ -1,11 +1,11 @@
-//! Options of the kernel's sockets: what the kernel says of them, once they are set.
+//! Kernel socket options, read back from the kernel after they are set.
 
 use std::net::UdpSocket;
 
 use libc::{IPPROTO_IP, IPPROTO_TCP, SOL_SOCKET, c_int};
 use support::*;
 
-/// The descriptors of this process that are sockets with this port of their own.
+/// The descriptors of this process that are sockets with this local port.
 fn sockets_at(port: u16) -> Vec<c_int> {
     let open = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten();
     let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse::<c_int>().ok());
@@ -44,7 +44,7 @@ fn port(endpoint: &str) -> u16 {
     endpoint.trim_end_matches('/').rsplit(':').next().and_then(|text| text.parse().ok()).expect("a port")
 }
 
-/// The port is the listener's and, of what it accepted, the connection's: two sockets at least.
+/// The listener and its accepted connection have this local port: at least two sockets.
 #[test]
 fn tcp_has_what_was_set() {
     for scheme in ["tcp", "ws", "tls+tcp", "wss"] {
@@ -63,7 +63,7 @@ fn tcp_has_what_was_set() {
         let sockets = sockets_at(port(&pull.endpoint()));
         assert!(sockets.len() >= 2, "{scheme}: a listener and a connection");
         for fd in sockets {
-            // The kernel doubles what is asked for.
+            // The kernel doubles the requested size.
             assert_eq!(option(fd, SOL_SOCKET, libc::SO_SNDBUF), 100_000, "{scheme}");
             assert_eq!(option(fd, SOL_SOCKET, libc::SO_RCVBUF), 120_000, "{scheme}");
             if option(fd, SOL_SOCKET, libc::SO_ACCEPTCONN) != 0 {
@@ -98,7 +98,7 @@ fn udp_has_what_was_set() {
     assert_eq!(option(sockets[0], IPPROTO_IP, libc::IP_TOS), 0x20);
 }
 
-/// To bind to a device may need a privilege; then binding says so.
+/// Binding to a device may need a privilege; without it the bind fails with an error.
 #[test]
 fn sockets_stay_on_their_device() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! SERVER and CLIENT: routing ids, unknown and full and lost peers, many threads on one socket.
+//! SERVER and CLIENT: routing ids; unknown, full and lost peers; many threads on one socket.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +74,7 @@ fn refuses_a_number_that_nobody_has(transport: Transport) {
     assert_eq!(client.take_text(), "y");
 }
 
-/// A message without a routing id is for nobody, whoever was received from last.
+/// A message without a routing id has no destination, whichever peer the last message came from.
 fn does_not_answer_without_a_number(transport: Transport) {
     let ctx = Context::new();
     let server = ctx.socket(SERVER);
@@ -87,10 +87,10 @@ fn does_not_answer_without_a_number(transport: Transport) {
     assert_eq!(Message::of(b"x").send(&server, 0), UNREACHABLE);
 }
 
-/// Sends until the client takes no more; returns how many it took.
+/// Sends until the client accepts no more; returns how many it accepted.
 fn stuff(server: &Socket, number: u32) -> u64 {
     let (mut count, mut refusals) = (0u64, 0);
-    // Several refusals in a row, time between them: the kernel's buffers are full too.
+    // Several refusals in a row, with a pause between them: the kernel's buffers are full too.
     while refusals < 4 {
         match server.send_to(number, numbered(count, 50_000), DONTWAIT) {
             Ok(_) => (count, refusals) = (count + 1, 0),
@@ -115,7 +115,7 @@ fn full_pair(ctx: &Context, transport: Transport) -> (Socket, Socket, u32, u64) 
     (server, client, number, count)
 }
 
-/// Nothing is lost at the mark, and others are served meanwhile.
+/// Nothing is lost at the high-water mark, and other peers are served meanwhile.
 fn reports_a_full_client(transport: Transport) {
     let ctx = Context::new();
     let (server, client, number, count) = full_pair(&ctx, transport);
@@ -144,7 +144,7 @@ fn waits_for_a_full_client(transport: Transport) {
     });
 }
 
-/// What a client has sent before it closed is received, with its number; then the number leads nowhere.
+/// The messages that a client sent before it closed are received, with its routing id; then the id is unknown.
 fn hears_a_client_that_has_gone(transport: Transport) {
     let ctx = Context::new();
     let server = ctx.socket(SERVER);
@@ -163,7 +163,7 @@ fn hears_a_client_that_has_gone(transport: Transport) {
     server.expect_nothing();
 }
 
-/// Only that one client goes; one that connects again is another. (Over inproc nobody connects again.)
+/// Only that one client is disconnected; it reconnects as another peer. (inproc does not reconnect.)
 fn parts_with_one_client(transport: Transport) {
     let ctx = Context::new();
     let server = ctx.socket(SERVER);
@@ -185,7 +185,7 @@ fn parts_with_one_client(transport: Transport) {
         until("nobody is there", || clients[0].send("again", DONTWAIT) == Err(Errno(libc::EAGAIN)));
         assert_eq!(clients[0].disconnect(&endpoint), Err(Errno(libc::ENOENT)));
     } else {
-        // What it sends before it knows is under the old number, or lost.
+        // Messages sent before it notices are under the old id, or lost.
         let number = deadline::until_some("it comes again", || {
             clients[0].put("again");
             let is_there = poll::ready(&server, POLLIN, 10) != 0;
@@ -197,7 +197,7 @@ fn parts_with_one_client(transport: Transport) {
     }
 }
 
-/// Where we have connected, the endpoint goes with the peer: nobody connects again.
+/// If we have connected, the endpoint ends with the peer: there is no reconnect.
 fn parts_with_a_client_it_connected_to(transport: Transport) {
     let ctx = Context::new();
     let (client, server) = (ctx.socket(CLIENT), ctx.socket(SERVER).with(RECONNECT_IVL, 1));
@@ -210,7 +210,7 @@ fn parts_with_a_client_it_connected_to(transport: Transport) {
     until("the client has nobody", || client.send("x", DONTWAIT) == Err(Errno(libc::EAGAIN)));
     deadline::pass(std::time::Duration::from_millis(50));
     assert_eq!(client.send("x", DONTWAIT), Err(Errno(libc::EAGAIN)));
-    // Connected anew, it is another peer.
+    // After a new connect it is another peer.
     server.connect(&endpoint).expect("connect");
     client.put("hello again");
     let (anew, text) = deadline::until_some("what was sent before is passed over", || {
@@ -253,7 +253,7 @@ fn serves_from_the_connecting_side(transport: Transport) {
     assert_ne!(server.take_from().0, number);
 }
 
-/// An endpoint that a SERVER has connected to is the same peer after a reconnect.
+/// A SERVER's connected endpoint is the same peer after a reconnect.
 fn keeps_the_number_of_an_endpoint(transport: Transport) {
     let ctx = Context::new();
     let server = ctx.socket(SERVER).with(RECONNECT_IVL, 10);
@@ -274,8 +274,8 @@ fn keeps_the_number_of_an_endpoint(transport: Transport) {
     assert_eq!(numbers.len(), 1);
 }
 
-/// Each of eight threads asks and is answered over the same CLIENT, by four threads on the same SERVER: every
-/// message is there once, and none is torn.
+/// Each of eight threads sends requests and receives answers over the same CLIENT, from four threads on the same
+/// SERVER: every message arrives once, and none is torn.
 fn many_threads_share_both_sockets(transport: Transport) {
     const ASKERS: u64 = 8;
     const EACH: u64 = 2_000;

@@ -1,4 +1,4 @@
-//! DEALER and ROUTER: identities set and generated, unknown and doubled ones, whole envelopes.
+//! DEALER and ROUTER: set and generated identities, unknown and duplicate ones, whole envelopes.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +27,8 @@ over_transports!(
 over!(restarts_tcp, Tcp, a_connecting_router_learns_the_name_of_each_peer,);
 over!(restarts_ipc, Ipc, a_connecting_router_learns_the_name_of_each_peer,);
 
-/// A name that the socket made up stays with its peer, whoever announces it, also with ROUTER_HANDOVER: to know
-/// another's name is not enough to be sent what is meant for it.
+/// A generated name stays with its peer, whichever peer announces it, also with ROUTER_HANDOVER: knowing another peer's
+/// name must not be enough to receive its messages.
 ///
 /// Fails with libzmq 4.3.4, which hands such a name over like any other.
 fn gives_no_peer_a_name_it_made_up(transport: Transport) {
@@ -70,7 +70,7 @@ fn shows_an_identity_that_was_set(transport: Transport) {
     }
 }
 
-/// Who sets none is given five bytes of which the first is 0, another each time.
+/// A peer that sets no identity gets five bytes, the first of them 0, different each time.
 fn generates_identities(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -106,7 +106,7 @@ fn finds_the_right_peer(transport: Transport) {
     }
 }
 
-/// A message for nobody vanishes whole, without an error; the next one finds its peer.
+/// A message for an unknown peer is dropped whole, without an error; the next one reaches its peer.
 fn drops_for_an_unknown_peer(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -134,7 +134,7 @@ fn mandatory_reports_an_unknown_peer(transport: Transport) {
     known.expect(&["x", "y"]);
 }
 
-/// With ROUTER_MANDATORY a peer at its mark is EAGAIN; without it the message is dropped.
+/// With ROUTER_MANDATORY a peer at its high-water mark is EAGAIN; otherwise the message is dropped.
 fn mandatory_reports_a_full_peer(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).hwm(2).with(ROUTER_MANDATORY, 1);
@@ -144,7 +144,7 @@ fn mandatory_reports_a_full_peer(transport: Transport) {
     router.expect(&["slow", "hello"]);
     let mut count = 0u64;
     let mut refusals = 0;
-    // Several refusals in a row, time between them: the kernel's buffers are full too.
+    // Several refusals in a row, with a pause between them: the kernel's buffers are full too.
     while refusals < 4 {
         match router.send("slow", SNDMORE | DONTWAIT) {
             Ok(_) => {
@@ -162,7 +162,7 @@ fn mandatory_reports_a_full_peer(transport: Transport) {
     drain(&slow, 0, count);
 }
 
-/// The second of two peers with one identity is not heard while the first is there.
+/// Of two peers with one identity the second is not heard while the first is connected.
 fn keeps_the_first_of_two_equal_identities(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -196,11 +196,11 @@ fn hands_over_to_the_second(transport: Transport) {
     assert_eq!(second.take_text(), "for the second");
 }
 
-/// Two living clients of one identity: the newest has the name, and all that it sends and is sent arrives. The first
-/// stays connected; it is not heard, but for what had arrived by then, until the newest leaves: then the name is its
-/// again.
+/// Two live clients with one identity: the newest has the name, and all its messages in both directions arrive. The
+/// first stays connected. Only its messages that had already arrived are received, until the newest leaves: then the
+/// first has the name again.
 ///
-/// Fails with libzmq 4.3.4, which gives the name to nobody when the newest leaves, and may lose what had arrived.
+/// Fails with libzmq 4.3.4, which gives the name to no peer when the newest leaves, and may lose what had arrived.
 fn a_handover_leaves_the_first_connected(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).with(ROUTER_HANDOVER, 1);
@@ -234,7 +234,7 @@ fn a_handover_leaves_the_first_connected(transport: Transport) {
     first.put("heard");
     until("it is heard", || {
         let message = router.rx();
-        // What was under way when the name became the first's again is heard, too.
+        // Messages in flight when the first gets the name back are received too.
         assert!(message[1] == b"heard" || message[1] == b"not heard", "{message:?}");
         message[1] == b"heard"
     });
@@ -246,7 +246,7 @@ fn a_handover_leaves_the_first_connected(transport: Transport) {
 
 /// Without ROUTER_HANDOVER the second gets the name when the first has left.
 ///
-/// Fails with libzmq 4.3.4, which takes the second's next message for its name.
+/// Fails with libzmq 4.3.4, which takes the second's next message as its identity.
 fn the_second_gets_the_name_when_the_first_has_left(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -267,7 +267,7 @@ fn the_second_gets_the_name_when_the_first_has_left(transport: Transport) {
     router.expect(&["same", "heard"]);
 }
 
-/// A peer that closed and came back under its name is the same peer to the caller.
+/// A peer that closes and returns with its name is the same peer to the caller.
 fn meets_an_identity_again(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).with(ROUTER_HANDOVER, 1);
@@ -295,12 +295,12 @@ fn carries_multipart_both_ways(transport: Transport) {
     assert!(parts[1..].iter().map(|part| &part[..]).eq(many.iter().map(|part| part.as_bytes())));
     router.tx(&parts);
     dealer.expect(&many);
-    // A message of nothing but the identity is a message of no parts: it is not delivered as one.
+    // A message of the identity alone has no parts: it is not delivered.
     dealer.tx(&[""]);
     router.expect(&["d", ""]);
 }
 
-/// PROBE_ROUTER sends an empty message as soon as the connection stands, from either kind.
+/// PROBE_ROUTER sends an empty message as soon as the connection is established, from either type.
 fn probes(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -327,10 +327,10 @@ fn names_the_peer_it_connects_to(transport: Transport) {
     router.expect(&["service", "answer"]);
 }
 
-/// Another process answers where the first did: it has its own name, or a made up one, and is not sent what was for the
-/// first.
+/// Another process answers at the same endpoint: it has its own name, or a generated one, and does not receive
+/// messages for the first.
 ///
-/// Fails with libzmq 4.3.4, which knows it by the first one's name for ever.
+/// Fails with libzmq 4.3.4, which keeps the first one's name for the endpoint forever.
 fn a_connecting_router_learns_the_name_of_each_peer(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER).hwm(2).with(ROUTER_MANDATORY, 1).with(RECONNECT_IVL, 10);
@@ -365,7 +365,7 @@ fn a_connecting_router_learns_the_name_of_each_peer(transport: Transport) {
     assert_eq!(third.take_text(), "nameless");
 }
 
-/// CONNECT_ROUTING_ID is for the next connect alone: those who come meanwhile have names of their own.
+/// CONNECT_ROUTING_ID applies only to the next connect: peers that connect to us meanwhile have their own names.
 fn names_nobody_who_connects_to_it(transport: Transport) {
     let ctx = Context::new();
     let (service, router) = (ctx.socket(DEALER), ctx.socket(ROUTER).with(ROUTER_MANDATORY, 1));
@@ -388,7 +388,7 @@ fn names_nobody_who_connects_to_it(transport: Transport) {
     assert_eq!(service.take_text(), "first word");
 }
 
-/// Between DEALERs: round robin out, fair queueing in, no envelope.
+/// Between DEALERs: round robin out, fair queuing in, no envelope.
 fn dealers_balance_and_queue(transport: Transport) {
     let ctx = Context::new();
     let hub = ctx.socket(DEALER);

@@ -1,4 +1,4 @@
-//! A message of several parts is one message: whole or absent, one at the mark, never mixed with another.
+//! A multipart message is one message: whole or absent, one at the high-water mark, never mixed with another.
 
 use support::filler::{drain, numbered};
 use support::*;
@@ -94,7 +94,7 @@ fn replies_in_parts_of_every_size(transport: Transport) {
     }
 }
 
-/// At the mark messages count, not parts; and a message that was begun can always be finished.
+/// The high-water mark counts messages, not parts; a message in progress can always be finished.
 #[test]
 fn counts_as_one_at_the_mark() {
     let ctx = Context::new();

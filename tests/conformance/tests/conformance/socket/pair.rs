@@ -1,4 +1,4 @@
-//! PAIR: two ends and no third.
+//! PAIR: exactly two ends.
 
 use support::poll::ready;
 use support::*;
@@ -20,7 +20,7 @@ fn talks_both_ways(transport: Transport) {
     }
 }
 
-/// Who comes third is not heard and hears nothing; the two go on undisturbed.
+/// A third socket is not heard and receives nothing; the two continue undisturbed.
 fn is_exclusive(transport: Transport) {
     let ctx = Context::new();
     let (a, b) = (ctx.socket(PAIR), ctx.socket(PAIR));
@@ -58,7 +58,7 @@ fn takes_another_after_the_first_left(transport: Transport) {
     let a = ctx.socket(PAIR);
     let endpoint = transport.bind(&a);
     for turn in 0..3 {
-        // Until the end of the one before is known, the next one may be refused: it tries anew.
+        // Until the end of the previous peer is known, the next one may be refused: it retries.
         until("the next one is heard", || {
             let b = ctx.socket(PAIR);
             b.connect(&endpoint).expect("connect");

@@ -1,4 +1,4 @@
-//! PEER: numbers on both sides, from before the connection on. CHANNEL: one peer, messages of one part.
+//! PEER: routing ids on both sides, known before the connection. CHANNEL: one peer, messages of one part.
 
 use support::filler::{body, drain, fill};
 use support::*;
@@ -33,7 +33,7 @@ fn peers_talk_both_ways(transport: Transport) {
     }
 }
 
-/// Messages wait for the one whom they are for.
+/// Messages wait for their peer to connect.
 fn a_peer_is_known_before_it_is_there(transport: Transport) {
     let ctx = Context::new();
     let early = ctx.socket(PEER).with(RECONNECT_IVL, 10);
@@ -127,7 +127,7 @@ fn keeps_the_number_through_reconnects(transport: Transport) {
     for turn in 0..3 {
         let other = ctx.socket(PEER).with(LINGER, 0);
         until("the endpoint is free", || other.bind(&endpoint).is_ok());
-        // What is sent before the loss is noticed may be lost with it.
+        // Messages sent before the loss is noticed may be lost with it.
         until("it is heard", || {
             lasting.send_to(there, format!("{turn}"), 0).expect("send");
             poll::ready(&other, POLLIN, 10) != 0
@@ -155,7 +155,7 @@ fn channels_talk_both_ways(transport: Transport) {
     assert_eq!(right.take(), large);
 }
 
-/// A second one is refused while the first is there.
+/// A second peer is refused while the first is connected.
 fn a_channel_holds_to_one_peer(transport: Transport) {
     let ctx = Context::new();
     let (bound, first) = transport.pair(&ctx, CHANNEL, CHANNEL);
@@ -189,7 +189,7 @@ fn only_a_peer_connects_by_number() {
     let peer = ctx.socket(PEER);
     assert_eq!(peer.connect_peer("nonsense"), Err(Errno(libc::EINVAL)));
     assert_eq!(peer.connect_peer("foo://x"), Err(Errno(libc::EPROTONOSUPPORT)));
-    // Without a connection there is no peer then, and so no number.
+    // With IMMEDIATE and no connection there is no peer, and so no routing id.
     assert_eq!(peer.with(IMMEDIATE, 1).connect_peer("inproc://x"), Err(Errno(libc::EFAULT)));
     let gone = Socket::from_raw(std::ptr::null_mut());
     assert_eq!(gone.connect_peer("inproc://x"), Err(Errno(libc::ENOTSOCK)));
@@ -207,7 +207,7 @@ fn only_servers_and_peers_disconnect_by_number() {
     }
 }
 
-/// A PEER of one's own can be sent to, and answers oneself.
+/// A PEER can connect to itself, send to itself and answer.
 #[test]
 fn a_peer_may_be_oneself() {
     let ctx = Context::new();

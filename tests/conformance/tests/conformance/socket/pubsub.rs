@@ -1,4 +1,4 @@
-//! PUB, SUB, XPUB, XSUB: filters, what goes upstream, drops at the mark that never reorder.
+//! PUB, SUB, XPUB, XSUB: filters, upstream messages, drops at the high-water mark that never reorder.
 
 use support::filler::{number_of, numbered};
 use support::pubsub::settle;
@@ -91,7 +91,7 @@ fn unsubscribes(transport: Transport) {
     assert_eq!(sub.take_text(), "A2");
 }
 
-/// Who subscribed twice has to unsubscribe twice; and gets each message once.
+/// A socket that subscribed twice must unsubscribe twice; it receives each message once.
 fn counts_equal_subscriptions(transport: Transport) {
     let ctx = Context::new();
     let (publisher, sub) = transport.pair(&ctx, PUB, SUB);
@@ -123,7 +123,7 @@ fn filters_on_the_first_part(transport: Transport) {
     sub.expect(&["A"]);
 }
 
-/// Eight subscribers with different wishes each see their own, complete and in order.
+/// Eight subscribers with different subscriptions each receive their own messages, complete and in order.
 fn fans_out(transport: Transport) {
     let ctx = Context::new();
     let publisher = ctx.socket(PUB);
@@ -188,8 +188,8 @@ fn hears_several_publishers(transport: Transport) {
     assert_eq!(heard, ["A0", "A1", "A2"]);
 }
 
-/// A publisher never blocks. A subscriber at its mark loses messages, but sees the rest whole and in order,
-/// and all of them again once it keeps up.
+/// A publisher never blocks. A subscriber at its high-water mark loses messages, but receives the rest whole and in
+/// order, and all of them again once it keeps up.
 fn drops_at_the_mark_and_never_reorders(transport: Transport) {
     const SENT: u64 = 2_000;
     let ctx = Context::new();
@@ -201,14 +201,14 @@ fn drops_at_the_mark_and_never_reorders(transport: Transport) {
         assert_eq!(publisher.send(numbered(n, 20_000), DONTWAIT), Ok(20_000));
     }
     settle_reading(&publisher, &sub, SENT);
-    // A publisher may learn late what was read: no more than half a mark.
+    // A publisher may learn late what was read, by at most half a high-water mark.
     for n in 0..5 {
         publisher.put(numbered(n, 20_000));
         assert_eq!(number_of(&sub.take()), n, "a subscriber that keeps up misses nothing");
     }
 }
 
-/// Reads what is left of `0..sent`, checking the order, until a message sent later comes through.
+/// Reads the rest of `0..sent`, checking the order, until a message sent later arrives.
 fn settle_reading(publisher: &Socket, sub: &Socket, sent: u64) {
     let (mut next, mut seen) = (0, 0);
     let mut end = sent;
@@ -229,7 +229,7 @@ fn settle_reading(publisher: &Socket, sub: &Socket, sent: u64) {
     assert!(seen < sent, "with marks of 10 something must have been dropped");
 }
 
-/// What subscribers wish arrives at XPUB as 01 or 00 and the topic.
+/// Subscriptions arrive at an XPUB as 01 or 00 and the topic.
 fn xpub_sees_subscriptions(transport: Transport) {
     let ctx = Context::new();
     let (xpub, sub) = transport.pair(&ctx, XPUB, SUB);
@@ -256,7 +256,7 @@ fn xpub_hears_a_subscriber_leave(transport: Transport) {
     assert_eq!(left, [b"\0A", b"\0B"]);
 }
 
-/// A second subscriber's equal wish is news only with XPUB_VERBOSE; the last one's leaving always is.
+/// A second subscriber's equal subscription is reported only with XPUB_VERBOSE; the last one's end always is.
 fn xpub_is_told_once_or_always(transport: Transport) {
     for verbose in [false, true] {
         let ctx = Context::new();
@@ -281,7 +281,7 @@ fn xpub_is_told_once_or_always(transport: Transport) {
     }
 }
 
-/// With XPUB_NODROP a full subscriber is EAGAIN instead of a loss.
+/// With XPUB_NODROP a full subscriber means EAGAIN instead of a dropped message.
 fn xpub_without_drop_says_eagain(transport: Transport) {
     let ctx = Context::new();
     let (xpub, sub) = (ctx.socket(XPUB).hwm(3).with(XPUB_NODROP, 1), ctx.socket(SUB).hwm(3));
@@ -311,7 +311,7 @@ fn xsub_subscribes_by_message(transport: Transport) {
     xsub.expect(&["B"]);
 }
 
-/// Other messages of an XSUB go upstream as they are.
+/// Other messages of an XSUB go upstream unchanged.
 fn xsub_speaks_upstream(transport: Transport) {
     let ctx = Context::new();
     let (xpub, xsub) = transport.pair(&ctx, XPUB, XSUB);
@@ -335,7 +335,7 @@ fn inverts_the_match(transport: Transport) {
     sub.expect(&["B"]);
 }
 
-/// XPUB_WELCOME_MSG greets every subscriber whose wishes it fits.
+/// XPUB_WELCOME_MSG is sent to every subscriber with a matching subscription.
 fn welcomes(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB);

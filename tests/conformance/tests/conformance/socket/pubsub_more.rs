@@ -1,4 +1,4 @@
-//! The rest of PUB and SUB: what they refuse, conflation, the manual XPUB, a publisher that comes back.
+//! More of PUB and SUB: refused calls, conflation, the manual XPUB, a publisher that restarts.
 
 use support::pubsub::settle;
 use support::*;
@@ -12,7 +12,7 @@ over_transports!(
     resubscribes_after_the_publisher_returns
 );
 
-/// With CONFLATE a subscriber that lags keeps the last message only.
+/// With CONFLATE a slow subscriber keeps only the last message.
 fn conflates(transport: Transport) {
     let ctx = Context::new();
     let (push, pull) = (ctx.socket(PUSH).with(CONFLATE, 1), ctx.socket(PULL).with(CONFLATE, 1));
@@ -32,7 +32,7 @@ fn conflates(transport: Transport) {
     assert!(count < 1_000, "nothing was conflated");
 }
 
-/// With XPUB_MANUAL the application subscribes on the peer's behalf, as it likes.
+/// With XPUB_MANUAL the application chooses the peer's subscriptions.
 fn manual_xpub_decides(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).with(XPUB_MANUAL, 1);
@@ -47,7 +47,7 @@ fn manual_xpub_decides(transport: Transport) {
     sub.expect(&["XA"]);
 }
 
-/// What a peer had asked for is told as over when it goes, and what it was given ends with it.
+/// When a peer leaves, its requested subscriptions are reported as ended, and those that it was given end.
 fn manual_xpub_hears_a_subscriber_leave(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).with(XPUB_MANUAL, 1);
@@ -75,7 +75,7 @@ fn manual_xpub_hears_a_subscriber_leave(transport: Transport) {
     second.expect_nothing();
 }
 
-/// A subscriber tells a publisher that restarted at the same endpoint what it wants.
+/// A subscriber sends its subscriptions again to a publisher that restarted at the same endpoint.
 fn resubscribes_after_the_publisher_returns(transport: Transport) {
     let ctx = Context::new();
     let sub = ctx.socket(SUB).with(RECONNECT_IVL, 10);
@@ -85,7 +85,7 @@ fn resubscribes_after_the_publisher_returns(transport: Transport) {
     for turn in 0..3 {
         let xpub = ctx.socket(XPUB).with(LINGER, 0);
         until("the endpoint is free", || xpub.bind(&endpoint).is_ok());
-        // libzmq subscribes again when the subscriber's thread enters the library, not before.
+        // libzmq subscribes again only when the subscriber's thread enters the library.
         until("the subscription comes again", || {
             poll::ready(&sub, POLLIN, 5);
             poll::ready(&xpub, POLLIN, 0) != 0
@@ -109,7 +109,7 @@ fn refuses_the_wrong_direction() {
     assert_eq!(poll::ready(&publisher, POLLIN, 0), 0);
 }
 
-/// A publisher without subscribers takes messages and drops them: it is always ready to send.
+/// A publisher without subscribers accepts messages and drops them: it is always ready to send.
 #[test]
 fn publishes_to_nobody() {
     let ctx = Context::new();
@@ -120,7 +120,7 @@ fn publishes_to_nobody() {
     assert_eq!(poll::ready(&publisher, POLLOUT, 0), POLLOUT);
 }
 
-/// A topic may be long, and topics many.
+/// Topics may be long and numerous.
 #[test]
 fn takes_many_and_long_topics() {
     within(60, || {
@@ -151,7 +151,7 @@ fn takes_many_and_long_topics() {
     });
 }
 
-/// With XPUB_VERBOSER each subscription and each end of one is told, whoever else has the topic.
+/// With XPUB_VERBOSER each subscription and each end of one is reported, even if other peers have the topic.
 fn verboser_tells_everything(transport: Transport) {
     let ctx = Context::new();
     let xpub = ctx.socket(XPUB).with(XPUB_VERBOSER, 1);

@@ -30,7 +30,7 @@ fn delivers_in_order(transport: Transport) {
     });
 }
 
-/// A PUSH connected to three PULLs hands them every third message each.
+/// A PUSH connected to three PULLs sends every third message to each.
 fn balances_over_peers(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -51,7 +51,7 @@ fn balances_over_peers(transport: Transport) {
     assert_eq!(residues, [0, 1, 2]);
 }
 
-/// The same with the PUSH bound: once all are known, they take turns.
+/// As above with the PUSH bound: once all peers are known, they take turns.
 fn binds_on_the_sending_side(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -103,7 +103,7 @@ fn queues_fairly(transport: Transport) {
     assert!(shares.iter().all(|share| *share >= 8), "shares of the first 30 messages: {shares:?}");
 }
 
-/// What a send accepted before it said EAGAIN arrives, once and in order; then sending works again.
+/// Messages accepted before EAGAIN arrive, once and in order; then sending works again.
 fn keeps_what_it_took_at_the_mark(transport: Transport) {
     let ctx = Context::new();
     let (pull, push) = (ctx.socket(PULL).hwm(5), ctx.socket(PUSH).hwm(5));
@@ -127,7 +127,7 @@ fn blocks_at_the_mark_until_there_is_room(transport: Transport) {
     });
 }
 
-/// Without a peer a send waits; it is not accepted and lost.
+/// Without a peer a send waits; no message is accepted and lost.
 fn blocks_without_peer_until_one_comes(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -143,7 +143,7 @@ fn blocks_without_peer_until_one_comes(transport: Transport) {
     });
 }
 
-/// A peer at its mark is passed over; the others get the messages.
+/// A peer at its high-water mark is skipped; the others get the messages.
 fn skips_a_full_peer(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH).hwm(2);
@@ -158,7 +158,7 @@ fn skips_a_full_peer(transport: Transport) {
     drain(&stuck, 0, first);
 }
 
-/// After one of two peers has closed, what is sent goes to the other.
+/// After one of two peers has closed, all messages go to the other.
 fn goes_on_without_a_closed_peer(transport: Transport) {
     let ctx = Context::new();
     let push = ctx.socket(PUSH);
@@ -178,7 +178,7 @@ fn goes_on_without_a_closed_peer(transport: Transport) {
         met == [true; 2]
     });
     goes.close().expect("close");
-    // Until the close is known here some messages go astray; then every one arrives.
+    // Until the close is noticed here some messages are lost; then all arrive.
     let mut run = 0;
     until("all messages go to the one that stays", || {
         push.put("still there?");
@@ -192,7 +192,7 @@ fn goes_on_without_a_closed_peer(transport: Transport) {
     });
 }
 
-/// Eight senders on threads of their own: each one's messages stay in order, none is missing.
+/// Eight senders on their own threads: each one's messages stay in order, none is missing.
 fn gathers_from_many_threads(transport: Transport) {
     const EACH: u64 = 1_000;
     let ctx = Context::new();
@@ -217,7 +217,7 @@ fn gathers_from_many_threads(transport: Transport) {
     });
 }
 
-/// The two directions that do not exist.
+/// PUSH cannot receive and PULL cannot send.
 #[test]
 fn refuses_the_wrong_direction() {
     let ctx = Context::new();

@@ -1,4 +1,5 @@
-//! RADIO and DISH: groups joined and left, what reaches whom, marks, polling, a RADIO that comes back.
+//! RADIO and DISH: groups joined and left, which messages reach which DISH, high-water marks, polling, a RADIO that
+//! restarts.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ over_transports!(
     a_proxy_passes_groups_on,
 ; wires tells_a_radio_that_comes_back, both_survive_heartbeats);
 
-/// A RADIO, and a DISH that has joined these, and is known to have.
+/// A RADIO, and a DISH that has joined these groups, which are in effect.
 fn tuned(ctx: &Context, transport: Transport, groups: &[&str]) -> (Socket, Socket) {
     let (radio, dish) = transport.pair(ctx, RADIO, DISH);
     groups.iter().for_each(|group| dish.join_group(group).expect("join"));
@@ -63,7 +64,7 @@ fn sends_to_those_who_joined(transport: Transport) {
     }
 }
 
-/// A group is no prefix, unlike a topic.
+/// A group matches exactly, unlike a topic, which is a prefix.
 fn matches_groups_whole(transport: Transport) {
     let ctx = Context::new();
     let (radio, dish) = tuned(&ctx, transport, &["TV", "T", "end"]);
@@ -90,7 +91,7 @@ fn leaves_and_joins_again(transport: Transport) {
         dish.join_group("goes").expect("join");
         settle(&radio, &dish);
     }
-    // What is on its way when the group is left does not arrive, not even what was polled for.
+    // A message in flight when the group is left is not delivered, even if poll has reported it.
     tell(&radio, "goes", "4");
     assert_eq!(poll::ready(&dish, POLLIN, deadline::PATIENCE_MS.into()), POLLIN);
     dish.leave_group("goes").expect("leave");
@@ -98,7 +99,7 @@ fn leaves_and_joins_again(transport: Transport) {
     dish.expect_nothing();
 }
 
-/// Empty, the longest, bytes that are no ASCII.
+/// Empty, the longest, and non-ASCII group names.
 fn keeps_groups_of_any_name_apart(transport: Transport) {
     let ctx = Context::new();
     let longest = "x".repeat(255);
@@ -171,7 +172,7 @@ fn radios_in_turn(transport: Transport) {
     }
 }
 
-/// A DISH at its mark misses messages whole; the one beside it does not.
+/// A DISH at its high-water mark loses whole messages; the other DISH does not.
 fn drops_for_a_full_dish(transport: Transport) {
     let ctx = Context::new();
     let radio = ctx.socket(RADIO).with(SNDHWM, 10);
@@ -302,7 +303,7 @@ fn a_proxy_passes_groups_on(transport: Transport) {
     });
 }
 
-/// What was joined and not left is joined again; what was left meanwhile is not.
+/// Groups that are still joined are joined again; groups left meanwhile are not.
 fn tells_a_radio_that_comes_back(transport: Transport) {
     let ctx = Context::new();
     let dish = ctx.socket(DISH).with(RECONNECT_IVL, 10);
@@ -325,7 +326,7 @@ fn tells_a_radio_that_comes_back(transport: Transport) {
     }
 }
 
-/// libzmq's DISH takes a PING for half a message, and hangs up (its issue 3551).
+/// libzmq's DISH mistakes a PING for half a message, and hangs up (its issue 3551).
 fn both_survive_heartbeats(transport: Transport) {
     let ctx = Context::new();
     let radio = ctx.socket(RADIO).with(HEARTBEAT_IVL, 10);

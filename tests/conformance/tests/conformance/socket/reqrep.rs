@@ -1,4 +1,4 @@
-//! REQ and REP: strict alternation, envelopes, several peers, replies that nobody waits for.
+//! REQ and REP: strict alternation, envelopes, several peers, replies to requesters that have gone.
 
 use support::poll::ready;
 use support::*;
@@ -27,7 +27,7 @@ fn answers(transport: Transport) {
     }
 }
 
-/// Out of turn is EFSM on either side, and does no harm.
+/// A call out of turn is EFSM on either side, and does no harm.
 fn alternates_strictly(transport: Transport) {
     let ctx = Context::new();
     let (rep, req) = transport.pair(&ctx, REP, REQ);
@@ -54,7 +54,7 @@ fn carries_multipart(transport: Transport) {
     req.expect(&["", "b", ""]);
 }
 
-/// Three clients with a question each: every answer goes to the one who asked.
+/// Three clients with one request each: every answer reaches its requester.
 fn serves_several_clients(transport: Transport) {
     let ctx = Context::new();
     let rep = ctx.socket(REP);
@@ -109,7 +109,7 @@ fn keeps_the_envelope_through_a_dealer(transport: Transport) {
     rep.expect(&["plain"]);
     rep.tx(&["a", "b"]);
     dealer.expect(&["", "a", "b"]);
-    // Without a delimiter it is no request: REP never shows it.
+    // Without a delimiter it is no request: REP never delivers it.
     dealer.tx(&["no delimiter"]);
     dealer.tx(&["", "good"]);
     rep.expect(&["good"]);
@@ -126,8 +126,8 @@ fn shows_the_envelope_to_a_router(transport: Transport) {
     req.expect(&["answer"]);
 }
 
-/// A reply without the empty first frame is not a reply. Over inproc REQ waits on for the right one; over a
-/// wire the peer may be cut off for it. Either way the caller never sees it, and the service goes on.
+/// A reply without the empty first frame is malformed. Over inproc REQ continues to wait for a valid one; over a wire
+/// the peer may be cut off for it. Either way the caller never receives it, and the service continues.
 fn never_shows_a_malformed_reply(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -176,8 +176,8 @@ fn survives_a_client_that_left(transport: Transport) {
     assert_eq!(client.take_text(), "yes");
 }
 
-/// REQ_RELAXED may ask again without an answer; with REQ_CORRELATE only the answer to the last question
-/// counts.
+/// With REQ_RELAXED a socket may send another request without an answer; with REQ_CORRELATE only the answer to the
+/// last request counts.
 fn relaxed_asks_again(transport: Transport) {
     let ctx = Context::new();
     let router = ctx.socket(ROUTER);
@@ -190,7 +190,7 @@ fn relaxed_asks_again(transport: Transport) {
     req.put("second");
     let second = router.rx();
     assert_ne!(first[1], second[1], "each question has an id of its own");
-    // The relaxed REQ may have come back over a new connection; the late answer finds nobody or is skipped.
+    // The relaxed REQ may have reconnected; the late answer has no peer or is skipped.
     router.tx(&[&second[0][..], &first[1][..], b"", b"late"]);
     router.tx(&[&second[0][..], &second[1][..], b"", b"in time"]);
     req.expect(&["in time"]);

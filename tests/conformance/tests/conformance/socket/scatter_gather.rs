@@ -1,4 +1,4 @@
-//! SCATTER and GATHER, and what all thread-safe types have in common: no parts, no descriptor.
+//! SCATTER and GATHER, and what all thread-safe types have in common: single-part messages, no descriptor.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ over_transports!(
     is_polled_like_any_other,
 );
 
-/// Types that send, and whom they send to.
+/// Types that send, and their peers' types.
 const SENDERS: [(i32, i32); 4] = [(CLIENT, SERVER), (SCATTER, GATHER), (CHANNEL, CHANNEL), (RADIO, DISH)];
 const ALL: [i32; 8] = [SERVER, CLIENT, RADIO, DISH, GATHER, SCATTER, PEER, CHANNEL];
 
@@ -94,7 +94,7 @@ fn many_threads_scatter_and_gather(transport: Transport) {
     assert!(seen.into_inner().unwrap().into_iter().eq(0..THREADS * EACH));
 }
 
-/// SNDMORE is EINVAL, and leaves nothing behind.
+/// SNDMORE is EINVAL, and has no effect.
 fn takes_no_parts(transport: Transport) {
     let ctx = Context::new();
     for (sender, receiver) in SENDERS {
@@ -167,7 +167,7 @@ fn refuses_the_wrong_direction() {
     }
 }
 
-/// Nobody to send to: sending waits.
+/// Without a peer, sending waits.
 #[test]
 fn waits_without_a_peer() {
     let ctx = Context::new();

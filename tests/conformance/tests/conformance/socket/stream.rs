@@ -19,7 +19,7 @@ over_wires!(
     a_raw_router_does_the_same,
 );
 
-/// The name of a peer that has just come, and that the socket was told of.
+/// The name of the peer that the socket has just reported as connected.
 #[track_caller]
 fn newcomer(stream: &Socket) -> Vec<u8> {
     let parts = stream.rx();
@@ -29,7 +29,7 @@ fn newcomer(stream: &Socket) -> Vec<u8> {
     parts[0].clone()
 }
 
-/// Receives as many bytes of a peer as there are to come.
+/// Receives this many bytes of a peer.
 #[track_caller]
 fn take_bytes(stream: &Socket, name: &[u8], count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -42,7 +42,7 @@ fn take_bytes(stream: &Socket, name: &[u8], count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Does `work` while this thread enters the library now and then: libzmq ends a connection only so.
+/// Runs `work` while this thread calls the library repeatedly: libzmq ends a connection only in such calls.
 fn meanwhile<T: Send>(socket: &Socket, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
@@ -65,7 +65,7 @@ fn serves(transport: Transport) {
     peer.expect(b"and you");
 }
 
-/// ZMQ_ROUTING_ID is the name of the peer that the socket has just connected to.
+/// ZMQ_ROUTING_ID is the name of the peer most recently connected to.
 fn connects(transport: Transport) {
     let ctx = Context::new();
     let stream = ctx.socket(STREAM);
@@ -96,7 +96,7 @@ fn tells_of_peers_that_come_and_go(transport: Transport) {
     silent.expect_nothing();
 }
 
-/// An empty message ends the connection, once what was sent before is out.
+/// An empty message ends the connection, after what was sent before has been written.
 fn hangs_up_when_asked_to(transport: Transport) {
     let ctx = Context::new();
     let stream = ctx.socket(STREAM);
@@ -169,7 +169,7 @@ fn names_the_peer_it_connects_to(transport: Transport) {
     peer.expect(b"ping");
 }
 
-/// A connection that is lost is made again, and its peer keeps the name.
+/// A lost connection is made again, and its peer keeps the name.
 fn comes_back(transport: Transport) {
     let ctx = Context::new();
     let stream = ctx.socket(STREAM).with(RECONNECT_IVL, 10);
@@ -199,7 +199,7 @@ fn a_raw_router_does_the_same(transport: Transport) {
     assert_eq!(meanwhile(&router, move || peer.expect_end()), b"");
 }
 
-/// Two STREAMs: neither speaks ZMTP, so that they understand each other.
+/// Two STREAMs: neither speaks ZMTP, so they understand each other.
 #[test]
 fn two_streams_talk() {
     within(60, || {

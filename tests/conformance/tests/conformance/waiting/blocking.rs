@@ -1,4 +1,4 @@
-//! Calls that wait: how long, what ends them, and what they say then.
+//! Blocking calls: how long they wait, what ends them, and what they return then.
 
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::channel;
@@ -9,7 +9,7 @@ use support::*;
 
 const AGAIN: Errno = Errno(libc::EAGAIN);
 
-/// No receiver waits when it is told not to.
+/// With DONTWAIT no receive waits.
 #[test]
 fn dontwait_says_eagain() {
     let ctx = Context::new();
@@ -44,7 +44,7 @@ fn timeouts_end_in_eagain() {
     assert_eq!(push.send("x", 0), Err(AGAIN));
 }
 
-/// A timeout is not used up by other messages' comings and goings, and a message in time ends the wait.
+/// Other messages do not shorten or extend a timeout, and a message in time ends the wait.
 #[test]
 fn a_message_ends_the_wait() {
     within(60, || {
@@ -70,8 +70,8 @@ fn a_message_ends_the_wait() {
 
 extern "C" fn ignore(_: libc::c_int) {}
 
-/// Runs a blocking call on a thread and shoots signals at it until it returns. With `flags` SA_RESTART the
-/// handler is installed as signal(2) does.
+/// Runs a blocking call on a thread and sends it signals until it returns. With `flags` SA_RESTART the handler is
+/// installed as signal(2) does.
 fn interrupted<T: Send>(flags: libc::c_int, call: impl FnOnce() -> T + Send) -> T {
     let signal = if flags == 0 { libc::SIGUSR1 } else { libc::SIGUSR2 };
     // SAFETY: a handler that does nothing; the thread that the signals go to is not joined while they are sent.
@@ -120,7 +120,7 @@ fn a_signal_interrupts() {
     });
 }
 
-/// So it does a term that waits for an open socket, and the next term goes on waiting.
+/// A signal also ends a term that waits for an open socket; the next term continues to wait.
 #[test]
 fn a_signal_interrupts_term() {
     within(60, || {
@@ -137,7 +137,7 @@ fn a_signal_interrupts_term() {
     });
 }
 
-/// A server's loop looks at what it polls before it looks at the result: after EINTR nothing is ready.
+/// A server's loop may read the poll items before the result: after EINTR no item is ready.
 #[test]
 fn an_interrupted_poll_finds_nothing_ready() {
     within(60, || {
@@ -155,7 +155,7 @@ fn an_interrupted_poll_finds_nothing_ready() {
     });
 }
 
-/// The content that a message held before the call is not taken for a frame that came.
+/// The message's old content must not be mistaken for a received frame.
 #[test]
 fn an_interrupted_receive_leaves_an_empty_message() {
     within(60, || {
@@ -173,7 +173,7 @@ fn poll_forever(socket: &Socket) -> Outcome<i32> {
     poll::poll(&mut [socket_item(socket, POLLIN)], -1)
 }
 
-/// LINGER 0 discards what nobody took: neither close nor term waits.
+/// LINGER 0 discards unsent messages: neither close nor term waits.
 #[test]
 fn linger_zero_discards() {
     within(60, || {
@@ -190,7 +190,7 @@ fn linger_zero_discards() {
     });
 }
 
-/// A linger of some milliseconds bounds the wait for a peer.
+/// A linger of some milliseconds limits the wait for a peer.
 #[test]
 fn linger_ends() {
     within(60, || {
@@ -207,7 +207,7 @@ fn linger_ends() {
     });
 }
 
-/// Without a limit, term waits until the last message has gone out.
+/// With an infinite linger, term waits until the last message was sent.
 #[test]
 fn linger_forever_waits_for_the_peer() {
     within(60, || {
@@ -244,8 +244,8 @@ fn what_was_sent_outlives_the_socket() {
     });
 }
 
-/// The same over inproc where the name is bound after the sender has closed; and what nobody fetches does not hold
-/// up the end of the context.
+/// As above if the name is bound after the sender has closed; unreceived messages do not block the end of the
+/// context.
 #[test]
 fn what_was_sent_outlives_the_socket_that_was_early() {
     within(60, || {
@@ -276,7 +276,7 @@ fn termination_ends_blocked_calls() {
                 scope.spawn(|| poll_forever(&ctx.bare_socket(SUB)).map(|_| ())),
                 scope.spawn(|| ctx.bare_socket(ROUTER).recv(0).map(|_| ())),
             ];
-            // A thread that has not blocked yet gets ETERM all the same, at its first call.
+            // A thread that has not blocked yet also gets ETERM, at its first call.
             deadline::pass(Duration::from_millis(50));
             ctx.shutdown().expect("shutdown");
             for thread in blocked {
@@ -292,7 +292,7 @@ fn termination_ends_blocked_calls() {
     });
 }
 
-/// A poll that is out of time says 0, and does not come early.
+/// A poll that times out returns 0, and not before its time.
 #[test]
 fn poll_lasts_its_time() {
     let ctx = Context::new();

@@ -1,4 +1,4 @@
-//! Over ipc a caller that waits looks after memory by itself for a while, and its peer wakes nobody. Whatever it does
+//! Over ipc a waiting caller spins on the memory for a while, and its peer sends no wake-up. Whatever the caller does
 //! afterwards, it misses nothing.
 
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use support::poller::Poller;
 use support::process::thread_time;
 use support::*;
 
-/// A pair of which the first has just received while it looked by itself, for as long as `busy_us`.
+/// A pair; the first socket has just received while spinning, for up to `busy_us`.
 fn just_received(ctx: &Context, busy_us: i32) -> (Socket, Socket) {
     let (one, other) = (ctx.socket(PAIR), ctx.socket(PAIR));
     one.set(BUSY_POLL, busy_us).expect("BUSY_POLL");
@@ -30,7 +30,7 @@ fn just_received(ctx: &Context, busy_us: i32) -> (Socket, Socket) {
     (one, other)
 }
 
-/// How it looks, and whether it sees a message.
+/// A way to check the socket; returns true if it sees a message.
 type Look = fn(&Socket) -> bool;
 
 fn with_a_poller(socket: &Socket) -> bool {
@@ -66,7 +66,7 @@ fn nothing_is_missed_by_who_looks_in_another_way_next() {
             let (one, other) = just_received(&ctx, busy_us);
             other.put("next");
             assert!(look(&one), "{name}, {busy_us}");
-            // And by who waits already.
+            // And by a caller that already waits.
             let (one, other) = just_received(&ctx, busy_us);
             std::thread::scope(|scope| {
                 scope.spawn(|| assert!(look(&one), "{name}, {busy_us}"));
@@ -81,7 +81,7 @@ fn nothing_is_missed_by_who_looks_in_another_way_next() {
 fn a_peer_is_answered_while_nobody_looks() {
     let ctx = Context::new();
     let (one, other) = just_received(&ctx, 2000);
-    // PINGs go unanswered for as long as nobody reads them, and after half a second the connection would be over.
+    // If no thread read the PINGs, the connection would end after half a second.
     deadline::pass(Duration::from_millis(1500));
     for socket in [&one, &other] {
         let peers = socket.peers();

@@ -1,4 +1,4 @@
-//! Calls that wait: blocking, polling, time-outs.
+//! Blocking calls, polling, timeouts.
 
 mod blocking;
 mod busy_waiting;

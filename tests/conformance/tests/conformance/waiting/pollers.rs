@@ -1,5 +1,4 @@
-//! zmq_poller: what it tells, its errors, and what it costs. A draft: with a library that has none these tests have
-//! nothing to say.
+//! zmq_poller: its events, its errors, and its cost. A draft: a library without it skips these tests.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -17,7 +16,7 @@ const FAULT: Errno = Errno(libc::EFAULT);
 
 over_transports!(tells_what_is_ready, asks_and_answers, sees_calls_of_others, ends_with_the_context);
 
-/// A poller, or the end of the test.
+/// A poller, or the end of the test if the library has none.
 macro_rules! poller {
     () => {
         match Poller::new() {
@@ -52,7 +51,7 @@ fn tells_what_is_ready(transport: Transport) {
     assert_eq!((poller.size(), poller.wait(0)), (Ok(0), Err(AGAIN)));
 }
 
-/// A REQ becomes writable by a call alone, and by nothing that comes in.
+/// A REQ becomes writable only by the application's calls, never by incoming data.
 fn asks_and_answers(transport: Transport) {
     let (ctx, poller) = (Context::new(), poller!());
     let (rep, req) = transport.pair(&ctx, REP, REQ);
@@ -70,7 +69,7 @@ fn asks_and_answers(transport: Transport) {
     }
 }
 
-/// What a socket is ready for may change by a call while nobody waits, and while somebody does.
+/// A call may change a socket's readiness while no thread waits, and while one does.
 fn sees_calls_of_others(transport: Transport) {
     let (ctx, poller) = (Context::new(), poller!());
     let (rep, req) = transport.pair(&ctx, REP, REQ);
@@ -122,7 +121,7 @@ fn refuses_nonsense() {
     assert_eq!(poller.remove_fd(-1), Err(Errno(libc::EBADF)));
     assert_eq!(poller.modify_fd(0, POLLIN), Err(INVALID), "not registered");
     assert_eq!(poller.remove_fd(0), Err(INVALID), "not registered");
-    // SAFETY: false handles, null pointers and false counts are what is under test.
+    // SAFETY: invalid handles, null pointers and wrong counts are under test.
     unsafe {
         let (null, mut event) = (std::ptr::null_mut(), NO_EVENT);
         assert_eq!((zmq_poller_add(poller.raw(), null, null, 1), errno::last()), (-1, Errno(libc::ENOTSOCK)));
@@ -139,7 +138,7 @@ fn refuses_nonsense() {
     assert_eq!(poller.size(), Ok(1));
 }
 
-/// A pointer to no poller, or to one that is gone, is EFAULT everywhere.
+/// An invalid or destroyed poller is EFAULT in every call.
 #[test]
 fn dead_pollers_are_found_out() {
     let ctx = Context::new();
@@ -151,7 +150,7 @@ fn dead_pollers_are_found_out() {
     let local = (&raw const local).cast_mut().cast();
     for handle in [std::ptr::null_mut(), gone, local, socket.raw()] {
         let (null, mut event, mut fd) = (std::ptr::null_mut(), NO_EVENT, 0);
-        // SAFETY: false handles are what is under test.
+        // SAFETY: invalid handles are under test.
         unsafe {
             let mut copy = handle;
             let outcomes = [
@@ -189,7 +188,7 @@ fn without_anything_it_waits_for_the_time_alone() {
     assert_eq!(poller.wait_all(1, 60), Err(AGAIN));
 }
 
-/// Pipes, plain files and sockets side by side; what is wrong with a descriptor is told unasked.
+/// Pipes, plain files and sockets side by side; errors of a descriptor are reported without being requested.
 #[test]
 fn descriptors_are_told_of() {
     let (ctx, poller) = (Context::new(), poller!());
@@ -219,7 +218,7 @@ fn descriptors_are_told_of() {
     assert_eq!(poller.add_fd(1_000_000, 6, POLLIN), Err(Errno(libc::EBADF)), "not open");
 }
 
-/// A closed socket is an error of the wait until it is removed.
+/// A closed socket makes the wait fail until it is removed.
 #[test]
 fn closed_sockets_can_be_removed() {
     let (ctx, poller) = (Context::new(), poller!());
@@ -233,12 +232,12 @@ fn closed_sockets_can_be_removed() {
         assert_eq!(waiting.join().expect("no panic"), Err(Errno(libc::ENOTSOCK)));
     });
     assert_eq!(poller.wait(0), Err(Errno(libc::ENOTSOCK)));
-    // SAFETY: a dead handle is what is under test.
+    // SAFETY: a destroyed handle is under test.
     assert_eq!(unsafe { zmq_poller_remove(poller.raw(), raw) }, 0);
     assert_eq!((poller.size(), poller.wait(0)), (Ok(1), Err(AGAIN)));
 }
 
-/// Who waits in a poller that another destroys is told.
+/// A thread that waits in a poller gets an error when another thread destroys the poller.
 #[test]
 fn destroying_wakes_who_waits() {
     within(60, || {
@@ -258,7 +257,7 @@ fn destroying_wakes_who_waits() {
     });
 }
 
-/// Whoever is ready has its turn, though others always are.
+/// Every ready socket has its turn, though others are always ready.
 #[test]
 fn takes_turns() {
     let (ctx, poller) = (Context::new(), poller!());
@@ -276,7 +275,7 @@ fn takes_turns() {
     assert_eq!(poller.wait_all(9, 0).map(|all| all.len()), Ok(5));
 }
 
-/// Every message that many senders send is told of, over all transports at once.
+/// Every message of many senders is reported, over all transports at once.
 #[test]
 fn many_sockets_lose_nothing() {
     within(60, || {
@@ -304,7 +303,7 @@ fn many_sockets_lose_nothing() {
     });
 }
 
-/// A wait costs what is ready: with 2,000 sockets registered about as much as with 20.
+/// A wait's cost depends on the ready sockets: with 2,000 registered it costs about as much as with 20.
 #[test]
 fn costs_what_is_ready() {
     within(120, || {
@@ -337,8 +336,7 @@ fn costs_what_is_ready() {
     });
 }
 
-/// Of two threads that wait for one event each both get one, as long as there are two: whoever comes first leaves the
-/// other's behind.
+/// Two threads that each wait for one event both get one if there are two: the first leaves the other's event.
 #[test]
 fn two_threads_share_what_is_ready() {
     let (ctx, poller) = (Context::new(), poller!());
@@ -352,7 +350,7 @@ fn two_threads_share_what_is_ready() {
         let wait = || {
             both.wait();
             let event = poller.wait(LONG_MS);
-            both.wait(); // Nobody asks again before both have theirs.
+            both.wait(); // Neither thread waits again before both have their event.
             event
         };
         std::thread::scope(|scope| {
@@ -367,6 +365,6 @@ fn two_threads_share_what_is_ready() {
         });
         pairs.iter().for_each(|(pull, _)| assert_eq!(pull.take_text(), "x"));
     }
-    // Whoever is not told finds its event when its time is up.
+    // A thread that is not woken finds its event only when its timeout ends.
     assert!(start.elapsed() < Duration::from_millis(PATIENCE_MS as u64), "{:?}", start.elapsed());
 }

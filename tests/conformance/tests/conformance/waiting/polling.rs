@@ -1,4 +1,4 @@
-//! zmq_poll, and the descriptor of a socket with its edges.
+//! zmq_poll, and a socket's edge-triggered descriptor.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -28,7 +28,7 @@ fn tells_what_is_ready(transport: Transport) {
     assert_eq!(ready(&req, POLLIN | POLLOUT, LONG_MS), POLLOUT);
 }
 
-/// A poll without a limit returns for every one of the messages that come one at a time.
+/// A poll without a timeout returns for each of the messages that arrive one at a time.
 fn wakes_up_for_each_message(transport: Transport) {
     let ctx = Context::new();
     let (a, b) = transport.pair(&ctx, PAIR, PAIR);
@@ -75,7 +75,7 @@ fn the_descriptor_signals_changes(transport: Transport) {
     });
 }
 
-/// Reading EVENTS takes the signal away, though the message is still there: it is an edge.
+/// Reading EVENTS clears the descriptor, though the message is still queued: it is edge-triggered.
 #[test]
 fn reading_events_clears_the_descriptor() {
     let ctx = Context::new();
@@ -94,7 +94,7 @@ fn reading_events_clears_the_descriptor() {
     assert_eq!(pull.events(), POLLIN);
 }
 
-/// The descriptor stays the same and can be waited for with poll from before the first connection.
+/// The descriptor stays the same, and can be polled from before the first connection.
 #[test]
 fn the_descriptor_tells_of_connections() {
     let ctx = Context::new();
@@ -125,13 +125,13 @@ fn counts_the_ready_ones() {
     for (n, item) in items.iter().enumerate() {
         assert_eq!(item.revents as i32, if n % 2 == 0 { POLLIN } else { 0 });
     }
-    // An item that asks for nothing gets nothing.
+    // An item that requests no events gets none.
     items.iter_mut().for_each(|item| item.events = 0);
     assert_eq!(poll(&mut items, 0), Ok(0));
     assert!(items.iter().all(|item| item.revents == 0), "old events are cleared");
 }
 
-/// Raw descriptors and sockets side by side.
+/// Raw descriptors and sockets together.
 #[test]
 fn mixes_with_raw_descriptors() {
     let ctx = Context::new();
@@ -167,7 +167,7 @@ fn without_items_it_waits() {
 
 #[test]
 fn refuses_nonsense() {
-    // SAFETY: null pointers and false counts are what is under test.
+    // SAFETY: null pointers and wrong counts are under test.
     unsafe {
         assert_eq!(api::zmq_poll(std::ptr::null_mut(), 1, 0), -1);
         assert_eq!(errno::last(), Errno(libc::EFAULT));
@@ -176,7 +176,7 @@ fn refuses_nonsense() {
     }
 }
 
-/// A thread that polls while others send does not miss what is sent between its calls.
+/// A thread that polls while others send does not miss messages sent between its calls.
 #[test]
 fn many_sockets_one_poller() {
     within(60, || {

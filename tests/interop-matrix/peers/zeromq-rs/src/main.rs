@@ -1,4 +1,4 @@
-//! The peer for the crate `zeromq`. Speaks the line protocol of `../../README.md`.
+//! The peer for the crate `zeromq`. Implements the line protocol of `../../README.md`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn unable<T>(what: &str) -> Result<T, String> {
     Err(format!("this type of socket has no {what}"))
 }
 
-/// An enum of the crate's types, which share no object that could do all of it.
+/// An enum over the crate's socket types, which have no common trait for all operations.
 macro_rules! sockets {
     ($($kind:ident($name:literal, $socket:ident)),*) => {
         enum Any { $($kind(zeromq::$socket)),* }
@@ -77,7 +77,7 @@ impl Any {
         }
     }
 
-    /// The crate gives a message back while there is no connection, and has nothing to wait for one with.
+    /// Without a connection the crate returns the message, and it offers no way to wait for a connection.
     async fn send(&mut self, mut message: ZmqMessage) -> Answer {
         let end = Instant::now() + PATIENCE;
         let mut again = interval(RETRY);
@@ -162,7 +162,7 @@ fn options_of(settings: &[&str]) -> Result<SocketOptions, String> {
     Ok(options)
 }
 
-/// What a command answers; None for a `recv` that was late.
+/// A command's answer; `None` for a `recv` that timed out.
 async fn obey(open: &mut Option<Any>, words: &[&str]) -> Result<Option<String>, String> {
     let Some(socket) = open.as_mut().filter(|_| words[0] != "open") else {
         *open = Some(Any::open(words[1], options_of(&words[2..])?)?);

@@ -1,0 +1,86 @@
+//! What clients of one process share if they use the same directory: the store, and the peer loop's thread.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use pinnace_engine::Context;
+
+use crate::Error;
+use crate::log::{Directory, Settings, Storage};
+use crate::peer_loop::{self, Doorbell, Handle};
+use crate::process::PerProcess;
+use crate::store::Store;
+
+/// A store with its peer loop.
+pub struct Instance {
+    pub store: Arc<Store>,
+    pub doorbell: Arc<Doorbell>,
+    pub peer_loop: Handle,
+    /// Names in use by clients.
+    names: Mutex<Vec<String>>,
+}
+
+/// Open instances, by directory.
+static OPEN: PerProcess<HashMap<PathBuf, Weak<Instance>>> = PerProcess::new();
+
+static CONTEXT: PerProcess<Option<Context>> = PerProcess::new();
+
+/// The context of all sockets of peer loops.
+pub fn context() -> Result<Context, Error> {
+    CONTEXT.with(|known| {
+        if let Some(context) = known {
+            return Ok(context.clone());
+        }
+        let context = Context::new().map_err(Error::Endpoint)?;
+        // High enough that the process runs out of file descriptors first.
+        const MAX_SOCKETS: i32 = 2;
+        context.set(MAX_SOCKETS, 65_535).map_err(Error::Endpoint)?;
+        Ok(known.insert(context).clone())
+    })
+}
+
+impl Instance {
+    /// The instance of a directory, which is created if it is missing.
+    pub fn open(path: &Path, settings: Settings) -> Result<Arc<Instance>, Error> {
+        std::fs::create_dir_all(path).map_err(|error| Error::Io(error.kind()))?;
+        let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
+        OPEN.with(|open| {
+            if let Some(instance) = open.get(&path).and_then(Weak::upgrade) {
+                return Ok(instance);
+            }
+            let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
+            let instance = Arc::new(Instance::over(Arc::new(directory), settings)?);
+            open.insert(path, Arc::downgrade(&instance));
+            Ok(instance)
+        })
+    }
+
+    /// An instance over a storage.
+    pub fn over(storage: Arc<dyn Storage>, settings: Settings) -> Result<Instance, Error> {
+        let doorbell = Arc::new(Doorbell::new().map_err(Error::Endpoint)?);
+        let ring = doorbell.clone();
+        let store =
+            Arc::new(Store::open(storage, settings, Box::new(move |failed| ring.ring_where_wanted(failed)))?);
+        let peer_loop =
+            peer_loop::start(store.clone(), context()?, doorbell.clone()).map_err(Error::Endpoint)?;
+        Ok(Instance { store, doorbell, peer_loop, names: Mutex::default() })
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn take_name(&self, name: &str) -> Result<(), Error> {
+        let mut names = self.names();
+        if names.iter().any(|taken| taken == name) {
+            return Err(Error::NameTaken);
+        }
+        names.push(name.to_owned());
+        Ok(())
+    }
+
+    pub fn give_name_back(&self, name: &str) {
+        self.names().retain(|taken| taken != name);
+    }
+}

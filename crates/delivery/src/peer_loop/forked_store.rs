@@ -1,0 +1,57 @@
+//! Peers that have received other messages under our numbers, from a copy of our store.
+//!
+//! Towards such a peer, our client takes a new id. Pending messages are sent under it, and none is taken for one that
+//! the copy has sent.
+
+use super::{HELLO_MSG, PeerLoop};
+use crate::Error;
+use crate::ranges::RangeSet;
+use crate::store::State;
+use crate::wire::{FromSender, Opening, Refusal, VERSION};
+
+/// The frame by which a client introduces itself to a receiver.
+pub fn hello(state: &State, client: u32, receiver: &str) -> Vec<u8> {
+    let (own, id) = (&state.clients[client as usize], state.id_for(client, receiver));
+    FromSender::Hello { version: VERSION, name: &own.name, id, opening: own.opening(), receiver }.write()
+}
+
+impl PeerLoop {
+    /// Handles a Welcome: `known` is the last opening of our store that the peer has heard from.
+    pub(super) fn was_welcomed(&mut self, index: usize, known: Opening) {
+        let Some(peer) = self.outward.peer(index) else { return };
+        let was_there = self.store.lock().was_there(peer.client, &peer.name, known);
+        match was_there {
+            true => self.outward.welcome(&self.store, index),
+            false => self.part(index),
+        }
+    }
+
+    /// Handles a Cursor: the peer has a stream up to `received`, and `done` of it.
+    pub(super) fn go_on(&mut self, index: usize, stream: u32, received: u64, done: RangeSet) {
+        let may_have_given = self.store.lock().may_have_given(stream, received.max(done.last()));
+        match may_have_given {
+            true => {
+                self.settled(stream, &done);
+                self.outward.resume(&self.store, stream, received, done);
+            }
+            false => self.part(index),
+        }
+    }
+
+    /// Takes a new id towards a peer. At most once per opening of the store, so that a lying peer cannot keep us busy.
+    pub(super) fn part(&mut self, index: usize) {
+        let Some(peer) = self.outward.peer(index) else { return };
+        let (client, name, socket) = (peer.client, peer.name.clone(), peer.socket);
+        if !peer.is_forked {
+            let mut state = self.store.lock();
+            let parted = self.store.part(&mut state, client, &name);
+            let hello = hello(&state, client, &name);
+            drop(state);
+            if parted.is_ok() && socket.set_option(HELLO_MSG, &hello).is_ok() {
+                self.outward.part(index);
+                return self.notify(client, &Error::Copied { peer: name });
+            }
+        }
+        self.was_refused(index, &Refusal::OldEpoch.to_string());
+    }
+}

@@ -1,0 +1,318 @@
+//! Incoming messages: from senders' connections to a client's inbox, and the frames sent in reply.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pinnace_engine::{Body, Error, Frame, Label, Outgoing, Socket};
+
+use super::keys::{Keyring, USER_ID};
+use super::{Listening, Notify, TRY_AGAIN_AFTER};
+use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
+use crate::ranges::RangeSet;
+use crate::store::{Incoming, Store, records};
+use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
+
+/// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
+const LAST_WORD_MS: i32 = 1000;
+
+/// The shortest time between two writes of a receiver's progress: each syncs the disk, which delays others. After a
+/// crash, messages handled in this time are delivered again.
+const NOTE_EVERY: Duration = Duration::from_millis(5);
+
+/// How far a sender may exceed its credit: with any credit left, it may send one whole frame.
+const OVERDRAFT: u64 = 4 << 20;
+
+/// A connection from another client.
+struct Session {
+    id: Id,
+    name: String,
+    opening: Opening,
+    /// By the sender's stream number.
+    streams: HashMap<u64, Arc<Origin>>,
+    /// Credit, as totals: handled, granted, and used by the sender.
+    taken: u64,
+    granted: u64,
+    received: u64,
+}
+
+/// The incoming side of one client.
+pub struct Inward {
+    pub client: records::ClientRecord,
+    pub socket: Socket,
+    pub inbox: Arc<Inbox>,
+    /// Present if peers have to authenticate.
+    pub keys: Option<Arc<Keyring>>,
+    pub notify: Notify,
+    pub patience: Option<Duration>,
+    sessions: HashMap<u32, Session>,
+    /// Progress written to the log, by batch; acknowledged once the batch is on the disk.
+    noted: Vec<(u64, Incoming, RangeSet)>,
+    /// Progress to be logged, and when.
+    unnoted: Vec<(Incoming, RangeSet)>,
+    note_at: Option<Instant>,
+}
+
+/// The bytes of a frame; those of a large one are not copied.
+fn taken(frame: Frame<'_>) -> Body {
+    match frame {
+        Frame::Body { body, .. } => body.take().unwrap_or_else(|| Vec::new().into()),
+        Frame::Bytes { data, .. } => data.to_vec().into(),
+    }
+}
+
+impl Inward {
+    pub fn new(listening: Listening) -> Inward {
+        let Listening { client, socket, inbox, keys, notify, patience } = listening;
+        let (sessions, noted, unnoted, note_at) = Default::default();
+        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted, note_at }
+    }
+
+    /// Returns true if acknowledgements wait for the disk.
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// Takes received frames, at most `most`. Returns false if there were none.
+    pub fn receive(&mut self, store: &Store, most: usize) -> bool {
+        let mut any = false;
+        for _ in 0..most {
+            let mut bytes = None;
+            let received = self.socket.recv_labelled(false, &mut |frame| bytes = Some(taken(frame)));
+            let (Ok(received), Some(bytes)) = (received, bytes) else { break };
+            any = true;
+            let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
+            self.on_frame(store, received.label.routing_id, user_id, bytes);
+        }
+        if any {
+            self.inbox.announce();
+        }
+        any
+    }
+
+    fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Body) {
+        if *bytes == super::LOST {
+            self.sessions.remove(&from);
+            return;
+        }
+        match FromSender::read(&bytes) {
+            Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
+                self.refuse(from, Refusal::Forged, name);
+            }
+            Some(FromSender::Hello { .. }) if self.sessions.contains_key(&from) => {
+                self.refuse(from, Refusal::Protocol, "introduced already");
+            }
+            Some(FromSender::Hello { version, .. }) if version != VERSION => {
+                self.refuse(from, Refusal::Version, "version 1 is spoken here");
+            }
+            Some(FromSender::Hello { receiver, .. }) if receiver != self.client.name => {
+                self.refuse(from, Refusal::NotMe, &self.client.name.clone());
+            }
+            Some(FromSender::Hello { name, id, opening, .. }) => {
+                self.on_hello(store, from, name, id, opening);
+            }
+            _ if !self.sessions.contains_key(&from) => {}
+            Some(FromSender::Open { stream, topic, gone }) => self.on_open(store, from, stream, topic, &gone),
+            Some(FromSender::Data(data)) => {
+                let stream = data.stream;
+                self.on_data(from, stream, bytes);
+            }
+            Some(FromSender::Gone { stream, gone }) => {
+                if let Some(origin) =
+                    self.sessions.get(&from).and_then(|session| session.streams.get(&stream))
+                {
+                    self.inbox.settle(origin, &gone);
+                }
+            }
+            None => self.refuse(from, Refusal::Protocol, "not understood"),
+        }
+    }
+
+    /// Returns true if the peer has authenticated under this name, or need not.
+    fn knows(&self, name: &str, user_id: Option<&[u8]>) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.is(name, user_id))
+    }
+
+    fn on_hello(&mut self, store: &Store, from: u32, name: &str, id: Id, opening: Opening) {
+        let known = store.lock().last_of(self.client.number, id);
+        let mut others = self.sessions.values().filter(|session| session.name == name);
+        if others.clone().any(|other| other.id != id) {
+            return self.refuse(from, Refusal::NameTaken, name);
+        }
+        if others.any(|other| opening.is_out_of_date(other.opening)) {
+            return self.refuse(from, Refusal::OldEpoch, name);
+        }
+        // A new connection may replace a lost one before the loss is noticed. If the old one is alive, a copy of the
+        // same store uses it: refuse it, so that it does not wait for ever.
+        let replaced: Vec<(u32, Session)> =
+            self.sessions.extract_if(|_, session| session.name == name).collect();
+        for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
+            self.refuse(*other, Refusal::OldEpoch, name);
+        }
+        let (name, streams) = (name.to_owned(), HashMap::new());
+        let session = Session { id, name, opening, streams, taken: 0, granted: WINDOW, received: 0 };
+        self.sessions.insert(from, session);
+        let (name, id) = (self.client.name.clone(), self.client.id);
+        self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id, known });
+        self.say(from, &FromReceiver::Credit { bytes: WINDOW });
+    }
+
+    fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        let of = (self.client.number, session.id, stream);
+        let mut store = store.lock();
+        let before = store.cursors.remove(&of);
+        let cursor = store.put_cursor(records::CursorRecord {
+            client: of.0,
+            sender: of.1,
+            stream,
+            opening: session.opening,
+            name: session.name.clone(),
+            topic: topic.to_owned(),
+            done: before.map(|cursor| cursor.done).unwrap_or_default(),
+        });
+        let noted = cursor.done.clone();
+        drop(store);
+        let (origin, received, done, given_up) = self.inbox.open(of, &session.name, topic, &noted, gone);
+        session.streams.insert(stream, origin);
+        self.say(from, &FromReceiver::Cursor { stream, received, done });
+        for (last, given_up) in given_up {
+            self.say_final(from, stream, last, given_up);
+        }
+    }
+
+    fn say_final(&self, to: u32, stream: u64, last: u64, given_up: GivenUp) {
+        let GivenUp { first, verdict, deliveries } = given_up;
+        let deliveries = u64::from(deliveries);
+        self.say(to, &FromReceiver::Final { stream, first, last, verdict, deliveries });
+    }
+
+    fn on_data(&mut self, from: u32, stream: u64, bytes: Body) {
+        // A frame in flight when a connection was lost may arrive on the next one, before its stream is opened. It is
+        // sent again.
+        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
+        let Some(origin) = origin else { return };
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, session: from, origin });
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        session.received += cost;
+        if session.received > session.granted + OVERDRAFT {
+            return self.refuse(from, Refusal::Protocol, "more than was granted");
+        }
+        match outcome {
+            Outcome::Taken => {}
+            Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
+            Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "messages that make no sense"),
+        }
+    }
+
+    /// Grants credit and reports given-up messages, then logs what was handled if that is due. `acknowledge` follows
+    /// once it is on the disk.
+    pub fn settle(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
+        let news = self.inbox.take_news();
+        for (from, bytes) in news.taken {
+            self.grant(from, bytes);
+        }
+        for (of, last, given_up) in news.given_up {
+            if let Some(from) = self.session_of(&of) {
+                self.say_final(from, of.2, last, given_up);
+            }
+        }
+        for (of, done, to_note) in news.done {
+            let waiting = self.unnoted.iter_mut().find(|(other, _)| *other == of);
+            match (waiting, self.noted.iter().rev().find(|(_, other, _)| *other == of)) {
+                (Some((_, before)), _) => *before = done,
+                (None, _) if to_note => self.unnoted.push((of, done)),
+                (None, Some((batch, ..))) => self.noted.push((*batch, of, done)),
+                // The sender holds the messages in memory: acknowledge without logging.
+                (None, None) => self.acknowledge_one(&of, done),
+            }
+        }
+        match self.note_in() {
+            Some(Duration::ZERO) => self.note(store),
+            _ => Ok(()),
+        }
+    }
+
+    /// The time until progress is to be logged, if there is any.
+    pub fn note_in(&self) -> Option<Duration> {
+        let in_time = self.note_at.map(|at| at.saturating_duration_since(Instant::now()));
+        (!self.unnoted.is_empty()).then_some(in_time.unwrap_or_default())
+    }
+
+    /// Logs the progress.
+    fn note(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
+        self.note_at = Some(Instant::now() + TRY_AGAIN_AFTER);
+        while let Some((of, done)) = self.unnoted.last().cloned() {
+            let mut state = store.lock();
+            if let Some(cursor) = state.cursors.get_mut(&of) {
+                cursor.done.add_all(&done, u64::MAX);
+            }
+            let batch = store.note(&mut state, &of)?;
+            drop(state);
+            self.unnoted.pop();
+            self.noted.push((batch, of, done));
+        }
+        self.note_at = Some(Instant::now() + NOTE_EVERY);
+        Ok(())
+    }
+
+    /// Logs the last progress, and acknowledges it once it is on the disk: the senders may wait for that, and this
+    /// client may never return.
+    pub fn say_last(&mut self, store: &Store) {
+        // Messages that cannot be logged as handled are delivered again.
+        let _ = self.note(store);
+        let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
+        let until = Instant::now() + Duration::from_millis(LAST_WORD_MS as u64);
+        if store.log().wait(batch, Some(until)).is_ok() {
+            self.acknowledge(batch);
+        }
+        let _ = self.socket.set_option(super::LINGER, &LAST_WORD_MS.to_ne_bytes());
+    }
+
+    /// Acknowledges what is on the disk, up to this batch.
+    pub fn acknowledge(&mut self, durable: u64) {
+        let noted = std::mem::take(&mut self.noted);
+        let (ready, waiting) = noted.into_iter().partition(|(batch, ..)| *batch <= durable);
+        self.noted = waiting;
+        let ready: Vec<(u64, Incoming, RangeSet)> = ready;
+        for (_, of, done) in ready {
+            self.acknowledge_one(&of, done);
+        }
+    }
+
+    fn acknowledge_one(&self, of: &Incoming, done: RangeSet) {
+        self.inbox.settled(of, done.all_upto());
+        if let Some(from) = self.session_of(of) {
+            self.say(from, &FromReceiver::Ack { stream: of.2, done });
+        }
+    }
+
+    fn session_of(&self, of: &Incoming) -> Option<u32> {
+        self.sessions.iter().find(|(_, session)| session.id == of.1).map(|(from, _)| *from)
+    }
+
+    /// Returns credit, and grants more to the sender once a quarter of the window is free.
+    fn grant(&mut self, from: u32, bytes: u64) {
+        let Some(session) = self.sessions.get_mut(&from) else { return };
+        session.taken += bytes;
+        if session.taken + WINDOW - session.granted >= WINDOW / 4 {
+            session.granted = session.taken + WINDOW;
+            let bytes = session.granted;
+            self.say(from, &FromReceiver::Credit { bytes });
+        }
+    }
+
+    fn refuse(&mut self, from: u32, refusal: Refusal, text: &str) {
+        self.sessions.remove(&from);
+        self.say(from, &FromReceiver::Refused { refusal, text });
+    }
+
+    /// Sends a frame. If the peer does not read, disconnect it: all frames are repeated after it reconnects.
+    fn say(&self, to: u32, said: &FromReceiver<'_>) {
+        let label = Label { routing_id: to, ..Label::default() };
+        let sent = self.socket.send_labelled(Outgoing::Bytes(&said.write()), &label, false, false);
+        if sent == Err(Error::WouldBlock) {
+            let _ = self.socket.disconnect_peer(to);
+        }
+    }
+}

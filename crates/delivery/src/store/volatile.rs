@@ -1,0 +1,213 @@
+//! A stream's volatile messages, held in memory until they are done, encoded as on the wire.
+
+use std::collections::VecDeque;
+
+use pinnace_engine::Body;
+
+use crate::log::Place;
+use crate::ranges::RangeSet;
+use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, make_room};
+
+/// Consecutive messages, with no logged message between them.
+#[derive(Debug, Clone)]
+pub struct VolatileRun {
+    pub of: Extent,
+    /// A data frame for a receiver that has everything before the first message; and the offset behind the step of its
+    /// first entry.
+    frame: Body,
+    start: usize,
+}
+
+/// The messages of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    pub first: u64,
+    pub last: u64,
+    /// The last logged message accepted before them, if known.
+    pub behind: Option<Place>,
+    /// The credit that they cost.
+    pub cost: u64,
+    /// When the last of them expires; None: never.
+    pub expires_ms: Option<u64>,
+    time: u64,
+}
+
+/// The last run of a stream, which still grows.
+struct Open {
+    of: Extent,
+    frame: Vec<u8>,
+    start: usize,
+}
+
+#[derive(Default)]
+pub struct Volatile {
+    runs: VecDeque<VolatileRun>,
+    open: Option<Open>,
+}
+
+impl Extent {
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
+    }
+}
+
+impl Open {
+    /// A run with one entry.
+    fn new(stream: u32, entry: &FrameEntry<'_>, behind: Option<Place>) -> Open {
+        let (first, time) = (entry.seq, entry.accepted_ms);
+        let mut frame = Vec::new();
+        make_room(&mut frame, entry);
+        let start = Data::begin_at(&mut frame, u64::from(stream), first - 1, time, first);
+        entry.put_behind_step(&mut frame, time);
+        let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
+        Open { of: Extent { first, last: first, behind, cost, expires_ms, time }, frame, start }
+    }
+
+    fn has_room_for(&self, entry: &FrameEntry<'_>) -> bool {
+        self.frame.len() + entry.bytes_at_most() <= FRAME_BYTES
+    }
+
+    fn add(&mut self, entry: &FrameEntry<'_>) {
+        let of = &mut self.of;
+        make_room(&mut self.frame, entry);
+        entry.put(&mut self.frame, of.last, of.time);
+        of.last = entry.seq;
+        of.cost += COST + entry.body.len() as u64;
+        of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
+    }
+}
+
+impl VolatileRun {
+    /// A data frame for a receiver that has the stream up to `prev` or further.
+    pub fn frame_behind(&self, stream: u32, prev: u64) -> Body {
+        if prev >= self.of.first - 1 {
+            return self.frame.clone();
+        }
+        let mut frame = Vec::with_capacity(self.frame.len() + self.start);
+        Data::begin_at(&mut frame, u64::from(stream), prev, self.of.time, self.of.first);
+        frame.extend_from_slice(&self.frame[self.start..]);
+        frame.into()
+    }
+
+    /// Calls `visit` with each message.
+    pub fn visit(&self, mut visit: impl FnMut(&FrameEntry<'_>)) {
+        if let Some(FromSender::Data(data)) = FromSender::read(&self.frame) {
+            data.entries().flatten().for_each(|entry| visit(&entry));
+        }
+    }
+}
+
+fn expires(entry: &FrameEntry<'_>) -> Option<u64> {
+    entry.ttl_ms.map(|ttl_ms| entry.accepted_ms.saturating_add(ttl_ms))
+}
+
+impl Volatile {
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.open.is_none()
+    }
+
+    /// Adds a message after all others.
+    pub fn add(&mut self, stream: u32, entry: &FrameEntry<'_>, behind: Option<Place>) {
+        match &mut self.open {
+            Some(run) if run.has_room_for(entry) => run.add(entry),
+            _ => {
+                self.close();
+                self.open = Some(Open::new(stream, entry, behind));
+            }
+        }
+    }
+
+    /// Ends the last run.
+    pub fn close(&mut self) {
+        let Some(Open { of, mut frame, start }) = self.open.take() else { return };
+        if frame.len() < frame.capacity() / 2 {
+            // The run may be held for long: keep an exact copy, so that it uses what it costs, and return the buffer to
+            // the pool.
+            let exact = frame.as_slice().into();
+            drop(Body::from(std::mem::replace(&mut frame, exact)));
+        }
+        self.runs.push_back(VolatileRun { of, frame: frame.into(), start });
+    }
+
+    /// The first run with a message after `seq`.
+    pub fn run_behind(&mut self, seq: u64) -> Option<VolatileRun> {
+        self.close();
+        let at = self.runs.partition_point(|run| run.of.last <= seq);
+        self.runs.get(at).cloned()
+    }
+
+    /// Drops runs that are done. Returns their credit cost.
+    pub fn settle(&mut self, done: &RangeSet) -> u64 {
+        if self.open.as_ref().is_some_and(|run| done.contains_all(run.of.first, run.of.last)) {
+            self.close();
+        }
+        let mut cost = 0;
+        while let Some(run) = self.runs.pop_front_if(|run| run.of.last <= done.all_upto()) {
+            cost += run.of.cost;
+        }
+        if done.last() > done.all_upto() {
+            self.runs.retain(|run| {
+                let is_done = done.contains_all(run.of.first, run.of.last);
+                cost += if is_done { run.of.cost } else { 0 };
+                !is_done
+            });
+        }
+        cost
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Extent> {
+        self.runs.iter().map(|run| &run.of).chain(self.open.as_ref().map(|run| &run.of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{BEGINS, ENDS, VOLATILE};
+
+    fn entry(seq: u64, body: &[u8], ttl_ms: Option<u64>) -> FrameEntry<'_> {
+        FrameEntry { seq, accepted_ms: 1000 + seq, ttl_ms, flags: BEGINS | ENDS | VOLATILE, body }
+    }
+
+    fn numbers(run: &VolatileRun) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        run.visit(|entry| numbers.push(entry.seq));
+        numbers
+    }
+
+    #[test]
+    fn runs_end_where_they_have_to_and_go_when_they_are_done() {
+        let mut volatile = Volatile::default();
+        (1..=3).for_each(|seq| volatile.add(1, &entry(seq, b"some", None), None));
+        volatile.close();
+        let behind = Some(Place { segment: 1, at: 2 });
+        (5..=6).for_each(|seq| volatile.add(1, &entry(seq, b"more", None), behind));
+        assert_eq!(numbers(&volatile.run_behind(0).unwrap()), [1, 2, 3]);
+        assert_eq!(numbers(&volatile.run_behind(2).unwrap()), [1, 2, 3]);
+        let second = volatile.run_behind(3).unwrap();
+        assert_eq!(
+            (numbers(&second), second.of.behind, second.of.cost),
+            (vec![5, 6], behind, 2 * (COST + 4))
+        );
+        assert!(volatile.run_behind(6).is_none());
+
+        let mut done = RangeSet::default();
+        done.add(5, 6);
+        assert_eq!(volatile.settle(&done), 2 * (COST + 4));
+        assert!(volatile.run_behind(3).is_none() && !volatile.is_empty());
+        done.add(1, 3);
+        assert_eq!(volatile.settle(&done), 3 * (COST + 4));
+        assert!(volatile.is_empty());
+    }
+
+    #[test]
+    fn a_run_is_too_old_when_all_of_it_is() {
+        let mut volatile = Volatile::default();
+        volatile.add(1, &entry(1, b"", Some(10)), None);
+        volatile.add(1, &entry(2, b"", Some(100)), None);
+        let expired = |volatile: &Volatile, now_ms| volatile.all().all(|run| run.is_expired(now_ms));
+        assert!(!expired(&volatile, 1101) && expired(&volatile, 1102));
+        volatile.add(1, &entry(3, b"", None), None);
+        assert!(!expired(&volatile, u64::MAX));
+    }
+}

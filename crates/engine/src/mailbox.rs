@@ -1,0 +1,393 @@
+//! Mailbox of a socket: where its links, the sockets at the other ends of inproc pipes, and its context reach it.
+//!
+//! They never take the socket's lock. They post notices, which the next call on the socket reads, and wake the
+//! callers that sleep in the socket. At first the I/O thread polls a socket's connections one by one. Once callers
+//! wait for connections, these move to a poll set of the socket's own (`poll_set`). The I/O thread polls that set as
+//! a whole, and stops polling it while a caller waits in it (`ownership`).
+
+mod links;
+mod poll_set;
+mod serving;
+mod unread;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use pinnace_ring::{Doorbell, EventCount};
+use pinnace_sys::wake::WakeFd;
+
+use links::Links;
+use poll_set::Signal;
+pub(crate) use poll_set::{PollSet, PolledBeside};
+pub(crate) use unread::IncomingUse;
+use unread::{drop_unwanted, remove_superseded, undeliverable};
+
+use crate::drops::{Reason, Tally};
+use crate::link::Link;
+use crate::monitor::Monitor;
+use crate::options::Options;
+use crate::ownership::{Leader, PollOwnership};
+use crate::peer::Peer;
+use crate::pipe::{Pipe, PipeId};
+use crate::poller::PollerRegistration;
+use crate::reactor::Io;
+use crate::socket::{LevelWatcher, Socket, Wakers};
+use crate::spin::{MemorySpin, Spin};
+use crate::stats::EventCounts;
+
+/// Maximum divisor in [`Mailbox::gap`]: a sender of one message to very many peers is not in a tight loop.
+const GAPS_MAX: u64 = 64;
+
+/// A notice to a socket.
+pub(crate) enum Notice {
+    /// A new pipe with a connected peer.
+    Attach(PipeId, Box<Pipe>),
+    /// A connection for an existing pipe.
+    Up(PipeId, Box<Peer>, Arc<Link>),
+    /// The connection is lost; the pipe stays.
+    Down(PipeId),
+    /// The pipe has ended.
+    Ended(PipeId),
+    Readable(PipeId),
+    Writable(PipeId),
+    /// The pipe's link has switched to shared memory.
+    SwitchedToMemory(PipeId),
+    /// The endpoint that an early inproc pipe waits for is bound.
+    InprocBound(PipeId, Box<InprocBound>),
+    /// The high-water marks of the socket at the other end of an inproc pipe have changed, or may have.
+    HighWaterMarks(PipeId),
+    /// There is room again in the context's byte budget.
+    Room,
+    /// An endpoint was given up: the socket no longer connects to it, and its pipe ends.
+    Forget(u64),
+    /// The context is being terminated.
+    Stop,
+}
+
+impl Notice {
+    /// The pipe that the notice is about.
+    fn pipe(&self) -> Option<PipeId> {
+        match self {
+            Notice::Attach(id, _) | Notice::Up(id, ..) | Notice::InprocBound(id, _) => Some(*id),
+            Notice::Down(id) | Notice::Ended(id) => Some(*id),
+            Notice::Readable(id)
+            | Notice::Writable(id)
+            | Notice::SwitchedToMemory(id)
+            | Notice::HighWaterMarks(id) => Some(*id),
+            Notice::Forget(_) | Notice::Room | Notice::Stop => None,
+        }
+    }
+}
+
+/// For an inproc pipe that connected before its endpoint was bound: the socket that has bound it now.
+pub(crate) struct InprocBound {
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) pipe: PipeId,
+    pub(crate) peer: Peer,
+    /// Message that the bound socket receives when the connecting socket leaves (ZMQ_DISCONNECT_MSG).
+    pub(crate) farewell: Option<Arc<[u8]>>,
+}
+
+/// A socket's current high-water marks in messages; 0: no limit. The socket sets them; links and the other ends of
+/// inproc pipes read them.
+#[derive(Default)]
+pub(crate) struct HighWaterMarks {
+    pub(crate) send: AtomicU32,
+    pub(crate) receive: AtomicU32,
+    /// Bytes that one queue may hold; 0: no limit.
+    send_bytes: AtomicU64,
+    receive_bytes: AtomicU64,
+}
+
+impl HighWaterMarks {
+    pub(crate) fn send_bytes(&self) -> u64 {
+        self.send_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn receive_bytes(&self) -> u64 {
+        self.receive_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, options: &Options) {
+        self.send.store(options.sndhwm, Ordering::Relaxed);
+        self.receive.store(options.rcvhwm, Ordering::Relaxed);
+        self.send_bytes.store(options.snd_bytes, Ordering::Relaxed);
+        self.receive_bytes.store(options.rcv_bytes, Ordering::Relaxed);
+    }
+}
+
+/// A socket as other threads see it. Aligned to its own cache lines: when it happened to share one with data that
+/// another thread writes, small messages over inproc were 17 % slower.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Mailbox {
+    /// The socket belongs to the engine, not to the application.
+    pub(crate) internal: bool,
+    incoming: IncomingUse,
+    notices: Mutex<Vec<Notice>>,
+    pending: AtomicBool,
+    /// Counts how often notices were read.
+    reads: AtomicU32,
+    /// Calls of `poll` that wait for this socket among others; woken like callers that sleep in it.
+    pollers: Mutex<Vec<Arc<WakeFd>>>,
+    /// Registrations of pollers (`poller`), which are told of every change.
+    poller_registrations: Mutex<Vec<Arc<PollerRegistration>>>,
+    has_pollers: AtomicBool,
+    pub(crate) event: EventCount,
+    /// Doorbell that the leading caller sleeps at, if it sleeps at one.
+    pub(crate) doorbell: Mutex<Option<Doorbell>>,
+    /// The I/O thread that serves the socket's connections, once it is chosen.
+    io: OnceLock<Arc<Io>>,
+    poll_set: OnceLock<PollSet>,
+    /// Waits for connections before there was a poll set.
+    waits: AtomicU32,
+    signal: Signal,
+    /// Updates level-triggered descriptors and wakes waiting tasks; unset until the first of them.
+    pub(crate) level_watcher: OnceLock<LevelWatcher>,
+    /// Tasks that wait for the socket.
+    pub(crate) wakers: Wakers,
+    /// Freed pipe ids, and the lowest id that was never used.
+    ids: Mutex<(Vec<u32>, u32)>,
+    /// The socket is closed: notices are no longer read.
+    closed: AtomicBool,
+    /// Peers that came and went between two calls, without anything for the socket to receive.
+    vanished: AtomicU64,
+    links: Mutex<Links>,
+    /// Tokens of links with more to read than one turn takes; the poll set does not report them.
+    to_read: Mutex<Vec<u64>>,
+    has_to_read: AtomicBool,
+    /// Number of links.
+    link_count: AtomicU32,
+    /// Some links may have unwritten data.
+    has_unwritten: AtomicBool,
+    /// Peers need not wake us, because a caller polls the shared memory (`suppress_wakeups`).
+    wakeups_suppressed: AtomicBool,
+    pub(crate) hwm: HighWaterMarks,
+    socket: OnceLock<Socket>,
+    pub(crate) ownership: PollOwnership,
+    pub(crate) spin: Spin,
+    pub(crate) memory_spin: MemorySpin,
+    /// Messages sent, counted once per link.
+    sent: AtomicU64,
+    /// When a message was last written, or left unwritten, on any link, by the links' clock; and the value of `sent`
+    /// at that time.
+    last_write_at: AtomicU64,
+    sent_at_last_write: AtomicU64,
+    monitored: AtomicBool,
+    monitor: Mutex<Option<Monitor>>,
+    /// Held while the frames of one event are sent.
+    pub(crate) telling: Mutex<()>,
+    /// How often each event has happened.
+    pub(crate) events: EventCounts,
+    /// Events that did not fit into the monitor's queue.
+    pub(crate) events_dropped: AtomicU64,
+    /// Messages lost outside the socket's calls; all of its lost messages after its close.
+    pub(crate) lost: Tally,
+}
+
+impl Mailbox {
+    /// `internal`: the socket belongs to the engine, not to the application.
+    pub(crate) fn new(internal: bool, incoming: IncomingUse) -> Mailbox {
+        Mailbox { internal, incoming, ..Mailbox::default() }
+    }
+
+    pub(crate) fn post(&self, notice: Notice) {
+        let mut list = self.notices.lock();
+        if self.closed.load(Ordering::SeqCst) {
+            drop(list);
+            return undeliverable(notice);
+        }
+        // Superseded notices own links and pipes, which are dropped after the lock is released.
+        let mut overtaken = Vec::new();
+        if let Notice::Down(id) | Notice::Ended(id) = notice {
+            overtaken = remove_superseded(&mut list, id, matches!(notice, Notice::Ended(_)), self.incoming);
+            if overtaken.iter().any(|other| matches!(other, Notice::Attach(..))) {
+                drop(list);
+                for mut notice in overtaken {
+                    if let Notice::Attach(_, pipe) = &mut notice {
+                        self.lost.add(Reason::Unwanted, drop_unwanted(pipe, self.incoming));
+                    }
+                    undeliverable(notice);
+                }
+                self.free_pipe(id);
+                self.vanished.fetch_add(1, Ordering::Release);
+                return self.wake();
+            }
+        }
+        list.push(notice);
+        drop(list);
+        drop(overtaken);
+        self.pending.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes callers that sleep in the socket, pollers, and the I/O thread where it serves descriptors or tasks.
+    pub(crate) fn wake(&self) {
+        if self.event.notify() {
+            match self.ownership.leader() {
+                Leader::InSet => self.signal.wake(),
+                Leader::AtDoorbell => self.ring_doorbell(),
+                Leader::Awake | Leader::Nobody => {}
+            }
+            self.pollers.lock().iter().for_each(|poller| poller.signal());
+        }
+        self.notify_pollers();
+        self.signal.signal_descriptor();
+        if let Some(watcher) = self.level_watcher.get() {
+            watcher.look();
+        }
+    }
+
+    /// Clones the doorbell first: the woken caller takes this lock at once.
+    #[cold]
+    fn ring_doorbell(&self) {
+        let doorbell = self.doorbell.lock().clone();
+        doorbell.iter().for_each(Doorbell::ring);
+    }
+
+    /// True if there are notices.
+    #[inline(always)]
+    pub(crate) fn has_notices(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take_notices(&self, into: &mut Vec<Notice>) {
+        self.clear_descriptor();
+        self.pending.store(false, Ordering::SeqCst);
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        into.append(&mut self.notices.lock());
+    }
+
+    /// How often notices were read. What a caller found is out of date once this has changed.
+    pub(crate) fn reads(&self) -> u32 {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn add_poller(&self, poller: &Arc<WakeFd>) {
+        self.pollers.lock().push(poller.clone());
+    }
+
+    pub(crate) fn remove_poller(&self, poller: &Arc<WakeFd>) {
+        let mut pollers = self.pollers.lock();
+        if let Some(index) = pollers.iter().position(|other| Arc::ptr_eq(other, poller)) {
+            pollers.swap_remove(index);
+        }
+    }
+
+    /// True if a poller has this socket registered.
+    pub(crate) fn has_pollers(&self) -> bool {
+        self.has_pollers.load(Ordering::SeqCst)
+    }
+
+    /// Tells the pollers that the socket's state may have changed.
+    pub(crate) fn notify_pollers(&self) {
+        if self.has_pollers() {
+            self.poller_registrations.lock().iter().for_each(|registration| registration.tell());
+        }
+    }
+
+    pub(crate) fn add_poller_registration(&self, registration: &Arc<PollerRegistration>) {
+        self.poller_registrations.lock().push(registration.clone());
+        self.has_pollers.store(true, Ordering::SeqCst);
+    }
+
+    /// Removes a poller's registration. True: others remain.
+    pub(crate) fn remove_poller_registration(&self, registration: &Arc<PollerRegistration>) -> bool {
+        let mut poller_registrations = self.poller_registrations.lock();
+        poller_registrations.retain(|other| !Arc::ptr_eq(other, registration));
+        self.has_pollers.store(!poller_registrations.is_empty(), Ordering::SeqCst);
+        !poller_registrations.is_empty()
+    }
+
+    pub(crate) fn new_pipe(&self) -> PipeId {
+        let mut ids = self.ids.lock();
+        PipeId(ids.0.pop().unwrap_or_else(|| {
+            ids.1 += 1;
+            ids.1 - 1
+        }))
+    }
+
+    pub(crate) fn free_pipe(&self, id: PipeId) {
+        self.ids.lock().0.push(id.0);
+    }
+
+    /// Notes that a link has unwritten data (`Link::flush_unwritten`).
+    pub(crate) fn note_unwritten(&self) {
+        if !self.has_unwritten.load(Ordering::Relaxed) {
+            self.has_unwritten.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether links may have unwritten data since the last call; clears the flag.
+    pub(crate) fn take_unwritten(&self) -> bool {
+        self.has_unwritten.load(Ordering::Relaxed) && self.has_unwritten.swap(false, Ordering::AcqRel)
+    }
+
+    /// Counts a message sent over a link. Only one thread at a time may call this.
+    #[inline(always)]
+    pub(crate) fn sends(&self) {
+        self.sent.store(self.sent() + 1, Ordering::Relaxed);
+    }
+
+    /// Messages sent, counted once per link.
+    #[inline(always)]
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Messages were written, or left unwritten, at time `now` of the links' clock.
+    pub(crate) fn note_write(&self, now: u64) {
+        self.last_write_at.store(now, Ordering::Relaxed);
+        self.sent_at_last_write.store(self.sent(), Ordering::Relaxed);
+    }
+
+    /// Average time in nanoseconds between the messages sent since then, including the present one. A message that
+    /// comes soon after others is not alone: writing each at once would cost a system call per link in a tight loop
+    /// over many links.
+    pub(crate) fn gap(&self, now: u64) -> u64 {
+        let messages = self.sent().saturating_sub(self.sent_at_last_write.load(Ordering::Relaxed));
+        now.saturating_sub(self.last_write_at.load(Ordering::Relaxed)) / messages.clamp(1, GAPS_MAX)
+    }
+
+    /// Sets the socket's handle.
+    pub(crate) fn set_socket(&self, socket: Socket) {
+        let _ = self.socket.set(socket);
+    }
+
+    /// The socket's handle, for callers that may block on its lock.
+    pub(crate) fn socket(&self) -> Option<Socket> {
+        self.socket.get().copied()
+    }
+
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitored.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn monitor(&self) -> Option<Monitor> {
+        *self.monitor.lock()
+    }
+
+    /// Replaces the monitor and returns the previous one.
+    pub(crate) fn set_monitor(&self, monitor: Option<Monitor>) -> Option<Monitor> {
+        self.monitored.store(monitor.is_some(), Ordering::Relaxed);
+        std::mem::replace(&mut self.monitor.lock(), monitor)
+    }
+
+    /// Closes the mailbox: drops its notices and refuses later ones.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let dropped = std::mem::take(&mut *self.notices.lock());
+        dropped.into_iter().for_each(undeliverable);
+        self.wake();
+    }
+
+    /// How many peers came and went without the socket's having seen them.
+    pub(crate) fn vanished(&self) -> u64 {
+        self.vanished.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
