@@ -112,6 +112,21 @@ pub fn check_endpoint(text: &str) -> Result<(), Error> {
     Endpoint::parse(text, Role::Connect).map(drop)
 }
 
+/// Both ends of a connection, as endpoints. Version 1 names the one that was bound or connected to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EndpointPair {
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    pub(crate) accepted: bool,
+}
+
+impl EndpointPair {
+    /// The endpoint that was bound or connected to.
+    pub(crate) fn ours(&self) -> &str {
+        if self.accepted { &self.local } else { &self.remote }
+    }
+}
+
 impl Endpoint {
     /// Parses `text`.
     ///

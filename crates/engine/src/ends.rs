@@ -1,10 +1,9 @@
 //! The two directions of a pipe, and the holders of their ends. The socket holds the near ends; a link, a connecter
 //! or another socket holds the far ends.
 
-use pinnace_ring::{Amount, Body, COMMAND, Consumer, Limits, NoMemory, Producer};
+use pinnace_ring::{Amount, Body, COMMAND, Consumer, NoMemory, Producer};
 
 use crate::conflate::{Inlet, Outlet, Passed, conflated};
-use crate::context::Context;
 
 /// A message that this many connections in a row have cut is given up: its peer may refuse it each time
 /// (ZMQ_MAXMSGSIZE), and would block everything behind it.
@@ -28,8 +27,9 @@ pub(crate) struct FarEnds {
     pub(crate) incoming: Source,
 }
 
-/// Creates one direction. `conflates`: only the newest message is kept, and there is no high-water mark.
-pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
+/// Creates one direction. `conflates`: only the newest message is kept, without a high-water mark; otherwise `queue`
+/// creates the queue.
+pub(crate) fn way(conflates: bool, queue: impl FnOnce() -> (Producer, Consumer)) -> (Source, Sink) {
     if conflates {
         let ((tx, outlet), (rx, inlet)) = conflated();
         return (
@@ -37,7 +37,7 @@ pub(crate) fn way(context: &Context, limits: Limits, conflates: bool) -> (Source
             Sink { queue: rx, inlet: Some(Box::new(inlet)) },
         );
     }
-    let (tx, rx) = context.queue(limits);
+    let (tx, rx) = queue();
     (Source { queue: tx, outlet: None }, Sink { queue: rx, inlet: None })
 }
 

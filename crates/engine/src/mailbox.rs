@@ -20,10 +20,10 @@ use pinnace_sys::wake::WakeFd;
 use links::Links;
 use poll_set::Signal;
 pub(crate) use poll_set::{PollSet, PolledBeside};
-pub(crate) use unread::IncomingUse;
 use unread::{drop_unwanted, remove_superseded, undeliverable};
 
 use crate::drops::{Reason, Tally};
+use crate::events::EventCounts;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::options::Options;
@@ -33,8 +33,8 @@ use crate::pipe::{Pipe, PipeId};
 use crate::poller::PollerRegistration;
 use crate::reactor::Io;
 use crate::socket::{LevelWatcher, Socket, Wakers};
+use crate::socket_kind::IncomingUse;
 use crate::spin::{MemorySpin, Spin};
-use crate::stats::EventCounts;
 
 /// Maximum divisor in [`Mailbox::gap`]: a sender of one message to very many peers is not in a tight loop.
 const GAPS_MAX: u64 = 64;

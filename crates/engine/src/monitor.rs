@@ -8,31 +8,12 @@ use std::sync::atomic::Ordering;
 
 use pinnace_sys::{AsFd, AsRawFd};
 
+use crate::endpoint::EndpointPair;
 use crate::error::Error;
+use crate::events::Event;
 use crate::mailbox::Mailbox;
 use crate::pipe::{Outgoing, PipeId};
 use crate::socket::Socket;
-
-/// libzmq's event numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Event {
-    Connected = 0x1,
-    ConnectDelayed = 0x2,
-    ConnectRetried = 0x4,
-    Listening = 0x8,
-    BindFailed = 0x10,
-    Accepted = 0x20,
-    AcceptFailed = 0x40,
-    Closed = 0x80,
-    Disconnected = 0x200,
-    MonitorStopped = 0x400,
-    HandshakeFailedNoDetail = 0x800,
-    HandshakeSucceeded = 0x1000,
-    HandshakeFailedProtocol = 0x2000,
-    HandshakeFailedAuth = 0x4000,
-    PipesStats = 0x1_0000,
-}
 
 /// What an event is about. Version 1 of the messages names one end, version 2 names both.
 #[derive(Clone, Copy)]
@@ -44,21 +25,6 @@ pub(crate) enum At<'a> {
     /// A connection.
     Between(&'a EndpointPair),
     Nothing,
-}
-
-/// Both ends of a connection, as endpoints. Version 1 names the one that was bound or connected to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct EndpointPair {
-    pub(crate) local: String,
-    pub(crate) remote: String,
-    pub(crate) accepted: bool,
-}
-
-impl EndpointPair {
-    /// The endpoint that was bound or connected to.
-    pub(crate) fn ours(&self) -> &str {
-        if self.accepted { &self.local } else { &self.remote }
-    }
 }
 
 impl At<'_> {

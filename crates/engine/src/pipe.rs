@@ -16,6 +16,7 @@
 
 mod end;
 mod outgoing;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -27,10 +28,11 @@ use crate::label::Label;
 use crate::link::{self, AfterCommit, Link};
 use crate::mailbox::{Mailbox, Notice};
 use crate::peer::About;
-use crate::stats::{self, Traffic};
 pub(crate) use end::Far;
 pub use end::Pipe;
 pub use outgoing::Outgoing;
+pub use traffic::Traffic;
+pub(crate) use traffic::traffic;
 
 /// A pipe of one socket. The id is reused after the pipe's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,7 +114,7 @@ impl Pipes {
                 self.drops.add(Reason::Unread, pipe.drain(&mut left));
                 left.into_iter().for_each(|body| self.discard(body));
             }
-            let (received, sent) = stats::past(&pipe);
+            let (received, sent) = traffic::past(&pipe);
             self.past.0.add_past(received);
             self.past.1.add_past(sent);
             self.deferred.push(Deferred::Part(pipe));

@@ -18,11 +18,8 @@ use smallvec::SmallVec;
 use crate::error::Error;
 use crate::mailbox::{Mailbox, PollSet};
 use crate::pending_sleep::{self, PendingSleep, Turn};
-use crate::socket::{POLLIN, POLLOUT, Socket};
-
-/// A descriptor has an error (ZMQ_POLLERR), or urgent data (ZMQ_POLLPRI).
-pub const POLLERR: i16 = 4;
-pub const POLLPRI: i16 = 8;
+use crate::readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
+use crate::socket::Socket;
 
 /// What an item waits for.
 pub enum PollSource<'a> {

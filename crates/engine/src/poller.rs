@@ -24,8 +24,9 @@ use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
 use crate::pending_sleep::{PendingSleep, Turn};
-use crate::poll::{POLLERR, POLLPRI, from_system, to_system};
-use crate::socket::{POLLIN, POLLOUT, Socket};
+use crate::poll::{from_system, to_system};
+use crate::readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
+use crate::socket::Socket;
 pub(crate) use entry::PollerRegistration;
 pub(crate) use entry::PollerSleep;
 use entry::{OfSocket, PollerEntry, PollerShared, interest};

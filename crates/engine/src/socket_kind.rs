@@ -5,7 +5,6 @@ use pinnace_zmtp::SocketType;
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::mailbox::IncomingUse;
 use crate::options::Options;
 
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +31,18 @@ pub(crate) struct SocketKind {
     pub(crate) hears_hiccups: bool,
     /// Thread-safe in libzmq's terms (its draft types): no multipart messages, no ZMQ_FD.
     pub(crate) is_thread_safe: bool,
+}
+
+/// What happens to the messages that a socket's peers send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum IncomingUse {
+    /// The application receives them, or is notified of them.
+    #[default]
+    Received,
+    /// Subscriptions or groups, which end with the peer; other messages are dropped (PUB, RADIO).
+    Subscriptions,
+    /// All are dropped (PUSH, SCATTER).
+    Unwanted,
 }
 
 impl SocketKind {

@@ -25,11 +25,12 @@ use pinnace_sys::{Errno, OwnedFd, net};
 use pinnace_zmtp::Error;
 use pinnace_zmtp::sharing::{self, Step};
 
+use super::Link;
 use super::rx::Rx;
 use super::shared::SharedStream;
 use super::tx::Tx;
-use super::{FallbackReason, Link, Medium};
 use crate::mailbox::Notice;
+use crate::medium::{FallbackReason, Medium};
 use crate::reactor::Command;
 
 /// The number of reads and writes of the socket, plus the KiB that they moved, after which a connection switches.

@@ -5,23 +5,12 @@ use pinnace_zmtp::subscription;
 
 use super::Notice;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::socket_kind::IncomingUse;
 
 /// From this many unread notices, ZAP requests of our own (`zap`) that no handshake waits for any more are
 /// withdrawn. Below it a busy handler gets to see them; above it a handler that never reads does not accumulate
 /// them.
 const QUESTIONS_MAX: usize = 4096;
-
-/// What happens to the messages that a socket's peers send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum IncomingUse {
-    /// The application receives them, or is notified of them.
-    #[default]
-    Received,
-    /// Subscriptions or groups, which end with the peer; other messages are dropped (PUB, RADIO).
-    Subscriptions,
-    /// All are dropped (PUSH, SCATTER).
-    Unwanted,
-}
 
 /// Drains the unread input of a pipe, unless the application receives it. Returns how many unwanted messages it had;
 /// commands and subscriptions do not count.

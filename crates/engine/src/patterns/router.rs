@@ -28,7 +28,7 @@ use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
-use crate::socket::{POLLIN, POLLOUT};
+use crate::readiness::{POLLIN, POLLOUT};
 
 /// Destination of the message that is being sent.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]

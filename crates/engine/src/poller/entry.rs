@@ -14,8 +14,7 @@ use super::{PollTarget, PollerEvent};
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::pending_sleep;
-use crate::poll::POLLPRI;
-use crate::socket::{POLLIN, POLLOUT};
+use crate::readiness::{POLLIN, POLLOUT, POLLPRI};
 
 /// The part of a poller that reporting sockets use.
 pub(super) struct PollerShared {

@@ -8,7 +8,8 @@ use pinnace_zmtp::sharing;
 
 use super::session::Shaken;
 use super::stage::Behind;
-use crate::link::{Codec, FallbackReason, Medium, Stream};
+use crate::link::{Codec, Stream};
+use crate::medium::{FallbackReason, Medium};
 use crate::options::Options;
 use crate::peer::{About, Peer};
 use crate::transports;

@@ -16,10 +16,12 @@ use super::closing::count_losses;
 use super::session::{ConnectionSide, Owner, Session, Shaken, Step};
 use super::{Command, Entry, Reactor};
 use crate::drops::Reason;
+use crate::endpoint::EndpointPair;
 use crate::ends::FarEnds;
+use crate::events::Event;
 use crate::link::{Link, Stream};
 use crate::mailbox::{Mailbox, Notice};
-use crate::monitor::{self, At, Event};
+use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::PipeId;
 use crate::transports::{self, Route, Target, To};
@@ -40,7 +42,7 @@ pub(crate) struct Connecter {
     /// As the user wrote it.
     endpoint: String,
     /// Both ends of the connection that is being made.
-    between: monitor::EndpointPair,
+    between: EndpointPair,
     /// The connection has reached the peer itself, past any proxy.
     reached: bool,
     /// The pipe. None while it has a connection, or if each connection gets a pipe of its own (ZMQ_IMMEDIATE).
@@ -85,8 +87,7 @@ impl Connecter {
         endpoint: String,
         ends: Option<Box<LastingPipe>>,
     ) -> Connecter {
-        let (state, routes, between) =
-            (ConnecterState::Resting, Vec::new(), monitor::EndpointPair::default());
+        let (state, routes, between) = (ConnecterState::Resting, Vec::new(), EndpointPair::default());
         Connecter {
             token,
             owner,

@@ -7,7 +7,8 @@ use pinnace_sys::{Errno, OwnedFd, net};
 
 use super::session::{Accepted, ConnectionSide, Session, Shaken};
 use super::{Entry, Reactor};
-use crate::monitor::{self, At, Event};
+use crate::events::Event;
+use crate::monitor::{self, At};
 use crate::transports::{self, Bound};
 
 pub(crate) use super::session::Owner;

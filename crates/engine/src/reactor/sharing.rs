@@ -3,7 +3,7 @@
 use pinnace_sys::{AsFd, net, process};
 use pinnace_zmtp::sharing;
 
-use crate::link::FallbackReason;
+use crate::medium::FallbackReason;
 use crate::options::Options;
 
 /// Whether our side allows it; the error says why not.

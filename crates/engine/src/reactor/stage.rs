@@ -11,9 +11,10 @@ use pinnace_crypto::SecretBytes;
 use pinnace_sys::{Errno, OwnedFd, random};
 use pinnace_zmtp::{AuthorizationRequest, Config, Decision, Handshake, socks, ws};
 
+use crate::events::Event;
 use crate::link::{Codec, Stream};
 use crate::mailbox::Mailbox;
-use crate::monitor::{self, At, Event};
+use crate::monitor::{self, At};
 use crate::transports::{Layers, Web, WebSide};
 
 /// Maximum number of bytes that a peer can make one handshake hold.

@@ -7,11 +7,13 @@ use pinnace_zmtp::{SocketType, Version};
 
 use super::endpoints::AttachedTo;
 use super::{Core, Socket};
-use crate::endpoint::{PgmEndpoint, Role, UdpEndpoint};
+use crate::endpoint::{EndpointPair, PgmEndpoint, Role, UdpEndpoint};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
-use crate::link::{self, Codec, FallbackReason, First, Link, Medium, Packets, Stream};
-use crate::monitor::{self, At, EndpointPair, Event};
+use crate::events::Event;
+use crate::link::{self, Codec, First, Link, Packets, Stream};
+use crate::medium::{FallbackReason, Medium};
+use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
 use crate::reactor::{Command, ConnectionSide};
@@ -82,9 +84,9 @@ impl Core {
         let (id, token) = (self.mailbox.new_pipe(), self.io.token());
         let conflates = self.options.conflate;
         let out = Limits { messages: self.options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(&self.context, out, conflates && self.kind.conflates_out);
+        let (tx, outgoing) = way(conflates && self.kind.conflates_out, || self.context.queue(out));
         let into = Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(&self.context, into, conflates && self.kind.conflates_in);
+        let (incoming, rx) = way(conflates && self.kind.conflates_in, || self.context.queue(into));
         let ends = match role {
             Role::Bind => EndpointPair { local: at.clone(), remote: String::new(), accepted: true },
             Role::Connect => EndpointPair { local: String::new(), remote: at.clone(), accepted: false },

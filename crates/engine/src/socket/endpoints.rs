@@ -10,8 +10,9 @@ use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
+use crate::events::Event;
 use crate::mailbox::{Mailbox, Notice};
-use crate::monitor::{self, At, Event};
+use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Deferred, Far, Outgoing, Pipe, PipeId};
 use crate::reactor::{Command, Connecter, LastingPipe, Listener, Owner};
@@ -169,7 +170,8 @@ impl Core {
     }
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
-        let (id, mut pipe, is_visited) = self.context.inproc().connect(&self.context, name, &self.side());
+        let (id, mut pipe, is_visited) =
+            self.context.inproc().connect(&|limits| self.context.queue(limits), name, &self.side());
         if let Far::Socket { mailbox, .. } = &pipe.far
             && is_visited
         {
@@ -219,8 +221,8 @@ impl Core {
         let (out, into) = (self.kind.conflates_out, self.kind.conflates_in);
         let conflates = self.options.conflate;
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
-        let (tx, outgoing) = way(&self.context, mark(self.options.sndhwm), conflates && out);
-        let (incoming, rx) = way(&self.context, mark(self.options.rcvhwm), conflates && into);
+        let (tx, outgoing) = way(conflates && out, || self.context.queue(mark(self.options.sndhwm)));
+        let (incoming, rx) = way(conflates && into, || self.context.queue(mark(self.options.rcvhwm)));
         let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), false);
         if self.kind.names_peers && !routing_id.is_empty() {
             pipe.peer.routing_id = routing_id;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Weak};
 use pinnace_sys::RawFd;
 use pinnace_sys::wake::WakeFd;
 
-use super::options::{POLLIN, POLLOUT};
 use super::{Core, Socket};
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::reactor::{Command, Io};
+use crate::readiness::{POLLIN, POLLOUT};
 
 /// The descriptors of a socket, one for each requested set of events.
 #[derive(Default)]

@@ -41,7 +41,6 @@ use endpoints::Attached;
 pub use level::LevelFd;
 pub(crate) use level::LevelWatcher;
 pub use messages::Wait;
-pub use options::{POLLIN, POLLOUT};
 pub use tasks::WakerPlace;
 pub(crate) use tasks::Wakers;
 pub use transfer::Received;

@@ -6,13 +6,11 @@ use pinnace_zmtp::SocketType;
 
 use super::{Core, Socket, Waiter};
 use crate::error::Error;
-use crate::monitor::{self, At, Event, Monitor};
+use crate::events::Event;
+use crate::monitor::{self, At, Monitor};
 use crate::options::{self, Effect, Lookup, SocketValue, put_int, put_text};
 use crate::pipe::{Far, PipeId};
-
-/// Results of `events`: a message can be received (ZMQ_POLLIN), sent (ZMQ_POLLOUT).
-pub const POLLIN: i16 = 1;
-pub const POLLOUT: i16 = 2;
+use crate::readiness::{POLLIN, POLLOUT};
 
 const ROUTING_ID: i32 = 5;
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 
 use super::{PeerStats, Stats, Traffic};
 use crate::drops::{Drops, Reason};
-use crate::link::Medium;
+use crate::medium::Medium;
 
 /// A quoted, escaped text.
 struct Text<'a>(&'a str);

@@ -6,45 +6,20 @@
 mod json;
 mod prometheus;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pinnace_ring::{Amount, Books};
 use pinnace_zmtp::{SocketType, Version};
 
 use crate::drops::Drops;
 use crate::error::Error;
-use crate::link::{Link, Medium};
-use crate::monitor::Event;
-use crate::pipe::{Far, Pipe};
+use crate::events::Events;
+use crate::link::Link;
+use crate::medium::Medium;
+use crate::pipe::{Far, Pipe, Traffic, traffic};
 use crate::socket::{Core, Socket};
 
 pub use prometheus::prometheus;
-
-/// The traffic in one direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Messages. Incoming: received by the socket from the queue. Outgoing: taken by the kernel or, over inproc, by
-    /// the peer. Subscriptions and other commands do not count.
-    pub messages: u64,
-    /// Their bytes, with ZMTP 3 headers, before encryption.
-    pub bytes: u64,
-    /// Messages waiting in the queue.
-    pub queued: u64,
-}
-
-impl Traffic {
-    fn add(&mut self, other: Traffic) {
-        self.add_past(other);
-        self.queued += other.queued;
-    }
-
-    /// Adds the totals of a queue that no longer exists.
-    pub(crate) fn add_past(&mut self, other: Traffic) {
-        self.messages += other.messages;
-        self.bytes += other.bytes;
-    }
-}
 
 /// One peer, or an endpoint that is being connected.
 #[derive(Debug, Clone)]
@@ -93,54 +68,6 @@ pub struct Stats {
     pub peers: Vec<PeerStats>,
 }
 
-/// The number of occurrences of each event.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Events([u64; EVENTS.len()]);
-
-impl Events {
-    /// All events: name and count.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        EVENTS.iter().zip(self.0).map(|(&(_, name), count)| (name, count))
-    }
-
-    /// The count of one event, by its name in `iter`.
-    pub fn of(&self, name: &str) -> u64 {
-        self.iter().find(|&(other, _)| other == name).map_or(0, |(_, count)| count)
-    }
-}
-
-const EVENTS: [(Event, &str); 13] = [
-    (Event::Connected, "connected"),
-    (Event::ConnectDelayed, "connect_delayed"),
-    (Event::ConnectRetried, "connect_retried"),
-    (Event::Listening, "listening"),
-    (Event::BindFailed, "bind_failed"),
-    (Event::Accepted, "accepted"),
-    (Event::AcceptFailed, "accept_failed"),
-    (Event::Closed, "closed"),
-    (Event::Disconnected, "disconnected"),
-    (Event::HandshakeFailedNoDetail, "handshake_failed_no_detail"),
-    (Event::HandshakeSucceeded, "handshake_succeeded"),
-    (Event::HandshakeFailedProtocol, "handshake_failed_protocol"),
-    (Event::HandshakeFailedAuth, "handshake_failed_auth"),
-];
-
-/// Event counters, incremented where the events occur.
-#[derive(Default)]
-pub(crate) struct EventCounts([AtomicU64; EVENTS.len()]);
-
-impl EventCounts {
-    pub(crate) fn count(&self, event: Event) {
-        if let Some(index) = EVENTS.iter().position(|&(other, _)| other == event) {
-            self.0[index].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> Events {
-        Events(std::array::from_fn(|index| self.0[index].load(Ordering::Relaxed)))
-    }
-}
-
 impl Socket {
     /// The socket's statistics.
     pub fn stats(self) -> Result<Stats, Error> {
@@ -175,41 +102,6 @@ impl Core {
             peers,
         }
     }
-}
-
-/// The traffic of a pipe so far: in, out.
-fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
-    let (consumed, bytes) = pipe.rx.consumed();
-    let (dropped, waiting) =
-        pipe.inlet.as_ref().map_or_else(Default::default, |inlet| (inlet.dropped(), inlet.waiting()));
-    let received = Traffic {
-        messages: consumed.saturating_sub(pipe.commands_in + dropped.messages),
-        bytes: bytes.saturating_sub(dropped.bytes),
-        queued: pipe.rx.backlog() + waiting.messages,
-    };
-    let Books { taken, waiting } = books(pipe);
-    (received, sent(pipe, taken, waiting.messages))
-}
-
-/// As `traffic`, for a pipe that is being removed. Messages waiting in an inproc pipe count as sent if the peer still
-/// exists, because it can still receive them.
-pub(crate) fn past(pipe: &Pipe) -> (Traffic, Traffic) {
-    let Books { mut taken, waiting } = books(pipe);
-    let is_abandoned =
-        pipe.outlet.as_ref().map_or_else(|| pipe.tx.is_abandoned(), |outlet| outlet.is_abandoned());
-    if !is_abandoned {
-        taken += waiting;
-    }
-    (traffic(pipe).0, sent(pipe, taken, 0))
-}
-
-/// Accounts for everything that was sent into a pipe.
-fn books(pipe: &Pipe) -> Books {
-    pipe.outlet.as_ref().map_or_else(|| pipe.tx.books(), |outlet| outlet.books(&pipe.tx))
-}
-
-fn sent(pipe: &Pipe, taken: Amount, queued: u64) -> Traffic {
-    Traffic { messages: taken.messages.saturating_sub(pipe.commands_out), bytes: taken.bytes, queued }
 }
 
 fn peer(pipe: &Pipe, endpoint: String) -> PeerStats {

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use pinnace_ring::{Amount, Body, Limits};
+use pinnace_ring::{Amount, Body, Consumer, Limits, Producer};
 use pinnace_zmtp::SocketType;
 
-use crate::context::Context;
 use crate::ends::{FarEnds, Sink, Source, way};
 use crate::error::Error;
 use crate::mailbox::{InprocBound, Mailbox, Notice};
@@ -72,9 +71,12 @@ fn alone(mark: &AtomicU32) -> Limits {
     Limits { messages: mark.load(Ordering::Relaxed).into(), ahead_bytes: 0 }
 }
 
+/// Creates a queue, within the context's budget.
+type NewQueue<'a> = &'a dyn Fn(Limits) -> (Producer, Consumer);
+
 /// A queue between threads of this process.
-fn between_threads(context: &Context, limits: Limits, conflates: bool) -> (Source, Sink) {
-    let (tx, mut rx) = way(context, limits, conflates);
+fn between_threads(new_queue: NewQueue<'_>, limits: Limits, conflates: bool) -> (Source, Sink) {
+    let (tx, mut rx) = way(conflates, || new_queue(limits));
     if !conflates && !spin::is_single_processor() {
         rx.queue.set_patient();
     }
@@ -109,13 +111,19 @@ impl Registry {
 
     /// Connects a socket to `name`. The far end of its pipe is attached now, or when the name is bound. True: the
     /// bound socket has to send something first.
-    pub(crate) fn connect(&self, context: &Context, name: &str, side: &InprocSide) -> (PipeId, Pipe, bool) {
+    pub(crate) fn connect(
+        &self,
+        new_queue: NewQueue<'_>,
+        name: &str,
+        side: &InprocSide,
+    ) -> (PipeId, Pipe, bool) {
         let id = side.mailbox.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
-            let (tx, outgoing) = between_threads(context, alone(&side.mailbox.hwm.send), side.conflates_out);
+            let (tx, outgoing) =
+                between_threads(new_queue, alone(&side.mailbox.hwm.send), side.conflates_out);
             let (incoming, rx) =
-                between_threads(context, alone(&side.mailbox.hwm.receive), side.conflates_in);
+                between_threads(new_queue, alone(&side.mailbox.hwm.receive), side.conflates_in);
             let ends = FarEnds { outgoing, incoming };
             let waiting = Waiting { side: side.clone(), pipe: id, ends };
             names.waiting.push((name.to_owned(), waiting));
@@ -125,8 +133,8 @@ impl Registry {
         // reading its notices.
         let out = side.conflates_out || far.conflates_in;
         let back = far.conflates_out || side.conflates_in;
-        let (tx, far_rx) = between_threads(context, limits(&side.mailbox, &far.mailbox), out);
-        let (far_tx, rx) = between_threads(context, limits(&far.mailbox, &side.mailbox), back);
+        let (tx, far_rx) = between_threads(new_queue, limits(&side.mailbox, &far.mailbox), out);
+        let (far_tx, rx) = between_threads(new_queue, limits(&far.mailbox, &side.mailbox), back);
         let far_id = far.mailbox.new_pipe();
         let to_us = Far::Socket { mailbox: side.mailbox.clone(), pipe: id };
         let far_pipe = Pipe::new(far_tx, far_rx, to_us, side.peer.clone(), true);

@@ -15,9 +15,8 @@ use pinnace_sys::families::Address;
 use pinnace_sys::net::{self, Local, Setup};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
-use crate::endpoint::{Endpoint, TcpEndpoint};
+use crate::endpoint::{Endpoint, EndpointPair, TcpEndpoint};
 use crate::error::Error;
-use crate::monitor::EndpointPair;
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
 use ipc::SocketFile;
