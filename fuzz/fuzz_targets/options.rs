@@ -4,7 +4,7 @@
 //! An instruction is a row of the option table or, from 200 on, the number of a context option; then a length, and
 //! the value.
 
-use pinnace_engine::{Context, Error, OPTIONS, Socket};
+use pinnace_engine::{Context, Error, OPTIONS, Socket, SocketType};
 
 const SOCKET_TYPES: u8 = 21;
 /// From this value on an instruction is for the context.
@@ -40,7 +40,8 @@ fn of_socket(socket: Socket, number: i32, given: &[u8]) {
 pub fn run(data: &[u8]) {
     let [kind, instructions @ ..] = data else { return };
     let context = Context::new().expect("a context");
-    let socket = context.socket(i32::from(kind % SOCKET_TYPES));
+    let socket_type = SocketType::from_number(kind % SOCKET_TYPES).expect("all numbers below are types");
+    let socket = context.socket(socket_type);
     let mut rest = instructions;
     while let [which, len, bytes @ ..] = rest {
         let (given, behind) = bytes.split_at(usize::from(*len).min(bytes.len()));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{ptr, slice};
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Error, Wait};
+use pinnace_engine::{Error, SocketType, Wait};
 
 const DONTWAIT: c_int = 1;
 const SNDMORE: c_int = 2;
@@ -133,6 +133,11 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Error> {
     }
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Error::Invalid)
+}
+
+/// The socket type of libzmq's number. Errors: Invalid.
+pub(crate) fn socket_type(number: c_int) -> Result<SocketType, Error> {
+    u8::try_from(number).ok().and_then(SocketType::from_number).ok_or(Error::Invalid)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use pinnace_engine::{Context, Error};
 
-use crate::arguments::{bytes, bytes_mut};
+use crate::arguments::{self, bytes, bytes_mut};
 use crate::guard::{guard, guard_uncancelled, guard_waiting};
 use crate::handle;
 
@@ -95,5 +95,5 @@ pub unsafe extern "C" fn zmq_ctx_get_ext(
 /// A new socket of the context, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_socket(context: *mut c_void, socket_type: c_int) -> *mut c_void {
-    guard_uncancelled(|| handle::publish(own(context)?.socket(socket_type)?))
+    guard_uncancelled(|| handle::publish(own(context)?.socket(arguments::socket_type(socket_type)?)?))
 }

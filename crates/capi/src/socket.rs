@@ -5,9 +5,9 @@ mod draft;
 use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Body, Error, Frame, Outgoing, Socket};
+use pinnace_engine::{Body, Error, Frame, Outgoing, Socket, SocketType};
 
-use crate::arguments::{Flags, bytes, bytes_mut, int_size, text};
+use crate::arguments::{Flags, bytes, bytes_mut, int_size, socket_type, text};
 use crate::guard::{FrameCall, guard, guard_frame, guard_uncancelled};
 use crate::handle::{retire, socket};
 use crate::message::SHARE_MIN;
@@ -139,7 +139,9 @@ pub unsafe extern "C" fn zmq_socket_monitor_versioned(
             // SAFETY: the caller's promise.
             false => Some(unsafe { text(endpoint) }?),
         };
-        socket(handle)?.monitor(endpoint, events, version, kind).map(|()| 0)
+        // A call that stops the monitor needs no type.
+        let socket_type = if endpoint.is_some() { socket_type(kind)? } else { SocketType::Pair };
+        socket(handle)?.monitor(endpoint, events, version, socket_type).map(|()| 0)
     })
 }
 

@@ -34,8 +34,7 @@ pub fn context() -> Result<Context, Error> {
         }
         let context = Context::new().map_err(Error::Endpoint)?;
         // High enough that the process runs out of file descriptors first.
-        const MAX_SOCKETS: i32 = 2;
-        context.set(MAX_SOCKETS, 65_535).map_err(Error::Endpoint)?;
+        context.set_max_sockets(65_535);
         Ok(known.insert(context).clone())
     })
 }

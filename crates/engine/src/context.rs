@@ -165,25 +165,27 @@ impl Context {
         self.0.options.lock().get_bytes(option, room)
     }
 
-    /// Creates a socket of libzmq's type number. Errors: Invalid, TooManySockets, Terminated, Fault in a forked
-    /// process, or errors of the system.
-    pub fn socket(&self, socket_type: i32) -> Result<Socket, Error> {
+    /// Sets the limit of sockets that are open at the same time (ZMQ_MAX_SOCKETS).
+    pub fn set_max_sockets(&self, max: u32) {
+        self.0.options.lock().max_sockets = max;
+    }
+
+    /// Creates a socket. Errors: TooManySockets, Terminated, Fault in a forked process, or errors of the system.
+    pub fn socket(&self, socket_type: SocketType) -> Result<Socket, Error> {
         let max = self.0.options.lock().max_sockets;
         self.new_socket(socket_type, Some(max as usize))
     }
 
     /// A socket for our own use, which ZMQ_MAX_SOCKETS does not count: the handshakes of unknown peers need one, and
     /// must not use up the application's sockets.
-    pub(crate) fn internal_socket(&self, socket_type: i32) -> Result<Socket, Error> {
+    pub(crate) fn internal_socket(&self, socket_type: SocketType) -> Result<Socket, Error> {
         self.new_socket(socket_type, None)
     }
 
-    fn new_socket(&self, socket_type: i32, max: Option<usize>) -> Result<Socket, Error> {
+    fn new_socket(&self, socket_type: SocketType, max: Option<usize>) -> Result<Socket, Error> {
         if self.0.fork != fork::generation() {
             return Err(Error::Fault);
         }
-        let socket_type =
-            u8::try_from(socket_type).ok().and_then(SocketType::from_number).ok_or(Error::Invalid)?;
         let pattern = patterns::create(socket_type).ok_or(Error::Invalid)?;
         if self.0.terminating.load(Ordering::SeqCst) {
             return Err(Error::Terminated);

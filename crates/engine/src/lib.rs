@@ -15,9 +15,9 @@
 //! `pinnace-sys`.
 //!
 //! ```
-//! use pinnace_engine::{Context, Outgoing};
+//! use pinnace_engine::{Context, Outgoing, SocketType};
 //! let context = Context::new()?;
-//! let (push, pull) = (context.socket(8)?, context.socket(7)?);
+//! let (push, pull) = (context.socket(SocketType::Push)?, context.socket(SocketType::Pull)?);
 //! pull.bind("inproc://example")?;
 //! push.connect("inproc://example")?;
 //! push.send(Outgoing::Bytes(b"hello"), false, true)?;
@@ -73,7 +73,7 @@ pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use events::Events;
 pub use label::Label;
 pub use medium::{FallbackReason, Medium};
-pub use options::{Access, OptionKind, OptionSpec, TABLE as OPTIONS, When};
+pub use options::{Access, OptionKind, OptionSpec, Options, TABLE as OPTIONS, When};
 pub use peer::About;
 pub use pinnace_crypto::{KeyPair, Secret, SecretKey};
 pub use pinnace_ring::{Body, Frame, MORE};

@@ -4,6 +4,7 @@
 //! the peer its connection. If no answer arrives, ZMQ_HANDSHAKE_IVL ends the handshake.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use pinnace_zmtp::{AuthorizationRequest, Refusal, SocketType, metadata};
 
@@ -22,7 +23,6 @@ const FRAMES_MAX: usize = 16;
 const BYTES_MAX: usize = 64 * 1024;
 /// Limit of properties in an answer.
 const PROPERTIES_MAX: usize = 64;
-const DEALER: i32 = 5;
 
 /// A request that waits for its answer.
 pub(crate) struct Inquiry {
@@ -68,10 +68,9 @@ impl Inquiry {
             // A socket of another type could not answer.
             Some(_) => return Err(Error::Fault),
         }
-        let socket = context.internal_socket(DEALER)?;
+        let socket = context.internal_socket(SocketType::Dealer)?;
         let inquiry = Inquiry { socket }; // Closes the socket on any return.
-        const LINGER: i32 = 17;
-        socket.set_option(LINGER, &0i32.to_ne_bytes())?;
+        socket.configure(|options| options.linger = Some(Duration::ZERO))?;
         socket.connect(&format!("inproc://{HANDLER}"))?;
         let domain = options.security.zap_domain.as_bytes();
         let mechanism = request.mechanism.as_bytes();

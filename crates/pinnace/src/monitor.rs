@@ -156,7 +156,7 @@ impl Monitor {
         const ALL: u64 = u64::MAX;
         const SECOND_FORM: i32 = 2;
         let endpoint = format!("inproc://pinnace-monitor-{}", LAST.fetch_add(1, Ordering::Relaxed));
-        socket.monitor(Some(&endpoint), ALL, SECOND_FORM, SocketType::Pair as i32)?;
+        socket.monitor(Some(&endpoint), ALL, SECOND_FORM, SocketType::Pair)?;
         let pair = Pair::builder(context).connect(&endpoint)?;
         Ok(Monitor { pair, place: Waiting::default(), over: false })
     }

@@ -50,7 +50,7 @@ impl<K: Typed> Socket<K> {
 
 impl<K: Kind> Socket<K> {
     fn create(context: &Context, socket_type: SocketType) -> Result<Socket<K>, Error> {
-        let raw = context.engine().socket(socket_type as i32)?;
+        let raw = context.engine().socket(socket_type)?;
         Ok(Socket { raw, socket_type, context: context.clone(), kind: PhantomData })
     }
 

@@ -2,25 +2,25 @@
 
 use std::ptr::null_mut;
 
-use pinnace_engine::{Context, ETERM, Outgoing};
+use pinnace_engine::{Context, ETERM, Outgoing, SocketType};
 
 use super::*;
 use crate::error::errno;
 use crate::handle::publish;
 
-const PULL: c_int = 7;
-const PUSH: c_int = 8;
-const REQ: c_int = 3;
-const DEALER: c_int = 5;
-const ROUTER: c_int = 6;
+const PULL: SocketType = SocketType::Pull;
+const PUSH: SocketType = SocketType::Push;
+const REQ: SocketType = SocketType::Req;
+const DEALER: SocketType = SocketType::Dealer;
+const ROUTER: SocketType = SocketType::Router;
 
-fn bound(context: &Context, kind: c_int, endpoint: &str) -> Socket {
+fn bound(context: &Context, kind: SocketType, endpoint: &str) -> Socket {
     let socket = context.socket(kind).unwrap();
     socket.bind(endpoint).unwrap();
     socket
 }
 
-fn connected(context: &Context, kind: c_int, endpoint: &str) -> Socket {
+fn connected(context: &Context, kind: SocketType, endpoint: &str) -> Socket {
     let socket = context.socket(kind).unwrap();
     socket.connect(endpoint).unwrap();
     socket
@@ -120,7 +120,7 @@ fn requests_and_replies_find_their_way() {
     let context = Context::new().unwrap();
     let (front, back) = (bound(&context, ROUTER, "inproc://front"), bound(&context, DEALER, "inproc://back"));
     let client = connected(&context, REQ, "inproc://front");
-    let service = connected(&context, 4, "inproc://back");
+    let service = connected(&context, SocketType::Rep, "inproc://back");
     beside(&context, front, back, None, || {
         for _ in 0..100 {
             send(client, &[b"question"]);

@@ -3,7 +3,7 @@
 //! Towards such a peer, our client takes a new id. Pending messages are sent under it, and none is taken for one that
 //! the copy has sent.
 
-use super::{HELLO_MSG, PeerLoop};
+use super::PeerLoop;
 use crate::Error;
 use crate::ranges::RangeSet;
 use crate::store::State;
@@ -47,7 +47,7 @@ impl PeerLoop {
             let parted = self.store.part(&mut state, client, &name);
             let hello = hello(&state, client, &name);
             drop(state);
-            if parted.is_ok() && socket.set_option(HELLO_MSG, &hello).is_ok() {
+            if parted.is_ok() && socket.configure(|options| options.hello_msg = Some(hello)).is_ok() {
                 self.outward.part(index);
                 return self.notify(client, &Error::Copied { peer: name });
             }

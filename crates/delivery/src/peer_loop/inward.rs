@@ -14,7 +14,7 @@ use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
 
 /// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
-const LAST_WORD_MS: i32 = 1000;
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// The shortest time between two writes of a receiver's progress: each syncs the disk, which delays others. After a
 /// crash, messages handled in this time are delivered again.
@@ -262,11 +262,11 @@ impl Inward {
         // Messages that cannot be logged as handled are delivered again.
         let _ = self.note(store);
         let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
-        let until = Instant::now() + Duration::from_millis(LAST_WORD_MS as u64);
+        let until = Instant::now() + LAST_WORD;
         if store.log().wait(batch, Some(until)).is_ok() {
             self.acknowledge(batch);
         }
-        let _ = self.socket.set_option(super::LINGER, &LAST_WORD_MS.to_ne_bytes());
+        let _ = self.socket.configure(|options| options.linger = Some(LAST_WORD));
     }
 
     /// Acknowledges what is on the disk, up to this batch.

@@ -8,15 +8,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pinnace_crypto::{KeyPair, PublicKey};
-use pinnace_engine::{Context, Error, Outgoing, Socket};
-
-/// libzmq's numbers of a socket type and of options.
-const REP: i32 = 4;
-const CURVE_SERVER: i32 = 47;
-const CURVE_PUBLICKEY: i32 = 48;
-const CURVE_SECRETKEY: i32 = 49;
-const CURVE_SERVERKEY: i32 = 50;
-const ZAP_DOMAIN: i32 = 55;
+use pinnace_engine::{Context, Error, Outgoing, Socket, SocketType};
 
 /// The property of a connection that holds the key by which its peer was admitted.
 pub const USER_ID: &str = "User-Id";
@@ -42,21 +34,16 @@ impl Keyring {
         let random = pinnace_sys::random::bytes().map_err(Error::from)?;
         let domain = text(&random);
         admit(context, &domain, self)?;
-        socket.set_option(ZAP_DOMAIN, domain.as_bytes())?;
-        socket.set_option(CURVE_SERVER, &1_i32.to_ne_bytes())?;
-        self.show(socket)
+        socket.configure(|options| {
+            options.security.zap_domain = domain;
+            options.security.be_curve_server(&self.own);
+        })
     }
 
     /// Sets a connecting socket to reach one peer only. Error: Invalid, its key is not known.
     pub fn address(&self, socket: Socket, name: &str) -> Result<(), Error> {
         let key = self.others.get(name).ok_or(Error::Invalid)?;
-        socket.set_option(CURVE_SERVERKEY, key)?;
-        self.show(socket)
-    }
-
-    fn show(&self, socket: Socket) -> Result<(), Error> {
-        socket.set_option(CURVE_PUBLICKEY, &self.own.public)?;
-        socket.set_option(CURVE_SECRETKEY, &self.own.secret[..])
+        socket.configure(|options| options.security.be_curve_client(&self.own, key))
     }
 }
 
@@ -72,7 +59,7 @@ fn text(key: &[u8; 32]) -> String {
 fn admit(context: &Context, domain: &str, keyring: &Arc<Keyring>) -> Result<(), Error> {
     let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
     if domains.is_none() {
-        let socket = context.socket(REP)?;
+        let socket = context.socket(SocketType::Rep)?;
         socket.bind("inproc://zeromq.zap.01")?;
         let answer_all = move || while answer(socket).is_ok() {};
         pinnace_sys::thread::start("pinnace-keys", answer_all).map_err(|_| Error::NoMemory)?;

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Context, Error, POLLIN, PollTarget, Poller, Socket};
+use pinnace_engine::{Context, Error, POLLIN, PollTarget, Poller, Socket, SocketType};
 
 use crate::clock::now_ms;
 use crate::inbox::Inbox;
@@ -39,14 +39,6 @@ use outward::Outward;
 use reassign::Reassign;
 pub use sockets::listen;
 use sockets::{prepare, roomy};
-
-/// libzmq's numbers of socket types and options.
-const CLIENT: i32 = 13;
-const SERVER: i32 = 12;
-const LINGER: i32 = 17;
-const HELLO_MSG: i32 = 110;
-const DISCONNECT_MSG: i32 = 111;
-const HICCUP_MSG: i32 = 114;
 
 /// Our sockets receive this when a connection is lost; no frame begins with this byte.
 const LOST: [u8; 1] = [0];
@@ -329,13 +321,17 @@ impl PeerLoop {
         }
         let inward = self.inward.iter().find(|inward| inward.client.number == sender.number)?;
         let keys = inward.keys.clone();
-        let socket = self.context.socket(CLIENT).ok()?;
+        let socket = self.context.socket(SocketType::Client).ok()?;
         let hello = hello(&self.store.lock(), sender.number, name);
         let prepared = prepare(socket)
             .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
             .and_then(|()| roomy(socket, endpoint))
-            .and_then(|()| socket.set_option(HELLO_MSG, &hello))
-            .and_then(|()| socket.set_option(HICCUP_MSG, &LOST))
+            .and_then(|()| {
+                socket.configure(|options| {
+                    options.hello_msg = Some(hello);
+                    options.hiccup_msg = Some(LOST.to_vec());
+                })
+            })
             .and_then(|()| socket.connect(endpoint));
         let index = self.outward.peers.len();
         let added =

@@ -7,14 +7,14 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use pinnace_delivery::{Client, Durability, Error};
-use pinnace_engine::{Context, Label, Outgoing, Socket};
+use pinnace_engine::{Context, Label, Outgoing, Socket, SocketType};
 
 use crate::checker::{Message, STRICT, Shared, next};
 use crate::common::{Closing, client, durability, kept, resident, short_or_long, soon, until};
 
 /// libzmq's numbers.
-const CLIENT: i32 = 13;
-const SERVER: i32 = 12;
+const CLIENT: SocketType = SocketType::Client;
+const SERVER: SocketType = SocketType::Server;
 const LINGER: i32 = 17;
 const RCVTIMEO: i32 = 27;
 const LAST_ENDPOINT: i32 = 32;
@@ -81,7 +81,7 @@ impl Frame {
 struct Mouth(Socket);
 
 impl Mouth {
-    fn new(context: &Context, kind: i32) -> Mouth {
+    fn new(context: &Context, kind: SocketType) -> Mouth {
         let socket = context.socket(kind).unwrap();
         socket.set_option(LINGER, &0_i32.to_ne_bytes()).unwrap();
         socket.set_option(RCVTIMEO, &20_000_i32.to_ne_bytes()).unwrap();

@@ -2,12 +2,13 @@
 
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Ready;
+use pinnace_zmtp::SocketType;
 
 use super::scripted::Read;
 use crate::error::Error;
 use crate::reactor::scripted::{Rig, body, command, message};
 
-const PAIR: i32 = 0;
+const PAIR: SocketType = SocketType::Pair;
 const RCVHWM: i32 = 24;
 const MAXMSGSIZE: i32 = 22;
 /// Sizes with short and long headers, and bodies in the queue's segments and outside them.

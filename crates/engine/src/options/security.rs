@@ -96,6 +96,18 @@ impl Security {
         })
     }
 
+    /// Makes the socket a CURVE server with these keys.
+    pub fn be_curve_server(&mut self, own: &KeyPair) {
+        self.serve(Mechanism::Curve, true);
+        (self.public_key, self.secret_key) = (own.public, own.secret.clone());
+    }
+
+    /// Makes the socket a CURVE client with these keys, which connects to the server with this public key alone.
+    pub fn be_curve_client(&mut self, own: &KeyPair, server: &PublicKey) {
+        self.be_client(Mechanism::Curve);
+        (self.public_key, self.secret_key, self.server_key) = (own.public, own.secret.clone(), *server);
+    }
+
     /// Returns true if connections are secured by CURVE.
     pub(crate) fn is_curve(&self) -> bool {
         self.mechanism == Mechanism::Curve

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pinnace_sys::poll::Batch;
-use pinnace_zmtp::{Traffic, Version, frame};
+use pinnace_zmtp::{SocketType, Traffic, Version, frame};
 
 use super::session::Shaken;
 use super::stage::Behind;
@@ -28,12 +28,12 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    pub(crate) fn new(socket_type: i32) -> Rig {
+    pub(crate) fn new(socket_type: SocketType) -> Rig {
         Rig::with(socket_type, |_| {})
     }
 
     /// `set` sets the socket's options.
-    pub(crate) fn with(socket_type: i32, set: impl FnOnce(Socket)) -> Rig {
+    pub(crate) fn with(socket_type: SocketType, set: impl FnOnce(Socket)) -> Rig {
         let socket = Context::new().unwrap().socket(socket_type).unwrap();
         set(socket);
         const ORIGIN: u64 = 7;
@@ -83,7 +83,7 @@ pub(crate) struct Dialer {
 
 impl Dialer {
     /// `set` sets the socket's options.
-    pub(crate) fn with(socket_type: i32, set: impl FnOnce(Socket)) -> Dialer {
+    pub(crate) fn with(socket_type: SocketType, set: impl FnOnce(Socket)) -> Dialer {
         let socket = Context::new().unwrap().socket(socket_type).unwrap();
         set(socket);
         let mut reactor = Reactor::new(Io::new().unwrap());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
+use pinnace_zmtp::SocketType;
 
 use super::scripted::{Dialer, Rig, message};
 use super::{Command, Entry, Io, Listener, Reactor, TIMER_RESOLUTION};
@@ -17,8 +18,8 @@ use crate::link::scripted::{Read, Script};
 use crate::pipe::Outgoing;
 use crate::transports::Bound;
 
-const PAIR: i32 = 0;
-const PUSH: i32 = 8;
+const PAIR: SocketType = SocketType::Pair;
+const PUSH: SocketType = SocketType::Push;
 const CONFLATE: i32 = 54;
 const HANDSHAKE_IVL: i32 = 66;
 const SOON: Duration = Duration::from_micros(10);

@@ -1,6 +1,7 @@
 //! Socket options: those of the table, and those that only the socket can answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pinnace_zmtp::SocketType;
 
@@ -8,7 +9,7 @@ use super::{Core, Socket, Waiter};
 use crate::error::Error;
 use crate::events::Event;
 use crate::monitor::{self, At, Monitor};
-use crate::options::{self, Effect, Lookup, SocketValue, put_int, put_text};
+use crate::options::{self, Effect, Lookup, Options, SocketValue, put_int, put_text};
 use crate::pipe::{Far, PipeId};
 use crate::readiness::{POLLIN, POLLOUT};
 
@@ -36,6 +37,21 @@ impl Socket {
             }
             Ok(())
         })
+    }
+
+    /// Sets options by their fields.
+    pub fn configure(self, change: impl FnOnce(&mut Options)) -> Result<(), Error> {
+        self.call(false, |core| {
+            change(Arc::make_mut(&mut core.options));
+            core.pattern.configure(&core.options);
+            core.apply_hwm_to_all();
+            Ok(())
+        })
+    }
+
+    /// The endpoint that was bound or connected last, as it is after resolution (ZMQ_LAST_ENDPOINT).
+    pub fn last_endpoint(self) -> Result<String, Error> {
+        self.call(false, |core| Ok(core.last_endpoint.clone()))
     }
 
     /// Reads an option by libzmq's number; returns the value's length in bytes.
@@ -92,9 +108,15 @@ impl Socket {
         })
     }
 
-    /// Reports events of the socket's connections at an inproc endpoint; None stops that. `kind` is the type of the
-    /// socket that reports: PAIR, PUB or PUSH.
-    pub fn monitor(self, endpoint: Option<&str>, events: u64, version: i32, kind: i32) -> Result<(), Error> {
+    /// Reports events of the socket's connections at an inproc endpoint; None stops that. `socket_type` is the type of
+    /// the socket that reports: PAIR, PUB or PUSH.
+    pub fn monitor(
+        self,
+        endpoint: Option<&str>,
+        events: u64,
+        version: i32,
+        socket_type: SocketType,
+    ) -> Result<(), Error> {
         let (mailbox, context) = self.call(false, |core| Ok((core.mailbox.clone(), core.context.clone())))?;
         if !(version == 1 || version == 2) || (version == 1 && events >> 16 != 0) {
             return Err(Error::Invalid);
@@ -107,14 +129,12 @@ impl Socket {
         if scheme != "inproc" {
             return Err(Error::Transport);
         }
-        const ONE_WAY: [SocketType; 3] = [SocketType::Pair, SocketType::Pub, SocketType::Push];
-        if !ONE_WAY.iter().any(|&one| one as i32 == kind) {
+        if !matches!(socket_type, SocketType::Pair | SocketType::Pub | SocketType::Push) {
             return Err(Error::Invalid);
         }
         monitor::stop(&mailbox);
-        let socket = context.socket(kind)?;
-        const LINGER: i32 = 17;
-        socket.set_option(LINGER, &0i32.to_ne_bytes())?;
+        let socket = context.socket(socket_type)?;
+        socket.configure(|options| options.linger = Some(Duration::ZERO))?;
         if let Err(error) = socket.bind(endpoint) {
             let _ = socket.close();
             return Err(error);

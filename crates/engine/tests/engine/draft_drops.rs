@@ -4,16 +4,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Context, Error, Label, Outgoing, Reason, Socket};
+use pinnace_engine::{Context, Error, Label, Outgoing, Reason, Socket, SocketType};
 
-const SERVER: i32 = 12;
-const CLIENT: i32 = 13;
-const RADIO: i32 = 14;
-const DISH: i32 = 15;
-const GATHER: i32 = 16;
-const SCATTER: i32 = 17;
-const PEER: i32 = 19;
-const CHANNEL: i32 = 20;
+const SERVER: SocketType = SocketType::Server;
+const CLIENT: SocketType = SocketType::Client;
+const RADIO: SocketType = SocketType::Radio;
+const DISH: SocketType = SocketType::Dish;
+const GATHER: SocketType = SocketType::Gather;
+const SCATTER: SocketType = SocketType::Scatter;
+const PEER: SocketType = SocketType::Peer;
+const CHANNEL: SocketType = SocketType::Channel;
 
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
@@ -22,7 +22,7 @@ const LAST_ENDPOINT: i32 = 32;
 
 type Result = std::result::Result<(), Error>;
 
-fn socket(context: &Context, kind: i32) -> std::result::Result<Socket, Error> {
+fn socket(context: &Context, kind: SocketType) -> std::result::Result<Socket, Error> {
     let socket = context.socket(kind)?;
     socket.set_option(RCVTIMEO, &20_000i32.to_ne_bytes())?;
     Ok(socket)

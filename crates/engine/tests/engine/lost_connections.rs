@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use pinnace_engine::{Body, Context, Outgoing, Reason};
+use pinnace_engine::{Body, Context, Outgoing, Reason, SocketType};
 
-const PUSH: i32 = 8;
+const PUSH: SocketType = SocketType::Push;
 const RECONNECT_IVL: i32 = 18;
 const LINGER: i32 = 17;
 

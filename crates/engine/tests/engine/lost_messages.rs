@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Context, Drops, Error, Outgoing, Reason, Socket};
+use pinnace_engine::{Context, Drops, Error, Outgoing, Reason, Socket, SocketType};
 
-const PAIR: i32 = 0;
-const PUB: i32 = 1;
-const SUB: i32 = 2;
-const ROUTER: i32 = 6;
-const PULL: i32 = 7;
-const PUSH: i32 = 8;
+const PAIR: SocketType = SocketType::Pair;
+const PUB: SocketType = SocketType::Pub;
+const SUB: SocketType = SocketType::Sub;
+const ROUTER: SocketType = SocketType::Router;
+const PULL: SocketType = SocketType::Pull;
+const PUSH: SocketType = SocketType::Push;
 
 const SUBSCRIBE: i32 = 6;
 const LINGER: i32 = 17;

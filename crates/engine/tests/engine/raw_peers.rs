@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::net::TcpStream;
 
-use pinnace_engine::{Context, Error};
+use pinnace_engine::{Context, Error, SocketType};
 
-const ROUTER: i32 = 6;
-const STREAM: i32 = 11;
+const ROUTER: SocketType = SocketType::Router;
+const STREAM: SocketType = SocketType::Stream;
 const MAXMSGSIZE: i32 = 22;
 const LAST_ENDPOINT: i32 = 32;
 const ROUTER_RAW: i32 = 41;
