@@ -80,7 +80,7 @@ impl Victim {
         victim.serves(1_000);
         // After some waits with connections the socket has opened all the descriptors that it will need.
         for _ in 0..5 {
-            until("it waits", || process::sleeps(victim.pid()));
+            until("it waits", || process::all_sleep(victim.pid()));
             victim.serves(1);
         }
         victim

@@ -21,10 +21,17 @@ pub fn peak_bytes(pid: u32) -> u64 {
     field(pid, "status", "VmHWM:") * 1024
 }
 
-/// Returns true if its first thread sleeps; false if it runs or is stopped.
-pub fn sleeps(pid: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+/// Returns true if a thread sleeps or has ended; false if it runs or is stopped.
+pub fn sleeps(thread: u32) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return true };
     text.rsplit_once(')').expect("a name in brackets").1.trim_start().starts_with('S')
+}
+
+/// Returns true if all threads of a process sleep: a role runs in a thread of its own, beside the first.
+pub fn all_sleep(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there").flatten();
+    let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    threads.collect::<Vec<u32>>().into_iter().all(sleeps)
 }
 
 /// The ids of this process's threads.

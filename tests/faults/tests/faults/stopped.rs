@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use support::child::{self, Child};
 use support::poller::Poller;
-use support::process::sleeps;
+use support::process::{all_sleep, sleeps};
 use support::*;
 
 support::roles!(waiter, sender, ender);
@@ -42,11 +42,11 @@ fn waiter(args: &[String]) {
 
 /// Stops the child while it sleeps, and continues it.
 fn stop_and_go_on(child: &Child) {
-    until("it sleeps", || sleeps(child.pid()));
+    until("it sleeps", || all_sleep(child.pid()));
     child.signal(libc::SIGSTOP);
     until("it is stopped", || !sleeps(child.pid()));
     child.signal(libc::SIGCONT);
-    until("it sleeps again", || sleeps(child.pid()));
+    until("it sleeps again", || all_sleep(child.pid()));
 }
 
 fn goes_on(transport: Transport, way: &str) {
