@@ -186,7 +186,7 @@ impl Context {
         if self.0.fork != fork::generation() {
             return Err(Error::Fault);
         }
-        let pattern = patterns::create(socket_type).ok_or(Error::Invalid)?;
+        let pattern = patterns::create(socket_type);
         if self.0.terminating.load(Ordering::SeqCst) {
             return Err(Error::Terminated);
         }

@@ -65,7 +65,7 @@ const SELDOM: u64 = if cfg!(loom) { 2 } else { 1024 };
 pub struct Consumer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segment: *mut Segment,
-    /// Offset of the next record, and of the end of what is known to be readable in this segment.
+    /// Offsets in this segment: of the next record, and of the end of the readable bytes.
     pub(crate) at: usize,
     pub(crate) end: usize,
     /// Position of `end`, in bytes of records from the queue's beginning.

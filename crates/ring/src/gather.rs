@@ -97,7 +97,7 @@ impl Consumer {
         }
     }
 
-    /// `bytes` of what is readable in the segment were written, without looking at its frames.
+    /// Advances by `bytes` that the kernel has taken from the segment, without parsing frames.
     fn wrote(&mut self, bytes: usize) {
         self.at += bytes;
         if self.at == self.end {

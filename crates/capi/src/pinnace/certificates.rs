@@ -43,7 +43,7 @@ fn failed(what: impl Display, error: &CertError) -> Error {
     })
 }
 
-/// Runs `body` as `guard_uncancelled` does. A failure that stored no text stores that of its errno.
+/// Runs `body` in `guard_uncancelled`. If `body` fails without an error text, stores the text of its errno.
 pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     guard_uncancelled(|| {
         // Not available while the thread is exiting.

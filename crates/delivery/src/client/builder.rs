@@ -166,7 +166,7 @@ impl Builder {
     }
 
     /// The most bytes of messages that [`Durability::Memory`] may hold, counting 64 more for each; 64 MiB by default.
-    /// Clients with the same directory share them. A send without room waits, until its deadline.
+    /// Clients with the same directory share the limit. At the limit a send waits until its deadline.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = bytes;
         self
@@ -179,10 +179,10 @@ impl Builder {
         self
     }
 
-    /// The most bytes of the store's files, including two or more spares; at least 4 MiB, unlimited by default. A send
-    /// without room waits, until its deadline. A body may take a sixteenth of them, or half of what exceeds 16 MiB if
-    /// that is more: a larger one is TooLarge. Clients with the same directory share them, and the first one's setting
-    /// applies.
+    /// Maximum size of the store's files in bytes, including two or more spare files; at least 4 MiB, unlimited by
+    /// default. If the store is full, a send waits until its deadline. A body may use the larger of two shares: a
+    /// sixteenth of the maximum, or half of the part above 16 MiB; larger bodies are TooLarge. Clients with the same
+    /// directory share the store, and the first client's setting applies.
     pub fn disk_limit(mut self, bytes: u64) -> Builder {
         self.disk_limit = bytes;
         self

@@ -1,8 +1,8 @@
 //! `kill -9` of either or both sides at any moment: accepted messages are handled in order, and twice only if the
 //! receiver was killed between handling and acknowledging. Messages in memory are lost with their sender only.
 //!
-//! Each side is a process that keeps a journal: the sender of what was accepted, the receiver of what it has handled,
-//! before it acknowledges. A written line survives its writer.
+//! Each side is a process with a journal: the sender records accepted messages, the receiver handled messages
+//! before it acknowledges them. A written line survives its writer.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -129,7 +129,7 @@ impl Day {
         start(&format!("receiver {:?}", self.plan), dir, number << 16 | run)
     }
 
-    /// Kills the sender or a receiver in each round. `whom` maps the round's number to (sender, receiver).
+    /// Kills the sender or a receiver in each round. `whom` returns the sender and the receiver to kill in that round.
     fn kill_in_turn(&self, what: &str, whom: impl Fn(u32) -> (bool, bool)) {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();

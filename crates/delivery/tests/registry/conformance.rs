@@ -1,4 +1,4 @@
-//! Tests of what every registry guarantees.
+//! The guarantees of the `Registry` trait, tested over every implementation.
 
 use std::time::{Duration, Instant};
 

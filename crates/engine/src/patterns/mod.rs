@@ -128,9 +128,9 @@ pub trait Pattern: Send {
     }
 }
 
-/// The pattern of a socket type; None if the type is not implemented.
-pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
-    Some(match socket_type {
+/// Creates the pattern of a socket type.
+pub fn create(socket_type: SocketType) -> Box<dyn Pattern> {
+    match socket_type {
         SocketType::Pair => Box::<pair::Pair>::default(),
         SocketType::Pub => Box::new(publish::Publish::for_pub()),
         SocketType::Sub => Box::new(subscribe::Subscribe::for_sub()),
@@ -151,5 +151,5 @@ pub fn create(socket_type: SocketType) -> Option<Box<dyn Pattern>> {
         SocketType::Gather => Box::<single::Single<pull::Pull>>::default(),
         SocketType::Scatter => Box::<single::Single<push::Push>>::default(),
         SocketType::Channel => Box::<single::Single<pair::Pair>>::default(),
-    })
+    }
 }

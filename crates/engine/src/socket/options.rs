@@ -87,7 +87,7 @@ impl Socket {
         self.lock().map(|_| ())
     }
 
-    /// The events that the socket is ready for now: POLLIN, POLLOUT.
+    /// Returns the socket's readiness: POLLIN, POLLOUT, or both.
     pub fn events(self) -> Result<i16, Error> {
         let waiter = Waiter::new(&*self.lock()?);
         waiter.serve_if_ours()?;

@@ -417,8 +417,8 @@ impl Socket {
         match status {
             ffi::STATUS_NORMAL => data_of(packets, into),
             ffi::STATUS_RESET => {
-                // Data was lost. OpenPGM reports the sender, but most of what follows the gap was received before
-                // this report: the caller must go by the sequence numbers.
+                // OpenPGM lost data and reports it late: it has already delivered most packets behind the gap. The
+                // caller detects the gap by the sequence numbers.
                 release(message.packets[0]);
                 Ok(Received::Nothing)
             }

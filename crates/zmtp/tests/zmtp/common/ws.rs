@@ -147,7 +147,7 @@ impl<S: Read + Write> Ours<S> {
     }
 }
 
-/// A placeholder for the peer until the handshake is complete.
+/// The initial value of the field `peer`, which the end of the handshake replaces.
 fn feed_nothing() -> Peer {
     let seen = super::feed(Config::new(SocketType::Pull), [&b"\x01\0"[..]]);
     seen.result.unwrap().unwrap()
