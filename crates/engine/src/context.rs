@@ -3,27 +3,22 @@
 mod end;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
-use pinnace_ring::{Budget, Consumer, EventCount, Limits, Producer, budgeted_queue, queue};
+use parking_lot::{Mutex, MutexGuard};
+use pinnace_ring::{Budget, EventCount};
 use pinnace_sys::{barrier, fork};
-use pinnace_zmtp::SocketType;
 
 use crate::context_options::ContextOptions;
 use crate::drops::{Drops, Tally};
 use crate::error::Error;
+use crate::inproc::Registry;
+use crate::io::{Command, Io, Services};
 use crate::mailbox::{Mailbox, Notice};
-use crate::patterns;
-use crate::reactor::{Command, Io};
-use crate::socket::Socket;
-use crate::socket_kind::SocketKind;
+use crate::reactor;
 use crate::table::{Dead, Table};
-use crate::transports::Resolver;
-use crate::transports::inproc::Registry;
 pub use end::Leftover;
-pub(crate) use end::TermSleep;
 
 type Contexts = Table<Context, 0xc>;
 
@@ -40,12 +35,10 @@ struct Inner {
     wakers: Mutex<Vec<Arc<Io>>>,
     live: Mutex<Live>,
     /// Notified when a socket has ended.
-    ended: EventCount,
+    ended: Arc<EventCount>,
     terminating: AtomicBool,
     pub(crate) inproc: Registry,
-    resolver: Resolver,
-    /// The byte budget of all queues together, once it was limited.
-    budget: OnceLock<Arc<Budget>>,
+    services: Arc<Services>,
     /// Messages that closed sockets have lost.
     lost: Tally,
     /// Sockets that the application had not closed by the deadline of `terminate_within`.
@@ -66,7 +59,7 @@ fn room_made(context: &Weak<Inner>) {
     let Some(inner) = context.upgrade() else { return };
     let first = inner.wakers.lock().first().cloned();
     if let Some(io) = first {
-        io.send(Command::Room(Context(inner)));
+        io.send(Command::Run(Box::new(move || Context(inner).tell_of_room())));
     }
 }
 
@@ -80,11 +73,10 @@ impl Context {
             ios: Mutex::default(),
             wakers: Mutex::default(),
             live: Mutex::default(),
-            ended: EventCount::default(),
+            ended: Arc::default(),
             terminating: AtomicBool::new(false),
             inproc: Registry::default(),
-            resolver: Resolver::default(),
-            budget: OnceLock::new(),
+            services: Arc::default(),
             lost: Tally::default(),
             closed_late: AtomicU64::new(0),
             fork: fork::generation(),
@@ -127,27 +119,19 @@ impl Context {
     /// first call.
     pub fn set_max_bytes(&self, max_bytes: u64) {
         let weak = Arc::downgrade(&self.0);
-        self.0.budget.get_or_init(|| Arc::new(Budget::new(0, Box::new(move || room_made(&weak)))));
-        if let Some(budget) = self.0.budget.get() {
+        self.0.services.budget.get_or_init(|| Arc::new(Budget::new(0, Box::new(move || room_made(&weak)))));
+        if let Some(budget) = self.0.services.budget.get() {
             budget.set_max(max_bytes);
         }
     }
 
     /// Bytes in the queues to which that limit applies.
     pub fn held_bytes(&self) -> u64 {
-        self.0.budget.get().map_or(0, |budget| budget.used())
-    }
-
-    /// Creates a queue, within the context's budget if there is one.
-    pub(crate) fn queue(&self, limits: Limits) -> (Producer, Consumer) {
-        match self.0.budget.get() {
-            Some(budget) => budgeted_queue(limits, budget),
-            None => queue(limits),
-        }
+        self.0.services.budget.get().map_or(0, |budget| budget.used())
     }
 
     /// Tells all sockets that the budget has room again, and continues reading on their links.
-    pub(crate) fn tell_of_room(&self) {
+    fn tell_of_room(&self) {
         let mailboxes = self.0.live.lock().mailboxes.clone();
         for mailbox in mailboxes {
             mailbox.post(Notice::Room);
@@ -170,50 +154,6 @@ impl Context {
         self.0.options.lock().max_sockets = max;
     }
 
-    /// Creates a socket. Errors: TooManySockets, Terminated, Fault in a forked process, or errors of the system.
-    pub fn socket(&self, socket_type: SocketType) -> Result<Socket, Error> {
-        let max = self.0.options.lock().max_sockets;
-        self.new_socket(socket_type, Some(max as usize))
-    }
-
-    /// A socket for our own use, which ZMQ_MAX_SOCKETS does not count: the handshakes of unknown peers need one, and
-    /// must not use up the application's sockets.
-    pub(crate) fn internal_socket(&self, socket_type: SocketType) -> Result<Socket, Error> {
-        self.new_socket(socket_type, None)
-    }
-
-    fn new_socket(&self, socket_type: SocketType, max: Option<usize>) -> Result<Socket, Error> {
-        if self.0.fork != fork::generation() {
-            return Err(Error::Fault);
-        }
-        let pattern = patterns::create(socket_type);
-        if self.0.terminating.load(Ordering::SeqCst) {
-            return Err(Error::Terminated);
-        }
-        let io = self.least_busy(0)?;
-        let mailbox = Arc::new(Mailbox::new(max.is_none(), SocketKind::of(socket_type).incoming()));
-        {
-            let mut live = self.0.live.lock();
-            if max.is_some_and(|max| live.open >= max) {
-                return Err(Error::TooManySockets);
-            }
-            live.open += usize::from(!mailbox.internal);
-            live.mailboxes.push(mailbox.clone());
-        }
-        if self.0.terminating.load(Ordering::SeqCst) {
-            mailbox.post(Notice::Stop);
-        }
-        let (ipv6, linger_forever) = {
-            let options = self.0.options.lock();
-            (options.ipv6, options.blocky)
-        };
-        Socket::create(self.clone(), mailbox.clone(), io, socket_type, pattern, ipv6, linger_forever)
-            .inspect_err(|_| {
-                self.socket_closed(&mailbox);
-                self.socket_ended(&mailbox);
-            })
-    }
-
     /// The least busy I/O thread in the affinity mask; 0: of all. Errors: NoThread if the mask selects none.
     pub(crate) fn least_busy(&self, affinity: u64) -> Result<Arc<Io>, Error> {
         let mut ios = self.0.ios.lock();
@@ -222,7 +162,7 @@ impl Context {
             for number in 0..options.io_threads.max(1) {
                 let name = options.thread_name(number);
                 let options = options.clone();
-                let (io, thread) = Io::start(name, move || options.apply_to_thread())?;
+                let (io, thread) = reactor::start(name, move || options.apply_to_thread())?;
                 self.0.wakers.lock().push(io.clone());
                 ios.push((io, thread));
             }
@@ -232,12 +172,42 @@ impl Context {
         allowed.min_by_key(|io| io.load.load(Ordering::Relaxed)).cloned().ok_or(Error::NoThread)
     }
 
-    pub(crate) fn resolver(&self) -> &Resolver {
-        &self.0.resolver
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.0.services
     }
 
     pub(crate) fn inproc(&self) -> &Registry {
         &self.0.inproc
+    }
+
+    /// Enters a new socket. `max`: ZMQ_MAX_SOCKETS, if it counts the socket. Errors: TooManySockets.
+    pub(crate) fn add_socket(&self, mailbox: &Arc<Mailbox>, max: Option<usize>) -> Result<(), Error> {
+        let mut live = self.0.live.lock();
+        if max.is_some_and(|max| live.open >= max) {
+            return Err(Error::TooManySockets);
+        }
+        live.open += usize::from(!mailbox.internal);
+        live.mailboxes.push(mailbox.clone());
+        drop(live);
+        if self.0.terminating.load(Ordering::SeqCst) {
+            mailbox.post(Notice::Stop);
+        }
+        Ok(())
+    }
+
+    /// Errors: Terminated; Fault in a forked process.
+    pub(crate) fn check_usable(&self) -> Result<(), Error> {
+        if self.0.fork != fork::generation() {
+            return Err(Error::Fault);
+        }
+        if self.0.terminating.load(Ordering::SeqCst) {
+            return Err(Error::Terminated);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn options(&self) -> MutexGuard<'_, ContextOptions> {
+        self.0.options.lock()
     }
 
     /// A socket was closed; it may still have messages to send.

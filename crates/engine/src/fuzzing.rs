@@ -4,5 +4,5 @@ pub use crate::endpoint::{Endpoint, Role};
 
 /// Parses the frames of a ZAP reply. Returns true if it admits the peer.
 pub fn zap_reply_admits(frames: &[Vec<u8>]) -> bool {
-    matches!(crate::zap::read(frames), crate::zap::Answer::Admitted(_))
+    matches!(crate::socket::zap::read(frames), crate::authorization::Answer::Admitted(_))
 }

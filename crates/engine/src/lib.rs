@@ -7,8 +7,11 @@
 //! | `patterns` | PUSH, ROUTER and the other socket types: each selects the pipe of a message |
 //! | `pipe`, `mailbox`, `ownership` | a socket's pipe ends; how threads reach it; which one polls its connections |
 //! | `link` | a connection after its handshake, moving bytes between kernel and queues |
+//! | `waiting` | how callers wait and sleep |
+//! | `io` | the I/O thread as other threads see it: commands, poller, tokens |
 //! | `reactor` | the I/O thread: listening, connecting, handshakes, and what callers leave unwritten |
-//! | `transports` | tcp, ipc, inproc, ws, wss, tls+tcp, udp, vsock, tipc, pgm, epgm |
+//! | `inproc` | names of a context, and pipes between its sockets |
+//! | `transports` | tcp, ipc, ws, wss, tls+tcp, udp, vsock, tipc, pgm, epgm |
 //!
 //! It guarantees that no call aborts the process, that no lock is held while a thread waits, and that the messages
 //! that a socket accepted before an orderly close are sent. It has no `unsafe` code: that is in `pinnace-ring` and
@@ -32,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod authorization;
 mod conflate;
 mod context;
 mod context_options;
@@ -42,6 +46,8 @@ mod error;
 mod events;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod inproc;
+mod io;
 mod label;
 mod link;
 mod mailbox;
@@ -51,7 +57,6 @@ mod options;
 mod ownership;
 mod patterns;
 mod peer;
-pub mod pending_sleep;
 mod pipe;
 mod poll;
 mod poller;
@@ -63,7 +68,7 @@ mod spin;
 mod stats;
 mod table;
 mod transports;
-mod zap;
+mod waiting;
 
 pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
@@ -72,6 +77,7 @@ pub use endpoint::check_endpoint;
 pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
 pub use events::Events;
 pub use label::Label;
+pub use mailbox::WakerPlace;
 pub use medium::{FallbackReason, Medium};
 pub use options::{Access, OptionKind, OptionSpec, Options, TABLE as OPTIONS, When};
 pub use peer::About;
@@ -84,6 +90,7 @@ pub use pipe::{Outgoing, Traffic};
 pub use poll::{PollItem, PollSource, poll};
 pub use poller::{PollTarget, Poller, PollerEvent};
 pub use readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
-pub use socket::{LevelFd, Received, Socket, SocketSlot, Wait, WakerPlace};
+pub use socket::{LevelFd, Received, Socket, SocketSlot};
 pub use stats::{PeerStats, Stats, prometheus};
 pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};
+pub use waiting::{Wait, pending_sleep};

@@ -9,6 +9,7 @@ mod links;
 mod poll_set;
 mod serving;
 mod unread;
+mod watcher;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,20 +22,22 @@ use links::Links;
 use poll_set::Signal;
 pub(crate) use poll_set::{PollSet, PolledBeside};
 use unread::{drop_unwanted, remove_superseded, undeliverable};
+pub use watcher::WakerPlace;
+use watcher::{LevelWatcher, Wakers};
 
 use crate::drops::{Reason, Tally};
+use crate::error::Error;
 use crate::events::EventCounts;
+use crate::io::Io;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::options::Options;
 use crate::ownership::{Leader, PollOwnership};
 use crate::peer::Peer;
 use crate::pipe::{Pipe, PipeId};
-use crate::poller::PollerRegistration;
-use crate::reactor::Io;
-use crate::socket::{LevelWatcher, Socket, Wakers};
 use crate::socket_kind::IncomingUse;
 use crate::spin::{MemorySpin, Spin};
+use crate::waiting::PollerRegistration;
 
 /// Maximum divisor in [`Mailbox::gap`]: a sender of one message to very many peers is not in a tight loop.
 const GAPS_MAX: u64 = 64;
@@ -117,6 +120,21 @@ impl HighWaterMarks {
     }
 }
 
+/// The socket behind a mailbox, for callers that may block on its lock.
+pub(crate) trait SocketHandle: Send + Sync {
+    /// Handles the socket's notices. False: the socket is closed, or its context is being terminated.
+    fn handle_notices(&self) -> bool;
+
+    /// Handles the notices, and updates the level-triggered descriptors.
+    fn update_levels(&self);
+
+    /// Shrinks the queues of an idle link. False if they hold anything, or if the socket does not know the link yet.
+    /// Called by the I/O thread once or a few times after heavy traffic.
+    fn shrink(&self, link: &Link) -> bool;
+
+    fn close(&self) -> Result<(), Error>;
+}
+
 /// A socket as other threads see it. Aligned to its own cache lines: when it happened to share one with data that
 /// another thread writes, small messages over inproc were 17 % slower.
 #[derive(Default)]
@@ -164,7 +182,7 @@ pub(crate) struct Mailbox {
     /// Peers need not wake us, because a caller polls the shared memory (`suppress_wakeups`).
     wakeups_suppressed: AtomicBool,
     pub(crate) hwm: HighWaterMarks,
-    socket: OnceLock<Socket>,
+    socket: OnceLock<Box<dyn SocketHandle>>,
     pub(crate) ownership: PollOwnership,
     pub(crate) spin: Spin,
     pub(crate) memory_spin: MemorySpin,
@@ -350,14 +368,12 @@ impl Mailbox {
         now.saturating_sub(self.last_write_at.load(Ordering::Relaxed)) / messages.clamp(1, GAPS_MAX)
     }
 
-    /// Sets the socket's handle.
-    pub(crate) fn set_socket(&self, socket: Socket) {
+    pub(crate) fn set_socket(&self, socket: Box<dyn SocketHandle>) {
         let _ = self.socket.set(socket);
     }
 
-    /// The socket's handle, for callers that may block on its lock.
-    pub(crate) fn socket(&self) -> Option<Socket> {
-        self.socket.get().copied()
+    pub(crate) fn socket(&self) -> Option<&dyn SocketHandle> {
+        self.socket.get().map(|socket| &**socket)
     }
 
     pub(crate) fn is_monitored(&self) -> bool {
@@ -365,7 +381,7 @@ impl Mailbox {
     }
 
     pub(crate) fn monitor(&self) -> Option<Monitor> {
-        *self.monitor.lock()
+        self.monitor.lock().clone()
     }
 
     /// Replaces the monitor and returns the previous one.

@@ -4,16 +4,14 @@
 //! event, MONITOR_STOPPED, is sent to every connected reader, however much it has not read yet: no reader waits for
 //! it in vain.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pinnace_sys::{AsFd, AsRawFd};
 
 use crate::endpoint::EndpointPair;
-use crate::error::Error;
 use crate::events::Event;
 use crate::mailbox::Mailbox;
-use crate::pipe::{Outgoing, PipeId};
-use crate::socket::Socket;
 
 /// What an event is about. Version 1 of the messages names one end, version 2 names both.
 #[derive(Clone, Copy)]
@@ -40,10 +38,25 @@ impl At<'_> {
     }
 }
 
-/// The socket that receives events, and the mask of the events that it receives.
-#[derive(Clone, Copy)]
+/// Sends one frame of an event; `more`: further frames follow. False: it was refused.
+pub(crate) type SendFrame<'a> = &'a mut dyn FnMut(&[u8], bool) -> bool;
+
+/// The socket that the application reads events from.
+pub(crate) trait EventSink: Send + Sync {
+    /// Sends one frame; `more`: further frames follow. False: there is no room.
+    fn send(&self, frame: &[u8], more: bool) -> bool;
+
+    /// Sends one message to every reader, past the high-water mark. `write` is called for each reader, and returns
+    /// false if a frame was refused.
+    fn send_to_all(&self, write: &dyn Fn(SendFrame<'_>) -> bool);
+
+    fn close(&self);
+}
+
+/// Where events go, and the mask of the events that go there.
+#[derive(Clone)]
 pub(crate) struct Monitor {
-    pub(crate) socket: Socket,
+    pub(crate) sink: Arc<dyn EventSink>,
     pub(crate) events: u64,
     /// The version of the messages: 1 or 2.
     pub(crate) version: i32,
@@ -81,33 +94,11 @@ pub(crate) fn emit_refusal(mailbox: &Mailbox, error: &pinnace_zmtp::Error, at: A
 }
 
 fn tell(monitor: &Monitor, event: Event, values: &[u64], at: At<'_>) -> bool {
-    let send = |bytes: &[u8], more| monitor.socket.send(Outgoing::Bytes(bytes), more, false).is_ok();
-    write(monitor.version, event, values, at, send)
-}
-
-/// Sends an event to every reader, past the high-water mark.
-fn tell_last(monitor: &Monitor, event: Event, at: At<'_>) -> Result<(), Error> {
-    monitor.socket.call(false, |core| {
-        let readers: Vec<PipeId> = core.pipes.ids().collect();
-        for id in readers {
-            let push = |bytes: &[u8], more| core.pipes.push(id, &Outgoing::Bytes(bytes), more).is_ok();
-            match write(monitor.version, event, &[0], at, push) {
-                true => core.pipes.commit(id),
-                false => core.pipes.rollback(id),
-            }
-        }
-        Ok(())
-    })
+    write(monitor.version, event, values, at, &mut |frame, more| monitor.sink.send(frame, more))
 }
 
 /// Writes the frames of an event's message, each with whether more follow. False: `send` refused one.
-fn write(
-    version: i32,
-    event: Event,
-    values: &[u64],
-    at: At<'_>,
-    mut send: impl FnMut(&[u8], bool) -> bool,
-) -> bool {
+fn write(version: i32, event: Event, values: &[u64], at: At<'_>, send: SendFrame<'_>) -> bool {
     let (local, remote, named) = at.ends();
     if version == 2 {
         return send(&(event as u64).to_ne_bytes(), true)
@@ -128,10 +119,9 @@ pub(crate) fn stop(mailbox: &Mailbox) {
     if let Some(monitor) = mailbox.set_monitor(None) {
         if monitor.events & Event::MonitorStopped as u64 != 0 {
             let _turn = mailbox.telling.lock();
-            // If the context is being terminated, its readers learn that instead.
-            let _ = tell_last(&monitor, Event::MonitorStopped, At::Nothing);
+            let stopped = Event::MonitorStopped;
+            monitor.sink.send_to_all(&|send| write(monitor.version, stopped, &[0], At::Nothing, send));
         }
-        // The socket is ours alone: its close can fail only because the context is being terminated.
-        let _ = monitor.socket.close();
+        monitor.sink.close();
     }
 }

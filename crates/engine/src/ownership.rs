@@ -14,8 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pinnace_sys::poll::Interest;
 
+use crate::io::{Command, Io};
 use crate::mailbox::{Mailbox, PollSet};
-use crate::reactor::{Command, Io};
 
 /// How often the I/O thread checks a socket that callers own.
 pub(crate) const OWNERSHIP_TICK: Duration = Duration::from_millis(5);

@@ -8,18 +8,16 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::Ticket;
-use pinnace_sys::poll::{Batch, Polled, SignalMask};
-use pinnace_sys::sleep::{Sleep, Slept};
+use pinnace_sys::poll::{Polled, SignalMask};
+use pinnace_sys::sleep::Sleep;
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::mailbox::{Mailbox, PollSet};
-use crate::pending_sleep::{self, PendingSleep, Turn};
 use crate::readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
 use crate::socket::Socket;
+use crate::waiting::{PendingSleep, PollSleep, Turn, Visit, Visits};
 
 /// What an item waits for.
 pub enum PollSource<'a> {
@@ -54,7 +52,7 @@ pub fn poll(
         let mut visits = Visits::new();
         for item in items.iter() {
             if let PollSource::Socket(socket) = item.source {
-                visits.push(Visit::enter(socket, &wake)?);
+                visits.push(Visit::enter(socket.mailbox()?, &wake));
             }
         }
         // Something may have arrived before this thread was registered as waiting.
@@ -91,15 +89,6 @@ fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
     Ok(items.iter().filter(|item| item.revents != 0).count())
 }
 
-/// The visits of one call.
-type Visits = SmallVec<[Visit; 4]>;
-
-/// The prepared sleep of a caller that waits for several sockets and descriptors.
-pub(crate) struct PollSleep {
-    visits: Visits,
-    pub(crate) sleep: Sleep,
-}
-
 fn prepare(
     items: &[PollItem<'_>],
     visits: Visits,
@@ -123,22 +112,6 @@ fn prepare(
     PollSleep { visits, sleep }
 }
 
-impl PollSleep {
-    /// Serves the ready connections. Dropping this value ends the visits.
-    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
-        if slept != Slept::TimedOut {
-            pending_sleep::outcome(slept)?;
-        }
-        let mut ready = Batch::new();
-        for (index, (mailbox, set)) in self.visits.iter().filter_map(Visit::entered).enumerate() {
-            if self.sleep.revents(index) != 0 && set.poller.ready(&mut ready).is_ok() {
-                mailbox.serve(&ready, false);
-            }
-        }
-        Ok(())
-    }
-}
-
 thread_local! {
     static WAKE: OnceCell<Arc<WakeFd>> = const { OnceCell::new() };
 }
@@ -152,44 +125,6 @@ fn own_wake() -> Result<Arc<WakeFd>, Error> {
         let wake = Arc::new(WakeFd::new()?);
         Ok(cell.get_or_init(|| wake).clone())
     })
-}
-
-/// A caller's stay in one socket; ends when this is dropped.
-struct Visit {
-    mailbox: Arc<Mailbox>,
-    wake: Arc<WakeFd>,
-    ticket: Option<Ticket>,
-    /// The caller owns the socket's poll set. Otherwise the I/O thread serves the connections, if any.
-    entered: bool,
-}
-
-impl Visit {
-    fn enter(socket: Socket, wake: &Arc<WakeFd>) -> Result<Visit, Error> {
-        let mailbox = socket.lock()?.mailbox.clone();
-        mailbox.add_poller(wake);
-        let ticket = Some(mailbox.event.listen());
-        let entered = mailbox
-            .open_poll_set()
-            .is_some_and(|set| mailbox.ownership.enter_and_pause_io(&set.io, &mailbox));
-        Ok(Visit { mailbox, wake: wake.clone(), ticket, entered })
-    }
-
-    /// The poll set to wait in.
-    fn entered(&self) -> Option<(&Mailbox, &PollSet)> {
-        self.mailbox.poll_set().filter(|_| self.entered).map(|set| (&*self.mailbox, set))
-    }
-}
-
-impl Drop for Visit {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.mailbox.event.cancel(ticket);
-        }
-        self.mailbox.remove_poller(&self.wake);
-        if let Some((_, set)) = self.entered() {
-            self.mailbox.ownership.leave(&set.io, &self.mailbox);
-        }
-    }
 }
 
 const SYSTEM: [(i16, i16); 4] = [(POLLIN, 0x1), (POLLOUT, 0x4), (POLLPRI, 0x2), (POLLERR, 0x8)];

@@ -23,13 +23,11 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use crate::error::Error;
-use crate::pending_sleep::{PendingSleep, Turn};
 use crate::poll::{from_system, to_system};
 use crate::readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
 use crate::socket::Socket;
-pub(crate) use entry::PollerRegistration;
-pub(crate) use entry::PollerSleep;
-use entry::{OfSocket, PollerEntry, PollerShared, interest};
+use crate::waiting::{PendingSleep, PollerRegistration, PollerShared, PollerSleep, Turn};
+use entry::{OfSocket, PollerEntry, interest};
 
 /// Out of this many checks that found something without a system call, one asks the kernel too.
 const LOOKS: u32 = 8;

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pinnace_ring::{EventCount, Ticket};
 use pinnace_sys::fork;
-use pinnace_sys::sleep::{Sleep, Slept};
 
 use super::Context;
 use crate::drops::{Drops, Reason};
 use crate::error::Error;
+use crate::io::Command;
 use crate::mailbox::{Mailbox, Notice};
-use crate::pending_sleep::{self, PendingSleep, Turn};
-use crate::reactor::Command;
-use crate::socket::Socket;
+use crate::waiting::{EventSleep, PendingSleep, Turn};
 
 /// How often to check for sockets that were being created when the deadline came.
 const LATE_LOOK: Duration = Duration::from_millis(10);
@@ -107,7 +104,7 @@ impl Context {
                 self.0.ended.cancel(ticket);
                 return Ok(false);
             }
-            PendingSleep::Term(TermSleep::new(self, ticket, deadline)).take(defers, deadline)?;
+            PendingSleep::Event(EventSleep::new(&self.0.ended, ticket, deadline)).take(defers, deadline)?;
         }
     }
 
@@ -115,7 +112,7 @@ impl Context {
     fn end_linger(&self) -> Result<(), Error> {
         loop {
             for mailbox in self.mailboxes() {
-                match mailbox.socket().map(Socket::close) {
+                match mailbox.socket().map(|socket| socket.close()) {
                     Some(Ok(())) => {
                         self.0.closed_late.fetch_add(u64::from(!mailbox.internal), Ordering::Relaxed);
                     }
@@ -132,29 +129,5 @@ impl Context {
                 return Ok(());
             }
         }
-    }
-}
-
-/// A caller that waits for a context's sockets to end.
-pub(crate) struct TermSleep {
-    context: Context,
-    ticket: Option<Ticket>,
-    pub(crate) sleep: Sleep,
-}
-
-impl TermSleep {
-    fn new(context: &Context, ticket: Ticket, deadline: Option<Instant>) -> TermSleep {
-        let sleep = EventCount::sleep(context.0.clone(), |inner| &inner.ended, &ticket, deadline);
-        TermSleep { context: context.clone(), ticket: Some(ticket), sleep }
-    }
-
-    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
-        if slept == Slept::TimedOut { Ok(()) } else { pending_sleep::outcome(slept) }
-    }
-}
-
-impl Drop for TermSleep {
-    fn drop(&mut self) {
-        self.ticket.take().into_iter().for_each(|ticket| self.context.0.ended.cancel(ticket));
     }
 }

@@ -12,7 +12,7 @@ use pinnace_ring::{Producer, prefetch};
 
 use super::{Link, clock};
 use crate::error::Error;
-use crate::socket::Waiter;
+use crate::waiting::Waiter;
 
 /// Bytes a sender batches before it writes: a write may wake a sleeping core, which costs more than moving some ten
 /// KiB.

@@ -448,7 +448,7 @@ impl Link {
             Command::Ping { context, ttl_ds } => {
                 self.peer_ttl_ds.store(ttl_ds.into(), Ordering::Relaxed);
                 if ttl_ds > 0 && self.begin_heartbeats() {
-                    self.io.send(crate::reactor::Command::AwaitPeer(self.mailbox.clone(), self.pipe));
+                    self.io.send(crate::io::Command::AwaitPeer(self.mailbox.clone(), self.pipe));
                 }
                 let mut pong = Vec::new();
                 command::encode_pong(context, &mut pong);

@@ -29,9 +29,9 @@ use super::Link;
 use super::rx::Rx;
 use super::shared::SharedStream;
 use super::tx::Tx;
+use crate::io::Command;
 use crate::mailbox::Notice;
 use crate::medium::{FallbackReason, Medium};
-use crate::reactor::Command;
 
 /// The number of reads and writes of the socket, plus the KiB that they moved, after which a connection switches.
 const DUE: i64 = 64;

@@ -12,9 +12,9 @@ use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
 use super::Mailbox;
+use crate::io::{Command, Io};
 use crate::link::{Link, Stream};
 use crate::ownership::Leader;
-use crate::reactor::{Command, Io};
 
 /// Waits after which a socket gets a poll set. A poll set costs as much as some wake-ups by the I/O thread, so a
 /// socket that asks one question gets none. Shared memory costs more than both and is for connections that last, so

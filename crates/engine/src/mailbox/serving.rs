@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use pinnace_sys::poll::Batch;
 
 use super::Mailbox;
+use crate::io::Command;
 use crate::link::Link;
 use crate::ownership::Leader;
-use crate::reactor::Command;
 
 impl Mailbox {
     /// Serves the links that the poll set reported. `leads`: the leading caller calls this.

@@ -1,40 +1,15 @@
 //! An entry of a poller, and how it reports that something may have changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI16, AtomicU32, Ordering, fence};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI16, Ordering, fence};
 
-use parking_lot::Mutex;
-use pinnace_sys::AsFd;
-use pinnace_sys::poll::{Batch, Foreign, Interest, POLLIN as READABLE, Polled};
-use pinnace_sys::sleep::{Sleep, Slept};
-use pinnace_sys::wake::WakeFd;
+use pinnace_sys::poll::{Batch, Foreign, Interest};
 
 use super::{PollTarget, PollerEvent};
 use crate::error::Error;
 use crate::mailbox::Mailbox;
-use crate::pending_sleep;
 use crate::readiness::{POLLIN, POLLOUT, POLLPRI};
-
-/// The part of a poller that reporting sockets use.
-pub(super) struct PollerShared {
-    pub(super) set: pinnace_sys::poll::Poller,
-    pub(super) wake: WakeFd,
-    /// Tokens of the entries to examine, in order.
-    pub(super) to_examine: Mutex<Vec<u64>>,
-    pub(super) asleep: AtomicU32,
-    /// The application watches the epoll descriptor by itself (`Poller::descriptor`).
-    pub(super) fd_is_watched: AtomicBool,
-    pub(super) ended: AtomicBool,
-}
-
-/// A socket's reference to a poller that it is registered with.
-pub(crate) struct PollerRegistration {
-    pub(super) shared: Arc<PollerShared>,
-    pub(super) token: u64,
-    /// The entry is on the list of entries to examine.
-    pub(super) is_listed: AtomicBool,
-}
+use crate::waiting::{PollerRegistration, PollerShared};
 
 pub(super) struct PollerEntry<T> {
     pub(super) what: PollTarget,
@@ -50,54 +25,6 @@ pub(super) struct PollerEntry<T> {
 pub(super) struct OfSocket {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) thread_safe: bool,
-}
-
-impl PollerShared {
-    /// Wakes the other waiting threads.
-    pub(super) fn wake_others(&self) {
-        if self.asleep.load(Ordering::SeqCst) > 0 {
-            self.wake.signal();
-        }
-    }
-}
-
-/// The prepared sleep of a caller in a poller.
-pub(crate) struct PollerSleep {
-    shared: Arc<PollerShared>,
-    pub(crate) sleep: Sleep,
-}
-
-impl PollerSleep {
-    /// From now on a report wakes this caller.
-    pub(super) fn begin(shared: &Arc<PollerShared>, deadline: Option<Instant>) -> PollerSleep {
-        shared.asleep.fetch_add(1, Ordering::SeqCst);
-        let set = Polled { fd: shared.set.as_fd(), events: READABLE, revents: 0 };
-        PollerSleep { shared: shared.clone(), sleep: Sleep::on_descriptors(&[set], deadline, None) }
-    }
-
-    pub(crate) fn end(self, slept: Slept) -> Result<(), Error> {
-        if slept == Slept::TimedOut { Ok(()) } else { pending_sleep::outcome(slept) }
-    }
-}
-
-impl Drop for PollerSleep {
-    fn drop(&mut self) {
-        self.shared.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl PollerRegistration {
-    /// Reports that something may have changed.
-    pub(crate) fn tell(&self) {
-        if !self.is_listed.load(Ordering::SeqCst) && !self.is_listed.swap(true, Ordering::SeqCst) {
-            self.shared.to_examine.lock().push(self.token);
-            if self.shared.asleep.load(Ordering::SeqCst) > 0
-                || self.shared.fd_is_watched.load(Ordering::SeqCst)
-            {
-                self.shared.wake.signal();
-            }
-        }
-    }
 }
 
 impl<T> PollerEntry<T> {

@@ -8,12 +8,12 @@ use pinnace_zmtp::sharing;
 
 use super::session::Shaken;
 use super::stage::Behind;
+use crate::authorization::Admission;
 use crate::link::{Codec, Stream};
 use crate::medium::{FallbackReason, Medium};
 use crate::options::Options;
 use crate::peer::{About, Peer};
 use crate::transports;
-use crate::zap::Admission;
 
 impl Shaken {
     /// A connection that needs no handshake: its peer does not speak ZMTP.

@@ -13,18 +13,17 @@ use pinnace_zmtp::Decision;
 use super::connecter::ConnecterState;
 use super::session::{HandshakeFailure, Session};
 use super::stage::Refusal;
-use super::{Command, Entry, Io, Reactor};
+use super::{Entry, Reactor};
+use crate::authorization::{Answer, Inquiry};
 use crate::error::Error;
-use crate::socket::WakerPlace;
+use crate::io::{Command, Io};
 use crate::transports;
-use crate::zap::{Answer, Inquiry};
 
 /// A ZAP request that the I/O thread waits for. It has no descriptor, because the handler may keep the other end of
 /// its socket for as long as it likes.
 pub(super) struct Asked {
-    of: Inquiry,
+    of: Box<dyn Inquiry>,
     waker: Waker,
-    place: Option<WakerPlace>,
 }
 
 /// Tells the I/O thread that the handler may have answered for the handshake with this token.
@@ -41,7 +40,7 @@ impl Session {
     /// handler has not answered yet.
     pub(super) fn decide(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, HandshakeFailure> {
         let Some(mut inquiry) = self.inquiry.take() else { return self.ask(io, token) };
-        inquiry.of.wake_with(&inquiry.waker, &mut inquiry.place).map_err(not_asked)?;
+        inquiry.of.wake_with(&inquiry.waker).map_err(not_asked)?;
         let answer = inquiry.of.answer().map_err(not_asked)?;
         let Some(answer) = answer else {
             if has_ended(&self.stream) {
@@ -68,9 +67,9 @@ impl Session {
     /// Asks the handler. Until it answers, the connection is polled only for a disconnect.
     fn ask(&mut self, io: &Arc<Io>, token: u64) -> Result<bool, HandshakeFailure> {
         let Some(request) = self.stage.authorization() else { return Ok(true) };
-        let (context, options) = (&self.owner.context, &self.owner.options);
+        let options = &self.owner.options;
         let address = transports::peer_address(&self.stream);
-        let started = Inquiry::start(context, options, &address, &request);
+        let started = self.owner.authorizer.ask(options, &address, &request);
         let Some(inquiry) = started.map_err(not_asked)? else {
             if !options.security.admits_unasked() {
                 return Err(HandshakeFailure::Refused(Refusal::System(Errno::FAULT)));
@@ -79,7 +78,7 @@ impl Session {
         };
         io.poller().modify(&self.stream, token, Interest::END).map_err(HandshakeFailure::Lost)?;
         let waker = Waker::from(Arc::new(Answered(io.clone(), token)));
-        self.inquiry = Some(Asked { of: inquiry, waker, place: None });
+        self.inquiry = Some(Asked { of: inquiry, waker });
         self.decide(io, token)
     }
 

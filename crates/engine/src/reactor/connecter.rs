@@ -13,12 +13,12 @@ use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, families, net};
 
 use super::backoff;
 use super::closing::count_losses;
-use super::session::{ConnectionSide, Owner, Session, Shaken, Step};
-use super::{Command, Entry, Reactor};
+use super::session::{Session, Shaken, Step};
+use super::{Entry, Reactor};
 use crate::drops::Reason;
 use crate::endpoint::EndpointPair;
-use crate::ends::FarEnds;
 use crate::events::Event;
+use crate::io::{Command, ConnectionSide, Dial, LastingPipe, Owner};
 use crate::link::{Link, Stream};
 use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At};
@@ -26,17 +26,8 @@ use crate::peer::Peer;
 use crate::pipe::PipeId;
 use crate::transports::{self, Route, Target, To};
 
-/// The far ends of a pipe that survives reconnects.
-pub(crate) struct LastingPipe {
-    pub(crate) id: PipeId,
-    pub(crate) far: FarEnds,
-    /// How many connections the pipe has had.
-    pub(crate) connections: u64,
-}
-
 /// A connecting endpoint of a socket.
 pub(crate) struct Connecter {
-    token: u64,
     pub(super) owner: Owner,
     target: Target,
     /// As the user wrote it.
@@ -79,29 +70,21 @@ pub(super) enum Stop {
 }
 
 impl Connecter {
-    /// A connecter that has not dialed yet.
-    pub(crate) fn new(
-        token: u64,
-        owner: Owner,
-        target: Target,
-        endpoint: String,
-        ends: Option<Box<LastingPipe>>,
-    ) -> Connecter {
-        let (state, routes, between) = (ConnecterState::Resting, Vec::new(), EndpointPair::default());
+    fn new(dial: Dial) -> Connecter {
+        let Dial { owner, target, endpoint, ends, .. } = dial;
         Connecter {
-            token,
             owner,
             target,
             endpoint,
-            between,
+            between: EndpointPair::default(),
             reached: false,
             ends,
-            state,
+            state: ConnecterState::Resting,
             ending: false,
             failures: 0,
             refusals: 0,
             peer_id: None,
-            routes,
+            routes: Vec::new(),
         }
     }
 
@@ -154,10 +137,15 @@ impl Connecter {
 }
 
 impl Reactor {
-    pub(super) fn connect(&mut self, connecter: Box<Connecter>) {
-        let token = connecter.token;
-        self.entries.insert(token, Entry::Connecter(connecter));
+    pub(super) fn connect(&mut self, dial: Dial) {
+        let token = self.add_connecter(dial);
         self.dial(token);
+    }
+
+    pub(super) fn add_connecter(&mut self, dial: Dial) -> u64 {
+        let token = dial.token;
+        self.entries.insert(token, Entry::Connecter(Box::new(Connecter::new(dial))));
+        token
     }
 
     pub(super) fn connecter(&mut self, token: u64) -> Option<&mut Connecter> {
@@ -187,9 +175,9 @@ impl Reactor {
                 }
             }
             To::Remote(remote) => {
-                let Owner { context, options, .. } = &connecter.owner;
+                let Owner { services, options, .. } = &connecter.owner;
                 let reply = move |routes| io.send(Command::Resolved(token, routes));
-                let known = context.resolver().ask(remote, options.ipv6, reply);
+                let known = services.resolver.ask(remote, options.ipv6, reply);
                 connecter.state = ConnecterState::Resolving;
                 match known {
                     Ok(Some(routes)) => self.resolved(token, routes),

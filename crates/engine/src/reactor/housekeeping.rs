@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Io, WATCH_TICK};
+use super::WATCH_TICK;
+use crate::io::Io;
 use crate::link::{self, Link};
 use crate::mailbox::Mailbox;
 use crate::ownership::{Checked, OWNERSHIP_TICK};

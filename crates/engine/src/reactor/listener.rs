@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{Errno, OwnedFd, net};
 
-use super::session::{Accepted, ConnectionSide, Session, Shaken};
+use super::session::{Accepted, Session, Shaken};
 use super::{Entry, Reactor};
 use crate::events::Event;
+use crate::io::{ConnectionSide, Listener};
 use crate::monitor::{self, At};
-use crate::transports::{self, Bound};
-
-pub(crate) use super::session::Owner;
+use crate::transports;
 
 /// Maximum number of connections accepted in one call.
 const ACCEPT_MAX: usize = 64;
@@ -19,13 +18,6 @@ const ACCEPT_MAX: usize = 64;
 const REST: Duration = Duration::from_millis(50);
 /// Maximum number of accepted connections in a handshake per I/O thread; further ones wait in the backlog.
 const SHAKING_MAX: usize = 16_384;
-
-/// A listening endpoint of a socket.
-pub(crate) struct Listener {
-    pub(crate) token: u64,
-    pub(crate) owner: Owner,
-    pub(crate) bound: std::sync::Arc<Bound>,
-}
 
 impl Reactor {
     pub(super) fn listen(&mut self, listener: Box<Listener>) {

@@ -24,148 +24,27 @@ mod timers;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use pinnace_sys::poll::{Batch, Interest, Poller, Ready};
-use pinnace_sys::wake::WakeFd;
+use pinnace_sys::poll::{Batch, Ready};
 
-use crate::context::Context;
 use crate::error::Error;
+use crate::io::{Command, Io, Listener, WAKE_TOKEN};
 use crate::link::Link;
 use crate::mailbox::Mailbox;
-use crate::pipe::PipeId;
-use crate::transports::Route;
 use closing::{Closers, Closing};
-pub(crate) use connecter::{Connecter, LastingPipe};
+use connecter::Connecter;
 use heartbeat::Heartbeat;
 use housekeeping::Housekeeping;
-pub(crate) use listener::{Listener, Owner};
 use session::Accepted;
-pub(crate) use session::ConnectionSide;
 use timers::Timers;
 
 /// How often the I/O thread checks for messages that senders left unwritten, while messages keep coming.
 pub(crate) const WATCH_TICK: Duration = Duration::from_micros(100);
 /// The shortest sleep before a timer, so that timers which expire within it share one wake-up.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
-
-/// A request to the I/O thread.
-pub(crate) enum Command {
-    /// The socket has a new poll set.
-    Enter(Arc<Mailbox>),
-    /// A link that needed no handshake is registered with the I/O thread, or with its socket's poll set.
-    Join(Arc<Link>),
-    /// Links of the socket have more to read than one turn takes.
-    ReadOn(Arc<Mailbox>),
-    /// After the pause, the link with this token checks again for room in its shared memory.
-    TryLater(u64, Duration),
-    Listen(Box<Listener>),
-    Connect(Box<Connecter>),
-    /// Ends a listener or a connecter and its connections, which send their messages first, within the linger time.
-    End(Arc<Mailbox>, u64, Option<Duration>),
-    /// Ends an accepted connection, without linger.
-    EndLink(Arc<Link>),
-    /// Ends the connection of a pipe once all is written, within this time; no other is made.
-    HangUp(Arc<Mailbox>, PipeId, Option<Duration>),
-    /// A connection is lost.
-    LinkDown(Arc<Mailbox>, PipeId),
-    /// A sender leaves messages unwritten in this link.
-    CheckFlush(Arc<Mailbox>, PipeId),
-    /// The queues of a connection may have grown.
-    QueuesGrown(Arc<Mailbox>, PipeId),
-    /// Callers poll the socket's connections: check the poll ownership until it is taken back.
-    CheckOwnership(Arc<Mailbox>),
-    /// There is room again in a context's byte budget.
-    Room(Context),
-    /// There are notices for a socket with level-triggered descriptors, or with tasks that wait.
-    Look(Arc<Mailbox>),
-    /// A peer has announced a time to live for its heartbeats: check its liveness.
-    AwaitPeer(Arc<Mailbox>, PipeId),
-    Resolved(u64, Vec<Route>),
-    /// The ZAP handler may have answered for the handshake with this token.
-    Answered(u64),
-    /// The socket is closed: send what is left, within the linger time, then call the function.
-    Close(Arc<Mailbox>, Option<Duration>, Box<dyn FnOnce() + Send>),
-    /// The context is terminated now: nothing lingers any more.
-    EndLinger,
-    Stop,
-}
-
-/// The I/O thread as other threads see it.
-pub(crate) struct Io {
-    commands: Mutex<Vec<Command>>,
-    /// The I/O thread will sleep without checking the commands again: the sender of the next one must wake it.
-    waits: AtomicBool,
-    wake: WakeFd,
-    poller: Poller,
-    next_token: AtomicU64,
-    /// Its number of entries and links, to find the least busy I/O thread.
-    pub(crate) load: AtomicUsize,
-}
-
-const WAKE_TOKEN: u64 = 0;
-
-impl Io {
-    fn new() -> Result<Arc<Io>, Error> {
-        let (wake, poller) = (WakeFd::new()?, Poller::new()?);
-        poller.add(&wake, WAKE_TOKEN, Interest::READ)?;
-        Ok(Arc::new(Io {
-            commands: Mutex::default(),
-            waits: AtomicBool::new(false),
-            wake,
-            poller,
-            next_token: AtomicU64::new(WAKE_TOKEN + 1),
-            load: AtomicUsize::new(0),
-        }))
-    }
-
-    /// Starts an I/O thread, which runs `first` before anything else.
-    pub(crate) fn start(
-        name: String,
-        first: impl FnOnce() + Send + 'static,
-    ) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
-        let io = Io::new()?;
-        let reactor = Reactor::new(io.clone());
-        let thread = pinnace_sys::thread::start(&name, move || {
-            first();
-            reactor.run();
-        });
-        let thread =
-            thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
-        Ok((io, thread))
-    }
-
-    pub(crate) fn send(&self, command: Command) {
-        self.commands.lock().push(command);
-        if self.waits.swap(false, Ordering::Relaxed) {
-            self.wake.signal();
-        }
-    }
-
-    /// Announces that the I/O thread is about to sleep. False: there are commands.
-    fn begins_wait(&self) -> bool {
-        // The lock orders this store: a command that the check below misses is pushed after the lock is released,
-        // and its sender then reads true and writes the eventfd.
-        self.waits.store(true, Ordering::Relaxed);
-        self.commands.lock().is_empty()
-    }
-
-    fn ends_wait(&self) {
-        self.waits.store(false, Ordering::Relaxed);
-    }
-
-    pub(crate) fn poller(&self) -> &Poller {
-        &self.poller
-    }
-
-    /// A new, unique token.
-    pub(crate) fn token(&self) -> u64 {
-        self.next_token.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 /// Something with a descriptor or a deadline.
 enum Entry {
@@ -189,6 +68,22 @@ struct Reactor {
     linger_ended: bool,
 }
 
+/// Starts an I/O thread, which runs `first` before anything else.
+pub(crate) fn start(
+    name: String,
+    first: impl FnOnce() + Send + 'static,
+) -> Result<(Arc<Io>, JoinHandle<()>), Error> {
+    let io = Io::new()?;
+    let reactor = Reactor::new(io.clone());
+    let thread = pinnace_sys::thread::start(&name, move || {
+        first();
+        reactor.run();
+    });
+    let thread =
+        thread.map_err(|error| Error::System(error.raw_os_error().unwrap_or(Error::NoMemory.errno())))?;
+    Ok((io, thread))
+}
+
 impl Reactor {
     fn new(io: Arc<Io>) -> Reactor {
         let (entries, links) = (HashMap::new(), HashMap::new());
@@ -201,7 +96,7 @@ impl Reactor {
         loop {
             let timeout = if self.io.begins_wait() { self.timeout() } else { Some(Duration::ZERO) };
             // Only an interruption can fail it; then nothing is ready.
-            let _ = self.io.poller.wait(&mut ready, timeout);
+            let _ = self.io.poller().wait(&mut ready, timeout);
             self.io.ends_wait();
             // A panic costs the current work, but not the thread that all sockets depend on.
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn(&ready)));
@@ -214,7 +109,7 @@ impl Reactor {
     /// Runs one turn. True: the thread is to stop.
     fn turn(&mut self, ready: &Batch) -> bool {
         if ready.iter().any(|one| one.token == WAKE_TOKEN) {
-            self.io.wake.clear();
+            self.io.clear_wake();
         }
         if self.commands() {
             return true;
@@ -240,8 +135,7 @@ impl Reactor {
 
     /// Executes the queued commands. True: the thread is to stop.
     fn commands(&mut self) -> bool {
-        let commands = std::mem::take(&mut *self.io.commands.lock());
-        for command in commands {
+        for command in self.io.take_commands() {
             match command {
                 Command::Stop => return true,
                 Command::Enter(mailbox) => self.enter(mailbox),
@@ -249,7 +143,7 @@ impl Reactor {
                 Command::TryLater(token, pause) => self.timers.set(token, Instant::now() + pause),
                 Command::ReadOn(mailbox) => mailbox.serve_unread(),
                 Command::Listen(listener) => self.listen(listener),
-                Command::Connect(connecter) => self.connect(connecter),
+                Command::Connect(dial) => self.connect(*dial),
                 Command::End(mailbox, token, linger) => self.end(mailbox, token, linger),
                 Command::EndLink(link) => self.end_link(link),
                 Command::HangUp(mailbox, pipe, linger) => self.hang_up(mailbox, pipe, linger),
@@ -257,7 +151,7 @@ impl Reactor {
                 Command::CheckFlush(mailbox, pipe) => self.housekeeping.check_flush(mailbox, pipe),
                 Command::QueuesGrown(mailbox, pipe) => self.housekeeping.queues_grown(&mailbox, pipe),
                 Command::CheckOwnership(mailbox) => self.housekeeping.check_ownership(mailbox),
-                Command::Room(context) => context.tell_of_room(),
+                Command::Run(function) => function(),
                 Command::Look(mailbox) => mailbox.look(),
                 Command::AwaitPeer(mailbox, pipe) => self.await_peer(&mailbox, pipe),
                 Command::Resolved(token, routes) => self.resolved(token, routes),

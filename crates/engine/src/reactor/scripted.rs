@@ -5,12 +5,13 @@ use std::sync::Arc;
 use pinnace_sys::poll::Batch;
 use pinnace_zmtp::{SocketType, Traffic, Version, frame};
 
+use super::Reactor;
 use super::session::Shaken;
 use super::stage::Behind;
-use super::{ConnectionSide, Entry, Io, Owner, Reactor};
 use crate::context::Context;
 use crate::endpoint::{Endpoint, EndpointPair, Role};
 use crate::error::Error;
+use crate::io::{ConnectionSide, Io, Owner};
 use crate::link::scripted::Script;
 use crate::link::{Codec, Link, Stream};
 use crate::medium::{FallbackReason, Medium};
@@ -90,13 +91,13 @@ impl Dialer {
         let token = reactor.io.token();
         const ENDPOINT: &str = "tcp://127.0.0.1:1";
         let endpoint = Endpoint::parse(ENDPOINT, Role::Connect).unwrap();
-        let (connecter, owner) = socket
+        let (dial, owner) = socket
             .look(|core| {
                 let target = Target::new(&endpoint, &core.options)?;
-                Ok((core.connecter(token, target, ENDPOINT).0, core.owner()))
+                Ok((core.dial(token, target, ENDPOINT).0, core.owner()))
             })
             .unwrap();
-        reactor.entries.insert(token, Entry::Connecter(connecter));
+        reactor.add_connecter(dial);
         Dialer { socket, token, owner, reactor }
     }
 

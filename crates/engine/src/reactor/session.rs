@@ -7,27 +7,25 @@ use std::time::Instant;
 use pinnace_ring::Limits;
 use pinnace_sys::poll::Interest;
 use pinnace_sys::{AsFd, AsRawFd, Errno, OwnedFd, net};
-use pinnace_zmtp::{Config, Version, sharing};
+use pinnace_zmtp::{Config, sharing};
 
 use super::about::about;
 use super::authorization::Asked;
 use super::sharing::{may_share, offers_memory};
 use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
-use super::{Entry, Io, Reactor};
-use crate::context::Context;
+use super::{Entry, Reactor};
+use crate::authorization::Admission;
 use crate::endpoint::EndpointPair;
 use crate::ends::{FarEnds, way};
 use crate::events::Event;
+use crate::io::{ConnectionSide, Io, NOTIFY_CONNECT, Owner};
 use crate::link::{self, Codec, Link, Stream, TlsFailure};
-use crate::mailbox::{Mailbox, Notice};
+use crate::mailbox::Notice;
 use crate::medium::{FallbackReason, Medium};
 use crate::monitor::{self, At};
-use crate::options::Options;
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
-use crate::socket_kind::SocketKind;
 use crate::transports::Layers;
-use crate::zap::Admission;
 
 /// Bytes read from one peer per turn at most.
 const TURN_BYTES: usize = 16 * 1024;
@@ -80,15 +78,6 @@ pub(super) struct Shaken {
     pub(super) medium: Medium,
 }
 
-/// What listeners and connecters need to know of a socket.
-#[derive(Clone)]
-pub(crate) struct Owner {
-    pub(crate) context: Context,
-    pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) kind: SocketKind,
-    pub(crate) options: Arc<Options>,
-}
-
 impl Session {
     pub(super) fn new(
         fd: OwnedFd,
@@ -97,7 +86,7 @@ impl Session {
         side: ConnectionSide,
     ) -> Result<Session, Refusal> {
         let (mut stream, mut layers) = (Stream::plain(fd), layers.clone());
-        let mut config = owner.handshake_config()?;
+        let mut config = handshake_config(owner)?;
         let shares = may_share(&stream, &owner.options);
         if shares.is_ok() {
             config.properties.push((sharing::PROPERTY.to_owned(), sharing::VERSION.to_vec()));
@@ -344,9 +333,9 @@ impl Reactor {
         let options = &owner.options;
         let id = owner.mailbox.new_pipe();
         let out = Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(owner.conflates_out(), || owner.context.queue(out));
+        let (tx, outgoing) = way(owner.conflates_out(), || owner.services.queue(out));
         let into = Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(owner.conflates_in(), || owner.context.queue(into));
+        let (incoming, rx) = way(owner.conflates_in(), || owner.services.queue(into));
         let Shaken { stream, mut peer, codec, behind, medium } = shaken;
         let config = owner.link_config(peer.version, medium, ends, origin, 0, side);
         let far = FarEnds { outgoing, incoming };
@@ -394,85 +383,13 @@ impl Reactor {
     }
 }
 
-/// Which side made a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectionSide {
-    Accepted,
-    Connected,
-}
-
-/// Bits of ZMQ_ROUTER_NOTIFY.
-const NOTIFY_CONNECT: i32 = 1;
-const NOTIFY_DISCONNECT: i32 = 2;
-
-impl Owner {
-    /// True if its peers do not speak ZMTP: they send plain bytes.
-    pub(crate) fn is_raw(&self) -> bool {
-        self.kind.is_raw(&self.options)
-    }
-
-    pub(crate) fn conflates_out(&self) -> bool {
-        self.options.conflate && self.kind.conflates_out
-    }
-
-    pub(crate) fn conflates_in(&self) -> bool {
-        self.options.conflate && self.kind.conflates_in
-    }
-
-    /// Whether the socket receives an empty message when a peer comes or goes.
-    fn notifies(&self, bit: i32) -> bool {
-        if self.is_raw() { self.options.stream_notify } else { self.options.router_notify & bit != 0 }
-    }
-
-    /// The messages that the socket receives when a connection is lost.
-    fn disconnect_messages(&self, side: ConnectionSide) -> Vec<Vec<u8>> {
-        let options = &self.options;
-        let message = match side {
-            ConnectionSide::Accepted => {
-                options.disconnect_msg.as_ref().filter(|_| self.kind.hears_disconnects)
-            }
-            ConnectionSide::Connected => options.hiccup_msg.as_ref().filter(|_| self.kind.hears_hiccups),
-        };
-        let notice = self.notifies(NOTIFY_DISCONNECT).then(Vec::new);
-        notice.into_iter().chain(message.filter(|_| !self.is_raw()).cloned()).collect()
-    }
-
-    fn handshake_config(&self) -> Result<Config, Refusal> {
-        let (options, mut config) = (&self.options, Config::new(self.kind.socket_type));
-        config.routing_id = options.routing_id.clone();
-        config.limits.max_handshake_bytes = HANDSHAKE_BYTES;
-        config.mechanism = options.security.mechanism_config().map_err(|_| Refusal::System(Errno::AGAIN))?;
-        config.authorize = options.security.asks();
-        config.properties = options.metadata.clone();
-        Ok(config)
-    }
-
-    pub(crate) fn link_config(
-        &self,
-        version: Version,
-        medium: Medium,
-        ends: &EndpointPair,
-        origin: u64,
-        connection: u64,
-        side: ConnectionSide,
-    ) -> link::Config {
-        let options = &self.options;
-        let greets = self.kind.greets && !self.is_raw();
-        link::Config {
-            version,
-            medium,
-            is_raw: self.is_raw(),
-            keeps_subscriptions: self.kind.keeps_subscriptions,
-            receives_subscriptions: self.kind.receives_subscriptions(),
-            keeps_groups: self.kind.keeps_groups,
-            taking: self.kind.taking(&self.options),
-            // A raw peer's bytes are split into messages that fit.
-            max_body: if self.is_raw() { i64::MAX as u64 } else { options.max_body() },
-            ends: ends.clone(),
-            origin,
-            connection,
-            hello: options.hello_msg.clone().filter(|_| greets).unwrap_or_default(),
-            disconnect_messages: self.disconnect_messages(side),
-        }
-    }
+/// The configuration of a handshake with a peer of this socket.
+fn handshake_config(owner: &Owner) -> Result<Config, Refusal> {
+    let (options, mut config) = (&owner.options, Config::new(owner.kind.socket_type));
+    config.routing_id = options.routing_id.clone();
+    config.limits.max_handshake_bytes = HANDSHAKE_BYTES;
+    config.mechanism = options.security.mechanism_config().map_err(|_| Refusal::System(Errno::AGAIN))?;
+    config.authorize = options.security.asks();
+    config.properties = options.metadata.clone();
+    Ok(config)
 }

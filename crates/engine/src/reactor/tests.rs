@@ -11,9 +11,10 @@ use pinnace_sys::poll::Batch;
 use pinnace_zmtp::SocketType;
 
 use super::scripted::{Dialer, Rig, message};
-use super::{Command, Entry, Io, Listener, Reactor, TIMER_RESOLUTION};
+use super::{Entry, Reactor, TIMER_RESOLUTION};
 use crate::endpoint::{Endpoint, Role};
 use crate::error::Error;
+use crate::io::{Command, Io, Listener};
 use crate::link::scripted::{Read, Script};
 use crate::pipe::Outgoing;
 use crate::transports::Bound;
@@ -46,13 +47,13 @@ fn a_command_to_one_that_waits_wakes_it_once() {
     let reactor = reactor();
     let mut ready = Batch::new();
     reactor.io.send(Command::EndLinger);
-    reactor.io.poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+    reactor.io.poller().wait(&mut ready, Some(Duration::ZERO)).unwrap();
     assert!(ready.is_empty(), "it did not wait");
-    reactor.io.commands.lock().clear();
+    reactor.io.take_commands();
     assert!(reactor.io.begins_wait());
     reactor.io.send(Command::EndLinger);
     reactor.io.send(Command::EndLinger);
-    reactor.io.poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+    reactor.io.poller().wait(&mut ready, Some(Duration::ZERO)).unwrap();
     assert_eq!(ready.iter().count(), 1);
 }
 

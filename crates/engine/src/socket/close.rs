@@ -3,10 +3,10 @@
 use super::{Core, SOCKETS, Socket};
 use crate::drops::Reason;
 use crate::error::Error;
+use crate::io::Command;
 use crate::mailbox::Notice;
 use crate::monitor;
 use crate::pipe::PipeId;
-use crate::reactor::Command;
 use crate::table::Dead;
 
 impl Socket {

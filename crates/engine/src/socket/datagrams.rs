@@ -11,12 +11,12 @@ use crate::endpoint::{EndpointPair, PgmEndpoint, Role, UdpEndpoint};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
 use crate::events::Event;
+use crate::io::{Command, ConnectionSide};
 use crate::link::{self, Codec, First, Link, Packets, Stream};
 use crate::medium::{FallbackReason, Medium};
 use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
-use crate::reactor::{Command, ConnectionSide};
 use crate::transports::{Udp, open_pgm};
 
 /// The parts of a link.
@@ -84,9 +84,9 @@ impl Core {
         let (id, token) = (self.mailbox.new_pipe(), self.io.token());
         let conflates = self.options.conflate;
         let out = Limits { messages: self.options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(conflates && self.kind.conflates_out, || self.context.queue(out));
+        let (tx, outgoing) = way(conflates && self.kind.conflates_out, || self.context.services().queue(out));
         let into = Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(conflates && self.kind.conflates_in, || self.context.queue(into));
+        let (incoming, rx) = way(conflates && self.kind.conflates_in, || self.context.services().queue(into));
         let ends = match role {
             Role::Bind => EndpointPair { local: at.clone(), remote: String::new(), accepted: true },
             Role::Connect => EndpointPair { local: String::new(), remote: at.clone(), accepted: false },

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use pinnace_ring::Limits;
 
-use super::{Core, Socket};
+use super::{Core, Socket, zap};
 use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
 use crate::ends::{FarEnds, way};
 use crate::error::Error;
 use crate::events::Event;
+use crate::inproc::InprocSide;
+use crate::io::{Command, Dial, LastingPipe, Listener, Owner};
 use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Deferred, Far, Outgoing, Pipe, PipeId};
-use crate::reactor::{Command, Connecter, LastingPipe, Listener, Owner};
-use crate::transports::inproc::InprocSide;
 use crate::transports::{Bound, Target};
 
 /// An endpoint that the socket is bound or connected to.
@@ -149,29 +149,27 @@ impl Core {
             remote => Target::new(&remote, &self.options)?,
         };
         self.enter_reactor()?;
-        let (connecter, pipe) = self.connecter(self.io.token(), target, text);
-        self.io.send(Command::Connect(connecter));
+        let (dial, pipe) = self.dial(self.io.token(), target, text);
+        self.io.send(Command::Connect(Box::new(dial)));
         Ok(pipe)
     }
 
-    /// The connecter for the I/O thread, and the pipe if it exists before the connection.
-    pub(crate) fn connecter(
-        &mut self,
-        token: u64,
-        target: Target,
-        text: &str,
-    ) -> (Box<Connecter>, Option<PipeId>) {
+    /// The request to the I/O thread, and the pipe if it exists before the connection.
+    pub(crate) fn dial(&mut self, token: u64, target: Target, text: &str) -> (Dial, Option<PipeId>) {
         let owner = self.owner();
         let given = self.take_connect_routing_id();
         let ends = (!self.options.immediate).then(|| Box::new(self.lasting_pipe(given)));
         let pipe = ends.as_ref().map(|ends| ends.id);
         self.remember(text, text.to_owned(), Role::Connect, AttachedTo::Remote { token, bound: None, pipe });
-        (Box::new(Connecter::new(token, owner, target, text.to_owned(), ends)), pipe)
+        (Dial { token, owner, target, endpoint: text.to_owned(), ends }, pipe)
     }
 
     fn connect_inproc(&mut self, text: &str, name: &str) -> PipeId {
-        let (id, mut pipe, is_visited) =
-            self.context.inproc().connect(&|limits| self.context.queue(limits), name, &self.side());
+        let (id, mut pipe, is_visited) = self.context.inproc().connect(
+            &|limits| self.context.services().queue(limits),
+            name,
+            &self.side(),
+        );
         if let Far::Socket { mailbox, .. } = &pipe.far
             && is_visited
         {
@@ -221,8 +219,10 @@ impl Core {
         let (out, into) = (self.kind.conflates_out, self.kind.conflates_in);
         let conflates = self.options.conflate;
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
-        let (tx, outgoing) = way(conflates && out, || self.context.queue(mark(self.options.sndhwm)));
-        let (incoming, rx) = way(conflates && into, || self.context.queue(mark(self.options.rcvhwm)));
+        let (tx, outgoing) =
+            way(conflates && out, || self.context.services().queue(mark(self.options.sndhwm)));
+        let (incoming, rx) =
+            way(conflates && into, || self.context.services().queue(mark(self.options.rcvhwm)));
         let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), false);
         if self.kind.names_peers && !routing_id.is_empty() {
             pipe.peer.routing_id = routing_id;
@@ -261,8 +261,13 @@ impl Core {
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        let (context, options) = (self.context.clone(), self.options.clone());
-        Owner { context, mailbox: self.mailbox.clone(), kind: self.kind, options }
+        Owner {
+            services: self.context.services().clone(),
+            authorizer: Arc::new(zap::Handler(self.context.clone())),
+            mailbox: self.mailbox.clone(),
+            kind: self.kind,
+            options: self.options.clone(),
+        }
     }
 
     /// ZMQ_CONNECT_ROUTING_ID applies to one connect.

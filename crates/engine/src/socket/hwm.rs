@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering;
 use pinnace_ring::Limits;
 
 use super::Core;
+use crate::inproc;
 use crate::link;
 use crate::mailbox::Notice;
 use crate::pipe::{Deferred, Far, PipeId};
-use crate::transports::inproc;
 
 impl Core {
     /// Applies changed marks to all pipes.

@@ -5,16 +5,14 @@
 //! notices. A system call is made only if the state has changed.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pinnace_sys::RawFd;
 use pinnace_sys::wake::WakeFd;
 
 use super::{Core, Socket};
 use crate::error::Error;
-use crate::mailbox::Mailbox;
-use crate::reactor::{Command, Io};
 use crate::readiness::{POLLIN, POLLOUT};
 
 /// The descriptors of a socket, one for each requested set of events.
@@ -25,27 +23,6 @@ struct Level {
     events: i16,
     fd: Arc<WakeFd>,
     readable: bool,
-}
-
-/// Has the I/O thread update a socket's descriptors and wake its tasks when there are notices.
-pub(crate) struct LevelWatcher {
-    io: Arc<Io>,
-    mailbox: Weak<Mailbox>,
-    asked: AtomicBool,
-    /// The socket has descriptors.
-    levels: AtomicBool,
-}
-
-impl LevelWatcher {
-    /// A notice was posted.
-    pub(crate) fn look(&self) {
-        fence(Ordering::SeqCst); // The notice first: the look that this requests, or one already requested, finds it.
-        if !self.asked.swap(true, Ordering::SeqCst)
-            && let Some(mailbox) = self.mailbox.upgrade()
-        {
-            self.io.send(Command::Look(mailbox));
-        }
-    }
 }
 
 /// A descriptor that is readable while the socket is ready. It stays open for as long as this value lives.
@@ -115,30 +92,5 @@ impl Core {
                 if readable { level.fd.signal() } else { level.fd.clear() }
             }
         }
-    }
-}
-
-impl Mailbox {
-    /// The I/O thread is asked to look at each notice from now on.
-    pub(super) fn level_watcher_of(self: &Arc<Mailbox>, io: &Arc<Io>) -> &LevelWatcher {
-        self.level_watcher.get_or_init(|| LevelWatcher {
-            io: io.clone(),
-            mailbox: Arc::downgrade(self),
-            asked: AtomicBool::new(false),
-            levels: AtomicBool::new(false),
-        })
-    }
-
-    /// Called by the I/O thread: updates the descriptors and wakes the tasks.
-    pub(crate) fn look(&self) {
-        let Some(watcher) = self.level_watcher.get() else { return };
-        watcher.asked.store(false, Ordering::SeqCst);
-        if watcher.levels.load(Ordering::SeqCst)
-            && let Some(socket) = self.socket()
-        {
-            // Handles the notices and updates the descriptors.
-            let _ = socket.call(false, |_| Ok(()));
-        }
-        self.wakers.wake();
     }
 }

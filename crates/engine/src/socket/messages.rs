@@ -1,56 +1,12 @@
 //! Sends and receives whole messages, so that several threads or tasks can share one socket: frames of different
 //! messages are never mixed, and a call that gives up waiting has consumed nothing.
 
-use std::time::{Duration, Instant};
-
 use pinnace_ring::Frame;
 
 use super::{Core, Received, Socket};
 use crate::error::Error;
 use crate::pipe::Outgoing;
-
-/// How long a call may block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all; the call returns WouldBlock.
-    Never,
-    /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
-    AsSet,
-    /// As `AsSet`, but instead of sleeping the call returns Deferred, and its caller sleeps for it (`pending_sleep`).
-    Deferred,
-    /// A deferred call that is repeated after its sleep, with the deadline of the first attempt.
-    Resumed(Option<Instant>),
-    /// Until this deadline; None: no limit.
-    Until(Option<Instant>),
-}
-
-impl From<bool> for Wait {
-    /// True: may block; false: as ZMQ_DONTWAIT.
-    #[inline(always)]
-    fn from(waits: bool) -> Wait {
-        if waits { Wait::AsSet } else { Wait::Never }
-    }
-}
-
-impl Wait {
-    #[inline(always)]
-    pub(super) fn waits(self) -> bool {
-        self != Wait::Never
-    }
-
-    /// The call's deadline, given the socket's timeout `set`; None: no limit.
-    pub(super) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
-        let as_set = || set.and_then(|timeout| Instant::now().checked_add(timeout));
-        match self {
-            Wait::Until(deadline) | Wait::Resumed(deadline) => deadline,
-            Wait::Never | Wait::AsSet | Wait::Deferred => as_set(),
-        }
-    }
-
-    pub(super) fn defers(self) -> bool {
-        matches!(self, Wait::Deferred | Wait::Resumed(_))
-    }
-}
+use crate::waiting::Wait;
 
 impl Socket {
     /// Sends all frames of a message or none of them, even if other threads use the socket. Errors: Invalid without

@@ -7,44 +7,40 @@
 //! falls back to `call` in every other case.
 
 mod close;
+mod create;
 mod datagrams;
 mod endpoints;
+mod handle;
 mod hwm;
 mod level;
 mod messages;
+mod monitoring;
 mod notices;
 mod options;
 mod peers;
 mod routing;
 mod tasks;
 mod transfer;
-mod wait;
+pub(crate) mod zap;
 
 use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use pinnace_zmtp::SocketType;
-
 use crate::context::Context;
 use crate::error::Error;
-use crate::link::Link;
+use crate::io::{Command, Io};
 use crate::mailbox::{Mailbox, Notice};
 use crate::options::Options;
 use crate::patterns::Pattern;
 use crate::pipe::{Deferred, DeferredList, Far, PipeId, Pipes};
-use crate::reactor::{Command, Io};
 use crate::socket_kind::SocketKind;
 use crate::table::{self, Handle, Locked, Slot, Table};
+use crate::waiting::Waiter;
 use endpoints::Attached;
 
 pub use level::LevelFd;
-pub(crate) use level::LevelWatcher;
-pub use messages::Wait;
-pub use tasks::WakerPlace;
-pub(crate) use tasks::Wakers;
 pub use transfer::Received;
-pub(crate) use wait::{SocketSleep, Waiter};
 
 type Sockets = Table<Box<Core>, 0xa>;
 
@@ -87,46 +83,6 @@ pub(crate) struct Core {
 }
 
 impl Socket {
-    pub(crate) fn create(
-        context: Context,
-        mailbox: Arc<Mailbox>,
-        io: Arc<Io>,
-        socket_type: SocketType,
-        pattern: Box<dyn Pattern>,
-        ipv6: bool,
-        linger_forever: bool,
-    ) -> Result<Socket, Error> {
-        let mut options = Options::new(socket_type);
-        options.ipv6 = ipv6;
-        if !linger_forever {
-            options.linger = Some(std::time::Duration::ZERO);
-        }
-        mailbox.hwm.set(&options);
-        let core = Core {
-            context,
-            mailbox,
-            io,
-            kind: SocketKind::of(socket_type),
-            pattern,
-            pipes: Pipes::default(),
-            options: Arc::new(options),
-            endpoints: Vec::new(),
-            last_endpoint: String::new(),
-            receive_more: false,
-            sending: false,
-            stopped: false,
-            levels: level::Levels::default(),
-            has_pollers: false,
-            ended: Vec::new(),
-            ended_peers: 0,
-            notices: Vec::new(),
-        };
-        let mailbox = core.mailbox.clone();
-        let socket = SOCKETS.insert(Box::new(core)).map(Socket).ok_or(Error::TooManySockets)?;
-        mailbox.set_socket(socket);
-        Ok(socket)
-    }
-
     /// The socket's slot, and its generation in that slot: 1 to 2^24 - 1.
     pub fn into_parts(self) -> (SocketSlot, u32) {
         (SocketSlot(self.0.slot()), self.0.generation())
@@ -143,16 +99,9 @@ impl Socket {
         Sockets::lock(self.0).map_err(Error::from)
     }
 
-    /// Shrinks the queues of an idle link. False if they hold anything, or if the socket does not know the link yet.
-    /// Called by the I/O thread once or a few times after heavy traffic; it may wait for the socket's lock.
-    pub(crate) fn shrink(self, link: &Link) -> bool {
-        let Ok(mut core) = self.lock() else { return true };
-        match core.pipes.get(link.pipe) {
-            Some(pipe) if matches!(&pipe.far, Far::Link(Some(far)) if std::ptr::eq(&**far, link)) => {
-                link.shrink(pipe)
-            }
-            _ => false,
-        }
+    /// For callers that wait for several sockets.
+    pub(crate) fn mailbox(self) -> Result<Arc<Mailbox>, Error> {
+        Ok(self.lock()?.mailbox.clone())
     }
 
     /// Handles notices and does `work` with the lock held, then runs the deferred work with the lock released.
@@ -243,6 +192,11 @@ fn finish(mut locked: impl DerefMut<Target = Box<Core>>, wait: bool) {
 }
 
 impl Core {
+    /// For a caller that waits for messages.
+    pub(crate) fn waiter(&self) -> Waiter {
+        Waiter::for_input(self.mailbox.clone(), self.options.busy_poll_us)
+    }
+
     /// The part of the deferred work that needs the lock: ends pipes, re-posts pipes to be read, checks for notices.
     fn do_within(&mut self, deferred: &[Deferred]) {
         for deferred in deferred {
@@ -268,9 +222,7 @@ impl Core {
 /// cleared the signals for them.
 #[cold]
 fn visit(mailbox: &Mailbox) {
-    if let Some(socket) = mailbox.socket()
-        && socket.look(|_| Ok(())).is_ok()
-    {
+    if mailbox.socket().is_some_and(|socket| socket.handle_notices()) {
         mailbox.wake();
     }
 }

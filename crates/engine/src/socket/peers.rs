@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_zmtp::{Version, command};
 
-use super::{Core, Socket, Waiter};
+use super::{Core, Socket};
 use crate::error::Error;
 use crate::link::{Link, RECEIPT};
 use crate::pipe::{Far, PipeId};
@@ -89,7 +89,7 @@ impl Socket {
         mut is_so: impl FnMut(&mut Core) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut waiter = Waiter::new(&*self.lock()?);
+        let mut waiter = self.lock()?.waiter();
         loop {
             waiter.flush();
             waiter.observe();

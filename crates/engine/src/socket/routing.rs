@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Core, Socket};
 use crate::error::Error;
+use crate::io::Command;
 use crate::pipe::{Far, PipeId};
-use crate::reactor::Command;
 
 impl Socket {
     /// Joins (`on`) or leaves a group. Errors: NotSupported (not a DISH), Invalid (longer than 255 bytes, joined

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use pinnace_ring::Frame;
 
-use super::{Core, Socket, Wait, Waiter};
+use super::{Core, Socket};
 use crate::drops::Drops;
 use crate::error::Error;
 use crate::label::Label;
 use crate::peer::About;
 use crate::pipe::Outgoing;
+use crate::waiting::{Wait, Waiter};
 
 /// A frame's metadata.
 pub struct Received {
@@ -180,7 +181,7 @@ impl Socket {
         }
         let (mut waiter, timeout) = {
             let core = self.lock()?;
-            (Waiter::new(&core), core.options.rcvtimeo)
+            (core.waiter(), core.options.rcvtimeo)
         };
         if !wait.waits() {
             waiter.serve_if_ours()?;

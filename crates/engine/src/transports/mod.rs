@@ -1,7 +1,6 @@
 //! The transports: each opens descriptors for listening or for connecting, as an endpoint describes.
 
 mod families;
-pub(crate) mod inproc;
 mod ipc;
 mod layers;
 mod listening;

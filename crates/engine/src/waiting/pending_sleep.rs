@@ -8,27 +8,67 @@
 //! the call had prepared.
 
 use std::cell::RefCell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pinnace_sys::sleep::{Sleep, Slept};
 
-use crate::context::TermSleep;
+use super::{EventSleep, PollSleep, PollerSleep, SocketSleep};
 use crate::error::Error;
-use crate::poll::PollSleep;
-use crate::poller::PollerSleep;
-use crate::socket::{SocketSleep, Wait};
 
 /// A prepared sleep; `end` must follow the sleep. Dropping it undoes the preparation.
 pub(crate) enum PendingSleep {
     Socket(SocketSleep),
     Poll(PollSleep),
     Poller(PollerSleep),
-    Term(TermSleep),
+    Event(EventSleep),
 }
 
 thread_local! {
     /// The pending sleep of this thread's last call, and the deadline of that call.
     static DEFERRED: RefCell<Option<(PendingSleep, Option<Instant>)>> = const { RefCell::new(None) };
+}
+
+/// How long a call may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all; the call returns WouldBlock.
+    Never,
+    /// As ZMQ_SNDTIMEO or ZMQ_RCVTIMEO says.
+    AsSet,
+    /// As `AsSet`, but instead of sleeping the call returns Deferred, and its caller sleeps for it (`pending_sleep`).
+    Deferred,
+    /// A deferred call that is repeated after its sleep, with the deadline of the first attempt.
+    Resumed(Option<Instant>),
+    /// Until this deadline; None: no limit.
+    Until(Option<Instant>),
+}
+
+impl From<bool> for Wait {
+    /// True: may block; false: as ZMQ_DONTWAIT.
+    #[inline(always)]
+    fn from(waits: bool) -> Wait {
+        if waits { Wait::AsSet } else { Wait::Never }
+    }
+}
+
+impl Wait {
+    #[inline(always)]
+    pub(crate) fn waits(self) -> bool {
+        self != Wait::Never
+    }
+
+    /// The call's deadline, given the socket's timeout `set`; None: no limit.
+    pub(crate) fn deadline(self, set: Option<Duration>) -> Option<Instant> {
+        let as_set = || set.and_then(|timeout| Instant::now().checked_add(timeout));
+        match self {
+            Wait::Until(deadline) | Wait::Resumed(deadline) => deadline,
+            Wait::Never | Wait::AsSet | Wait::Deferred => as_set(),
+        }
+    }
+
+    pub(crate) fn defers(self) -> bool {
+        matches!(self, Wait::Deferred | Wait::Resumed(_))
+    }
 }
 
 /// Which run of a deferred call it is: the first, or one after a sleep, which keeps the deadline of the first.
@@ -61,7 +101,7 @@ impl PendingSleep {
             PendingSleep::Socket(pending_sleep) => &mut pending_sleep.sleep,
             PendingSleep::Poll(pending_sleep) => &mut pending_sleep.sleep,
             PendingSleep::Poller(pending_sleep) => &mut pending_sleep.sleep,
-            PendingSleep::Term(pending_sleep) => &mut pending_sleep.sleep,
+            PendingSleep::Event(pending_sleep) => &mut pending_sleep.sleep,
         }
     }
 
@@ -70,7 +110,7 @@ impl PendingSleep {
             PendingSleep::Socket(pending_sleep) => pending_sleep.end(slept, deadline),
             PendingSleep::Poll(pending_sleep) => pending_sleep.end(slept),
             PendingSleep::Poller(pending_sleep) => pending_sleep.end(slept),
-            PendingSleep::Term(pending_sleep) => pending_sleep.end(slept),
+            PendingSleep::Event(pending_sleep) => pending_sleep.end(slept),
         }
     }
 

@@ -10,12 +10,11 @@ use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
 use pinnace_sys::sleep::{Sleep, Slept};
 
-use super::Core;
+use super::pending_sleep::{self, PendingSleep};
 use crate::error::Error;
 use crate::link::Link;
 use crate::mailbox::{Mailbox, PollSet, PolledBeside};
 use crate::ownership::{Leader, PollOwnership};
-use crate::pending_sleep::{self, PendingSleep};
 use crate::spin;
 
 /// Waits for changes of one socket.
@@ -37,9 +36,9 @@ const LOOKS: u32 = 64;
 const POLL_TICK: Duration = Duration::from_micros(100);
 
 impl Waiter {
-    pub(crate) fn new(core: &Core) -> Waiter {
-        let busy_poll_us = core.options.busy_poll_us;
-        Waiter { receives: true, busy_poll_us, ..Waiter::of(core.mailbox.clone()) }
+    /// For a caller that waits for messages; `busy_poll_us`: ZMQ_BUSY_POLL.
+    pub(crate) fn for_input(mailbox: Arc<Mailbox>, busy_poll_us: i32) -> Waiter {
+        Waiter { receives: true, busy_poll_us, ..Waiter::of(mailbox) }
     }
 
     /// For callers that do not wait for messages: does not poll memory.

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use pinnace_zmtp::{AuthorizationRequest, Refusal, SocketType, metadata};
 
+use super::{Core, Socket};
+use crate::authorization::{Admission, Answer, Authorizer, Inquiry};
 use crate::context::Context;
 use crate::error::Error;
+use crate::mailbox::WakerPlace;
 use crate::options::Options;
 use crate::pipe::Outgoing;
-use crate::socket::{Core, Socket, WakerPlace};
 
 const HANDLER: &str = "zeromq.zap.01";
 const VERSION: &[u8] = b"1.0";
@@ -24,26 +26,13 @@ const BYTES_MAX: usize = 64 * 1024;
 /// Limit of properties in an answer.
 const PROPERTIES_MAX: usize = 64;
 
-/// A request that waits for its answer.
-pub(crate) struct Inquiry {
+/// The ZAP handler of a context.
+pub(super) struct Handler(pub(super) Context);
+
+/// A request to the handler. Dropping it closes its socket.
+struct ZapRequest {
     socket: Socket,
-}
-
-/// The handler's answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The peer is admitted.
-    Admitted(Admission),
-    Refused(Refusal),
-    /// A malformed answer, with libzmq's number for the fault.
-    Broken(u32),
-}
-
-/// The handler's statements about an admitted peer.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Admission {
-    pub(crate) user_id: Vec<u8>,
-    pub(crate) properties: Vec<(String, Vec<u8>)>,
+    place: Option<WakerPlace>,
 }
 
 // ZMQ_PROTOCOL_ERROR_ZAP_: zmq_socket_monitor(3).
@@ -54,14 +43,14 @@ const BAD_VERSION: u32 = 0x2000_0003;
 const INVALID_STATUS_CODE: u32 = 0x2000_0004;
 const INVALID_METADATA: u32 = 0x2000_0005;
 
-impl Inquiry {
-    /// Sends the request; None if there is no handler.
-    pub(crate) fn start(
-        context: &Context,
+impl Authorizer for Handler {
+    fn ask(
+        &self,
         options: &Options,
         address: &str,
         request: &AuthorizationRequest<'_>,
-    ) -> Result<Option<Inquiry>, Error> {
+    ) -> Result<Option<Box<dyn Inquiry>>, Error> {
+        let context = &self.0;
         match context.inproc().kind_at(HANDLER) {
             None => return Ok(None),
             Some(SocketType::Rep | SocketType::Router) => {}
@@ -69,7 +58,7 @@ impl Inquiry {
             Some(_) => return Err(Error::Fault),
         }
         let socket = context.internal_socket(SocketType::Dealer)?;
-        let inquiry = Inquiry { socket }; // Closes the socket on any return.
+        let inquiry = ZapRequest { socket, place: None }; // Closes the socket on any return.
         socket.configure(|options| options.linger = Some(Duration::ZERO))?;
         socket.connect(&format!("inproc://{HANDLER}"))?;
         let domain = options.security.zap_domain.as_bytes();
@@ -78,16 +67,16 @@ impl Inquiry {
         let frames = head.iter().chain(&request.credentials);
         let mut frames: Vec<_> = frames.map(|frame| Outgoing::Bytes(frame)).collect();
         socket.send_message(&mut frames, false)?;
-        Ok(Some(inquiry))
+        Ok(Some(Box::new(inquiry)))
+    }
+}
+
+impl Inquiry for ZapRequest {
+    fn wake_with(&mut self, waker: &Waker) -> Result<(), Error> {
+        self.socket.wake_task(&mut self.place, waker)
     }
 
-    /// Has `waker` woken, once, when the answer may have arrived. Call `answer` after this.
-    pub(crate) fn wake_with(&self, waker: &Waker, place: &mut Option<WakerPlace>) -> Result<(), Error> {
-        self.socket.wake_task(place, waker)
-    }
-
-    /// The answer, once it has arrived. Errors: Fault if the handler is gone without an answer.
-    pub(crate) fn answer(&self) -> Result<Option<Answer>, Error> {
+    fn answer(&self) -> Result<Option<Answer>, Error> {
         // Both in one call: the notices that it handles are not reported again.
         let look = |core: &mut Core| Ok((core.pattern.can_recv(&mut core.pipes), core.peers().is_empty()));
         match self.socket.call(false, look)? {
@@ -108,7 +97,7 @@ impl Inquiry {
     }
 }
 
-impl Drop for Inquiry {
+impl Drop for ZapRequest {
     fn drop(&mut self) {
         // The socket is ours alone; closing it fails only if the context has ended.
         let _ = self.socket.close();
