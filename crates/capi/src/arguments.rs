@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{ptr, slice};
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Error, SocketType, Wait};
+use pinnace_engine::{Error, Invalid, SocketType, Wait};
 
 const DONTWAIT: c_int = 1;
 const SNDMORE: c_int = 2;
@@ -22,7 +22,7 @@ impl Flags {
     #[inline(always)]
     pub(crate) fn read(flags: c_int) -> Result<Flags, Error> {
         if flags & !(DONTWAIT | SNDMORE) != 0 {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Flags));
         }
         Ok(Flags { wait: flags & DONTWAIT == 0, more: flags & SNDMORE != 0 })
     }
@@ -53,7 +53,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u
         return Err(Error::Fault);
     }
     if len > isize::MAX as usize {
-        return Err(Error::Invalid);
+        return Err(Error::Invalid(Invalid::Length));
     }
     // SAFETY: the caller's promise, and checked above.
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
@@ -98,7 +98,7 @@ impl<T> SizedStruct<T> {
         // SAFETY: not null, and the caller's promise.
         let size = unsafe { at.cast::<usize>().read() };
         if size < size_of::<usize>() {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Length));
         }
         Ok(SizedStruct { at, size: size.min(size_of::<T>()) })
     }
@@ -132,12 +132,12 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Error> {
         return Err(Error::Fault);
     }
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Error::Invalid)
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Error::Invalid(Invalid::Text))
 }
 
 /// The socket type of libzmq's number. Errors: Invalid.
 pub(crate) fn socket_type(number: c_int) -> Result<SocketType, Error> {
-    u8::try_from(number).ok().and_then(SocketType::from_number).ok_or(Error::Invalid)
+    u8::try_from(number).ok().and_then(SocketType::from_number).ok_or(Error::Invalid(Invalid::SocketType))
 }
 
 #[cfg(test)]
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(read(0), Ok((true, false)));
         assert_eq!(read(1), Ok((false, false)));
         assert_eq!(read(3), Ok((false, true)));
-        assert_eq!(read(4), Err(Error::Invalid));
-        assert_eq!(read(-1), Err(Error::Invalid));
+        assert!(matches!(read(4), Err(Error::Invalid(_))));
+        assert!(matches!(read(-1), Err(Error::Invalid(_))));
     }
 
     #[test]

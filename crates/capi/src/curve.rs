@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use pinnace_engine::{Error, KeyPair, Secret, SecretKey, z85};
+use pinnace_engine::{Error, Invalid, KeyPair, Secret, SecretKey, z85};
 
 use crate::guard::guard;
 
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn zmq_curve_public(public: *mut c_char, secret: *const c_
         // SAFETY: the caller's promise; it is not null.
         let text = unsafe { CStr::from_ptr(secret) }.to_bytes();
         let mut key = SecretKey::zeroed();
-        z85::decode_key_into(text, &mut key).ok_or(Error::Invalid)?;
+        z85::decode_key_into(text, &mut key).ok_or(Error::Invalid(Invalid::Key))?;
         let pair = KeyPair::from_secret(key);
         // SAFETY: the caller's promise.
         unsafe { write_key(public, &pair.public) };

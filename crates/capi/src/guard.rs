@@ -2,7 +2,7 @@
 //!
 //! ```ignore
 //! guard(|| Ok(0)) // 0
-//! guard(|| Err::<c_int, _>(Error::Invalid)) // -1, errno is EINVAL
+//! guard(|| Err::<c_int, _>(Error::Invalid(reason))) // -1, errno is EINVAL
 //! ```
 //! The success path pays nothing for it: unwinding is table-driven.
 
@@ -177,6 +177,8 @@ fn failed<R: Returned>(error: Error) -> R {
 
 #[cfg(test)]
 mod tests {
+    use pinnace_engine::Invalid;
+
     use super::*;
     use crate::error::errno;
 
@@ -191,7 +193,7 @@ mod tests {
     fn an_error_becomes_errno() {
         assert_eq!(guard::<c_int>(|| Err(Error::Terminated)), -1);
         assert_eq!(errno(), pinnace_engine::ETERM);
-        assert!(guard::<*mut c_void>(|| Err(Error::Invalid)).is_null());
+        assert!(guard::<*mut c_void>(|| Err(Error::Invalid(Invalid::Flags))).is_null());
         assert_eq!(errno(), libc::EINVAL);
     }
 

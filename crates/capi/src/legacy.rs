@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use libc::iovec;
-use pinnace_engine::{Error, Outgoing, Socket};
+use pinnace_engine::{Error, Invalid, Outgoing, Socket};
 
 use crate::arguments::{Flags, bytes, int_size};
 use crate::context::{zmq_ctx_new, zmq_ctx_set, zmq_ctx_term};
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn zmq_sendiov(
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         if vectors.is_null() || count == 0 {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Count));
         }
         let mut size = 0;
         for index in 0..count {
@@ -117,9 +117,9 @@ pub unsafe extern "C" fn zmq_recviov(
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         // SAFETY: the caller's promise.
-        let Some(count) = (unsafe { count.as_mut() }) else { return Err(Error::Invalid) };
+        let Some(count) = (unsafe { count.as_mut() }) else { return Err(Error::Invalid(Invalid::Count)) };
         if vectors.is_null() || *count == 0 {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Count));
         }
         let room = std::mem::take(count);
         while *count < room {

@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr};
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Body, Error, Socket, Uncancelled};
+use pinnace_engine::{Body, Error, Invalid, Socket, Uncancelled};
 
 pub(crate) use repr::{Message, SHARE_MIN};
 
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn zmq_msg_get(message: *const Message, property: c_int) -
                 let number = descriptor.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
                 Ok(number.unwrap_or(-1))
             }
-            _ => Err(Error::Invalid),
+            _ => Err(Error::Invalid(Invalid::Property)),
         }
     })
 }
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn zmq_msg_get(message: *const Message, property: c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zmq_msg_set(message: *mut Message, _property: c_int, _value: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { Message::at_const(message) }.and(Err(Error::Invalid)))
+    guard(|| unsafe { Message::at_const(message) }.and(Err(Error::Invalid(Invalid::Property))))
 }
 
 /// A string property of the sending peer: "Socket-Type", "Routing-Id" (also "Identity"), "Peer-Address", "User-Id", and
@@ -343,7 +343,7 @@ pub unsafe extern "C" fn zmq_msg_gets(message: *const Message, property: *const 
         // SAFETY: the caller's promise.
         let (message, name) = unsafe { (Message::at_const(message)?, text(property)?) };
         let value = message.about().and_then(|about| about.with_nul(name));
-        value.map(|value| value.as_ptr().cast()).ok_or(Error::Invalid)
+        value.map(|value| value.as_ptr().cast()).ok_or(Error::Invalid(Invalid::Property))
     })
 }
 
@@ -365,7 +365,7 @@ pub unsafe extern "C" fn zmq_msg_routing_id(message: *mut Message) -> u32 {
 pub unsafe extern "C" fn zmq_msg_set_routing_id(message: *mut Message, routing_id: u32) -> c_int {
     guard(|| {
         if routing_id == 0 {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::RoutingId));
         }
         // SAFETY: the caller's promise.
         unsafe { Message::at(message) }?.set_routing_id(routing_id);
@@ -399,7 +399,7 @@ pub unsafe extern "C" fn zmq_msg_set_group(message: *mut Message, group: *const 
         // SAFETY: the caller's promise; it is not null.
         let group = unsafe { CStr::from_ptr(group) };
         if group.count_bytes() > GROUP_MAX {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Group));
         }
         message.set_group(group.to_owned());
         Ok(0)

@@ -9,7 +9,7 @@ mod stats;
 use std::ffi::{c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
-use pinnace_engine::{Error, Outgoing};
+use pinnace_engine::{Error, Invalid, Outgoing};
 use smallvec::SmallVec;
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size};
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn pinnace_send_parts(
         let socket = socket(handle)?;
         let flags = Flags::read(flags)?;
         if flags.more || count == 0 || count > isize::MAX as usize / size_of::<Part>() {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Count));
         }
         if parts.is_null() {
             return Err(Error::Fault);

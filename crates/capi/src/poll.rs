@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Error, PollItem, PollSource, SignalMask, poll};
+use pinnace_engine::{Error, Invalid, PollItem, PollSource, SignalMask, poll};
 use smallvec::SmallVec;
 
 use crate::guard::guard_waiting;
@@ -59,7 +59,7 @@ unsafe fn wait_for(
     mask: Option<SignalMask>,
     turn: Turn,
 ) -> Result<c_int, Error> {
-    let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+    let count = usize::try_from(count).map_err(|_| Error::Invalid(Invalid::Count))?;
     if count == 0 {
         return sleep(timeout, mask, turn);
     }

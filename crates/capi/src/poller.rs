@@ -6,7 +6,7 @@ use std::ptr;
 
 use parking_lot::Mutex;
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Error, PollTarget, Poller, PollerEvent, Socket};
+use pinnace_engine::{Error, Invalid, PollTarget, Poller, PollerEvent, Socket};
 
 use crate::arguments::int_size;
 use crate::guard::{guard, guard_waiting};
@@ -52,7 +52,7 @@ impl PollerHandle {
     fn registered(&self, socket: *mut c_void) -> Result<PollTarget, Error> {
         match self.sockets.lock().get(&socket.addr()) {
             Some(&registered) => Ok(PollTarget::Socket(registered)),
-            None => handle::socket(socket)?.is_open().and(Err(Error::Invalid)),
+            None => handle::socket(socket)?.is_open().and(Err(Error::Invalid(Invalid::NotRegistered))),
         }
     }
 
@@ -207,7 +207,7 @@ pub unsafe extern "C-unwind" fn zmq_poller_wait_all(
         if events.is_null() {
             return Err(Error::Fault);
         }
-        let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+        let count = usize::try_from(count).map_err(|_| Error::Invalid(Invalid::Count))?;
         // SAFETY: the caller's promise.
         let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
         held.wait(events, timeout, turn).map(int_size)

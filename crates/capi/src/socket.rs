@@ -5,7 +5,7 @@ mod draft;
 use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_engine::pending_sleep::Turn;
-use pinnace_engine::{Body, Error, Frame, Outgoing, Socket, SocketType};
+use pinnace_engine::{Body, Error, Frame, Invalid, Outgoing, Socket, SocketType};
 
 use crate::arguments::{Flags, bytes, bytes_mut, int_size, socket_type, text};
 use crate::guard::{FrameCall, guard, guard_frame, guard_uncancelled};
@@ -199,7 +199,7 @@ pub unsafe extern "C-unwind" fn zmq_send(
 #[inline(never)]
 fn send_later(socket: Socket, frame: &mut Outgoing<'_>, flags: c_int, tried: bool) -> Result<c_int, Error> {
     let flags = Flags::read(flags)?;
-    let Outgoing::Bytes(bytes) = *frame else { return Err(Error::Invalid) };
+    let Outgoing::Bytes(bytes) = *frame else { return Err(Error::Invalid(Invalid::Flags)) };
     let (data, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
     let sent = socket.send_later(frame, flags.more, flags.deferred(Turn::FIRST), tried);
     FrameCall { turn: send_turn, socket, data, len, flags }.deferred(sent.map(|()| int_size(len)))

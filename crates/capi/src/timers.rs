@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pinnace_engine::Error;
+use pinnace_engine::{Error, Invalid};
 
 use crate::guard::guard;
 use crate::registry::Registry;
@@ -52,7 +52,8 @@ impl Timers {
     /// Changes a timer and restarts its interval.
     fn restart(&self, id: c_int, change: impl FnOnce(&mut Timer)) -> Result<(), Error> {
         let mut list = self.list.lock();
-        let timer = list.timers.iter_mut().find(|timer| timer.id == id).ok_or(Error::Invalid)?;
+        let timer =
+            list.timers.iter_mut().find(|timer| timer.id == id).ok_or(Error::Invalid(Invalid::Timer))?;
         change(timer);
         timer.due = self.now().saturating_add(timer.interval);
         Ok(())
@@ -133,7 +134,7 @@ pub extern "C" fn zmq_timers_cancel(handle: *mut c_void, timer: c_int) -> c_int 
     guard(|| {
         let timers = TIMERS.get(handle)?;
         let mut list = timers.list.lock();
-        let at = list.timers.iter().position(|one| one.id == timer).ok_or(Error::Invalid)?;
+        let at = list.timers.iter().position(|one| one.id == timer).ok_or(Error::Invalid(Invalid::Timer))?;
         list.timers.remove(at);
         Ok(0)
     })

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use pinnace_engine::{Error, z85};
+use pinnace_engine::{Error, Invalid, z85};
 
 use crate::arguments::bytes;
 use crate::guard::guard;
@@ -15,7 +15,7 @@ use crate::guard::guard;
 pub unsafe extern "C" fn zmq_z85_encode(to: *mut c_char, data: *const u8, size: usize) -> *mut c_char {
     guard(|| {
         if !size.is_multiple_of(4) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Z85));
         }
         // SAFETY: the caller's promise.
         let (groups, _) = unsafe { bytes(data.cast(), size) }?.as_chunks::<4>();
@@ -45,10 +45,10 @@ pub unsafe extern "C" fn zmq_z85_decode(to: *mut u8, text: *const c_char) -> *mu
         // SAFETY: the caller's promise.
         let (groups, rest) = unsafe { CStr::from_ptr(text) }.to_bytes().as_chunks::<5>();
         if groups.is_empty() || !rest.is_empty() {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Z85));
         }
         for (index, &group) in groups.iter().enumerate() {
-            let bytes = z85::decode(group).ok_or(Error::Invalid)?;
+            let bytes = z85::decode(group).ok_or(Error::Invalid(Invalid::Z85))?;
             // SAFETY: the caller's promise.
             unsafe { to.add(index * 4).cast::<[u8; 4]>().write_unaligned(bytes) };
         }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use pinnace::{
-    AnySocket, Drops, Error, Interest, Message, PollItem, Reason, SocketType, Stats, Unsent, poll,
+    AnySocket, Drops, Error, Interest, Invalid, Message, PollItem, Reason, SocketType, Stats, Unsent, poll,
 };
 
 use crate::outcome::{Failure, Outcome};
@@ -142,10 +142,9 @@ impl Socket {
 
     /// Binds, and returns the actual endpoint, with wildcards resolved.
     pub fn bind(&self, endpoint: &str) -> Outcome<String> {
-        let is_tls = ["wss://", "tls+tcp://"].iter().any(|start| endpoint.starts_with(start));
         self.0.bind(endpoint).map_err(|error| match error {
-            Error::Invalid if is_tls => Failure::usage(format!(
-                "{endpoint}: invalid endpoint, or no certificate: set -o wss_cert_pem=... and -o wss_key_pem=..."
+            Error::Invalid(reason @ (Invalid::Certificate | Invalid::PrivateKey)) => Failure::usage(format!(
+                "{endpoint}: {reason}: set -o wss_cert_pem=... and -o wss_key_pem=..."
             )),
             error => endpoint_failure(endpoint, error),
         })
@@ -222,13 +221,13 @@ impl Socket {
         let socket_type = self.0.socket_type();
         let frames = unsent.message.len();
         match (unsent.error, socket_type) {
-            (Error::Invalid, SocketType::Dgram) if frames != 2 => Failure::of(
+            (Error::Invalid(Invalid::DatagramMessage), _) if frames != 2 => Failure::of(
                 "sending",
                 format!(
                     "a message of DGRAM must have two frames, the first being the address; this one has {frames}"
                 ),
             ),
-            (Error::Invalid, _) if frames > 1 => Failure::of(
+            (Error::Invalid(Invalid::MultipartMessage), _) => Failure::of(
                 "sending",
                 format!("a message of {} must have one frame; this one has {frames}", socket_type.name()),
             ),
@@ -365,7 +364,7 @@ fn reason(stats: &Stats) -> Option<String> {
 
 pub fn endpoint_failure(endpoint: &str, error: Error) -> Failure {
     match error {
-        Error::Invalid => Failure::usage(format!("{endpoint}: invalid endpoint")),
+        Error::Invalid(reason) => Failure::usage(format!("{endpoint}: invalid endpoint: {reason}")),
         Error::Transport | Error::TransportForType => Failure::usage(format!("{endpoint}: {error}")),
         error => Failure::of(endpoint, error),
     }

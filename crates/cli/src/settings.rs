@@ -196,7 +196,7 @@ pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
         }
     };
     outcome.map_err(|error| match error {
-        Error::Invalid => wrong(&format!("not a valid value{}", range(spec.kind))),
+        Error::Invalid(_) => wrong(&format!("not a valid value{}", range(spec.kind))),
         error => wrong(&error.to_string()),
     })
 }

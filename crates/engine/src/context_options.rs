@@ -5,7 +5,7 @@
 
 use pinnace_sys::thread;
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// The values of a context's options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn add_processor(options: &mut ContextOptions, processor: i32) -> Result<(), Err
 
 fn remove_processor(options: &mut ContextOptions, processor: i32) -> Result<(), Error> {
     let at = options.thread_affinity.iter().position(|&listed| listed == processor as usize);
-    options.thread_affinity.remove(at.ok_or(Error::Invalid)?);
+    options.thread_affinity.remove(at.ok_or(Error::Invalid(Invalid::Range))?);
     Ok(())
 }
 
@@ -152,17 +152,20 @@ fn leading_number(text: &[u8]) -> i32 {
 impl ContextOptions {
     /// Sets option `number`. Errors: `Invalid` for an unknown number or a value out of its range.
     pub fn set(&mut self, number: i32, value: i32) -> Result<(), Error> {
-        let row = TABLE.iter().find(|row| row.number == number && row.set.is_some()).ok_or(Error::Invalid)?;
+        let row = TABLE
+            .iter()
+            .find(|row| row.number == number && row.set.is_some())
+            .ok_or(Error::Invalid(Invalid::UnknownOption))?;
         match row.set {
             Some(set) if (row.min..=row.max).contains(&value) => set(self, value),
-            _ => Err(Error::Invalid),
+            _ => Err(Error::Invalid(Invalid::Range)),
         }
     }
 
     /// The value of option `number`. Errors: `Invalid` for an unknown number, or one that can only be set.
     pub fn get(&self, number: i32) -> Result<i32, Error> {
         let get = TABLE.iter().filter(|row| row.number == number).find_map(|row| row.get);
-        get.map(|get| get(self)).ok_or(Error::Invalid)
+        get.map(|get| get(self)).ok_or(Error::Invalid(Invalid::UnknownOption))
     }
 
     /// Like `set`; a value of four bytes is an int.
@@ -171,7 +174,7 @@ impl ContextOptions {
             return self.set(number, i32::from_ne_bytes(int));
         }
         if number != THREAD_NAME_PREFIX || value.is_empty() || value.len() > PREFIX_MAX {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Length));
         }
         self.thread_name_prefix = value.to_vec();
         Ok(())
@@ -186,7 +189,7 @@ impl ContextOptions {
         }
         let text = &self.thread_name_prefix;
         let place = room.get_mut(..text.len()).filter(|_| number == THREAD_NAME_PREFIX);
-        place.ok_or(Error::Invalid)?.copy_from_slice(text);
+        place.ok_or(Error::Invalid(Invalid::Length))?.copy_from_slice(text);
         Ok(text.len())
     }
 
@@ -236,7 +239,7 @@ mod tests {
             }
             for outside in [row.min.checked_sub(1), row.max.checked_add(1)].into_iter().flatten() {
                 let outcome = ContextOptions::default().set(row.number, outside);
-                assert_eq!(outcome, Err(Error::Invalid), "option {} at {outside}", row.number);
+                assert!(matches!(outcome, Err(Error::Invalid(_))), "option {} at {outside}", row.number);
             }
         }
     }
@@ -245,11 +248,11 @@ mod tests {
     fn unknown_and_one_way_options_are_refused() {
         let mut options = ContextOptions::default();
         for number in [-1, 0, 11, 41, 43, 71] {
-            assert_eq!(options.set(number, 1), Err(Error::Invalid));
-            assert_eq!(options.get(number), Err(Error::Invalid));
+            assert!(matches!(options.set(number, 1), Err(Error::Invalid(_))));
+            assert!(matches!(options.get(number), Err(Error::Invalid(_))));
         }
-        assert_eq!(options.set(6, 64), Err(Error::Invalid));
-        assert_eq!(options.get(7), Err(Error::Invalid));
+        assert!(matches!(options.set(6, 64), Err(Error::Invalid(_))));
+        assert!(matches!(options.get(7), Err(Error::Invalid(_))));
     }
 
     #[test]
@@ -266,7 +269,7 @@ mod tests {
         options.set(7, 2).unwrap();
         assert_eq!(options.thread_affinity, [2]);
         options.set(8, 2).unwrap();
-        assert_eq!(options.set(8, 2), Err(Error::Invalid));
+        assert!(matches!(options.set(8, 2), Err(Error::Invalid(_))));
     }
 
     #[test]
@@ -279,12 +282,12 @@ mod tests {
         options.set_bytes(9, b"of mine\0").unwrap();
         assert_eq!((options.get(9), options.thread_name(2)), (Ok(0), "of mine/ZMQbg/IO/2".into()));
         assert_eq!((options.get_bytes(9, &mut room), &room[..8]), (Ok(8), &b"of mine\0"[..]));
-        assert_eq!(options.get_bytes(9, &mut [0; 7]), Err(Error::Invalid));
+        assert!(matches!(options.get_bytes(9, &mut [0; 7]), Err(Error::Invalid(_))));
         assert_eq!(options.get_bytes(9, &mut [7; 4]), Ok(4), "four bytes are an int");
-        assert_eq!(options.set_bytes(9, b""), Err(Error::Invalid));
-        assert_eq!(options.set_bytes(9, &[b'x'; 17]), Err(Error::Invalid));
-        assert_eq!(options.set_bytes(1, &[0; 8]), Err(Error::Invalid));
-        assert_eq!(options.get_bytes(1, &mut room), Err(Error::Invalid));
+        assert!(matches!(options.set_bytes(9, b""), Err(Error::Invalid(_))));
+        assert!(matches!(options.set_bytes(9, &[b'x'; 17]), Err(Error::Invalid(_))));
+        assert!(matches!(options.set_bytes(1, &[0; 8]), Err(Error::Invalid(_))));
+        assert!(matches!(options.get_bytes(1, &mut room), Err(Error::Invalid(_))));
         for (text, number) in [(&b" +7x"[..], 7), (b"x7", 0), (b"-", 0), (b"99999999999", 0)] {
             assert_eq!(leading_number(text), number);
         }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use pinnace_sys::Errno;
 use pinnace_sys::pgm::BUILT_IN;
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 pub use families::FamilyEndpoint;
 pub use pgm::PgmEndpoint;
 
@@ -133,9 +133,9 @@ impl Endpoint {
     /// Errors: `Transport` for an unknown transport, `System(ENAMETOOLONG)` for a path that is too long, `Invalid`
     /// for everything else that cannot be parsed.
     pub fn parse(text: &str, role: Role) -> Result<Endpoint, Error> {
-        let (scheme, address) = text.split_once("://").ok_or(Error::Invalid)?;
+        let (scheme, address) = text.split_once("://").ok_or(Error::Invalid(Invalid::Endpoint))?;
         if scheme.is_empty() || address.is_empty() || text.contains('\0') {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Endpoint));
         }
         match scheme {
             "tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tcp),
@@ -146,7 +146,7 @@ impl Endpoint {
             "udp" => UdpEndpoint::parse(address, role).map(Endpoint::Udp),
             "pgm" | "epgm" if BUILT_IN => PgmEndpoint::parse(address, scheme == "epgm").map(Endpoint::Pgm),
             "tls+tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tls),
-            "inproc" if address.len() > INPROC_MAX => Err(Error::Invalid),
+            "inproc" if address.len() > INPROC_MAX => Err(Error::Invalid(Invalid::Address)),
             "inproc" => Ok(Endpoint::Inproc(address.to_owned())),
             _ => Err(Error::Transport),
         }
@@ -181,7 +181,7 @@ impl TcpEndpoint {
             (Some((source, destination)), Role::Connect) => {
                 (Some(host_and_port(source, Role::Bind)?), destination)
             }
-            (Some(_), Role::Bind) => return Err(Error::Invalid),
+            (Some(_), Role::Bind) => return Err(Error::Invalid(Invalid::Address)),
         };
         let (host, port) = host_and_port(destination, role)?;
         Ok(TcpEndpoint { host, port, source })
@@ -196,7 +196,7 @@ impl UdpEndpoint {
         };
         let (host, port) = host_and_port(target, role)?;
         if matches!(&interface, Some(Host::Ip(ip, _)) if ip.is_multicast()) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Interface));
         }
         Ok(UdpEndpoint { interface, host, port })
     }
@@ -207,7 +207,7 @@ impl WebEndpoint {
         let (address, path) = text.split_at(text.find('/').unwrap_or(text.len()));
         let path = if path.is_empty() { "/" } else { path };
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) || path.len() > PATH_MAX {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Address));
         }
         Ok(WebEndpoint { at: TcpEndpoint::parse(address, role)?, path: path.to_owned(), secure })
     }
@@ -224,31 +224,33 @@ impl WebEndpoint {
 
 /// "host:port", split at the last colon, since IPv6 addresses contain colons.
 fn host_and_port(text: &str, role: Role) -> Result<(Host, u16), Error> {
-    let (host, port) = text.rsplit_once(':').ok_or(Error::Invalid)?;
+    let (host, port) = text.rsplit_once(':').ok_or(Error::Invalid(Invalid::Port))?;
     Ok((Host::parse(host, role)?, port_number(port, role)?))
 }
 
 fn port_number(text: &str, role: Role) -> Result<u16, Error> {
     match text {
         "*" if role == Role::Bind => Ok(0),
-        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().map_err(|_| Error::Invalid),
-        _ => Err(Error::Invalid),
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().map_err(|_| Error::Invalid(Invalid::Port))
+        }
+        _ => Err(Error::Invalid(Invalid::Port)),
     }
 }
 
 impl Host {
     fn parse(text: &str, role: Role) -> Result<Host, Error> {
         if text == "*" {
-            return if role == Role::Bind { Ok(Host::Any) } else { Err(Error::Invalid) };
+            return if role == Role::Bind { Ok(Host::Any) } else { Err(Error::Invalid(Invalid::Host)) };
         }
         let bracketed = text.strip_prefix('[');
         let inner = match bracketed {
-            Some(rest) => rest.strip_suffix(']').ok_or(Error::Invalid)?,
+            Some(rest) => rest.strip_suffix(']').ok_or(Error::Invalid(Invalid::Host))?,
             None => text,
         };
         if let Some((ip, zone)) = inner.split_once('%') {
-            let ip: Ipv6Addr = ip.parse().map_err(|_| Error::Invalid)?;
-            let zone = name(zone).ok_or(Error::Invalid)?;
+            let ip: Ipv6Addr = ip.parse().map_err(|_| Error::Invalid(Invalid::Host))?;
+            let zone = name(zone).ok_or(Error::Invalid(Invalid::Host))?;
             return Ok(Host::Ip(ip.into(), Some(zone)));
         }
         if let Ok(ip) = inner.parse() {
@@ -256,7 +258,7 @@ impl Host {
         }
         match name(inner) {
             Some(name) if bracketed.is_none() => Ok(Host::Name(name)),
-            _ => Err(Error::Invalid),
+            _ => Err(Error::Invalid(Invalid::Host)),
         }
     }
 }
@@ -274,7 +276,7 @@ impl IpcEndpoint {
         }
         match (address, address.strip_prefix('@')) {
             ("*", _) if role == Role::Bind => Ok(IpcEndpoint::Any),
-            ("*", _) | (_, Some("")) => Err(Error::Invalid),
+            ("*", _) | (_, Some("")) => Err(Error::Invalid(Invalid::Address)),
             (_, Some(name)) => Ok(IpcEndpoint::Abstract(name.to_owned())),
             (path, None) => Ok(IpcEndpoint::Path(path.to_owned())),
         }

@@ -92,13 +92,13 @@ fn what_is_no_endpoint() {
         "ipc://@",
         "inproc://",
     ] {
-        assert_eq!(Endpoint::parse(text, Bind), Err(Error::Invalid), "bind {text}");
-        assert_eq!(Endpoint::parse(text, Connect), Err(Error::Invalid), "connect {text}");
+        assert!(matches!(Endpoint::parse(text, Bind), Err(Error::Invalid(_))), "bind {text}");
+        assert!(matches!(Endpoint::parse(text, Connect), Err(Error::Invalid(_))), "connect {text}");
     }
     for text in ["tcp://*:1", "tcp://a:*", "ipc://*"] {
-        assert_eq!(Endpoint::parse(text, Connect), Err(Error::Invalid), "connect {text}");
+        assert!(matches!(Endpoint::parse(text, Connect), Err(Error::Invalid(_))), "connect {text}");
     }
-    assert_eq!(Endpoint::parse("tcp://lo:0;a:1", Bind), Err(Error::Invalid));
+    assert!(matches!(Endpoint::parse("tcp://lo:0;a:1", Bind), Err(Error::Invalid(_))));
 }
 
 /// A formatted endpoint parses to the same endpoint.
@@ -122,10 +122,10 @@ fn endpoints_are_written_as_they_are_read() {
     assert_eq!((web.authority().as_str(), web.path.as_str(), web.secure), ("[fe80::1]:9", "/x", true));
     for text in ["ws://a", "ws://a/b:1", "ws://a:1/ ", "udp://a", "udp://239.0.0.1;239.0.0.1:1", "udp://;a:1"]
     {
-        assert_eq!(Endpoint::parse(text, Connect), Err(Error::Invalid), "{text}");
+        assert!(matches!(Endpoint::parse(text, Connect), Err(Error::Invalid(_))), "{text}");
     }
     let long = format!("ws://a:1/{}", "x".repeat(PATH_MAX));
-    assert_eq!(Endpoint::parse(&long, Connect), Err(Error::Invalid));
+    assert!(matches!(Endpoint::parse(&long, Connect), Err(Error::Invalid(_))));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn multicasts() {
             many.as_str(),
         ];
         for text in bad {
-            assert_eq!(parse(text), Err(Error::Invalid), "{text}");
+            assert!(matches!(parse(text), Err(Error::Invalid(_))), "{text}");
         }
     }
 }
@@ -189,8 +189,8 @@ fn lengths_have_limits() {
     assert!(Endpoint::parse(&of("ipc://@", 106), Bind).is_ok());
     assert_eq!(Endpoint::parse(&of("ipc://@", 107), Connect), too_long);
     assert!(Endpoint::parse(&of("inproc://", 255), Bind).is_ok());
-    assert_eq!(Endpoint::parse(&of("inproc://", 256), Bind), Err(Error::Invalid));
-    assert_eq!(Endpoint::parse(&(of("tcp://", 256) + ":1"), Connect), Err(Error::Invalid));
+    assert!(matches!(Endpoint::parse(&of("inproc://", 256), Bind), Err(Error::Invalid(_))));
+    assert!(matches!(Endpoint::parse(&(of("tcp://", 256) + ":1"), Connect), Err(Error::Invalid(_))));
 }
 
 #[test]
@@ -259,5 +259,22 @@ fn no_string_is_too_strange() {
                 assert_eq!(Endpoint::parse(&endpoint.to_string(), role), Ok(endpoint), "{text}");
             }
         }
+    }
+}
+
+#[test]
+fn an_error_names_the_part_that_is_wrong() {
+    for (text, reason) in [
+        ("localhost:5555", Invalid::Endpoint),
+        ("tcp://localhost", Invalid::Port),
+        ("tcp://localhost:99999", Invalid::Port),
+        ("tcp://[::1:5555", Invalid::Host),
+        ("tcp://*:5555", Invalid::Host),
+        ("ipc://@", Invalid::Address),
+        ("vsock://1", Invalid::Address),
+    ] {
+        let error = Endpoint::parse(text, Connect).unwrap_err();
+        assert_eq!(error, Error::Invalid(reason), "{text}");
+        assert!(error.to_string().ends_with(&reason.to_string()), "{error}");
     }
 }

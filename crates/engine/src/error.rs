@@ -21,7 +21,7 @@ pub const EMTHREAD: i32 = HAUSNUMERO + 54;
 #[non_exhaustive]
 pub enum Error {
     /// Caller: an argument, an option's value or its length is wrong (EINVAL).
-    Invalid,
+    Invalid(Invalid),
     /// Caller: not a socket, or a closed one (ENOTSOCK).
     NotSocket,
     /// Caller: not a valid context or message (EFAULT).
@@ -59,11 +59,55 @@ pub enum Error {
     System(i32),
 }
 
+/// What is wrong with an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Invalid {
+    UnknownOption,
+    OptionOfOtherType,
+    OptionReadOnly,
+    OptionWriteOnly,
+    Length,
+    Range,
+    ValueType,
+    Text,
+    Key,
+    NoSecretKey,
+    Z85,
+    Network,
+    Metadata,
+    Endpoint,
+    Address,
+    Host,
+    Port,
+    Interface,
+    Certificate,
+    PrivateKey,
+    ServerName,
+    EmptyMessage,
+    MultipartMessage,
+    DatagramMessage,
+    NotManual,
+    Group,
+    RoutingId,
+    Property,
+    Flags,
+    Events,
+    Count,
+    SocketType,
+    Registered,
+    NotRegistered,
+    Timer,
+    MonitorEvents,
+    MonitorType,
+    NotMonitored,
+}
+
 impl Error {
     /// The error's number in libzmq's API.
     pub fn errno(self) -> i32 {
         let errno = match self {
-            Error::Invalid => Errno::INVAL,
+            Error::Invalid(_) => Errno::INVAL,
             Error::NotSocket => Errno::NOTSOCK,
             Error::Fault => Errno::FAULT,
             Error::Reentered => Errno::DEADLK,
@@ -104,7 +148,7 @@ impl From<NoMemory> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Error::Invalid => "invalid argument",
+            Error::Invalid(reason) => return write!(f, "invalid argument: {reason}"),
             Error::NotSocket => "not a socket, or it was closed",
             Error::Fault => "not a valid context or message",
             Error::Reentered => "called from within another call on the same socket",
@@ -123,6 +167,51 @@ impl fmt::Display for Error {
             Error::System(number) => return write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
         };
         f.write_str(text)
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Invalid::UnknownOption => "no such option",
+            Invalid::OptionOfOtherType => "this socket type does not have this option",
+            Invalid::OptionReadOnly => "this option cannot be set",
+            Invalid::OptionWriteOnly => "this option cannot be read",
+            Invalid::Length => "the value has the wrong length, or the buffer is too short",
+            Invalid::Range => "the value is out of range",
+            Invalid::ValueType => "the option takes a value of another type",
+            Invalid::Text => "the text is not valid UTF-8, too long, or has a NUL inside",
+            Invalid::Key => "not a CURVE key: 32 bytes, or 40 characters of Z85",
+            Invalid::NoSecretKey => "the certificate has no secret key",
+            Invalid::Z85 => "not Z85, or not a whole number of groups",
+            Invalid::Network => "not an IP network, such as 10.0.0.0/8",
+            Invalid::Metadata => "not a property \"X-name:value\", or too many properties",
+            Invalid::Endpoint => "not an endpoint \"transport://address\"",
+            Invalid::Address => "not a valid address of this transport",
+            Invalid::Host => "not a valid host name or IP address",
+            Invalid::Port => "not a valid port number",
+            Invalid::Interface => "not a valid network interface here",
+            Invalid::Certificate => "no certificate could be read",
+            Invalid::PrivateKey => "no private key could be read, or it does not match the certificate",
+            Invalid::ServerName => "not a valid name of a TLS server",
+            Invalid::EmptyMessage => "the message has no frames",
+            Invalid::MultipartMessage => "this socket type sends messages of one frame",
+            Invalid::DatagramMessage => "a message of DGRAM has two frames, address and body",
+            Invalid::NotManual => "the socket does not manage subscriptions itself (ZMQ_XPUB_MANUAL)",
+            Invalid::Group => "the group is too long, joined already, or not joined",
+            Invalid::RoutingId => "0 is not a routing id",
+            Invalid::Property => "the message has no such property",
+            Invalid::Flags => "unknown flags",
+            Invalid::Events => "unknown or missing events",
+            Invalid::Count => "the number of items is out of range",
+            Invalid::SocketType => "no such socket type",
+            Invalid::Registered => "registered already",
+            Invalid::NotRegistered => "not registered",
+            Invalid::Timer => "no such timer",
+            Invalid::MonitorEvents => "no such version, or it does not carry these events",
+            Invalid::MonitorType => "a monitor is a PAIR, PUB or PUSH socket",
+            Invalid::NotMonitored => "this event is not monitored",
+        })
     }
 }
 

@@ -74,7 +74,7 @@ pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
 pub use drops::{Drops, Reason};
 pub use endpoint::check_endpoint;
-pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error};
+pub use error::{EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM, Error, Invalid};
 pub use events::Events;
 pub use label::Label;
 pub use mailbox::WakerPlace;

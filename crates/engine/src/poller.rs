@@ -22,7 +22,7 @@ use pinnace_sys::poll::{Batch, Foreign, Interest, Polled, Ready};
 use pinnace_sys::wake::WakeFd;
 use pinnace_sys::{AsFd, Errno};
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::poll::{from_system, to_system};
 use crate::readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
 use crate::socket::Socket;
@@ -109,7 +109,7 @@ impl<T: Clone> Poller<T> {
         };
         let mut state = self.state.lock();
         if state.tokens.contains_key(&what) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Registered));
         }
         state.last += 1;
         let token = state.last;
@@ -183,8 +183,8 @@ impl<T: Clone> Poller<T> {
     pub fn remove(&self, what: PollTarget) -> Result<(), Error> {
         let entry = {
             let mut state = self.state.lock();
-            let token = state.tokens.remove(&what).ok_or(Error::Invalid)?;
-            let entry = state.entries.remove(&token).ok_or(Error::Invalid)?;
+            let token = state.tokens.remove(&what).ok_or(Error::Invalid(Invalid::NotRegistered))?;
+            let entry = state.entries.remove(&token).ok_or(Error::Invalid(Invalid::NotRegistered))?;
             state.interested -= usize::from(entry.events() != 0);
             state.fds -= usize::from(entry.of_socket.is_none());
             entry
@@ -199,7 +199,7 @@ impl<T: Clone> Poller<T> {
         let thread_safe =
             |entry: &Arc<PollerEntry<T>>| entry.of_socket.as_ref().is_some_and(|of| of.thread_safe);
         if !self.state.lock().entries.values().any(thread_safe) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::NotRegistered));
         }
         self.shared.fd_is_watched.store(true, Ordering::SeqCst);
         if !self.shared.to_examine.lock().is_empty() {
@@ -362,12 +362,20 @@ impl<T: Clone> Poller<T> {
 
 impl<T> PollerState<T> {
     fn find(&self, what: PollTarget) -> Result<Arc<PollerEntry<T>>, Error> {
-        self.tokens.get(&what).and_then(|token| self.entries.get(token)).cloned().ok_or(Error::Invalid)
+        self.tokens
+            .get(&what)
+            .and_then(|token| self.entries.get(token))
+            .cloned()
+            .ok_or(Error::Invalid(Invalid::NotRegistered))
     }
 }
 
 fn check(events: i16) -> Result<(), Error> {
-    if events & !(POLLIN | POLLOUT | POLLERR | POLLPRI) == 0 { Ok(()) } else { Err(Error::Invalid) }
+    if events & !(POLLIN | POLLOUT | POLLERR | POLLPRI) == 0 {
+        Ok(())
+    } else {
+        Err(Error::Invalid(Invalid::Events))
+    }
 }
 
 /// Asks the kernel which events the descriptors are ready for.

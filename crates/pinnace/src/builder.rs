@@ -6,13 +6,13 @@ use pinnace_cert::Certificate;
 use pinnace_engine::KeyPair;
 
 use crate::kind::{Joins, Kind, Subscribes, Typed, kinds};
-use crate::{Context, Error, Socket, Value, options};
+use crate::{Context, Error, Invalid, Socket, Value, options};
 
 /// Builds a socket; made by [`Socket::builder`]. `build`, `bind` and `connect` return the first error of the chain.
 ///
 /// ```
 /// # use std::time::Duration;
-/// use pinnace::{Context, Error, Router};
+/// use pinnace::{Context, Error, Invalid, Router};
 /// # let context = Context::new()?;
 /// let router = Router::builder(&context)
 ///     .mandatory(true)
@@ -21,7 +21,7 @@ use crate::{Context, Error, Socket, Value, options};
 ///     .set("TCP_KEEPALIVE", true)
 ///     .bind("tcp://127.0.0.1:*")?;
 /// assert_eq!(router.send(["nobody", "hello"]).unwrap_err().error, Error::Unreachable);
-/// assert_eq!(Router::builder(&context).set("NO_SUCH_OPTION", 1).build().unwrap_err(), Error::Invalid);
+/// assert_eq!(Router::builder(&context).set("NO_SUCH_OPTION", 1).build().unwrap_err(), Error::Invalid(Invalid::UnknownOption));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl<K: Kind> Builder<K> {
     pub fn certified_server(self, certificate: &Certificate) -> Builder<K> {
         match certificate.keys() {
             Some(keys) => self.curve_server(keys),
-            None => Builder(self.0.and(Err(Error::Invalid))),
+            None => Builder(self.0.and(Err(Error::Invalid(Invalid::NoSecretKey)))),
         }
     }
 
@@ -204,7 +204,7 @@ impl<K: Kind> Builder<K> {
     pub fn certified_client(self, certificate: &Certificate, server: &Certificate) -> Builder<K> {
         match certificate.keys() {
             Some(keys) => self.curve_client(keys, server.public_key()),
-            None => Builder(self.0.and(Err(Error::Invalid))),
+            None => Builder(self.0.and(Err(Error::Invalid(Invalid::NoSecretKey)))),
         }
     }
 }

@@ -74,9 +74,9 @@ macro_rules! kinds {
 /// does not support returns an error (NotSupported, Invalid) instead of failing to compile.
 ///
 /// ```
-/// use pinnace::{AnySocket, Context, Error, SocketType};
+/// use pinnace::{AnySocket, Context, Error, Invalid, SocketType};
 /// let context = Context::new()?;
-/// let wanted = SocketType::from_name(b"PULL").ok_or(Error::Invalid)?;
+/// let wanted = SocketType::from_name(b"PULL").ok_or(Error::Invalid(Invalid::SocketType))?;
 /// let pull = AnySocket::of_type(&context, wanted)?;
 /// assert_eq!(pull.socket_type(), SocketType::Pull);
 /// assert_eq!(pull.send("hello").unwrap_err().error, Error::NotSupported);
@@ -373,14 +373,14 @@ kinds! {
     /// A [`Push`] for messages of one frame; its peers are [`Gather`]s.
     ///
     /// ```
-    /// # use pinnace::{Context, Error, Gather, Scatter};
+    /// # use pinnace::{Context, Error, Gather, Invalid, Scatter};
     /// # let context = Context::new()?;
     /// let (scatter, gather) = (Scatter::new(&context)?, Gather::new(&context)?);
     /// gather.bind("inproc://tasks")?;
     /// scatter.connect("inproc://tasks")?;
     /// scatter.send("a task")?;
     /// assert_eq!(gather.recv()?, "a task");
-    /// assert_eq!(scatter.send(["two", "frames"]).unwrap_err().error, Error::Invalid);
+    /// assert_eq!(scatter.send(["two", "frames"]).unwrap_err().error, Error::Invalid(Invalid::MultipartMessage));
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     Scatter: Sends;

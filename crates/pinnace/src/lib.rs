@@ -64,8 +64,8 @@ pub use pinnace_cert as certificate;
 #[doc(inline)]
 pub use pinnace_delivery as delivery;
 pub use pinnace_engine::{
-    Access, Drops, Error, Events, FallbackReason, KeyPair, Leftover, LevelFd, Medium, OPTIONS, OptionKind,
-    OptionSpec, PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
+    Access, Drops, Error, Events, FallbackReason, Invalid, KeyPair, Leftover, LevelFd, Medium, OPTIONS,
+    OptionKind, OptionSpec, PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
 };
 pub use poll::{PollItem, poll};
 pub use poller::{Interest, Poller, Ready};

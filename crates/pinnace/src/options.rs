@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pinnace_engine::{OPTIONS, OptionKind, OptionSpec};
 
-use crate::Error;
+use crate::{Error, Invalid};
 
 /// The value of an option. Integers, bools, durations, text and bytes convert to it.
 ///
@@ -58,18 +58,18 @@ impl Value {
                 return match self {
                     Value::Text(text) => Ok(text.into_bytes()),
                     Value::Bytes(bytes) => Ok(bytes),
-                    Value::Int(_) => Err(Error::Invalid),
+                    Value::Int(_) => Err(Error::Invalid(Invalid::ValueType)),
                 };
             }
             OptionKind::Int { .. } | OptionKind::Int64 { .. } | OptionKind::Bits { .. } => match self {
                 Value::Int(number) => number,
-                Value::Text(text) => text.trim().parse().map_err(|_| Error::Invalid)?,
-                Value::Bytes(_) => return Err(Error::Invalid),
+                Value::Text(text) => text.trim().parse().map_err(|_| Error::Invalid(Invalid::ValueType))?,
+                Value::Bytes(_) => return Err(Error::Invalid(Invalid::ValueType)),
             },
         };
         Ok(match kind {
             OptionKind::Int { .. } => {
-                i32::try_from(number).map_err(|_| Error::Invalid)?.to_ne_bytes().to_vec()
+                i32::try_from(number).map_err(|_| Error::Invalid(Invalid::Range))?.to_ne_bytes().to_vec()
             }
             _ => number.to_ne_bytes().to_vec(),
         })
@@ -136,7 +136,10 @@ impl From<Vec<u8>> for Value {
 /// Finds an option by libzmq's name, in any case, with or without `ZMQ_`. Errors: Invalid for an unknown name.
 pub fn find(name: &str) -> Result<&'static OptionSpec, Error> {
     let name = name.get(..4).filter(|start| start.eq_ignore_ascii_case("ZMQ_")).map_or(name, |_| &name[4..]);
-    OPTIONS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name)).ok_or(Error::Invalid)
+    OPTIONS
+        .iter()
+        .find(|spec| spec.name.eq_ignore_ascii_case(name))
+        .ok_or(Error::Invalid(Invalid::UnknownOption))
 }
 
 /// Buffer size for text and bytes; longer values can be set but not read.

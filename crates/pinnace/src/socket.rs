@@ -8,7 +8,7 @@ use pinnace_engine::{KeyPair, LevelFd, POLLIN, POLLOUT, SocketType, Stats};
 
 use crate::kind::{AnySocket, Publishes, Subscribes, Typed, kinds};
 use crate::options::{self, Value};
-use crate::{Builder, Context, Error, Interest, Kind, Message, Monitor};
+use crate::{Builder, Context, Error, Interest, Invalid, Kind, Message, Monitor};
 
 /// A socket of type `K`; [`Push`](crate::Push), [`Sub`](crate::Sub) and so on are aliases.
 ///
@@ -96,7 +96,7 @@ impl<K: Kind> Socket<K> {
     pub fn last_endpoint(&self) -> Result<String, Error> {
         match self.option("LAST_ENDPOINT")? {
             Value::Text(endpoint) => Ok(endpoint),
-            _ => Err(Error::Invalid),
+            _ => Err(Error::Invalid(Invalid::UnknownOption)),
         }
     }
 
@@ -104,14 +104,14 @@ impl<K: Kind> Socket<K> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use pinnace::{Context, Error, Push};
+    /// # use pinnace::{Context, Error, Invalid, Push};
     /// # let context = Context::new()?;
     /// let push = Push::new(&context)?;
     /// push.set_option("SNDHWM", 10)?;
     /// push.set_option("LINGER", Duration::from_millis(500))?;
     /// push.set_option("ZMQ_SNDTIMEO", "250")?; // Numbers are read from text too.
     /// assert_eq!(push.option("SNDTIMEO")?.int(), Some(250));
-    /// assert_eq!(push.set_option("BACKLOG", -1), Err(Error::Invalid));
+    /// assert_eq!(push.set_option("BACKLOG", -1), Err(Error::Invalid(Invalid::Range)));
     /// # Ok::<(), pinnace::Error>(())
     /// ```
     /// Errors: Invalid for an unknown name, a value of another type or out of range, or an option of another socket

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use pinnace_cert::{PublicKey, Store};
-use pinnace_engine::{Error, z85};
+use pinnace_engine::{Error, Invalid, z85};
 
 use super::certificates::{attempt, publish, with_file};
 use super::put_text;
@@ -17,7 +17,7 @@ fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
     if let Ok(key) = bytes.try_into() {
         return Ok(key);
     }
-    z85::decode_key(bytes.strip_suffix(b"\0").unwrap_or(bytes)).ok_or(Error::Invalid)
+    z85::decode_key(bytes.strip_suffix(b"\0").unwrap_or(bytes)).ok_or(Error::Invalid(Invalid::Key))
 }
 
 /// Reads the public certificates in a directory and its subdirectories; NULL on an error.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use pinnace_cert::{Certificate, Error as CertError, KeyPair, SecretKey};
-use pinnace_engine::{Error, z85};
+use pinnace_engine::{Error, Invalid, z85};
 
 use super::put_text;
 use crate::arguments::{path, text};
@@ -94,13 +94,15 @@ pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const 
             return Certificate::generate().map(publish).map_err(|error| failed("a new certificate", &error));
         }
         // SAFETY: the caller's promise.
-        let public = z85::decode_key(unsafe { text(public) }?.as_bytes()).ok_or(Error::Invalid)?;
+        let public =
+            z85::decode_key(unsafe { text(public) }?.as_bytes()).ok_or(Error::Invalid(Invalid::Key))?;
         if secret.is_null() {
             return Ok(publish(Certificate::public(public)));
         }
         let mut key = SecretKey::zeroed();
         // SAFETY: the caller's promise.
-        z85::decode_key_into(unsafe { text(secret) }?.as_bytes(), &mut key).ok_or(Error::Invalid)?;
+        z85::decode_key_into(unsafe { text(secret) }?.as_bytes(), &mut key)
+            .ok_or(Error::Invalid(Invalid::Key))?;
         let keys = KeyPair::from_secret(key);
         if keys.public != public {
             return Err(failed("a certificate from two keys", &CertError::WrongSecretKey));

@@ -27,7 +27,7 @@ fn wrong_arguments() {
     fails(2, "hexadecimal", &["recv", somewhere, "-o", "routing_id=hex:abc"], b"");
     fails(2, "not an option of REP", &["recv", "-t", "rep", somewhere, "-o", "req_relaxed=1"], b"");
     for endpoint in ["wss://127.0.0.1:*", "tls+tcp://127.0.0.1:*"] {
-        fails(2, "no certificate: set -o wss_cert_pem", &["recv", "-b", endpoint], b"");
+        fails(2, "no certificate could be read: set -o wss_cert_pem", &["recv", "-b", endpoint], b"");
     }
     let client = ["send", "-t", "client", somewhere, "--frames=tab", "-m", "a\tb", "--linger", "100"];
     fails(1, "CLIENT must have one frame", &client, b"");

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pinnace_crypto::{KeyPair, PublicKey};
-use pinnace_engine::{Context, Error, Outgoing, Socket, SocketType};
+use pinnace_engine::{Context, Error, Invalid, Outgoing, Socket, SocketType};
 
 /// The property of a connection that holds the key by which its peer was admitted.
 pub const USER_ID: &str = "User-Id";
@@ -42,7 +42,7 @@ impl Keyring {
 
     /// Sets a connecting socket to reach one peer only. Error: Invalid, its key is not known.
     pub fn address(&self, socket: Socket, name: &str) -> Result<(), Error> {
-        let key = self.others.get(name).ok_or(Error::Invalid)?;
+        let key = self.others.get(name).ok_or(Error::Invalid(Invalid::Key))?;
         socket.configure(|options| options.security.be_curve_client(&self.own, key))
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use pinnace_sys::families::Address;
 
 use super::Role;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// A vsock or TIPC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,14 @@ pub struct FamilyEndpoint(pub(crate) Address);
 
 impl FamilyEndpoint {
     pub(super) fn vsock(text: &str, role: Role) -> Result<FamilyEndpoint, Error> {
-        let (cid, port) = text.split_once(':').ok_or(Error::Invalid)?;
+        let (cid, port) = text.split_once(':').ok_or(Error::Invalid(Invalid::Address))?;
         let part = |text: &str| match text {
             "*" if role == Role::Bind => Ok(None),
             // u32::MAX is the wildcard of vsock(7).
-            text => number(text).filter(|&number| number != u32::MAX).map(Some).ok_or(Error::Invalid),
+            text => number(text)
+                .filter(|&number| number != u32::MAX)
+                .map(Some)
+                .ok_or(Error::Invalid(Invalid::Address)),
         };
         Ok(FamilyEndpoint(Address::Vsock { cid: part(cid)?, port: part(port)? }))
     }
@@ -29,7 +32,7 @@ impl FamilyEndpoint {
             (_, Role::Bind) => range(text),
             (_, Role::Connect) => service(text).or_else(|| socket(text)),
         };
-        parsed.map(FamilyEndpoint).ok_or(Error::Invalid)
+        parsed.map(FamilyEndpoint).ok_or(Error::Invalid(Invalid::Address))
     }
 
     pub(super) fn transport(&self) -> &'static str {
@@ -123,7 +126,7 @@ mod tests {
         for text in
             ["vsock://3", "vsock://a:1", "vsock://4294967295:1", "vsock://+3:1", "tipc://{1}", "tipc://<>"]
         {
-            assert_eq!(parse(text, Role::Bind), Err(Error::Invalid), "{text}");
+            assert!(matches!(parse(text, Role::Bind), Err(Error::Invalid(_))), "{text}");
         }
         for text in [
             "vsock://*:1",
@@ -139,8 +142,8 @@ mod tests {
             "tipc://<*>",
             "tipc://{1,2",
         ] {
-            assert_eq!(parse(text, Role::Connect), Err(Error::Invalid), "{text}");
+            assert!(matches!(parse(text, Role::Connect), Err(Error::Invalid(_))), "{text}");
         }
-        assert_eq!(parse("tipc://{1,3,2}", Role::Bind), Err(Error::Invalid));
+        assert!(matches!(parse("tipc://{1,3,2}", Role::Bind), Err(Error::Invalid(_))));
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Host, Role};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// Groups that one endpoint may name: OpenPGM's limit for a list.
 const GROUPS_MAX: usize = 10;
@@ -29,20 +29,24 @@ pub struct PgmEndpoint {
 
 impl PgmEndpoint {
     pub(super) fn parse(text: &str, over_udp: bool) -> Result<PgmEndpoint, Error> {
-        let (network, port) = text.rsplit_once(':').ok_or(Error::Invalid)?;
+        let (network, port) = text.rsplit_once(':').ok_or(Error::Invalid(Invalid::Port))?;
         let port = super::port_number(port, Role::Connect)?;
         let mut parts = network.split(';');
         let interface = Host::parse(parts.next().unwrap_or_default(), Role::Connect)?;
         // Exactly one interface: OpenPGM would accept a list.
         let is_list = matches!(&interface, Host::Name(name) if name.contains(','));
         if port == 0 || is_list || matches!(interface, Host::Ip(IpAddr::V6(_), _)) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Interface));
         }
-        let groups: Vec<Ipv4Addr> =
-            parts.next().ok_or(Error::Invalid)?.split(',').map(group).collect::<Result<_, _>>()?;
+        let groups: Vec<Ipv4Addr> = parts
+            .next()
+            .ok_or(Error::Invalid(Invalid::Address))?
+            .split(',')
+            .map(group)
+            .collect::<Result<_, _>>()?;
         let send_group = parts.next().map_or(Ok(groups[0]), group)?;
         if parts.next().is_some() || groups.len() > GROUPS_MAX {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Address));
         }
         Ok(PgmEndpoint { interface, groups, send_group, port, over_udp })
     }
@@ -53,8 +57,8 @@ impl PgmEndpoint {
 }
 
 fn group(text: &str) -> Result<Ipv4Addr, Error> {
-    let group: Ipv4Addr = text.parse().map_err(|_| Error::Invalid)?;
-    if group.is_multicast() { Ok(group) } else { Err(Error::Invalid) }
+    let group: Ipv4Addr = text.parse().map_err(|_| Error::Invalid(Invalid::Address))?;
+    if group.is_multicast() { Ok(group) } else { Err(Error::Invalid(Invalid::Address)) }
 }
 
 impl fmt::Display for PgmEndpoint {

@@ -5,7 +5,7 @@ use pinnace_zmtp::z85;
 
 use super::spec::{Access, OptionKind, OptionSpec, SocketValue, Store, Then};
 use super::{Options, TABLE};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// What the socket has to do after an option was set.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub fn spec(number: i32) -> Option<&'static OptionSpec> {
 ///
 /// Errors: `Invalid` for an unknown number, a length or value out of range, or an option of other socket types.
 pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Effect<'a>, Error> {
-    let spec = spec(number).ok_or(Error::Invalid)?;
+    let spec = spec(number).ok_or(Error::Invalid(Invalid::UnknownOption))?;
     if spec.access == Access::Get || !spec.fits(options) {
-        return Err(Error::Invalid);
+        return Err(Error::Invalid(Invalid::OptionOfOtherType));
     }
     match (&spec.store, spec.kind) {
         (Store::Subscribe, _) => return Ok(Effect::Subscribe(value)),
         (Store::Unsubscribe, _) => return Ok(Effect::Unsubscribe(value)),
-        (Store::Absent | Store::Socket(_), _) => return Err(Error::Invalid),
+        (Store::Absent | Store::Socket(_), _) => return Err(Error::Invalid(Invalid::OptionReadOnly)),
         (Store::Parsed(set), kind) => {
             bytes_in(kind, value)?;
             set(options, value)?;
@@ -70,9 +70,9 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
 ///
 /// Errors: `Invalid` if the number is unknown or cannot be read, or the value does not fit.
 pub fn get(options: &Options, number: i32, value: &mut [u8]) -> Result<Lookup, Error> {
-    let spec = spec(number).ok_or(Error::Invalid)?;
+    let spec = spec(number).ok_or(Error::Invalid(Invalid::UnknownOption))?;
     if spec.access == Access::Set {
-        return Err(Error::Invalid);
+        return Err(Error::Invalid(Invalid::OptionWriteOnly));
     }
     spec.read(options, value)
 }
@@ -84,14 +84,14 @@ pub fn put_int(value: &mut [u8], number: i32) -> Result<usize, Error> {
 
 /// Writes a text and a NUL to the beginning of `value`; returns the length with the NUL.
 pub fn put_text(value: &mut [u8], text: &str) -> Result<usize, Error> {
-    let room = value.get_mut(..=text.len()).ok_or(Error::Invalid)?;
+    let room = value.get_mut(..=text.len()).ok_or(Error::Invalid(Invalid::Length))?;
     room[..text.len()].copy_from_slice(text.as_bytes());
     room[text.len()] = 0;
     Ok(text.len() + 1)
 }
 
 fn put(value: &mut [u8], bytes: &[u8]) -> Result<usize, Error> {
-    value.get_mut(..bytes.len()).ok_or(Error::Invalid)?.copy_from_slice(bytes);
+    value.get_mut(..bytes.len()).ok_or(Error::Invalid(Invalid::Length))?.copy_from_slice(bytes);
     Ok(bytes.len())
 }
 
@@ -112,7 +112,9 @@ impl OptionSpec {
             Store::SecretText(get, _) => put_text(value, get(options).text()),
             Store::Bytes(get, _) => put(value, get(options)),
             Store::Key(get, _) => put_key(value, get(options)),
-            Store::Parsed(_) | Store::Absent | Store::Subscribe | Store::Unsubscribe => Err(Error::Invalid),
+            Store::Parsed(_) | Store::Absent | Store::Subscribe | Store::Unsubscribe => {
+                Err(Error::Invalid(Invalid::OptionWriteOnly))
+            }
         };
         len.map(Lookup::Value)
     }
@@ -133,13 +135,15 @@ impl OptionKind {
 }
 
 fn exactly<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {
-    value.try_into().map_err(|_| Error::Invalid)
+    value.try_into().map_err(|_| Error::Invalid(Invalid::Length))
 }
 
 fn int_in(kind: OptionKind, value: &[u8]) -> Result<i32, Error> {
     let number = i32::from_ne_bytes(exactly(value)?);
     match kind {
-        OptionKind::Int { min, max, .. } if !(min..=max).contains(&number) => Err(Error::Invalid),
+        OptionKind::Int { min, max, .. } if !(min..=max).contains(&number) => {
+            Err(Error::Invalid(Invalid::Range))
+        }
         _ => Ok(number),
     }
 }
@@ -147,7 +151,7 @@ fn int_in(kind: OptionKind, value: &[u8]) -> Result<i32, Error> {
 fn int64_in(kind: OptionKind, value: &[u8]) -> Result<i64, Error> {
     let number = i64::from_ne_bytes(exactly(value)?);
     match kind {
-        OptionKind::Int64 { min, .. } if number < min => Err(Error::Invalid),
+        OptionKind::Int64 { min, .. } if number < min => Err(Error::Invalid(Invalid::Range)),
         _ => Ok(number),
     }
 }
@@ -156,18 +160,22 @@ fn int64_in(kind: OptionKind, value: &[u8]) -> Result<i64, Error> {
 fn text_of(kind: OptionKind, value: &[u8]) -> Result<&str, Error> {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let within = matches!(kind, OptionKind::Text { max } if value.len() <= max) && !value.contains(&0);
-    if within { std::str::from_utf8(value).map_err(|_| Error::Invalid) } else { Err(Error::Invalid) }
+    if within {
+        std::str::from_utf8(value).map_err(|_| Error::Invalid(Invalid::Text))
+    } else {
+        Err(Error::Invalid(Invalid::Text))
+    }
 }
 
 fn text_in(kind: OptionKind, value: &[u8]) -> Result<String, Error> {
     let bytes = copy_of(text_of(kind, value)?.as_bytes())?;
-    String::from_utf8(bytes).map_err(|_| Error::Invalid)
+    String::from_utf8(bytes).map_err(|_| Error::Invalid(Invalid::Text))
 }
 
 fn bytes_in(kind: OptionKind, value: &[u8]) -> Result<Vec<u8>, Error> {
     match kind {
         OptionKind::Bytes { min, max } if (min..=max).contains(&value.len()) => copy_of(value),
-        _ => Err(Error::Invalid),
+        _ => Err(Error::Invalid(Invalid::Length)),
     }
 }
 
@@ -186,10 +194,10 @@ fn key_in(value: &[u8]) -> Result<SecretKey, Error> {
     }
     let text = match value.len() {
         z85::KEY_TEXT => value,
-        _ => value.strip_suffix(b"\0").ok_or(Error::Invalid)?,
+        _ => value.strip_suffix(b"\0").ok_or(Error::Invalid(Invalid::Key))?,
     };
     let mut key = SecretKey::zeroed();
-    z85::decode_key_into(text, &mut key).ok_or(Error::Invalid)?;
+    z85::decode_key_into(text, &mut key).ok_or(Error::Invalid(Invalid::Key))?;
     Ok(key)
 }
 
@@ -198,12 +206,12 @@ fn put_key(value: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
     match value.len() {
         32 => put(value, key),
         TEXT_AND_NUL => {
-            let (text, nul) = value.split_first_chunk_mut().ok_or(Error::Invalid)?;
+            let (text, nul) = value.split_first_chunk_mut().ok_or(Error::Invalid(Invalid::Length))?;
             z85::encode_key_into(key, text);
             nul.fill(0);
             Ok(TEXT_AND_NUL)
         }
-        _ => Err(Error::Invalid),
+        _ => Err(Error::Invalid(Invalid::Length)),
     }
 }
 

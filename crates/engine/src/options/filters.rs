@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use pinnace_sys::net::Process;
 
 use super::Options;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filters {
@@ -78,12 +78,12 @@ impl Network {
 /// Adds a network; an empty value removes all.
 pub(super) fn add_address(options: &mut Options, value: &[u8]) -> Result<(), Error> {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
-    let text = std::str::from_utf8(value).map_err(|_| Error::Invalid)?;
+    let text = std::str::from_utf8(value).map_err(|_| Error::Invalid(Invalid::Text))?;
     if text.is_empty() {
         options.filters.addresses.clear();
         return Ok(());
     }
-    options.filters.addresses.push(Network::parse(text).ok_or(Error::Invalid)?);
+    options.filters.addresses.push(Network::parse(text).ok_or(Error::Invalid(Invalid::Network))?);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ fn add(numbers: &mut Vec<u32>, value: &[u8]) -> Result<(), Error> {
         numbers.clear();
         return Ok(());
     }
-    let number = u32::from_ne_bytes(value.try_into().map_err(|_| Error::Invalid)?);
+    let number = u32::from_ne_bytes(value.try_into().map_err(|_| Error::Invalid(Invalid::Length))?);
     if !numbers.contains(&number) {
         numbers.push(number);
     }
@@ -146,7 +146,10 @@ mod tests {
     #[test]
     fn what_is_no_network_is_refused() {
         for text in ["localhost", "1.2.3", "1.2.3.4/33", "::1/129", "1.2.3.4/", "1.2.3.4/-1", "1.2.3.4/+8"] {
-            assert_eq!(add_address(&mut Options::default(), text.as_bytes()), Err(Error::Invalid), "{text}");
+            assert!(
+                matches!(add_address(&mut Options::default(), text.as_bytes()), Err(Error::Invalid(_))),
+                "{text}"
+            );
         }
     }
 
@@ -161,7 +164,7 @@ mod tests {
         assert!(options.filters.admits_process(&process, || vec![8, 9]));
         add_pid(&mut options, &1u32.to_ne_bytes()).unwrap();
         assert!(options.filters.admits_process(&process, Vec::new));
-        assert_eq!(add_pid(&mut options, b"abc"), Err(Error::Invalid));
+        assert!(matches!(add_pid(&mut options, b"abc"), Err(Error::Invalid(_))));
     }
 
     #[test]

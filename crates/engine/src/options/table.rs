@@ -10,7 +10,7 @@ use super::spec::SocketValue::*;
 use super::spec::{OptionKind, OptionSpec, Store, absent, bytes, flag, from, int, row, socket, text};
 use super::times::{from_ms, limit, ms, ms_or_never};
 use super::{Options, filters};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// REP is based on ROUTER and REQ on DEALER, so they take those options too.
 const ROUTERS: &[SocketType] = &[Router, Rep];
@@ -312,13 +312,14 @@ const ZAP_ENFORCE_DOMAIN: Store = Store::Int(
 
 /// "X-name:value": a property that we send to peers (RFC 37, "Connection Metadata").
 fn metadata(options: &mut Options, value: &[u8]) -> Result<(), Error> {
-    let text = std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value)).map_err(|_| Error::Invalid)?;
-    let (name, value) = text.split_once(':').ok_or(Error::Invalid)?;
+    let text = std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value))
+        .map_err(|_| Error::Invalid(Invalid::Text))?;
+    let (name, value) = text.split_once(':').ok_or(Error::Invalid(Invalid::Metadata))?;
     let name_is_ours = name.len() > 2 && name.starts_with("X-");
     let fits = |bytes: &[u8]| pinnace_zmtp::metadata::encode(name, bytes, &mut Vec::new()).is_ok();
     if !name_is_ours || value.is_empty() || !fits(value.as_bytes()) || options.metadata.len() >= METADATA_MAX
     {
-        return Err(Error::Invalid);
+        return Err(Error::Invalid(Invalid::Metadata));
     }
     options.metadata.retain(|(other, _)| other != name);
     options.metadata.push((name.to_owned(), value.as_bytes().to_vec()));

@@ -9,7 +9,7 @@ use pinnace_ring::Frame;
 
 use super::Pattern;
 use super::pair::Pair;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Pattern for Dgram {
     /// Errors: Invalid for a message that is not an address and a body.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more == self.inside || (more && !is_address(frame)) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::DatagramMessage));
         }
         self.pair.send(pipes, frame, more)?;
         self.inside = more;

@@ -13,7 +13,7 @@ use pinnace_zmtp::command::{self, MAX_GROUP};
 use super::Pattern;
 use super::fair::{Fair, drop_malformed};
 use crate::drops::Reason;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
@@ -147,7 +147,7 @@ impl Pattern for Dish {
 
     fn join(&mut self, pipes: &mut Pipes, group: &[u8], on: bool) -> Result<(), Error> {
         if group.len() > MAX_GROUP || self.groups.contains(group) == on {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Group));
         }
         if on {
             self.groups.try_reserve(1).map_err(|_| NoMemory)?;

@@ -37,7 +37,7 @@ mod upstream;
 use pinnace_ring::Frame;
 use pinnace_zmtp::SocketType;
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -81,7 +81,7 @@ pub trait Pattern: Send {
 
     /// Applies ZMQ_SUBSCRIBE (`on`) or ZMQ_UNSUBSCRIBE.
     fn subscribe(&mut self, _pipes: &mut Pipes, _topic: &[u8], _on: bool) -> Result<(), Error> {
-        Err(Error::Invalid)
+        Err(Error::Invalid(Invalid::OptionOfOtherType))
     }
 
     /// Events that the peer with this routing id is ready for (POLLIN, POLLOUT).

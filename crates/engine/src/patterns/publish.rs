@@ -24,7 +24,7 @@ use super::intake::UpstreamIntake;
 use super::spread::Spread;
 use super::subscriptions::Added;
 use crate::drops::Reason;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -237,7 +237,7 @@ impl Pattern for Publish {
     /// With ZMQ_XPUB_MANUAL, changes a subscription of the peer that sent the last received subscription.
     fn subscribe(&mut self, _pipes: &mut Pipes, topic: &[u8], on: bool) -> Result<(), Error> {
         if !self.intake.is_manual() {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::NotManual));
         }
         let Some(id) = self.last else { return Ok(()) };
         if !on {

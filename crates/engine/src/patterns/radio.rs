@@ -16,7 +16,7 @@ use super::fair::Fair;
 use super::spread::Spread;
 use super::subscriptions::{Added, Subscriptions};
 use crate::drops::{Drops, Reason};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -91,7 +91,7 @@ impl Pattern for Radio {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::MultipartMessage));
         }
         self.drain(pipes);
         let group = std::mem::take(&mut pipes.sending.group);

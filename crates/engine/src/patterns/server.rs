@@ -14,7 +14,7 @@ use pinnace_ring::Frame;
 use super::Pattern;
 use super::fair::Fair;
 use super::numbers::Numbers;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Pattern for Server {
 
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::MultipartMessage));
         }
         let id = self.numbers.find(pipes.sending.routing_id).ok_or(Error::Unreachable)?;
         if !pipes.has_room(id) && !pipes.want_room(id) {

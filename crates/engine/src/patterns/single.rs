@@ -6,7 +6,7 @@ use pinnace_ring::Frame;
 
 use super::Pattern;
 use super::fair::is_single;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 /// A pattern that can tell which pipe its next frame will come from.
@@ -58,7 +58,7 @@ impl<P: SingleSource> Pattern for Single<P> {
     /// Errors: Invalid for a multipart message; those of the inner pattern.
     fn send(&mut self, pipes: &mut Pipes, frame: &mut Outgoing<'_>, more: bool) -> Result<(), Error> {
         if more && P::SENDS {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::MultipartMessage));
         }
         self.0.send(pipes, frame, more)
     }

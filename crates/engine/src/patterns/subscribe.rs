@@ -19,7 +19,7 @@ use super::kept::Kept;
 use super::radix::{Radix, Value};
 use super::spread::Spread;
 use crate::drops::Reason;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
@@ -290,7 +290,7 @@ impl Pattern for Subscribe {
 
     fn subscribe(&mut self, pipes: &mut Pipes, topic: &[u8], on: bool) -> Result<(), Error> {
         if !self.is_sub {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::OptionOfOtherType));
         }
         self.change(pipes, topic, on)
     }

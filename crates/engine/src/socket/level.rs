@@ -12,7 +12,7 @@ use pinnace_sys::RawFd;
 use pinnace_sys::wake::WakeFd;
 
 use super::{Core, Socket};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::readiness::{POLLIN, POLLOUT};
 
 /// The descriptors of a socket, one for each requested set of events.
@@ -58,7 +58,7 @@ impl Socket {
     /// As `level_descriptor`, for callers that keep it open. It does not change after the socket is closed.
     pub fn level(self, events: i16) -> Result<LevelFd, Error> {
         if events == 0 || events & !(POLLIN | POLLOUT) != 0 {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Events));
         }
         self.call(false, |core| {
             if let Some(level) = core.levels.0.iter().find(|level| level.events == events) {

@@ -4,7 +4,7 @@
 use pinnace_ring::Frame;
 
 use super::{Core, Received, Socket};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::pipe::Outgoing;
 use crate::waiting::Wait;
 
@@ -13,7 +13,9 @@ impl Socket {
     /// frames, State while another message is being sent frame by frame.
     pub fn send_message(self, frames: &mut [Outgoing<'_>], wait: impl Into<Wait>) -> Result<(), Error> {
         let wait = wait.into();
-        let Some(last) = frames.len().checked_sub(1) else { return Err(Error::Invalid) };
+        let Some(last) = frames.len().checked_sub(1) else {
+            return Err(Error::Invalid(Invalid::EmptyMessage));
+        };
         self.sending(wait, |core| {
             if core.sending {
                 return Err(Error::State);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinnace_zmtp::SocketType;
 
 use super::Socket;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::events::Event;
 use crate::monitor::{self, At, EventSink, Monitor, SendFrame};
 use crate::pipe::{Far, Outgoing, PipeId};
@@ -48,18 +48,18 @@ impl Socket {
     ) -> Result<(), Error> {
         let (mailbox, context) = self.call(false, |core| Ok((core.mailbox.clone(), core.context.clone())))?;
         if !(version == 1 || version == 2) || (version == 1 && events >> 16 != 0) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::MonitorEvents));
         }
         let Some(endpoint) = endpoint else {
             monitor::stop(&mailbox);
             return Ok(());
         };
-        let (scheme, _) = endpoint.split_once("://").ok_or(Error::Invalid)?;
+        let (scheme, _) = endpoint.split_once("://").ok_or(Error::Invalid(Invalid::Endpoint))?;
         if scheme != "inproc" {
             return Err(Error::Transport);
         }
         if !matches!(socket_type, SocketType::Pair | SocketType::Pub | SocketType::Push) {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::MonitorType));
         }
         monitor::stop(&mailbox);
         let socket = context.socket(socket_type)?;
@@ -78,7 +78,7 @@ impl Socket {
         self.call_quietly(false, |core| {
             let asks = |monitor: Monitor| monitor.events & Event::PipesStats as u64 != 0;
             if !core.mailbox.monitor().is_some_and(asks) {
-                return Err(Error::Invalid);
+                return Err(Error::Invalid(Invalid::NotMonitored));
             }
             let ids: Vec<PipeId> = core.pipes.ids().collect();
             if ids.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Core, Socket};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::{self, Effect, Lookup, Options, SocketValue, put_int, put_text};
 use crate::readiness::{POLLIN, POLLOUT};
 
@@ -13,7 +13,7 @@ impl Core {
     /// ZMQ_ROUTING_ID of a socket that generates ids for its peers: the last one; None if there is none yet.
     fn generated_id(&self, value: &mut [u8]) -> Result<Option<usize>, Error> {
         let Some(id) = self.pattern.generated_id() else { return Ok(None) };
-        value.get_mut(..id.len()).ok_or(Error::Invalid)?.copy_from_slice(id);
+        value.get_mut(..id.len()).ok_or(Error::Invalid(Invalid::Length))?.copy_from_slice(id);
         Ok(Some(id.len()))
     }
 }
@@ -65,14 +65,14 @@ impl Socket {
         let core = self.lock()?;
         match known {
             SocketValue::ReceiveMore => put_int(value, core.receive_more.into()),
-            SocketValue::Fd if core.kind.is_thread_safe => Err(Error::Invalid),
+            SocketValue::Fd if core.kind.is_thread_safe => Err(Error::Invalid(Invalid::OptionOfOtherType)),
             SocketValue::Fd => put_int(value, core.mailbox.descriptor()?.raw()),
             SocketValue::Type => put_int(value, core.kind.socket_type as i32),
             SocketValue::LastEndpoint => put_text(value, &core.last_endpoint),
             SocketValue::Mechanism => put_int(value, core.options.security.mechanism as i32),
             SocketValue::TopicsCount => put_int(value, core.pattern.topics().try_into().unwrap_or(i32::MAX)),
             SocketValue::ThreadSafe => put_int(value, core.kind.is_thread_safe.into()),
-            SocketValue::Events => Err(Error::Invalid),
+            SocketValue::Events => Err(Error::Invalid(Invalid::UnknownOption)),
         }
     }
 

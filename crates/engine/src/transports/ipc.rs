@@ -10,7 +10,7 @@ use pinnace_sys::{Errno, OwnedFd};
 use super::listening::Listening;
 use super::setup;
 use crate::endpoint::IpcEndpoint;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 
 /// Attempts to find a free name for `*`.
@@ -20,7 +20,7 @@ pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
     match endpoint {
         IpcEndpoint::Path(path) => Ok(Local::Path(PathBuf::from(path))),
         IpcEndpoint::Abstract(name) => Ok(Local::Abstract(name.clone().into_bytes())),
-        IpcEndpoint::Any => Err(Error::Invalid),
+        IpcEndpoint::Any => Err(Error::Invalid(Invalid::Address)),
     }
 }
 

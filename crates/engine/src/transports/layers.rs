@@ -4,7 +4,7 @@ use pinnace_zmtp::socks::{Credentials, ProxyTarget};
 
 use super::tls::TlsSide;
 use crate::endpoint::{Endpoint, Host, TcpEndpoint, WebEndpoint};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 
 /// The layers of a connection, outermost first. By default there are none, and nothing is allocated.
@@ -81,7 +81,7 @@ pub(super) fn proxy(
     let mut to = TcpEndpoint::parse_target(&options.socks.proxy)?;
     to.source.clone_from(&endpoint.source);
     let host = match &endpoint.host {
-        Host::Any => return Err(Error::Invalid),
+        Host::Any => return Err(Error::Invalid(Invalid::Host)),
         Host::Ip(ip, _) => ip.to_string(),
         Host::Name(name) => name.clone(),
     };

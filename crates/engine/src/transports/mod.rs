@@ -15,7 +15,7 @@ use pinnace_sys::net::{self, Local, Setup};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 use crate::endpoint::{Endpoint, EndpointPair, TcpEndpoint};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 pub use families::{kernel_has_tipc, kernel_has_vsock};
 use ipc::SocketFile;
@@ -69,7 +69,9 @@ impl Bound {
                 let (fd, at) = families::listen(family, options)?;
                 (Listening::Opened(fd), format!("{}://{at}", endpoint.transport()), None)
             }
-            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => return Err(Error::Invalid),
+            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => {
+                return Err(Error::Invalid(Invalid::Address));
+            }
         };
         Ok(Bound { fd, endpoint: at, file, layers })
     }
@@ -111,7 +113,9 @@ impl Target {
             Endpoint::Web(web) => Target::remote(&web.at, layers, options),
             Endpoint::Family(family) => Ok(Target { to: To::Family(families::target(family)?), layers }),
             Endpoint::Ipc(ipc) => Ok(Target { to: To::Local(ipc::local(ipc)?), layers }),
-            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => Err(Error::Invalid),
+            Endpoint::Inproc(_) | Endpoint::Udp(_) | Endpoint::Pgm(_) => {
+                Err(Error::Invalid(Invalid::Address))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use pinnace_sys::{interfaces, pgm, random};
 
 use crate::endpoint::{Host, PgmEndpoint};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 
 /// Maximum retransmit window in packets: OpenPGM allocates a pointer for each.
@@ -19,7 +19,7 @@ pub fn has_pgm() -> bool {
 pub(crate) fn open(endpoint: &PgmEndpoint, sends: bool, options: &Options) -> Result<pgm::Socket, Error> {
     let given = |bytes: i32| Some(bytes).filter(|&bytes| bytes > 0);
     let config = pgm::Config {
-        interface: index(&endpoint.interface).ok_or(Error::Invalid)?,
+        interface: index(&endpoint.interface).ok_or(Error::Invalid(Invalid::Interface))?,
         groups: &endpoint.groups,
         send_group: endpoint.send_group,
         port: endpoint.port,
@@ -34,7 +34,7 @@ pub(crate) fn open(endpoint: &PgmEndpoint, sends: bool, options: &Options) -> Re
         recv_buffer: given(options.rcvbuf),
     };
     pgm::Socket::open(&config).map_err(|error| match error {
-        pinnace_sys::Errno::INVAL => Error::Invalid,
+        pinnace_sys::Errno::INVAL => Error::Invalid(Invalid::Address),
         error => error.into(),
     })
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
 
 use crate::endpoint::Host;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 
 /// One end of a TLS connection.
@@ -25,14 +25,15 @@ impl TlsSide {
     pub(super) fn server(options: &Options) -> Result<TlsSide, Error> {
         let chain = certificates(&options.wss.cert_pem)?;
         if chain.is_empty() {
-            return Err(Error::Invalid);
+            return Err(Error::Invalid(Invalid::Certificate));
         }
-        let key = PrivateKeyDer::from_pem_slice(options.wss.key_pem.bytes()).map_err(|_| Error::Invalid)?;
+        let key = PrivateKeyDer::from_pem_slice(options.wss.key_pem.bytes())
+            .map_err(|_| Error::Invalid(Invalid::PrivateKey))?;
         let config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|_| Error::NotSupported)?;
         let config = config.with_no_client_auth().with_single_cert(chain, key);
-        let mut config = config.map_err(|_| Error::Invalid)?;
+        let mut config = config.map_err(|_| Error::Invalid(Invalid::PrivateKey))?;
         config.send_tls13_tickets = 0; // Our connections last; no session is resumed.
         Ok(TlsSide::Server(Arc::new(config)))
     }
@@ -42,17 +43,21 @@ impl TlsSide {
     pub(super) fn client(host: &Host, options: &Options) -> Result<TlsSide, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&options.wss.trust_pem)? {
-            roots.add(certificate).map_err(|_| Error::Invalid)?;
+            roots.add(certificate).map_err(|_| Error::Invalid(Invalid::Certificate))?;
         }
         if options.wss.trust_system {
             // A certificate that cannot be parsed is not trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         let name = match (options.wss.hostname.as_str(), host) {
-            ("", Host::Any) => return Err(Error::Invalid),
+            ("", Host::Any) => return Err(Error::Invalid(Invalid::ServerName)),
             ("", Host::Ip(ip, _)) => ServerName::IpAddress((*ip).into()),
-            ("", Host::Name(name)) => ServerName::try_from(name.clone()).map_err(|_| Error::Invalid)?,
-            (name, _) => ServerName::try_from(name.to_owned()).map_err(|_| Error::Invalid)?,
+            ("", Host::Name(name)) => {
+                ServerName::try_from(name.clone()).map_err(|_| Error::Invalid(Invalid::ServerName))?
+            }
+            (name, _) => {
+                ServerName::try_from(name.to_owned()).map_err(|_| Error::Invalid(Invalid::ServerName))?
+            }
         };
         let config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -78,6 +83,10 @@ fn provider() -> Arc<CryptoProvider> {
 /// All certificates in the text; none if it is blank. Errors: Invalid if it is not blank and has none.
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let found = found.map_err(|_| Error::Invalid)?;
-    if found.is_empty() && !pem.trim().is_empty() { Err(Error::Invalid) } else { Ok(found) }
+    let found = found.map_err(|_| Error::Invalid(Invalid::Certificate))?;
+    if found.is_empty() && !pem.trim().is_empty() {
+        Err(Error::Invalid(Invalid::Certificate))
+    } else {
+        Ok(found)
+    }
 }

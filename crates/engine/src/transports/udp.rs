@@ -8,7 +8,7 @@ use pinnace_sys::{Errno, OwnedFd, interfaces};
 use super::setup;
 use super::tcp::Name;
 use crate::endpoint::{Host, UdpEndpoint};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::Options;
 
 /// A datagram socket, and the address that it receives at, or sends to.
@@ -65,12 +65,12 @@ fn multicast(endpoint: &UdpEndpoint, at: &SocketAddr, options: &Options) -> Resu
     }
     let Some(interface) = &endpoint.interface else { return Ok(multicast) };
     if !at.ip().is_multicast() {
-        return Err(Error::Invalid);
+        return Err(Error::Invalid(Invalid::Interface));
     }
     match interface {
         Host::Any => {}
         Host::Ip(IpAddr::V4(ip), _) if at.is_ipv4() => multicast.address = Some(*ip),
-        Host::Ip(..) => return Err(Error::Invalid),
+        Host::Ip(..) => return Err(Error::Invalid(Invalid::Interface)),
         Host::Name(name) => {
             multicast.interface =
                 interfaces::index(name).ok_or(Error::System(Errno::NODEV.raw_os_error()))?;

@@ -186,7 +186,7 @@ fn patterns_keep_their_rules() {
     rep.send(["an", "answer"]).unwrap();
     assert_eq!(req.recv_timeout(LONG).unwrap(), ["an", "answer"]);
 
-    assert_eq!(req.try_send(Message::new()).unwrap_err().error, Error::Invalid, "no frames");
+    assert!(matches!(req.try_send(Message::new()).unwrap_err().error, Error::Invalid(_)), "no frames");
     let router = Router::builder(&context).mandatory(true).build().unwrap();
     assert_eq!(router.send(["nobody", "x"]).unwrap_err().error, Error::Unreachable);
 }
@@ -248,7 +248,7 @@ fn a_poller_tells_who_is_ready() {
     poller.add(&pull, Interest::READABLE, "pull").unwrap();
     poller.add(&idle, Interest::BOTH, "idle").unwrap();
     poller.add_fd(&near, Interest::READABLE, "stream").unwrap();
-    assert_eq!(poller.add(&pull, Interest::READABLE, "again"), Err(Error::Invalid));
+    assert!(matches!(poller.add(&pull, Interest::READABLE, "again"), Err(Error::Invalid(_))));
     assert_eq!(poller.wait(Duration::ZERO).unwrap(), []);
     push.send("hello").unwrap();
     let keys = |timeout| poller.wait(timeout).unwrap().iter().map(|ready| ready.key).collect::<Vec<_>>();
@@ -261,5 +261,5 @@ fn a_poller_tells_who_is_ready() {
     push.send("unasked").unwrap();
     assert_eq!(keys(SHORT), [""; 0]);
     poller.remove(&pull).unwrap();
-    assert_eq!(poller.remove(&pull), Err(Error::Invalid));
+    assert!(matches!(poller.remove(&pull), Err(Error::Invalid(_))));
 }

@@ -22,8 +22,8 @@ fn a_dish_receives_the_groups_it_has_joined() {
         let endpoint = radio.bind(place).unwrap();
         let dish = Dish::builder(&context).join("news").connect(&endpoint).unwrap();
         dish.join("weather").unwrap();
-        assert_eq!(dish.join("weather"), Err(Error::Invalid), "joined already");
-        assert_eq!(dish.join([b'x'; 256]), Err(Error::Invalid), "a group has at most 255 bytes");
+        assert!(matches!(dish.join("weather"), Err(Error::Invalid(_))), "joined already");
+        assert!(matches!(dish.join([b'x'; 256]), Err(Error::Invalid(_))), "a group has at most 255 bytes");
         dish.wait_joined(LONG).unwrap();
         radio.wait_subscribers("news", 1, LONG).unwrap();
         assert_eq!(radio.wait_subscribers("sports", 1, SHORT), Err(Error::WouldBlock));
@@ -35,12 +35,12 @@ fn a_dish_receives_the_groups_it_has_joined() {
             assert_eq!((message.text(), message.group()), (Some(text), group.as_bytes()), "{place}");
         }
         dish.leave("news").unwrap();
-        assert_eq!(dish.leave("news"), Err(Error::Invalid), "left already");
+        assert!(matches!(dish.leave("news"), Err(Error::Invalid(_))), "left already");
         dish.wait_joined(LONG).unwrap();
         radio.send(to_group("5", "news")).unwrap();
         radio.send(to_group("6", "weather")).unwrap();
         assert_eq!(dish.recv_timeout(LONG).unwrap(), "6", "{place}");
-        assert_eq!(radio.send(["two", "frames"]).unwrap_err().error, Error::Invalid);
+        assert!(matches!(radio.send(["two", "frames"]).unwrap_err().error, Error::Invalid(_)));
     }
 }
 
@@ -91,7 +91,7 @@ fn a_peer_speaks_first_to_whom_it_connects_to() {
         first.send(Message::from("yes?").to_peer(heard.routing_id())).unwrap();
         let answer = here.recv_timeout(LONG).unwrap();
         assert_eq!((answer.text(), answer.routing_id()), (Some("yes?"), to_first), "{place}");
-        assert_eq!(here.connect_peer("tcp://"), Err(Error::Invalid));
+        assert!(matches!(here.connect_peer("tcp://"), Err(Error::Invalid(_))));
     }
     let context = Context::new().unwrap();
     let late = Peer::builder(&context).immediate(true).build().unwrap();
@@ -122,8 +122,8 @@ fn scatter_gather_and_channel_take_one_frame() {
     let there = Channel::builder(&context).connect("inproc://channel").unwrap();
     here.send("one").unwrap();
     assert_eq!(there.recv_timeout(LONG).unwrap(), "one");
-    assert_eq!(there.send(["a", "b"]).unwrap_err().error, Error::Invalid);
-    assert_eq!(scatter.send(["a", "b"]).unwrap_err().error, Error::Invalid);
+    assert!(matches!(there.send(["a", "b"]).unwrap_err().error, Error::Invalid(_)));
+    assert!(matches!(scatter.send(["a", "b"]).unwrap_err().error, Error::Invalid(_)));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_datagram_has_its_senders_address() {
     assert_eq!(datagram[1], "hello");
     here.send([datagram[0].clone(), "thank you".into()]).unwrap();
     assert_eq!(there.recv_timeout(LONG).unwrap()[1], "thank you");
-    assert_eq!(here.send(["no address", "hello"]).unwrap_err().error, Error::Invalid);
+    assert!(matches!(here.send(["no address", "hello"]).unwrap_err().error, Error::Invalid(_)));
 }
 
 #[test]
