@@ -10,9 +10,8 @@ LAYERS = """
 error label table spin readiness events medium context_options drops
 endpoint peer
 options
-socket_kind transports authorization
-conflate
-ends
+transports authorization queue
+socket_kind
 io link mailbox monitor ownership pipe waiting
 inproc patterns
 reactor

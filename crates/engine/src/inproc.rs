@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use pinnace_ring::{Amount, Body, Consumer, Limits, Producer};
 use pinnace_zmtp::SocketType;
 
-use crate::ends::{FarEnds, Sink, Source, way};
 use crate::error::Error;
 use crate::mailbox::{InprocBound, Mailbox, Notice};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::queue::{FarEnds, QueueMode, QueueModes, Sink, Source, direction};
 use crate::spin;
 
 /// Maximum number of waiting pipes that closed sockets leave behind; the messages in any further ones are lost.
@@ -30,9 +30,8 @@ pub(crate) struct InprocSide {
     pub(crate) peer: Peer,
     /// Message that this socket receives when a connected socket leaves (ZMQ_DISCONNECT_MSG).
     pub(crate) farewell: Option<Arc<[u8]>>,
-    /// Only the newest message that it sends, or receives, is kept (ZMQ_CONFLATE).
-    pub(crate) conflates_out: bool,
-    pub(crate) conflates_in: bool,
+    /// How it wants the queues.
+    pub(crate) modes: QueueModes,
     /// The socket sends to each new peer before its application does: subscriptions, a greeting.
     pub(crate) speaks_first: bool,
 }
@@ -75,9 +74,9 @@ fn alone(mark: &AtomicU32) -> Limits {
 type NewQueue<'a> = &'a dyn Fn(Limits) -> (Producer, Consumer);
 
 /// A queue between threads of this process.
-fn between_threads(new_queue: NewQueue<'_>, limits: Limits, conflates: bool) -> (Source, Sink) {
-    let (tx, mut rx) = way(conflates, || new_queue(limits));
-    if !conflates && !spin::is_single_processor() {
+fn between_threads(new_queue: NewQueue<'_>, limits: Limits, mode: QueueMode) -> (Source, Sink) {
+    let (tx, mut rx) = direction(mode, || new_queue(limits));
+    if mode == QueueMode::All && !spin::is_single_processor() {
         rx.queue.set_patient();
     }
     (tx, rx)
@@ -120,10 +119,9 @@ impl Registry {
         let id = side.mailbox.new_pipe();
         let mut names = self.0.lock();
         let Some(far) = names.bound.get(name).cloned() else {
-            let (tx, outgoing) =
-                between_threads(new_queue, alone(&side.mailbox.hwm.send), side.conflates_out);
+            let (tx, outgoing) = between_threads(new_queue, alone(&side.mailbox.hwm.send), side.modes.out);
             let (incoming, rx) =
-                between_threads(new_queue, alone(&side.mailbox.hwm.receive), side.conflates_in);
+                between_threads(new_queue, alone(&side.mailbox.hwm.receive), side.modes.into);
             let ends = FarEnds { outgoing, incoming };
             let waiting = Waiting { side: side.clone(), pipe: id, ends };
             names.waiting.push((name.to_owned(), waiting));
@@ -131,8 +129,8 @@ impl Registry {
         };
         // The bound socket may close meanwhile: it removes its name first, under this lock, and only then stops
         // reading its notices.
-        let out = side.conflates_out || far.conflates_in;
-        let back = far.conflates_out || side.conflates_in;
+        let out = side.modes.out.or(far.modes.into);
+        let back = far.modes.out.or(side.modes.into);
         let (tx, far_rx) = between_threads(new_queue, limits(&side.mailbox, &far.mailbox), out);
         let (far_tx, rx) = between_threads(new_queue, limits(&far.mailbox, &side.mailbox), back);
         let far_id = far.mailbox.new_pipe();

@@ -36,12 +36,10 @@
 #![forbid(unsafe_code)]
 
 mod authorization;
-mod conflate;
 mod context;
 mod context_options;
 mod drops;
 mod endpoint;
-mod ends;
 mod error;
 mod events;
 #[cfg(fuzzing)]
@@ -60,6 +58,7 @@ mod peer;
 mod pipe;
 mod poll;
 mod poller;
+mod queue;
 mod reactor;
 mod readiness;
 mod socket;

@@ -109,7 +109,7 @@ impl Pipes {
 
     pub(crate) fn remove(&mut self, id: PipeId) {
         if let Some(mut pipe) = self.list.get_mut(id.0 as usize).and_then(Option::take) {
-            if pipe.rx.is_stopped() {
+            if pipe.rx.queue.is_stopped() {
                 let mut left = Vec::new();
                 self.drops.add(Reason::Unread, pipe.drain(&mut left));
                 left.into_iter().for_each(|body| self.discard(body));
@@ -148,12 +148,12 @@ impl Pipes {
     /// Whether a message can be sent into the pipe.
     #[inline(always)]
     pub fn has_room(&mut self, id: PipeId) -> bool {
-        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.has_room())
+        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.queue.has_room())
     }
 
     /// Asks for a `writable` call when there is room. True: there is room already, and no call follows.
     pub fn want_room(&mut self, id: PipeId) -> bool {
-        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.want_room())
+        self.get(id).is_some_and(|pipe| !pipe.ended && pipe.tx.queue.want_room())
     }
 
     /// Puts a frame in, which becomes visible with `commit`. A pipe that does not exist drops the frame.
@@ -177,7 +177,7 @@ impl Pipes {
     #[inline(always)]
     pub fn begin(&mut self, id: PipeId, frame: &Outgoing<'_>, more: bool) -> Result<bool, NoMemory> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return Ok(false) };
-        if pipe.ended || !pipe.tx.has_room() {
+        if pipe.ended || !pipe.tx.queue.has_room() {
             return Ok(false);
         }
         if more {
@@ -185,7 +185,7 @@ impl Pipes {
         }
         pipe.push_last(frame)?;
         let received_since_send = std::mem::take(&mut self.received_since_send);
-        if pipe.outlet.is_some() {
+        if pipe.tx.keeps_newest() {
             self.show_newest(id);
         } else {
             pipe.show(received_since_send, &mut self.deferred);
@@ -196,7 +196,7 @@ impl Pipes {
     /// Sends a command as a message of its own. `body`: the command's body in its wire form for a 3.1 peer.
     pub fn push_command(&mut self, id: PipeId, body: &[u8]) -> Result<(), NoMemory> {
         let Some(pipe) = self.get(id) else { return Ok(()) };
-        pipe.tx.push(COMMAND, body)?;
+        pipe.tx.queue.push(COMMAND, body)?;
         pipe.commands_out += 1;
         self.commit(id);
         Ok(())
@@ -229,8 +229,8 @@ impl Pipes {
     pub fn commit(&mut self, id: PipeId) {
         let received_since_send = std::mem::take(&mut self.received_since_send);
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
-        pipe.tx.close();
-        if pipe.outlet.is_some() {
+        pipe.tx.queue.close();
+        if pipe.tx.keeps_newest() {
             return self.show_newest(id);
         }
         pipe.show(received_since_send, &mut self.deferred);
@@ -240,10 +240,8 @@ impl Pipes {
     #[cold]
     fn show_newest(&mut self, id: PipeId) {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
-        let Some(outlet) = &mut pipe.outlet else { return };
-        pipe.tx.show_quietly();
         let mut left = Vec::new();
-        let passed = outlet.pass_on(&mut left);
+        let passed = pipe.tx.show_newest(&mut left);
         left.into_iter().for_each(|body| put_off(&mut self.deferred, body));
         match &pipe.far {
             Far::Link(None) => self.deferred.push(Deferred::Unlinked),
@@ -288,22 +286,18 @@ impl Pipes {
     /// The flags of the next incoming frame.
     #[inline(always)]
     pub fn peek(&mut self, id: PipeId) -> Option<u8> {
-        let pipe = self.get(id)?;
-        match pipe.rx.peek() {
-            None if pipe.inlet.as_mut()?.refill() => pipe.rx.peek(),
-            flags => flags,
-        }
+        self.get(id)?.rx.peek()
     }
 
     /// Passes the next incoming frame to `reader`. A body left in the frame is dropped after the lock is released.
     #[inline(always)]
     pub fn pop<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
-        if pipe.inlet.is_some() {
+        if pipe.rx.keeps_newest() {
             return self.pop_newest(id, reader);
         }
-        let result = pipe.rx.pop_leaving(|body| put_off(&mut self.deferred, body), reader)?;
-        if pipe.rx.take_room_wanted() {
+        let result = pipe.rx.queue.pop_leaving(|body| put_off(&mut self.deferred, body), reader)?;
+        if pipe.rx.queue.take_room_wanted() {
             self.tell_of_room(id);
         }
         self.received_since_send = true;
@@ -315,18 +309,8 @@ impl Pipes {
     #[cold]
     fn pop_newest<R>(&mut self, id: PipeId, reader: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return None };
-        let inlet = pipe.inlet.as_mut()?;
         let mut left = Vec::new();
-        let dropped = inlet.freshen(&mut pipe.rx, &mut left);
-        let mut more = false;
-        let result = pipe.rx.pop_leaving(
-            |body| left.push(body),
-            |frame| {
-                more = frame.flags() & MORE != 0;
-                reader(frame)
-            },
-        );
-        inlet.received(more);
+        let (result, dropped) = pipe.rx.pop_newest(&mut left, reader);
         left.into_iter().for_each(|body| put_off(&mut self.deferred, body));
         self.count_drop(Some(id), Reason::Conflated, dropped);
         if result.is_some() {
@@ -394,7 +378,7 @@ impl Pipes {
     /// Asks for a `readable` call when a frame comes in. False: there is one already. An ended pipe stays readable
     /// until it is empty; then `park` returns true, and the caller forgets the pipe.
     pub fn park(&mut self, id: PipeId) -> bool {
-        self.get(id).is_none_or(|pipe| pipe.rx.park() && pipe.inlet.as_mut().is_none_or(|inlet| inlet.park()))
+        self.get(id).is_none_or(|pipe| pipe.rx.park())
     }
 }
 

@@ -6,6 +6,7 @@ use pinnace_zmtp::SocketType;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::options::Options;
+use crate::queue::{QueueMode, QueueModes};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SocketKind {
@@ -18,9 +19,8 @@ pub(crate) struct SocketKind {
     pub(crate) keeps_groups: bool,
     /// Addresses peers by name (ROUTER, STREAM).
     pub(crate) names_peers: bool,
-    /// With ZMQ_CONFLATE, keeps only the newest message: when sending, when receiving.
-    pub(crate) conflates_out: bool,
-    pub(crate) conflates_in: bool,
+    /// How ZMQ_CONFLATE has it queue what it sends and receives.
+    conflated: QueueModes,
     /// The pattern does not inspect input; only the application reads it.
     pub(crate) input_uninspected: bool,
     /// Sends ZMQ_HELLO_MSG to each peer.
@@ -68,8 +68,10 @@ impl SocketKind {
             sends_subscriptions: matches!(socket_type, Sub | XSub | Dish),
             keeps_groups: matches!(socket_type, Radio),
             names_peers: matches!(socket_type, Router | Stream),
-            conflates_out: matches!(socket_type, Push | Pub | Dealer),
-            conflates_in: matches!(socket_type, Pull | Sub | Dealer),
+            conflated: QueueModes {
+                out: QueueMode::newest_if(matches!(socket_type, Push | Pub | Dealer)),
+                into: QueueMode::newest_if(matches!(socket_type, Pull | Sub | Dealer)),
+            },
             input_uninspected: matches!(socket_type, Pull | Gather | Pair | Channel | Dealer | Client),
             greets: matches!(socket_type, Dealer | Router | Client | Server | Peer),
             hears_disconnects: matches!(socket_type, Router | Server | Peer),
@@ -79,6 +81,11 @@ impl SocketKind {
                 Server | Client | Radio | Dish | Gather | Scatter | Peer | Channel
             ),
         }
+    }
+
+    /// How the queues of its pipes work.
+    pub(crate) fn queue_modes(&self, options: &Options) -> QueueModes {
+        if options.conflate { self.conflated } else { QueueModes::default() }
     }
 
     /// When large bodies in memory shared with a peer are copied out.

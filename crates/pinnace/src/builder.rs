@@ -21,7 +21,8 @@ use crate::{Context, Error, Invalid, Socket, Value, options};
 ///     .set("TCP_KEEPALIVE", true)
 ///     .bind("tcp://127.0.0.1:*")?;
 /// assert_eq!(router.send(["nobody", "hello"]).unwrap_err().error, Error::Unreachable);
-/// assert_eq!(Router::builder(&context).set("NO_SUCH_OPTION", 1).build().unwrap_err(), Error::Invalid(Invalid::UnknownOption));
+/// let refused = Router::builder(&context).set("NO_SUCH_OPTION", 1).build().unwrap_err();
+/// assert_eq!(refused, Error::Invalid(Invalid::UnknownOption));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]

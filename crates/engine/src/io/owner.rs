@@ -60,14 +60,6 @@ impl Owner {
         self.kind.is_raw(&self.options)
     }
 
-    pub(crate) fn conflates_out(&self) -> bool {
-        self.options.conflate && self.kind.conflates_out
-    }
-
-    pub(crate) fn conflates_in(&self) -> bool {
-        self.options.conflate && self.kind.conflates_in
-    }
-
     /// Whether the socket receives an empty message when a peer comes or goes.
     pub(crate) fn notifies(&self, bit: i32) -> bool {
         if self.is_raw() { self.options.stream_notify } else { self.options.router_notify & bit != 0 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Owner;
-use crate::ends::FarEnds;
 use crate::pipe::PipeId;
+use crate::queue::FarEnds;
 use crate::transports::{Bound, Target};
 
 /// A listening endpoint of a socket.

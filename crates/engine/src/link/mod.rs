@@ -38,11 +38,11 @@ use pinnace_zmtp::Version;
 
 use crate::drops::Reason;
 use crate::endpoint::EndpointPair;
-use crate::ends::FarEnds;
 use crate::io::{Command, Io};
 use crate::mailbox::{Mailbox, Notice};
 use crate::medium::Medium;
 use crate::pipe::{Pipe, PipeId};
+use crate::queue::FarEnds;
 pub(crate) use batch::{AfterCommit, flush_age};
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;

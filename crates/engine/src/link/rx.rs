@@ -13,11 +13,10 @@ use super::codec::Decoder;
 use super::packets::{PacketReader, Packets};
 use super::shared::{By, SharedStream};
 use super::{Link, STREAMING_BYTES, Stream};
-use crate::conflate::Outlet;
 use crate::drops::Reason;
-use crate::ends::Source;
 use crate::mailbox::Notice;
 use crate::pipe::Pipe;
+use crate::queue::{Outlet, Source};
 
 /// The most bytes that one call reads, so that it does not hold up others for long, ...
 const ROUND_BYTES: usize = 512 * 1024;
@@ -126,7 +125,7 @@ impl Rx {
 
     /// Shrinks the incoming queue if it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
-        self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx))
+        self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx.queue))
     }
 
     /// Whether a step of the peer towards shared memory waits for an answer.

@@ -1,6 +1,6 @@
 //! The send direction of a link: from the outgoing queue to the kernel.
 
-use pinnace_ring::{Amount, Arena, Body, Consumer};
+use pinnace_ring::{Amount, Arena, Body};
 use pinnace_sys::{Errno, net};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use super::rx::Discarded;
 use super::shared::By;
 use super::switch::StepFrame;
 use super::{Link, Stream, clock};
-use crate::conflate::Inlet;
-use crate::ends::Sink;
 use crate::pipe::Pipe;
+use crate::queue::Sink;
 
 /// The most bytes that one call writes, so that it does not hold up others for long.
 const ROUND_BYTES: usize = 1 << 20;
@@ -23,9 +22,7 @@ const CONTROL_MAX: usize = 16 * 1024;
 
 pub(super) struct Tx {
     pub(super) stream: Option<Arc<Stream>>,
-    outgoing: Option<Consumer>,
-    /// If only the newest message is kept, the inlet that fills the queue.
-    inlet: Option<Box<Inlet>>,
+    outgoing: Option<Sink>,
     /// Commands of the link's own, which are sent before anything in the queue.
     control: Vec<u8>,
     /// The most bytes that `control` may hold.
@@ -69,8 +66,7 @@ impl Tx {
         let packets = packets.map(|packets| PacketWriter::new(packets, &stream));
         Tx {
             stream: Some(stream),
-            outgoing: Some(outgoing.queue),
-            inlet: outgoing.inlet,
+            outgoing: Some(outgoing),
             control_max: control.len() + CONTROL_MAX,
             control,
             step: None,
@@ -86,7 +82,7 @@ impl Tx {
     /// Bodies go to `done`.
     pub(super) fn end(&mut self, done: &mut Vec<Body>) -> Option<(Sink, Amount)> {
         (self.stream, self.step) = (None, None);
-        let mut outgoing = Sink { queue: self.outgoing.take()?, inlet: self.inlet.take() };
+        let mut outgoing = self.outgoing.take()?;
         let given_up = outgoing.rewind(done);
         Some((outgoing, given_up))
     }
@@ -99,7 +95,7 @@ impl Tx {
     /// Sends bodies that lie in the arena as loans from now on.
     pub(super) fn lend(&mut self) {
         if let (Some(arena), Some(outgoing)) = (self.arena(), &mut self.outgoing) {
-            outgoing.lend_from(arena);
+            outgoing.queue.lend_from(arena);
         }
     }
 
@@ -114,21 +110,20 @@ impl Tx {
     }
 
     fn refill(&mut self) -> bool {
-        self.inlet.as_mut().is_some_and(|inlet| inlet.refill())
+        self.outgoing.as_mut().is_some_and(|outgoing| outgoing.refill())
     }
 
     /// Shrinks the outgoing queue if it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
         self.reencoder.shrink();
         let is_empty = self.stream.as_ref().is_none_or(|stream| stream.shrink());
-        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.shrink(outgoing)) & is_empty
+        self.outgoing.as_mut().is_none_or(|outgoing| pipe.tx.queue.shrink(&mut outgoing.queue)) & is_empty
     }
 
     fn has_work(&mut self) -> bool {
         !self.control.is_empty()
             || self.stream.as_ref().is_some_and(|stream| stream.wants_write())
-            || self.outgoing.as_mut().is_some_and(|queue| queue.has_frame())
-            || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
+            || self.outgoing.as_mut().is_some_and(|outgoing| outgoing.has_message())
     }
 }
 
@@ -181,7 +176,7 @@ impl Link {
             }
             round = self.round(&mut tx, done);
         }
-        let wanted = tx.outgoing.as_mut().is_some_and(|queue| queue.take_room_wanted());
+        let wanted = tx.outgoing.as_mut().is_some_and(|outgoing| outgoing.queue.take_room_wanted());
         if tx.take_heard() {
             self.mailbox.read_again(self);
         }
@@ -311,7 +306,7 @@ impl Link {
         if tx.control.is_empty() && tx.step.is_none() || !tx.reencoder.is_done() {
             return None;
         }
-        if !tx.outgoing.as_ref()?.is_at_frame() {
+        if !tx.outgoing.as_ref()?.queue.is_at_frame() {
             return None;
         }
         if tx.control.is_empty() || tx.step.as_ref().is_some_and(|step| step.is_begun()) {
@@ -345,7 +340,7 @@ impl Link {
 
     /// Writes a run of the queue unconverted. Returns the bytes taken, and whether that was the whole run.
     fn write_queue(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        let (stream, queue) = (tx.stream.as_ref()?, &mut tx.outgoing.as_mut()?.queue);
         let before = queue.consumed().1;
         let whole = queue.write_with(done, |slices, bytes| match stream.write(slices) {
             Ok(taken) => (taken, Ok(taken == bytes)),
@@ -357,7 +352,7 @@ impl Link {
 
     /// Sends a packet, or consumes a frame that the next packet begins with.
     fn write_packet(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        let (stream, queue) = (tx.stream.as_ref()?, &mut tx.outgoing.as_mut()?.queue);
         let (before, mut refused) = (queue.consumed(), 0);
         let lost = |reason| {
             self.mailbox.lost.add(reason, 1);
@@ -376,7 +371,7 @@ impl Link {
     }
 
     fn write_reencoded(&self, tx: &mut Tx, done: &mut Vec<Body>) -> Option<Result<(usize, bool), Errno>> {
-        let (stream, queue) = (tx.stream.as_ref()?, tx.outgoing.as_mut()?);
+        let (stream, queue) = (tx.stream.as_ref()?, &mut tx.outgoing.as_mut()?.queue);
         tx.reencoder.next(queue)?;
         if let Some(error) = tx.reencoder.failed() {
             self.fail();

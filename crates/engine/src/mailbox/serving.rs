@@ -56,10 +56,15 @@ impl Mailbox {
 
     /// Peers wake us again. Data that they wrote meanwhile is read at the next turn of the serving thread. A caller
     /// does this before it sleeps elsewhere than at a doorbell, or leaves the polling to others.
+    #[inline]
     pub(crate) fn resume_wakeups(&self) {
-        if self.wakeups_suppressed.load(Ordering::SeqCst)
-            && self.wakeups_suppressed.swap(false, Ordering::SeqCst)
-        {
+        if self.wakeups_suppressed.load(Ordering::SeqCst) {
+            self.resume_suppressed();
+        }
+    }
+
+    fn resume_suppressed(&self) {
+        if self.wakeups_suppressed.swap(false, Ordering::SeqCst) {
             self.for_each_link(|link| {
                 if !link.resume_wakeups() {
                     link.mailbox.read_again(link);

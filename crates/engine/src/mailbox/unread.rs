@@ -25,7 +25,7 @@ pub(super) fn drop_unwanted(pipe: &mut Pipe, incoming: IncomingUse) -> u64 {
             incoming == IncomingUse::Subscriptions && subscription::from_message(frame.data()).is_some();
         messages += u64::from(first && frame.flags() & COMMAND == 0 && !is_wish);
     };
-    while pipe.rx.pop_leaving(|body| left.push(body), &mut look).is_some() {}
+    while pipe.rx.queue.pop_leaving(|body| left.push(body), &mut look).is_some() {}
     messages
 }
 

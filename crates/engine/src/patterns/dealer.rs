@@ -81,7 +81,7 @@ impl Pattern for Dealer {
 
 /// Sends an empty message, unless the pipe is in the middle of a message: that message serves as the probe.
 pub(super) fn probe(pipes: &mut Pipes, id: PipeId) {
-    let inside = pipes.get(id).is_none_or(|pipe| pipe.tx.is_inside_message());
+    let inside = pipes.get(id).is_none_or(|pipe| pipe.tx.queue.is_inside_message());
     if !inside && pipes.push(id, &Outgoing::Bytes(b""), false).is_ok() {
         pipes.commit(id);
     }

@@ -169,9 +169,9 @@ fn read<'a>(frame: &'a Frame<'_>) -> Read<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ends::{Sink, Source};
     use crate::peer::Peer;
     use crate::pipe::{Far, Pipe};
+    use crate::queue::{QueueMode, direction};
     use pinnace_ring::{Limits, MORE, queue};
 
     /// A pipe with `takes_all` gets every group's messages as two frames, group and body, like a pipe that has
@@ -182,16 +182,11 @@ mod tests {
         let limits = Limits { messages: 0, ahead_bytes: 0 };
         let mut far_ends = Vec::new();
         for (id, takes_all) in [(PipeId(0), false), (PipeId(1), true)] {
-            let ((tx, out), (mut from, rx)) = (queue(limits), queue(limits));
+            let [(tx, out), (from, rx)] = [(), ()].map(|()| direction(QueueMode::All, || queue(limits)));
+            let (out, mut from) = (out.queue, from.queue);
             from.push(COMMAND, b"\x04JOINjoined").unwrap();
             from.commit();
-            let mut pipe = Pipe::new(
-                Source { queue: tx, outlet: None },
-                Sink { queue: rx, inlet: None },
-                Far::Link(None),
-                Peer::default(),
-                true,
-            );
+            let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), true);
             pipe.takes_all = takes_all;
             pipes.insert(id, pipe);
             radio.attached(&mut pipes, id);

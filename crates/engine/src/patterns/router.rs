@@ -81,7 +81,7 @@ impl Router {
     #[cold]
     fn oust(&mut self, pipes: &mut Pipes, id: PipeId) {
         pipes.read_ahead(id);
-        let until = pipes.get(id).map_or(0, |pipe| pipe.rx.consumed().0 + pipe.rx.backlog());
+        let until = pipes.get(id).map_or(0, |pipe| pipe.rx.queue.consumed().0 + pipe.rx.queue.backlog());
         self.names.wait(id, Standing::Ousted { until });
         self.pass_over(pipes, id);
     }
@@ -91,7 +91,7 @@ impl Router {
     fn pass_over(&mut self, pipes: &mut Pipes, id: PipeId) {
         let is_done = match self.names.standing(id) {
             Some(Standing::Ousted { until }) => {
-                pipes.get(id).is_none_or(|pipe| pipe.rx.consumed().0 >= until)
+                pipes.get(id).is_none_or(|pipe| pipe.rx.queue.consumed().0 >= until)
             }
             standing => standing == Some(Standing::Ignored),
         };

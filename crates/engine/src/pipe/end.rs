@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use pinnace_ring::{Body, Consumer, INLINE_MAX, LOAN_MIN, Lender, MORE, NoMemory, Producer};
+use pinnace_ring::{Body, INLINE_MAX, LOAN_MIN, Lender, MORE, NoMemory};
 
 use super::outgoing::{Outgoing, goes_by_reference};
 use super::{Deferred, DeferredList, PipeId};
-use crate::conflate::{Inlet, Outlet};
 use crate::drops::Drops;
-use crate::ends::{Sink, Source};
 use crate::link::{AfterCommit, Link};
 use crate::mailbox::{Mailbox, Notice};
 use crate::peer::Peer;
+use crate::queue::{Sink, Source};
 
 /// Where a pipe leads.
 pub(crate) enum Far {
@@ -23,11 +22,8 @@ pub(crate) enum Far {
 
 /// The socket's end of one pipe.
 pub struct Pipe {
-    pub(crate) tx: Producer,
-    pub(crate) rx: Consumer,
-    /// If only the newest message is kept (ZMQ_CONFLATE): the outlet behind `tx`, and the inlet before `rx`.
-    pub(crate) outlet: Option<Box<Outlet>>,
-    pub(crate) inlet: Option<Box<Inlet>>,
+    pub(crate) tx: Source,
+    pub(crate) rx: Sink,
     /// Where the pipe leads; `lead_to` changes it.
     pub(crate) far: Far,
     /// Puts large bodies into shared memory, if the link uses it.
@@ -57,12 +53,10 @@ pub struct Pipe {
 impl Pipe {
     /// A pipe with these ends.
     pub(crate) fn new(tx: Source, rx: Sink, far: Far, peer: Peer, up: bool) -> Pipe {
-        let lender = lender(&far, tx.outlet.is_some());
+        let lender = lender(&far, &tx);
         Pipe {
-            tx: tx.queue,
-            rx: rx.queue,
-            outlet: tx.outlet,
-            inlet: rx.inlet,
+            tx,
+            rx,
             far,
             lender,
             peer,
@@ -90,20 +84,20 @@ impl Pipe {
     pub(crate) fn lend(&mut self) {
         // `lead_to` may have set the lender already.
         if self.lender.is_none() {
-            self.lender = lender(&self.far, self.outlet.is_some());
+            self.lender = lender(&self.far, &self.tx);
         }
     }
 
     /// Changes where the pipe leads.
     pub(crate) fn lead_to(&mut self, far: Far) {
-        self.lender = lender(&far, self.outlet.is_some());
+        self.lender = lender(&far, &self.tx);
         self.far = far;
     }
 
     /// Prefetches what the next message needs.
     #[inline(always)]
     pub(super) fn prefetch_next(&self) {
-        self.tx.prefetch_next();
+        self.tx.queue.prefetch_next();
         if let Far::Link(Some(link)) = &self.far {
             link.prefetch_next();
         }
@@ -111,17 +105,17 @@ impl Pipe {
 
     /// Whether there is input that was not received.
     pub(crate) fn has_come_in(&mut self) -> bool {
-        self.rx.has_frame() || self.inlet.as_ref().is_some_and(|inlet| inlet.is_full())
+        self.rx.has_message()
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, frame: &Outgoing<'_>, more: bool) -> Result<(), NoMemory> {
         let flags = if more { MORE } else { 0 };
         match frame {
-            Outgoing::Bytes(data) if self.is_small(data) => self.tx.push(flags, data),
+            Outgoing::Bytes(data) if self.is_small(data) => self.tx.queue.push(flags, data),
             Outgoing::Bytes(data) => self.push_large(flags, data),
-            Outgoing::Body(body) if goes_by_reference(body) => self.tx.push_body(flags, body.clone()),
-            Outgoing::Body(body) => self.tx.push(flags, body),
+            Outgoing::Body(body) if goes_by_reference(body) => self.tx.queue.push_body(flags, body.clone()),
+            Outgoing::Body(body) => self.tx.queue.push(flags, body),
         }
     }
 
@@ -133,11 +127,11 @@ impl Pipe {
 
     /// Puts a large frame in by reference: its bytes go to shared memory if possible.
     fn push_large(&mut self, flags: u8, data: &[u8]) -> Result<(), NoMemory> {
-        let (message, limit) = (self.tx.messages(), self.tx.limit_elsewhere(data.len()));
+        let (message, limit) = (self.tx.queue.messages(), self.tx.queue.limit_elsewhere(data.len()));
         match self.lender.as_mut().and_then(|lender| lender.put(data, message, limit)) {
-            Some(body) => self.tx.push_body(flags, body),
-            None if data.len() <= INLINE_MAX => self.tx.push(flags, data),
-            None => self.tx.push_body(flags, Body::copy_of(data)?),
+            Some(body) => self.tx.queue.push_body(flags, body),
+            None if data.len() <= INLINE_MAX => self.tx.queue.push(flags, data),
+            None => self.tx.queue.push_body(flags, Body::copy_of(data)?),
         }
     }
 
@@ -148,11 +142,11 @@ impl Pipe {
             Outgoing::Bytes(data) if self.is_small(data) => data,
             _ => {
                 self.push(frame, false)?;
-                self.tx.close();
+                self.tx.queue.close();
                 return Ok(());
             }
         };
-        self.tx.push_last(data)
+        self.tx.queue.push_last(data)
     }
 
     /// Publishes the closed messages, and notifies the other end.
@@ -160,14 +154,14 @@ impl Pipe {
     pub(super) fn show(&mut self, received_since_send: bool, deferred: &mut DeferredList) {
         match &self.far {
             Far::Link(Some(link)) => {
-                self.tx.show_quietly();
+                self.tx.queue.show_quietly();
                 let short = self.lender.as_mut().and_then(|lender| lender.take_short());
                 if short.is_some_and(|short| link.waits_for_room(short)) {
                     // Flush first: the peer makes room after it has received what was sent.
                     deferred.push(Deferred::Flush(link.clone()));
                     return deferred.push(Deferred::Pace(link.clone()));
                 }
-                match link.after_commit(&self.tx, received_since_send) {
+                match link.after_commit(&self.tx.queue, received_since_send) {
                     AfterCommit::Nothing => {}
                     AfterCommit::Flush => deferred.push(Deferred::Flush(link.clone())),
                     AfterCommit::Pace => deferred.push(Deferred::Pace(link.clone())),
@@ -175,11 +169,11 @@ impl Pipe {
                 }
             }
             Far::Link(None) => {
-                self.tx.show_quietly();
+                self.tx.queue.show_quietly();
                 deferred.push(Deferred::Unlinked);
             }
             Far::Socket { mailbox, pipe: far } => {
-                if self.tx.show() {
+                if self.tx.queue.show() {
                     mailbox.post(Notice::Readable(*far));
                 }
             }
@@ -188,34 +182,26 @@ impl Pipe {
 
     /// Takes back the uncommitted frames.
     pub(super) fn rollback(&mut self, left: &mut impl FnMut(Body)) {
-        self.tx.rollback_leaving(left);
-        let message = self.tx.messages();
+        self.tx.queue.rollback_leaving(left);
+        let message = self.tx.queue.messages();
         self.lender.iter_mut().for_each(|lender| lender.rollback(message));
     }
 
     /// Input that comes in from now on is not received.
     pub(crate) fn stop_here(&mut self) {
-        if let Some(mut inlet) = self.inlet.take() {
-            inlet.refill();
-        }
         self.rx.stop_here();
     }
 
     /// Removes all input that was not received, and returns the number of its messages.
     pub(crate) fn drain(&mut self, left: &mut Vec<Body>) -> u64 {
-        self.rx.resume();
-        let mut messages = self.rx.drain(left).messages;
-        if self.inlet.as_mut().is_some_and(|inlet| inlet.refill()) {
-            messages += self.rx.drain(left).messages;
-        }
-        messages
+        self.rx.drain(left)
     }
 }
 
-/// The lender of a link. A conflated pipe puts no bodies into shared memory.
-fn lender(far: &Far, conflates: bool) -> Option<Box<Lender>> {
+/// The lender of a link. Where only the newest message is kept, no bodies go to shared memory.
+fn lender(far: &Far, tx: &Source) -> Option<Box<Lender>> {
     match far {
-        Far::Link(Some(link)) if !conflates => link.lender(),
+        Far::Link(Some(link)) if !tx.keeps_newest() => link.lender(),
         _ => None,
     }
 }

@@ -31,33 +31,25 @@ impl Traffic {
 
 /// The traffic of a pipe so far: in, out.
 pub(crate) fn traffic(pipe: &Pipe) -> (Traffic, Traffic) {
-    let (consumed, bytes) = pipe.rx.consumed();
-    let (dropped, waiting) =
-        pipe.inlet.as_ref().map_or_else(Default::default, |inlet| (inlet.dropped(), inlet.waiting()));
+    let (consumed, bytes) = pipe.rx.queue.consumed();
+    let (dropped, waiting) = pipe.rx.dropped_and_waiting();
     let received = Traffic {
         messages: consumed.saturating_sub(pipe.commands_in + dropped.messages),
         bytes: bytes.saturating_sub(dropped.bytes),
-        queued: pipe.rx.backlog() + waiting.messages,
+        queued: pipe.rx.queue.backlog() + waiting.messages,
     };
-    let Books { taken, waiting } = books(pipe);
+    let Books { taken, waiting } = pipe.tx.books();
     (received, sent(pipe, taken, waiting.messages))
 }
 
 /// As `traffic`, for a pipe that is being removed. Messages waiting in an inproc pipe count as sent if the peer still
 /// exists, because it can still receive them.
 pub(crate) fn past(pipe: &Pipe) -> (Traffic, Traffic) {
-    let Books { mut taken, waiting } = books(pipe);
-    let is_abandoned =
-        pipe.outlet.as_ref().map_or_else(|| pipe.tx.is_abandoned(), |outlet| outlet.is_abandoned());
-    if !is_abandoned {
+    let Books { mut taken, waiting } = pipe.tx.books();
+    if !pipe.tx.is_abandoned() {
         taken += waiting;
     }
     (traffic(pipe).0, sent(pipe, taken, 0))
-}
-
-/// Accounts for everything that was sent into a pipe.
-fn books(pipe: &Pipe) -> Books {
-    pipe.outlet.as_ref().map_or_else(|| pipe.tx.books(), |outlet| outlet.books(&pipe.tx))
 }
 
 fn sent(pipe: &Pipe, taken: Amount, queued: u64) -> Traffic {

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use super::connecter::{ConnecterState, Stop};
 use super::{Entry, Reactor};
 use crate::drops::Reason;
-use crate::ends::FarEnds;
 use crate::events::Event;
 use crate::link::{Link, Progress};
 use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At};
+use crate::queue::FarEnds;
 
 /// How long the peer's kernel may take to acknowledge the data that ours has taken. Our kernel continues without us
 /// afterwards.

@@ -16,7 +16,6 @@ use super::stage::{Behind, HANDSHAKE_BYTES, Refusal, Stage};
 use super::{Entry, Reactor};
 use crate::authorization::Admission;
 use crate::endpoint::EndpointPair;
-use crate::ends::{FarEnds, way};
 use crate::events::Event;
 use crate::io::{ConnectionSide, Io, NOTIFY_CONNECT, Owner};
 use crate::link::{self, Codec, Link, Stream, TlsFailure};
@@ -25,6 +24,7 @@ use crate::medium::{FallbackReason, Medium};
 use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe, PipeId};
+use crate::queue::{FarEnds, direction};
 use crate::transports::Layers;
 
 /// Bytes read from one peer per turn at most.
@@ -333,9 +333,10 @@ impl Reactor {
         let options = &owner.options;
         let id = owner.mailbox.new_pipe();
         let out = Limits { messages: options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(owner.conflates_out(), || owner.services.queue(out));
+        let modes = owner.kind.queue_modes(options);
+        let (tx, outgoing) = direction(modes.out, || owner.services.queue(out));
         let into = Limits { messages: options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(owner.conflates_in(), || owner.services.queue(into));
+        let (incoming, rx) = direction(modes.into, || owner.services.queue(into));
         let Shaken { stream, mut peer, codec, behind, medium } = shaken;
         let config = owner.link_config(peer.version, medium, ends, origin, 0, side);
         let far = FarEnds { outgoing, incoming };

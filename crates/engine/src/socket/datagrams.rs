@@ -8,7 +8,6 @@ use pinnace_zmtp::{SocketType, Version};
 use super::endpoints::AttachedTo;
 use super::{Core, Socket};
 use crate::endpoint::{EndpointPair, PgmEndpoint, Role, UdpEndpoint};
-use crate::ends::{FarEnds, way};
 use crate::error::Error;
 use crate::events::Event;
 use crate::io::{Command, ConnectionSide};
@@ -17,6 +16,7 @@ use crate::medium::{FallbackReason, Medium};
 use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Far, Pipe};
+use crate::queue::{FarEnds, direction};
 use crate::transports::{Udp, open_pgm};
 
 /// The parts of a link.
@@ -82,11 +82,11 @@ impl Core {
         let Joined { at, stream, packets, peer } = joined;
         self.enter_reactor()?;
         let (id, token) = (self.mailbox.new_pipe(), self.io.token());
-        let conflates = self.options.conflate;
+        let modes = self.kind.queue_modes(&self.options);
         let out = Limits { messages: self.options.sndhwm.into(), ahead_bytes: link::AHEAD_BYTES };
-        let (tx, outgoing) = way(conflates && self.kind.conflates_out, || self.context.services().queue(out));
+        let (tx, outgoing) = direction(modes.out, || self.context.services().queue(out));
         let into = Limits { messages: self.options.rcvhwm.into(), ahead_bytes: 0 };
-        let (incoming, rx) = way(conflates && self.kind.conflates_in, || self.context.services().queue(into));
+        let (incoming, rx) = direction(modes.into, || self.context.services().queue(into));
         let ends = match role {
             Role::Bind => EndpointPair { local: at.clone(), remote: String::new(), accepted: true },
             Role::Connect => EndpointPair { local: String::new(), remote: at.clone(), accepted: false },

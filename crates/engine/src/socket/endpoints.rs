@@ -8,7 +8,6 @@ use pinnace_ring::Limits;
 use super::{Core, Socket, zap};
 use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
-use crate::ends::{FarEnds, way};
 use crate::error::Error;
 use crate::events::Event;
 use crate::inproc::InprocSide;
@@ -17,6 +16,7 @@ use crate::mailbox::{Mailbox, Notice};
 use crate::monitor::{self, At};
 use crate::peer::Peer;
 use crate::pipe::{Deferred, Far, Outgoing, Pipe, PipeId};
+use crate::queue::{FarEnds, direction};
 use crate::transports::{Bound, Target};
 
 /// An endpoint that the socket is bound or connected to.
@@ -216,13 +216,12 @@ impl Core {
     /// A pipe that exists before its connection and survives reconnects.
     fn lasting_pipe(&mut self, routing_id: Vec<u8>) -> LastingPipe {
         let id = self.mailbox.new_pipe();
-        let (out, into) = (self.kind.conflates_out, self.kind.conflates_in);
-        let conflates = self.options.conflate;
+        let modes = self.kind.queue_modes(&self.options);
         let mark = |messages: u32| Limits { messages: messages.into(), ahead_bytes: 0 };
         let (tx, outgoing) =
-            way(conflates && out, || self.context.services().queue(mark(self.options.sndhwm)));
+            direction(modes.out, || self.context.services().queue(mark(self.options.sndhwm)));
         let (incoming, rx) =
-            way(conflates && into, || self.context.services().queue(mark(self.options.rcvhwm)));
+            direction(modes.into, || self.context.services().queue(mark(self.options.rcvhwm)));
         let mut pipe = Pipe::new(tx, rx, Far::Link(None), Peer::default(), false);
         if self.kind.names_peers && !routing_id.is_empty() {
             pipe.peer.routing_id = routing_id;
@@ -288,8 +287,7 @@ impl Core {
             socket_type: self.kind.socket_type,
             peer,
             farewell: farewell.map(Arc::from),
-            conflates_out: options.conflate && self.kind.conflates_out,
-            conflates_in: options.conflate && self.kind.conflates_in,
+            modes: self.kind.queue_modes(options),
             speaks_first: self.kind.sends_subscriptions || greets || !options.xpub.welcome_msg.is_empty(),
         }
     }

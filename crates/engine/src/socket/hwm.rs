@@ -64,11 +64,11 @@ impl Core {
                 (inproc::max_bytes(&self.mailbox, mailbox), inproc::max_bytes(mailbox, &self.mailbox))
             }
         };
-        pipe.tx.set_limits(limits);
-        pipe.tx.set_max_bytes(send_bytes);
-        pipe.rx.look_often(receive_bytes > 0);
-        pipe.rx.set_mark(mark);
-        if pipe.rx.take_room_wanted() {
+        pipe.tx.queue.set_limits(limits);
+        pipe.tx.queue.set_max_bytes(send_bytes);
+        pipe.rx.queue.look_often(receive_bytes > 0);
+        pipe.rx.queue.set_mark(mark);
+        if pipe.rx.queue.take_room_wanted() {
             self.pipes.tell_of_room(id);
         }
     }

@@ -87,7 +87,7 @@ impl Socket {
             for id in ids {
                 let dialed = core.endpoint_of(id).map(str::to_owned);
                 let Some(pipe) = core.pipes.get(id) else { continue };
-                let counts = [pipe.tx.backlog(), pipe.rx.backlog()];
+                let counts = [pipe.tx.backlog(), pipe.rx.queue.backlog()];
                 let at = match (&pipe.far, &dialed) {
                     (Far::Link(Some(link)), _) => At::Between(&link.config.ends),
                     (_, Some(endpoint)) => At::Dialed(endpoint),

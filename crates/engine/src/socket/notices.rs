@@ -119,10 +119,7 @@ impl Core {
     fn count_unheard(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get(id).filter(|_| !self.kind.sends_subscriptions) else { return };
         let mut left = Vec::new();
-        let unheard = match &mut pipe.outlet {
-            Some(outlet) => outlet.give_up_abandoned(&mut left),
-            None => pipe.tx.give_up_abandoned(),
-        };
+        let unheard = pipe.tx.give_up_abandoned(&mut left);
         left.into_iter().for_each(|body| self.pipes.discard(body));
         self.mailbox.lost.note_unsent(unheard);
         self.pipes.count_drop(Some(id), Reason::PeerLost, unheard.messages);

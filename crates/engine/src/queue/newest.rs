@@ -1,7 +1,7 @@
-//! ZMQ_CONFLATE: one direction of a pipe that keeps only the newest message.
+//! The mode `Newest` of a direction (ZMQ_CONFLATE).
 //!
-//! An ordinary direction is one queue from the sender's thread to the receiver's. A conflated one is two queues, each
-//! used by one side alone, and between them a slot for one message. [`Outlet`] moves messages from the sending side's
+//! In mode `All` a direction is one queue from the sender's thread to the receiver's. Here it is two queues, each used
+//! by one side alone, and between them a slot for one message. [`Outlet`] moves messages from the sending side's
 //! queue to the slot, and replaces the message there. [`Inlet`] moves the message from the slot to the receiving
 //! side's queue when that is empty. So memory is bounded however long the receiver stalls, without a high-water mark.
 //! A message of several frames is kept or replaced as a whole.
@@ -61,7 +61,7 @@ pub(crate) struct Passed {
 }
 
 /// One direction: the ends where messages go in, and where they come out.
-pub(crate) fn conflated() -> ((Producer, Outlet), (Consumer, Inlet)) {
+pub(super) fn direction() -> ((Producer, Outlet), (Consumer, Inlet)) {
     let unlimited = Limits { messages: 0, ahead_bytes: 0 };
     let slot = NewestSlot::default();
     let (tx, inner_rx) = queue(unlimited);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_newest_replaces_the_others() {
-        let ((mut tx, mut outlet), (mut rx, mut inlet)) = conflated();
+        let ((mut tx, mut outlet), (mut rx, mut inlet)) = direction();
         assert!(inlet.park());
         let first = put(&mut tx, &mut outlet, &[b"1"]);
         assert_eq!(first, Passed { replaced: 0, no_memory: 0, told: true });
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_being_received_stays_whole() {
-        let ((mut tx, mut outlet), (mut rx, mut inlet)) = conflated();
+        let ((mut tx, mut outlet), (mut rx, mut inlet)) = direction();
         put(&mut tx, &mut outlet, &[b"a", b"b"]);
         assert_eq!(take(&mut rx, &mut inlet).as_deref(), Some(&b"a"[..]));
         put(&mut tx, &mut outlet, &[b"c"]);
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn one_that_has_become_old_in_the_queue_is_dropped() {
-        let ((mut tx, mut outlet), (mut rx, mut inlet)) = conflated();
+        let ((mut tx, mut outlet), (mut rx, mut inlet)) = direction();
         put(&mut tx, &mut outlet, &[b"old"]);
         assert!(inlet.refill());
         put(&mut tx, &mut outlet, &[b"new"]);
