@@ -7,6 +7,8 @@
 
 mod links;
 mod poll_set;
+mod pollers;
+mod send_clock;
 mod serving;
 mod unread;
 mod watcher;
@@ -16,31 +18,27 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use pinnace_ring::{Doorbell, EventCount};
-use pinnace_sys::wake::WakeFd;
 
 use links::Links;
 use poll_set::Signal;
 pub(crate) use poll_set::{PollSet, PolledBeside};
+use pollers::Pollers;
+use send_clock::SendClock;
 use unread::{drop_unwanted, remove_superseded, undeliverable};
 pub use watcher::WakerPlace;
 use watcher::{LevelWatcher, Wakers};
 
 use crate::drops::{Reason, Tally};
 use crate::error::Error;
-use crate::events::EventCounts;
 use crate::io::Io;
 use crate::link::Link;
-use crate::monitor::Monitor;
+use crate::monitor::Monitoring;
 use crate::options::Options;
 use crate::ownership::{Leader, PollOwnership};
 use crate::peer::Peer;
 use crate::pipe::{Pipe, PipeId};
 use crate::socket_kind::IncomingUse;
 use crate::spin::{MemorySpin, Spin};
-use crate::waiting::PollerRegistration;
-
-/// Maximum divisor in [`Mailbox::gap`]: a sender of one message to very many peers is not in a tight loop.
-const GAPS_MAX: u64 = 64;
 
 /// A notice to a socket.
 pub(crate) enum Notice {
@@ -147,11 +145,7 @@ pub(crate) struct Mailbox {
     pending: AtomicBool,
     /// Counts how often notices were read.
     reads: AtomicU32,
-    /// Calls of `poll` that wait for this socket among others; woken like callers that sleep in it.
-    pollers: Mutex<Vec<Arc<WakeFd>>>,
-    /// Registrations of pollers (`poller`), which are told of every change.
-    poller_registrations: Mutex<Vec<Arc<PollerRegistration>>>,
-    has_pollers: AtomicBool,
+    pub(crate) pollers: Pollers,
     pub(crate) event: EventCount,
     /// Doorbell that the leading caller sleeps at, if it sleeps at one.
     pub(crate) doorbell: Mutex<Option<Doorbell>>,
@@ -186,20 +180,8 @@ pub(crate) struct Mailbox {
     pub(crate) ownership: PollOwnership,
     pub(crate) spin: Spin,
     pub(crate) memory_spin: MemorySpin,
-    /// Messages sent, counted once per link.
-    sent: AtomicU64,
-    /// When a message was last written, or left unwritten, on any link, by the links' clock; and the value of `sent`
-    /// at that time.
-    last_write_at: AtomicU64,
-    sent_at_last_write: AtomicU64,
-    monitored: AtomicBool,
-    monitor: Mutex<Option<Monitor>>,
-    /// Held while the frames of one event are sent.
-    pub(crate) telling: Mutex<()>,
-    /// How often each event has happened.
-    pub(crate) events: EventCounts,
-    /// Events that did not fit into the monitor's queue.
-    pub(crate) events_dropped: AtomicU64,
+    pub(crate) sends: SendClock,
+    pub(crate) monitoring: Monitoring,
     /// Messages lost outside the socket's calls; all of its lost messages after its close.
     pub(crate) lost: Tally,
 }
@@ -248,9 +230,9 @@ impl Mailbox {
                 Leader::AtDoorbell => self.ring_doorbell(),
                 Leader::Awake | Leader::Nobody => {}
             }
-            self.pollers.lock().iter().for_each(|poller| poller.signal());
+            self.pollers.wake();
         }
-        self.notify_pollers();
+        self.pollers.notify();
         self.signal.signal_descriptor();
         if let Some(watcher) = self.level_watcher.get() {
             watcher.look();
@@ -282,42 +264,6 @@ impl Mailbox {
         self.reads.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn add_poller(&self, poller: &Arc<WakeFd>) {
-        self.pollers.lock().push(poller.clone());
-    }
-
-    pub(crate) fn remove_poller(&self, poller: &Arc<WakeFd>) {
-        let mut pollers = self.pollers.lock();
-        if let Some(index) = pollers.iter().position(|other| Arc::ptr_eq(other, poller)) {
-            pollers.swap_remove(index);
-        }
-    }
-
-    /// True if a poller has this socket registered.
-    pub(crate) fn has_pollers(&self) -> bool {
-        self.has_pollers.load(Ordering::SeqCst)
-    }
-
-    /// Tells the pollers that the socket's state may have changed.
-    pub(crate) fn notify_pollers(&self) {
-        if self.has_pollers() {
-            self.poller_registrations.lock().iter().for_each(|registration| registration.tell());
-        }
-    }
-
-    pub(crate) fn add_poller_registration(&self, registration: &Arc<PollerRegistration>) {
-        self.poller_registrations.lock().push(registration.clone());
-        self.has_pollers.store(true, Ordering::SeqCst);
-    }
-
-    /// Removes a poller's registration. True: others remain.
-    pub(crate) fn remove_poller_registration(&self, registration: &Arc<PollerRegistration>) -> bool {
-        let mut poller_registrations = self.poller_registrations.lock();
-        poller_registrations.retain(|other| !Arc::ptr_eq(other, registration));
-        self.has_pollers.store(!poller_registrations.is_empty(), Ordering::SeqCst);
-        !poller_registrations.is_empty()
-    }
-
     pub(crate) fn new_pipe(&self) -> PipeId {
         let mut ids = self.ids.lock();
         PipeId(ids.0.pop().unwrap_or_else(|| {
@@ -342,52 +288,12 @@ impl Mailbox {
         self.has_unwritten.load(Ordering::Relaxed) && self.has_unwritten.swap(false, Ordering::AcqRel)
     }
 
-    /// Counts a message sent over a link. Only one thread at a time may call this.
-    #[inline(always)]
-    pub(crate) fn sends(&self) {
-        self.sent.store(self.sent() + 1, Ordering::Relaxed);
-    }
-
-    /// Messages sent, counted once per link.
-    #[inline(always)]
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
-
-    /// Messages were written, or left unwritten, at time `now` of the links' clock.
-    pub(crate) fn note_write(&self, now: u64) {
-        self.last_write_at.store(now, Ordering::Relaxed);
-        self.sent_at_last_write.store(self.sent(), Ordering::Relaxed);
-    }
-
-    /// Average time in nanoseconds between the messages sent since then, including the present one. A message that
-    /// comes soon after others is not alone: writing each at once would cost a system call per link in a tight loop
-    /// over many links.
-    pub(crate) fn gap(&self, now: u64) -> u64 {
-        let messages = self.sent().saturating_sub(self.sent_at_last_write.load(Ordering::Relaxed));
-        now.saturating_sub(self.last_write_at.load(Ordering::Relaxed)) / messages.clamp(1, GAPS_MAX)
-    }
-
     pub(crate) fn set_socket(&self, socket: Box<dyn SocketHandle>) {
         let _ = self.socket.set(socket);
     }
 
     pub(crate) fn socket(&self) -> Option<&dyn SocketHandle> {
         self.socket.get().map(|socket| &**socket)
-    }
-
-    pub(crate) fn is_monitored(&self) -> bool {
-        self.monitored.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn monitor(&self) -> Option<Monitor> {
-        self.monitor.lock().clone()
-    }
-
-    /// Replaces the monitor and returns the previous one.
-    pub(crate) fn set_monitor(&self, monitor: Option<Monitor>) -> Option<Monitor> {
-        self.monitored.store(monitor.is_some(), Ordering::Relaxed);
-        std::mem::replace(&mut self.monitor.lock(), monitor)
     }
 
     /// Closes the mailbox: drops its notices and refuses later ones.

@@ -5,12 +5,13 @@
 //! it in vain.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use pinnace_sys::{AsFd, AsRawFd};
 
 use crate::endpoint::EndpointPair;
-use crate::events::Event;
+use crate::events::{Event, EventCounts};
 use crate::mailbox::Mailbox;
 
 /// What an event is about. Version 1 of the messages names one end, version 2 names both.
@@ -62,6 +63,31 @@ pub(crate) struct Monitor {
     pub(crate) version: i32,
 }
 
+/// The monitor of a socket, and its events so far.
+#[derive(Default)]
+pub(crate) struct Monitoring {
+    is_on: AtomicBool,
+    monitor: Mutex<Option<Monitor>>,
+    /// Held while the frames of one event are sent.
+    telling: Mutex<()>,
+    /// How often each event has happened.
+    pub(crate) events: EventCounts,
+    /// Events that did not fit into the monitor's queue.
+    pub(crate) dropped: AtomicU64,
+}
+
+impl Monitoring {
+    pub(crate) fn monitor(&self) -> Option<Monitor> {
+        self.monitor.lock().clone()
+    }
+
+    /// Replaces the monitor and returns the previous one.
+    pub(crate) fn set(&self, monitor: Option<Monitor>) -> Option<Monitor> {
+        self.is_on.store(monitor.is_some(), Ordering::Relaxed);
+        std::mem::replace(&mut self.monitor.lock(), monitor)
+    }
+}
+
 /// Sends an event. `value` is what libzmq sends with it: an error number, an interval or a protocol error code.
 pub(crate) fn emit(mailbox: &Mailbox, event: Event, value: u32, at: At<'_>) {
     emit_all(mailbox, event, &[value.into()], at);
@@ -69,14 +95,15 @@ pub(crate) fn emit(mailbox: &Mailbox, event: Event, value: u32, at: At<'_>) {
 
 /// Sends an event with several values; version 1 carries only the first.
 pub(crate) fn emit_all(mailbox: &Mailbox, event: Event, values: &[u64], at: At<'_>) {
-    mailbox.events.count(event);
-    if !mailbox.is_monitored() {
+    let monitoring = &mailbox.monitoring;
+    monitoring.events.count(event);
+    if !monitoring.is_on.load(Ordering::Relaxed) {
         return;
     }
-    let Some(monitor) = mailbox.monitor() else { return };
-    let _turn = mailbox.telling.lock();
+    let Some(monitor) = monitoring.monitor() else { return };
+    let _turn = monitoring.telling.lock();
     if monitor.events & event as u64 != 0 && !tell(&monitor, event, values, at) {
-        mailbox.events_dropped.fetch_add(1, Ordering::Relaxed);
+        monitoring.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -116,9 +143,9 @@ fn write(version: i32, event: Event, values: &[u64], at: At<'_>, send: SendFrame
 
 /// Stops the monitoring of a socket, and tells its readers.
 pub(crate) fn stop(mailbox: &Mailbox) {
-    if let Some(monitor) = mailbox.set_monitor(None) {
+    if let Some(monitor) = mailbox.monitoring.set(None) {
         if monitor.events & Event::MonitorStopped as u64 != 0 {
-            let _turn = mailbox.telling.lock();
+            let _turn = mailbox.monitoring.telling.lock();
             let stopped = Event::MonitorStopped;
             monitor.sink.send_to_all(&|send| write(monitor.version, stopped, &[0], At::Nothing, send));
         }

@@ -177,7 +177,7 @@ impl PollOwnership {
         self.visits.fetch_add(1, Ordering::SeqCst);
         // Others sleep here or in a poller, and this caller may have suppressed wake-ups; or the I/O thread has
         // taken ownership back while this caller entered.
-        let others = self.inside.fetch_sub(1, Ordering::SeqCst) > 1 || mailbox.has_pollers();
+        let others = self.inside.fetch_sub(1, Ordering::SeqCst) > 1 || mailbox.pollers.has_registrations();
         if others || !self.taken.load(Ordering::SeqCst) {
             mailbox.resume_wakeups();
         }

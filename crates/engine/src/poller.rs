@@ -127,7 +127,7 @@ impl<T: Clone> Poller<T> {
         };
         match &entry.of_socket {
             Some(of) => {
-                of.mailbox.add_poller_registration(&entry.registration);
+                of.mailbox.pollers.register(&entry.registration);
                 entry.registration.tell();
             }
             None => self.settle(&entry)?,
@@ -140,7 +140,7 @@ impl<T: Clone> Poller<T> {
         if let PollTarget::Socket(socket) = what
             && let Ok(mut core) = socket.lock()
         {
-            // After `add_poller_registration`: a poller that is leaving now checks for others.
+            // After `register`: a poller that is leaving now checks for others.
             core.has_pollers = true;
         }
         Ok(())

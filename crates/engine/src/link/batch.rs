@@ -48,7 +48,7 @@ impl Link {
     #[inline(always)]
     pub(crate) fn after_commit(&self, queue: &Producer, received_since_send: bool) -> AfterCommit {
         let backlog = queue.backlog_wire();
-        self.mailbox.sends();
+        self.mailbox.sends.count();
         if self.is_blocked() {
             return self.after_blocked(backlog);
         }
@@ -143,10 +143,14 @@ impl Link {
     fn is_due(&self, first: bool) -> bool {
         let now = clock();
         let age = now.saturating_sub(self.last_write.load(Ordering::Relaxed));
-        if if first { self.mailbox.gap(now) >= LONE_GAP } else { age >= flush_age(self.mailbox.links()) } {
+        if if first {
+            self.mailbox.sends.gap(now) >= LONE_GAP
+        } else {
+            age >= flush_age(self.mailbox.links())
+        } {
             return true;
         }
-        self.mailbox.note_write(now);
+        self.mailbox.sends.note_write(now);
         self.mark_unwritten();
         self.request_flush_checks();
         false

@@ -202,7 +202,7 @@ impl Link {
         }
         let now = clock();
         self.last_write.store(now, Ordering::Relaxed);
-        self.mailbox.note_write(now);
+        self.mailbox.sends.note_write(now);
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.room_made(wanted);
         !failed

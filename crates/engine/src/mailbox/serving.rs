@@ -85,8 +85,8 @@ impl Mailbox {
             Leader::InSet => self.signal.wake(),
             Leader::Awake => {} // The leader checks `has_unread` before it sleeps.
             Leader::Nobody if self.ownership.is_taken() => {
-                self.pollers.lock().iter().for_each(|poller| poller.signal());
-                self.notify_pollers();
+                self.pollers.wake();
+                self.pollers.notify();
             }
             Leader::AtDoorbell | Leader::Nobody => self.have_io_read_on(),
         }

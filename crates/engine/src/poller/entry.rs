@@ -91,10 +91,8 @@ impl<T> PollerEntry<T> {
             (Some(of), PollTarget::Socket(socket)) => {
                 match socket.lock() {
                     // Under the lock: a poller that registers now sets the flag after us.
-                    Ok(mut core) => {
-                        core.has_pollers = of.mailbox.remove_poller_registration(&self.registration)
-                    }
-                    Err(_) => drop(of.mailbox.remove_poller_registration(&self.registration)),
+                    Ok(mut core) => core.has_pollers = of.mailbox.pollers.unregister(&self.registration),
+                    Err(_) => drop(of.mailbox.pollers.unregister(&self.registration)),
                 }
                 if let Some(set) = of.mailbox.poll_set()
                     && self.joined.load(Ordering::Relaxed)

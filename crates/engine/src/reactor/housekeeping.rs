@@ -152,7 +152,7 @@ impl UnflushedSocket {
     /// the next check waits longer, so that each link batches more messages.
     fn look(&mut self, io: &Io, now: Instant) {
         let age = Duration::from_nanos(link::flush_age(self.mailbox.links()));
-        let sent = self.mailbox.sent();
+        let sent = self.mailbox.sends.sent();
         let goes_on = std::mem::replace(&mut self.sent, sent) != sent;
         if self.at == 0 && goes_on && age > WATCH_TICK && now < self.looked + age {
             return;

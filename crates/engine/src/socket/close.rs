@@ -18,7 +18,7 @@ impl Socket {
             Err(Dead::Inherited) => return Ok(()),
             Err(dead) => return Err(dead.into()),
         };
-        core.stop_listening();
+        core.endpoints.stop_listening();
         let unsent = core.context.inproc().leave(&core.mailbox);
         core.mailbox.lost.give_up(Reason::Expired, unsent);
         // Notices bring peers that have come or gone, and their messages, all of which count.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use pinnace_zmtp::SocketType;
 
+use super::attached::Endpoints;
+use super::ended::EndedPipes;
 use super::{Core, SOCKETS, Socket, level};
 use crate::context::Context;
 use crate::error::Error;
@@ -63,15 +65,13 @@ impl Core {
             pattern: patterns::create(socket_type),
             pipes: Pipes::default(),
             options: Arc::new(options),
-            endpoints: Vec::new(),
-            last_endpoint: String::new(),
+            endpoints: Endpoints::default(),
             receive_more: false,
             sending: false,
             stopped: false,
             levels: level::Levels::default(),
             has_pollers: false,
-            ended: Vec::new(),
-            ended_peers: 0,
+            ended: EndedPipes::default(),
             notices: Vec::new(),
         }
     }

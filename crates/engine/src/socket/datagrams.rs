@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinnace_ring::Limits;
 use pinnace_zmtp::{SocketType, Version};
 
-use super::endpoints::AttachedTo;
+use super::attached::AttachedTo;
 use super::{Core, Socket};
 use crate::endpoint::{EndpointPair, PgmEndpoint, Role, UdpEndpoint};
 use crate::error::Error;

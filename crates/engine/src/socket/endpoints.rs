@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pinnace_ring::Limits;
 
+use super::attached::{Attached, AttachedTo};
 use super::{Core, Socket, zap};
 use crate::drops::Reason;
 use crate::endpoint::{Endpoint, Role};
@@ -18,22 +19,6 @@ use crate::peer::Peer;
 use crate::pipe::{Deferred, Far, Outgoing, Pipe, PipeId};
 use crate::queue::{FarEnds, direction};
 use crate::transports::{Bound, Target};
-
-/// An endpoint that the socket is bound or connected to.
-pub(super) struct Attached {
-    /// The endpoint as the application gave it (`given`) and as resolved (`actual`).
-    given: String,
-    actual: String,
-    role: Role,
-    what: AttachedTo,
-}
-
-pub(super) enum AttachedTo {
-    /// Managed by the I/O thread under this token.
-    Remote { token: u64, bound: Option<Arc<Bound>>, pipe: Option<PipeId> },
-    /// An inproc name; for a connection, its pipe.
-    Inproc(Option<PipeId>),
-}
 
 impl Socket {
     /// Binds to an endpoint. Errors: Invalid, Transport, TransportForType, or a system error (EADDRINUSE, ENODEV,
@@ -96,10 +81,7 @@ impl Socket {
 
     fn detach(self, endpoint: &str, role: Role) -> Result<(), Error> {
         self.call(false, |core| {
-            let leads = |one: &Attached| one.given == endpoint || one.actual == endpoint;
-            let has_role = core.endpoints.iter().any(|one| leads(one) && one.role == role);
-            let is_meant = |one: &mut Attached| leads(one) && (one.role == role || !has_role);
-            let meant: Vec<Attached> = core.endpoints.extract_if(.., is_meant).collect();
+            let meant = core.endpoints.take_named(endpoint, role);
             if meant.is_empty() {
                 Endpoint::parse(endpoint, role)?;
                 return Err(Error::NoEndpoint);
@@ -241,8 +223,7 @@ impl Core {
     }
 
     pub(super) fn remember(&mut self, given: &str, actual: String, role: Role, what: AttachedTo) {
-        self.last_endpoint.clone_from(&actual);
-        self.endpoints.push(Attached { given: given.to_owned(), actual, role, what });
+        self.endpoints.add(given, actual, role, what);
         // Callers that wait may continue: there is a new pipe.
         self.mailbox.wake();
     }
@@ -342,12 +323,7 @@ impl Core {
     /// connection.
     pub(super) fn is_detached(&self, pipe: &Pipe) -> bool {
         let Far::Link(Some(link)) = &pipe.far else { return false };
-        let is_its = |one: &Attached| {
-            matches!(
-                one.what, AttachedTo::Remote { token, .. } if token == link.config.origin
-            )
-        };
-        !self.endpoints.iter().any(is_its)
+        !self.endpoints.has(link.config.origin)
     }
 
     /// Ends an inproc pipe from this side. Its id is free once the other side has acknowledged the end, and is not
@@ -359,34 +335,14 @@ impl Core {
         let is_heard = self.leave_peer(id);
         self.end_pipe(id);
         if !is_heard {
-            self.ended.push(id);
+            self.ended.add(id);
             self.sweep();
         }
     }
 
-    /// Removes the endpoint of an inproc pipe that the other side has ended. (A pipe with a link ends with its
-    /// endpoint, or has none.)
-    pub(super) fn forget_inproc(&mut self, id: PipeId) {
-        self.endpoints.retain(|one| !matches!(one.what, AttachedTo::Inproc(Some(pipe)) if pipe == id));
-    }
-
-    /// Removes and returns the endpoint that the pipe was connected by; `origin` is the token recorded in its link.
-    pub(super) fn take_connected(&mut self, id: PipeId, origin: Option<u64>) -> Option<Attached> {
-        let is_its = |one: &Attached| match &one.what {
-            AttachedTo::Remote { token, bound: None, pipe } => *pipe == Some(id) || origin == Some(*token),
-            AttachedTo::Inproc(pipe) => *pipe == Some(id),
-            AttachedTo::Remote { .. } => false,
-        };
-        let index = self.endpoints.iter().position(is_its)?;
-        Some(self.endpoints.remove(index))
-    }
-
     /// The endpoint of a connecting pipe.
     pub(crate) fn endpoint_of(&self, id: PipeId) -> Option<&str> {
-        let leads = |attached: &&Attached| match attached.what {
-            AttachedTo::Remote { pipe, .. } | AttachedTo::Inproc(pipe) => pipe == Some(id),
-        };
-        self.endpoints.iter().find(leads).map(|attached| attached.actual.as_str())
+        self.endpoints.of_pipe(id)
     }
 
     /// Tells the socket at the other end of an inproc pipe, at most once, that nothing more comes. False if there is
@@ -410,19 +366,5 @@ impl Core {
             self.pipes.commit(id);
         }
         Some(peer)
-    }
-
-    /// Removes an endpoint that is not connected and will not be again.
-    pub(super) fn forget_endpoint(&mut self, gone: u64) {
-        self.endpoints.retain(|one| !matches!(one.what, AttachedTo::Remote { token, .. } if token == gone));
-    }
-
-    /// Stops listening on all endpoints at once.
-    pub(super) fn stop_listening(&self) {
-        for attached in &self.endpoints {
-            if let AttachedTo::Remote { bound: Some(bound), .. } = &attached.what {
-                bound.stop();
-            }
-        }
     }
 }

@@ -6,9 +6,11 @@
 //! path `Socket::call_at_once`, which is inlined: the thread owns the lock and nothing has to be handled first. It
 //! falls back to `call` in every other case.
 
+mod attached;
 mod close;
 mod create;
 mod datagrams;
+mod ended;
 mod endpoints;
 mod handle;
 mod hwm;
@@ -33,11 +35,12 @@ use crate::io::{Command, Io};
 use crate::mailbox::{Mailbox, Notice};
 use crate::options::Options;
 use crate::patterns::Pattern;
-use crate::pipe::{Deferred, DeferredList, Far, PipeId, Pipes};
+use crate::pipe::{Deferred, DeferredList, Far, Pipes};
 use crate::socket_kind::SocketKind;
 use crate::table::{self, Handle, Locked, Slot, Table};
 use crate::waiting::Waiter;
-use endpoints::Attached;
+use attached::Endpoints;
+use ended::EndedPipes;
 
 pub use level::LevelFd;
 pub use transfer::Received;
@@ -65,8 +68,7 @@ pub(crate) struct Core {
     pub(crate) pipes: Pipes,
     /// The current options, shared with the connections that were made under them.
     pub(crate) options: Arc<Options>,
-    endpoints: Vec<Attached>,
-    last_endpoint: String,
+    endpoints: Endpoints,
     /// More frames of the message received last follow.
     receive_more: bool,
     /// More frames of the message that is being sent follow.
@@ -75,10 +77,7 @@ pub(crate) struct Core {
     levels: level::Levels,
     /// A poller has the socket registered. It must be notified of calls, which may change the socket's readiness.
     pub(crate) has_pollers: bool,
-    /// Ended pipes that may still hold messages.
-    ended: Vec<PipeId>,
-    /// Peers that are gone, with all their messages received.
-    pub(crate) ended_peers: u64,
+    ended: EndedPipes,
     notices: Vec<Notice>,
 }
 
@@ -116,7 +115,7 @@ impl Socket {
         self.call_quietly(wait, |core| {
             let outcome = work(core);
             if core.has_pollers {
-                core.mailbox.notify_pollers();
+                core.mailbox.pollers.notify();
             }
             outcome
         })

@@ -68,7 +68,7 @@ impl Socket {
             let _ = socket.close();
             return Err(error);
         }
-        mailbox.set_monitor(Some(Monitor { sink: Arc::new(socket), events, version }));
+        mailbox.monitoring.set(Some(Monitor { sink: Arc::new(socket), events, version }));
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Socket {
     pub fn tell_pipes(self) -> Result<(), Error> {
         self.call_quietly(false, |core| {
             let asks = |monitor: Monitor| monitor.events & Event::PipesStats as u64 != 0;
-            if !core.mailbox.monitor().is_some_and(asks) {
+            if !core.mailbox.monitoring.monitor().is_some_and(asks) {
                 return Err(Error::Invalid(Invalid::NotMonitored));
             }
             let ids: Vec<PipeId> = core.pipes.ids().collect();

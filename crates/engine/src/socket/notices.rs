@@ -72,18 +72,19 @@ impl Core {
                 self.pattern.writable(&mut self.pipes, id);
             }
             Notice::Ended(id) => {
-                self.forget_inproc(id);
+                // A pipe with a link ends with its endpoint, or has none.
+                self.endpoints.forget_inproc(id);
                 self.answer_end(id);
                 self.end_pipe(id);
                 self.count_unheard(id);
-                self.ended.push(id);
+                self.ended.add(id);
                 self.sweep();
             }
             Notice::Room => {
                 let ids: Vec<_> = self.pipes.ids().collect();
                 ids.into_iter().for_each(|id| self.pattern.writable(&mut self.pipes, id));
             }
-            Notice::Forget(token) => self.forget_endpoint(token),
+            Notice::Forget(token) => self.endpoints.forget(token),
             Notice::Stop => self.stopped = true,
         }
     }
@@ -136,25 +137,5 @@ impl Core {
             self.pattern.ended(&mut self.pipes, id);
             self.pattern.readable(&mut self.pipes, id);
         }
-    }
-
-    /// Removes ended pipes that are empty.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn sweep(&mut self) {
-        let (pipes, pattern, mailbox) = (&mut self.pipes, &mut self.pattern, &self.mailbox);
-        let ended_peers = &mut self.ended_peers;
-        self.ended.retain(|&id| {
-            let gone = pipes.peek(id).is_none();
-            if gone {
-                *ended_peers += u64::from(pipes.get(id).is_some_and(|pipe| pipe.up));
-                if pipes.get(id).is_some() {
-                    pattern.removed(pipes, id);
-                    pipes.remove(id);
-                }
-                mailbox.free_pipe(id);
-            }
-            !gone
-        });
     }
 }

@@ -45,7 +45,7 @@ impl Socket {
 
     /// The endpoint that was bound or connected last, as it is after resolution (ZMQ_LAST_ENDPOINT).
     pub fn last_endpoint(self) -> Result<String, Error> {
-        self.call(false, |core| Ok(core.last_endpoint.clone()))
+        self.call(false, |core| Ok(core.endpoints.last().to_owned()))
     }
 
     /// Reads an option by libzmq's number; returns the value's length in bytes.
@@ -68,7 +68,7 @@ impl Socket {
             SocketValue::Fd if core.kind.is_thread_safe => Err(Error::Invalid(Invalid::OptionOfOtherType)),
             SocketValue::Fd => put_int(value, core.mailbox.descriptor()?.raw()),
             SocketValue::Type => put_int(value, core.kind.socket_type as i32),
-            SocketValue::LastEndpoint => put_text(value, &core.last_endpoint),
+            SocketValue::LastEndpoint => put_text(value, core.endpoints.last()),
             SocketValue::Mechanism => put_int(value, core.options.security.mechanism as i32),
             SocketValue::TopicsCount => put_int(value, core.pattern.topics().try_into().unwrap_or(i32::MAX)),
             SocketValue::ThreadSafe => put_int(value, core.kind.is_thread_safe.into()),

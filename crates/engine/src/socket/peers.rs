@@ -103,11 +103,6 @@ impl Socket {
 }
 
 impl Core {
-    /// Number of peers that have come and gone, with all their messages received.
-    pub(crate) fn ended_peers(&self) -> u64 {
-        self.ended_peers + self.mailbox.vanished()
-    }
-
     /// The pipes of connected peers.
     pub(crate) fn peers(&mut self) -> Vec<PipeId> {
         let mut ids: Vec<_> = self.pipes.ids().collect();

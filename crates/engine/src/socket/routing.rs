@@ -53,7 +53,7 @@ impl Core {
             None => return,
         };
         let origin = link.as_ref().map(|link| link.config.origin);
-        if let Some(attached) = self.take_connected(id, origin) {
+        if let Some(attached) = self.endpoints.take_connected(id, origin) {
             return self.detach(attached, Some(Duration::ZERO));
         }
         match link {

@@ -96,8 +96,8 @@ impl Core {
             received,
             sent,
             drops,
-            events: self.mailbox.events.read(),
-            events_dropped: self.mailbox.events_dropped.load(Ordering::Relaxed),
+            events: self.mailbox.monitoring.events.read(),
+            events_dropped: self.mailbox.monitoring.dropped.load(Ordering::Relaxed),
             ended_peers: self.ended_peers(),
             peers,
         }

@@ -23,7 +23,7 @@ pub(crate) struct Visit {
 
 impl Visit {
     pub(crate) fn enter(mailbox: Arc<Mailbox>, wake: &Arc<WakeFd>) -> Visit {
-        mailbox.add_poller(wake);
+        mailbox.pollers.add_call(wake);
         let ticket = Some(mailbox.event.listen());
         let entered = mailbox
             .open_poll_set()
@@ -42,7 +42,7 @@ impl Drop for Visit {
         if let Some(ticket) = self.ticket.take() {
             self.mailbox.event.cancel(ticket);
         }
-        self.mailbox.remove_poller(&self.wake);
+        self.mailbox.pollers.remove_call(&self.wake);
         if let Some((_, set)) = self.entered() {
             self.mailbox.ownership.leave(&set.io, &self.mailbox);
         }
