@@ -13,7 +13,8 @@ options
 transports authorization queue
 socket_kind
 io link mailbox monitor ownership pipe waiting
-inproc patterns
+inproc routing
+patterns
 reactor
 context
 socket

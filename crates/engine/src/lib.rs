@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `context` | a context: its sockets, I/O threads and inproc names; its termination |
 //! | `socket` | a socket behind one lock, with a handle that any thread may use |
-//! | `patterns` | PUSH, ROUTER and the other socket types: each selects the pipe of a message |
+//! | `patterns`, `routing` | PUSH, ROUTER and the other socket types, which select the pipe of a message; their parts |
 //! | `pipe`, `mailbox`, `ownership` | a socket's pipe ends; how threads reach it; which one polls its connections |
 //! | `link` | a connection after its handshake, moving bytes between kernel and queues |
 //! | `waiting` | how callers wait and sleep |
@@ -61,6 +61,7 @@ mod poller;
 mod queue;
 mod reactor;
 mod readiness;
+mod routing;
 mod socket;
 mod socket_kind;
 mod spin;

@@ -7,12 +7,11 @@
 use pinnace_ring::Frame;
 
 use super::Pattern;
-use super::balance::Balance;
-use super::fair::Fair;
 use super::single::SingleSource;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::{Balance, Fair};
 
 #[derive(Default)]
 pub(super) struct Dealer {

@@ -11,21 +11,18 @@ use pinnace_ring::{COMMAND, Frame, MORE, NoMemory};
 use pinnace_zmtp::command::{self, MAX_GROUP};
 
 use super::Pattern;
-use super::fair::{Fair, drop_malformed};
 use crate::drops::Reason;
 use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::{Announced, Fair, drop_malformed};
 
 #[derive(Default)]
 pub(super) struct Dish {
     groups: HashSet<Box<[u8]>>,
-    /// Peers that were sent all groups and are sent each change.
-    told: Vec<PipeId>,
+    announced: Announced,
     fair: Fair,
     /// The group of the message that is being read, while `fair` is inside a message.
     group: Vec<u8>,
-    /// Buffer for the command that is being sent.
-    command: Vec<u8>,
 }
 
 impl Dish {
@@ -61,22 +58,6 @@ impl Dish {
         self.fair.skip_rest(pipes);
         pipes.count_drop(Some(id), Reason::Unwanted, 1);
     }
-
-    /// Sends a peer JOIN (`on`) or LEAVE for a group.
-    fn tell(&mut self, pipes: &mut Pipes, id: PipeId, group: &[u8], on: bool) -> Result<(), NoMemory> {
-        self.command.clear();
-        command::append_group(on, group, &mut self.command);
-        pipes.push_command(id, &self.command)
-    }
-
-    /// Sends a peer all groups, in place of commands that still wait for an earlier connection.
-    fn tell_all(&mut self, pipes: &mut Pipes, id: PipeId) -> Result<(), NoMemory> {
-        pipes.restart_commands(id)?;
-        let groups = std::mem::take(&mut self.groups);
-        let told = groups.iter().try_for_each(|group| self.tell(pipes, id, group, true));
-        self.groups = groups;
-        told
-    }
 }
 
 /// Copies a group's name. False if it is too long.
@@ -95,19 +76,15 @@ impl Pattern for Dish {
         self.up(pipes, id);
     }
 
-    /// A new pipe queues the groups until it is connected, so they are sent again only after a reconnect.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.told.contains(&id) {
-            return;
-        }
-        self.told.push(id);
-        if self.tell_all(pipes, id).is_err() {
-            pipes.count_drop(Some(id), Reason::NoMemory, 1);
-        }
+        self.announced.connect(pipes, id, self.groups.iter(), |group, command| {
+            command::append_group(true, group, command);
+            Ok(())
+        });
     }
 
     fn down(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.told.retain(|&other| other != id);
+        self.announced.forget(id);
     }
 
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -115,7 +92,7 @@ impl Pattern for Dish {
     }
 
     fn removed(&mut self, _pipes: &mut Pipes, id: PipeId) {
-        self.told.retain(|&other| other != id);
+        self.announced.forget(id);
         self.fair.remove(id);
     }
 
@@ -162,10 +139,10 @@ impl Pattern for Dish {
                 self.drop_unwanted(pipes, id);
             }
         }
-        let mut result = Ok(());
-        for index in 0..self.told.len() {
-            result = self.tell(pipes, self.told[index], group, on).and(result);
-        }
-        Ok(result?)
+        let told = self.announced.change(pipes, |command| {
+            command::append_group(on, group, command);
+            Ok(())
+        });
+        Ok(told?)
     }
 }

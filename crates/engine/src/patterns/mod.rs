@@ -9,30 +9,20 @@
 //! that arrived can still be received), `removed` (forget the pipe; its id may be reused). `park` and `want_room`
 //! request the `readable` and `writable` calls in between.
 
-mod balance;
 mod dealer;
 mod dgram;
 mod dish;
-mod fair;
-mod intake;
-mod kept;
-mod names;
-mod numbers;
 mod pair;
 mod publish;
 mod pull;
 mod push;
 mod radio;
-mod radix;
 mod rep;
 mod req;
 mod router;
 mod server;
 mod single;
-mod spread;
 mod subscribe;
-mod subscriptions;
-mod upstream;
 
 use pinnace_ring::Frame;
 use pinnace_zmtp::SocketType;

@@ -8,12 +8,12 @@
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
-use super::balance::Balance;
 use super::push::discard;
 use super::single::SingleSource;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::Balance;
 
 #[derive(Default)]
 pub(super) struct Pair {

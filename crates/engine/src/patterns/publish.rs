@@ -19,17 +19,11 @@ use pinnace_ring::Frame;
 use pinnace_zmtp::Version;
 
 use super::Pattern;
-use super::fair::Fair;
-use super::intake::UpstreamIntake;
-use super::spread::Spread;
-use super::subscriptions::Added;
 use crate::drops::Reason;
 use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
-
-/// Limit of frames that one call reads from the peers.
-const DRAIN_MAX: usize = 10_000;
+use crate::routing::{Added, Fair, Spread, UpstreamIntake};
 
 /// Minimum interval between two calls of `look` that read the connections, and the most connections that it reads.
 const LOOK_GAP: Duration = Duration::from_micros(50);
@@ -48,7 +42,6 @@ pub(super) struct Publish {
     inside: bool,
     /// When `look` last read the connections.
     looked: Option<Instant>,
-    nodrop: bool,
     invert: bool,
     /// The next message goes only to the peer of the last subscription (ZMQ_XPUB_MANUAL_LAST_VALUE).
     last_value: bool,
@@ -69,25 +62,20 @@ impl Publish {
 
     /// Reads the input of all readable pipes, until they are empty or the application has to receive first.
     fn drain(&mut self, pipes: &mut Pipes) {
-        let mut frames = 0;
-        while let Some(id) = self.fair.choose(pipes) {
-            let first = !self.fair.is_inside();
-            if first && self.intake.is_full() {
-                return;
+        let intake = &mut self.intake;
+        self.fair.drain(pipes, |fair, pipes, id, first| {
+            if first && intake.is_full() {
+                return false;
             }
-            if first && frames >= DRAIN_MAX {
-                return pipes.look_again(id);
-            }
-            let intake = &mut self.intake;
-            let _ = self.fair.recv(pipes, &mut |frame| intake.take(id, first, frame));
+            let _ = fair.recv(pipes, &mut |frame| intake.take(id, first, frame));
             if intake.take_command() && first {
                 pipes.was_command(id);
             }
             if intake.has_dropped() {
                 intake.count_drops(pipes, id);
             }
-            frames += 1;
-        }
+            true
+        });
     }
 
     /// Called before a message without subscribers is dropped: a subscription may have arrived that the I/O thread
@@ -126,14 +114,10 @@ impl Publish {
         if self.invert {
             self.intake.subscriptions.invert(&self.pipes, targets);
         }
-        if self.nodrop && !self.spread.all_have_room(pipes) {
-            self.spread.targets().clear();
-            return Err(Error::WouldBlock);
-        }
+        self.spread.admit(pipes)?;
         if last.is_some() {
             self.last = None;
         }
-        self.spread.leave_out_full(pipes);
         Ok(())
     }
 
@@ -258,7 +242,7 @@ impl Pattern for Publish {
     }
 
     fn configure(&mut self, options: &Options) {
-        self.nodrop = options.xpub.nodrop;
+        self.spread.set_nodrop(options.xpub.nodrop);
         self.invert = options.invert_matching;
         self.last_value = options.xpub.manual_last_value;
         self.welcome.clone_from(&options.xpub.welcome_msg);

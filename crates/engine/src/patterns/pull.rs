@@ -3,10 +3,10 @@
 use pinnace_ring::Frame;
 
 use super::Pattern;
-use super::fair::Fair;
 use super::single::SingleSource;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::Fair;
 
 #[derive(Default)]
 pub(super) struct Pull {

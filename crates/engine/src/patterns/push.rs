@@ -4,11 +4,11 @@
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
-use super::balance::Balance;
 use super::single::SingleSource;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::Balance;
 
 #[derive(Default)]
 pub(super) struct Push {

@@ -12,16 +12,11 @@ use pinnace_ring::{COMMAND, Frame};
 use pinnace_zmtp::command::{self, Command, MAX_GROUP};
 
 use super::Pattern;
-use super::fair::Fair;
-use super::spread::Spread;
-use super::subscriptions::{Added, Subscriptions};
 use crate::drops::{Drops, Reason};
 use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
-
-/// Limit of frames that one call reads from the peers.
-const DRAIN_MAX: usize = 10_000;
+use crate::routing::{Added, Fair, Spread, Subscriptions};
 
 #[derive(Default)]
 pub(super) struct Radio {
@@ -30,35 +25,30 @@ pub(super) struct Radio {
     all: Vec<PipeId>,
     fair: Fair,
     spread: Spread,
-    nodrop: bool,
 }
 
 impl Radio {
     /// Reads the input of all readable pipes.
     fn drain(&mut self, pipes: &mut Pipes) {
-        let mut frames = 0;
-        while let Some(id) = self.fair.choose(pipes) {
-            if frames >= DRAIN_MAX {
-                return pipes.look_again(id);
-            }
-            frames += 1;
-            let first = !self.fair.is_inside();
-            let (groups, mut drops, mut told) = (&mut self.groups, Drops::default(), true);
-            let _ = self.fair.recv(pipes, &mut |frame| match read(&frame) {
+        let groups = &mut self.groups;
+        self.fair.drain(pipes, |fair, pipes, id, first| {
+            let (mut drops, mut is_command) = (Drops::default(), true);
+            let _ = fair.recv(pipes, &mut |frame| match read(&frame) {
                 Read::Join(group) if group.len() > MAX_GROUP => drops.add(Reason::Limit, 1),
                 Read::Join(group) if groups.add(id, group) == Added::Refused => drops.add(Reason::Limit, 1),
                 Read::Leave(group) => _ = groups.remove(id, group),
                 Read::Message => {
                     drops.add(Reason::Unwanted, u64::from(first));
-                    told = false;
+                    is_command = false;
                 }
                 Read::Join(_) | Read::OtherCommand => {}
             });
-            if told {
+            if is_command {
                 pipes.was_command(id);
             }
             pipes.count_drops(Some(id), &drops);
-        }
+            true
+        });
     }
 }
 
@@ -121,7 +111,7 @@ impl Pattern for Radio {
     }
 
     fn configure(&mut self, options: &Options) {
-        self.nodrop = options.xpub.nodrop;
+        self.spread.set_nodrop(options.xpub.nodrop);
     }
 }
 
@@ -138,10 +128,7 @@ impl Radio {
         if targets.len() > 1 {
             frame.share()?;
         }
-        if self.nodrop && !self.spread.all_have_room(pipes) {
-            return Err(Error::WouldBlock);
-        }
-        self.spread.leave_out_full(pipes);
+        self.spread.admit(pipes)?;
         self.spread.send(pipes, &mut Outgoing::Bytes(group), true)?;
         self.spread.send(pipes, frame, false)
     }

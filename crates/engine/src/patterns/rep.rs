@@ -8,10 +8,10 @@
 use pinnace_ring::{Frame, NoMemory};
 
 use super::Pattern;
-use super::fair::Fair;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::Fair;
 
 /// Capacity in bytes that the return path keeps between requests.
 const KEPT_BYTES: usize = 64 * 1024;

@@ -12,13 +12,12 @@
 use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
-use super::balance::Balance;
 use super::dealer::probe;
-use super::fair::Fair;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::{Balance, Fair};
 
 /// Limit of stale messages that are dropped before one request is sent.
 const STALE_MAX: usize = 1000;

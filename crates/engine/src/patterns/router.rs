@@ -21,14 +21,13 @@ use pinnace_ring::{Frame, MORE};
 
 use super::Pattern;
 use super::dealer::probe;
-use super::fair::Fair;
-use super::names::{RoutingTable, Standing};
 use super::push::discard;
 use crate::drops::Reason;
 use crate::error::Error;
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 use crate::readiness::{POLLIN, POLLOUT};
+use crate::routing::{Fair, RoutingTable, Standing};
 
 /// Destination of the message that is being sent.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]

@@ -12,10 +12,9 @@
 use pinnace_ring::Frame;
 
 use super::Pattern;
-use super::fair::Fair;
-use super::numbers::Numbers;
 use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::{Fair, Numbers};
 
 #[derive(Default)]
 pub(super) struct Server {

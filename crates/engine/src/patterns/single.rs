@@ -5,9 +5,9 @@
 use pinnace_ring::Frame;
 
 use super::Pattern;
-use super::fair::is_single;
 use crate::error::{Error, Invalid};
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::is_single;
 
 /// A pattern that can tell which pipe its next frame will come from.
 pub(super) trait SingleSource: Pattern {

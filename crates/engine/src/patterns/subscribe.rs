@@ -14,14 +14,11 @@ use pinnace_ring::{Frame, MORE, NoMemory};
 use pinnace_zmtp::subscription;
 
 use super::Pattern;
-use super::fair::Fair;
-use super::kept::Kept;
-use super::radix::{Radix, Value};
-use super::spread::Spread;
 use crate::drops::Reason;
 use crate::error::{Error, Invalid};
 use crate::options::Options;
 use crate::pipe::{Outgoing, PipeId, Pipes};
+use crate::routing::{Announced, Fair, Kept, Radix, Spread, Value};
 
 /// Number of subscriptions to a topic.
 #[derive(Default)]
@@ -51,8 +48,7 @@ pub(super) struct Subscribe {
     /// Sends every unsubscription, even if the topic has other subscriptions or had none.
     verbose_unsubscribe: bool,
     topics: Radix<Count>,
-    /// Publishers that were sent all topics and are sent each change.
-    told: Vec<PipeId>,
+    announced: Announced,
     fair: Fair,
     /// The first frame of a matching message, read ahead to answer `can_recv`.
     ahead: Option<Kept>,
@@ -60,8 +56,6 @@ pub(super) struct Subscribe {
     spare: Kept,
     sending: SubscribeSend,
     spread: Spread,
-    /// Buffer for the command that is being sent.
-    command: Vec<u8>,
 }
 
 impl Subscribe {
@@ -78,14 +72,13 @@ impl Subscribe {
         if !is_sent {
             return Ok(());
         }
-        write_command(&mut self.command, on)?;
-        self.command.try_reserve(topic.len()).map_err(|_| NoMemory)?;
-        self.command.extend_from_slice(topic);
-        let mut result = Ok(());
-        for &id in &self.told {
-            result = pipes.push_command(id, &self.command).and(result);
-        }
-        Ok(result?)
+        let told = self.announced.change(pipes, |command| {
+            write_command(command, on)?;
+            command.try_reserve(topic.len()).map_err(|_| NoMemory)?;
+            command.extend_from_slice(topic);
+            Ok(())
+        });
+        Ok(told?)
     }
 
     fn add(&mut self, topic: &[u8]) -> Result<bool, NoMemory> {
@@ -106,17 +99,6 @@ impl Subscribe {
         count.0 = 0;
         self.topics.prune(node);
         true
-    }
-
-    /// Sends a publisher all topics, in place of commands that still wait for an earlier connection.
-    fn send_topics(&mut self, pipes: &mut Pipes, id: PipeId) -> Result<(), NoMemory> {
-        pipes.restart_commands(id)?;
-        for node in self.topics.nodes() {
-            write_command(&mut self.command, true)?;
-            self.topics.append_topic(node, &mut self.command)?;
-            pipes.push_command(id, &self.command)?;
-        }
-        Ok(())
     }
 
     /// Receives the first frame of the next message that passes the filter.
@@ -184,7 +166,7 @@ impl Subscribe {
     fn start_spread(&mut self, pipes: &mut Pipes) {
         let targets = self.spread.targets();
         targets.clear();
-        targets.extend_from_slice(&self.told);
+        targets.extend_from_slice(self.announced.peers());
         self.spread.leave_out_full(pipes);
     }
 
@@ -204,20 +186,17 @@ impl Pattern for Subscribe {
         self.up(pipes, id);
     }
 
-    /// A new pipe queues the topics until it is connected, so they are sent again only after a reconnect.
     fn up(&mut self, pipes: &mut Pipes, id: PipeId) {
-        if self.told.contains(&id) {
-            return;
-        }
-        self.told.push(id);
-        if self.send_topics(pipes, id).is_err() {
-            pipes.count_drop(Some(id), Reason::NoMemory, 1);
-        }
+        let topics = &self.topics;
+        self.announced.connect(pipes, id, topics.nodes(), |node, command| {
+            write_command(command, true)?;
+            topics.append_topic(node, command)
+        });
     }
 
     fn down(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.spread.lose(pipes, id);
-        self.told.retain(|&other| other != id);
+        self.announced.forget(id);
     }
 
     fn ended(&mut self, pipes: &mut Pipes, id: PipeId) {
@@ -226,7 +205,7 @@ impl Pattern for Subscribe {
 
     fn removed(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.spread.forget(pipes, id);
-        self.told.retain(|&other| other != id);
+        self.announced.forget(id);
         let was_inside = self.fair.is_inside();
         self.fair.remove(id);
         if was_inside && !self.fair.is_inside() {
@@ -313,7 +292,6 @@ impl Pattern for Subscribe {
 /// Begins a SUBSCRIBE or CANCEL command; the caller appends the topic.
 fn write_command(into: &mut Vec<u8>, on: bool) -> Result<(), NoMemory> {
     let name: &[u8] = if on { b"\x09SUBSCRIBE" } else { b"\x06CANCEL" };
-    into.clear();
     into.try_reserve(name.len()).map_err(|_| NoMemory)?;
     into.extend_from_slice(name);
     Ok(())

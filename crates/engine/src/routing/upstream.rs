@@ -18,13 +18,13 @@ const FULL_BYTES: usize = 8 << 20;
 
 /// The frame that was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UpstreamFrame {
+pub(crate) struct UpstreamFrame {
     /// More frames of the message follow.
-    pub(super) more: bool,
+    pub(crate) more: bool,
     /// The frame is a subscription or unsubscription.
-    pub(super) is_subscription: bool,
+    pub(crate) is_subscription: bool,
     /// The peer that sent the subscription, while its pipe exists.
-    pub(super) from: Option<PipeId>,
+    pub(crate) from: Option<PipeId>,
 }
 
 struct QueuedFrame {
@@ -34,7 +34,7 @@ struct QueuedFrame {
 }
 
 #[derive(Default)]
-pub(super) struct UpstreamQueue {
+pub(crate) struct UpstreamQueue {
     frames: VecDeque<QueuedFrame>,
     bytes: usize,
     /// Frames lost for lack of memory.
@@ -42,21 +42,21 @@ pub(super) struct UpstreamQueue {
 }
 
 impl UpstreamQueue {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.frames.len() >= FULL || self.bytes >= FULL_BYTES
     }
 
     /// Queues a subscription (`on`) or unsubscription.
-    pub(super) fn tell(&mut self, on: bool, topic: &[u8], from: Option<PipeId>) {
+    pub(crate) fn tell(&mut self, on: bool, topic: &[u8], from: Option<PipeId>) {
         self.put(true, from, |kept| kept.keep_bytes(0, &[&[u8::from(on)], topic]));
     }
 
     /// Queues a frame with the given flags; `subscriber`: the frame is also a subscription of this pipe.
-    pub(super) fn pass(&mut self, flags: u8, frame: Frame<'_>, subscriber: Option<PipeId>) {
+    pub(crate) fn pass(&mut self, flags: u8, frame: Frame<'_>, subscriber: Option<PipeId>) {
         self.put(subscriber.is_some(), subscriber, |kept| kept.keep(flags, frame));
     }
 
@@ -77,19 +77,19 @@ impl UpstreamQueue {
     }
 
     /// A pipe is gone; its id may be reused.
-    pub(super) fn forget(&mut self, id: PipeId) {
+    pub(crate) fn forget(&mut self, id: PipeId) {
         for entry in self.frames.iter_mut().filter(|entry| entry.from == Some(id)) {
             entry.from = None;
         }
     }
 
     /// Frames lost since the last call.
-    pub(super) fn take_lost(&mut self) -> u64 {
+    pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
     /// Hands out the next frame; None if the queue is empty.
-    pub(super) fn hand(
+    pub(crate) fn hand(
         &mut self,
         pipes: &mut Pipes,
         sink: &mut dyn FnMut(Frame<'_>),

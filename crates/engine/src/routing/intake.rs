@@ -18,9 +18,9 @@ use crate::options::Options;
 use crate::pipe::{PipeId, Pipes};
 
 #[derive(Default)]
-pub(super) struct UpstreamIntake {
+pub(crate) struct UpstreamIntake {
     /// The subscriptions that decide where messages go.
-    pub(super) subscriptions: Subscriptions,
+    pub(crate) subscriptions: Subscriptions,
     /// Subscriptions that peers have requested, if the application decides (ZMQ_XPUB_MANUAL).
     wishes: Subscriptions,
     upstream: UpstreamQueue,
@@ -41,29 +41,29 @@ pub(super) struct UpstreamIntake {
 
 impl UpstreamIntake {
     /// For an XPUB: its application receives upstream messages.
-    pub(super) fn for_reader() -> UpstreamIntake {
+    pub(crate) fn for_reader() -> UpstreamIntake {
         UpstreamIntake { has_reader: true, ..UpstreamIntake::default() }
     }
 
-    pub(super) fn has_reader(&self) -> bool {
+    pub(crate) fn has_reader(&self) -> bool {
         self.has_reader
     }
 
-    pub(super) fn is_manual(&self) -> bool {
+    pub(crate) fn is_manual(&self) -> bool {
         self.manual
     }
 
-    pub(super) fn has_upstream(&self) -> bool {
+    pub(crate) fn has_upstream(&self) -> bool {
         !self.upstream.is_empty()
     }
 
     /// The queue is full: the application has to receive before more input is read.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.upstream.is_full()
     }
 
     /// Passes the next frame to the application.
-    pub(super) fn hand(
+    pub(crate) fn hand(
         &mut self,
         pipes: &mut Pipes,
         sink: &mut dyn FnMut(Frame<'_>),
@@ -71,7 +71,7 @@ impl UpstreamIntake {
         self.upstream.hand(pipes, sink)
     }
 
-    pub(super) fn configure(&mut self, options: &Options) {
+    pub(crate) fn configure(&mut self, options: &Options) {
         self.verbose = options.xpub.verbose || options.xpub.verboser;
         self.verboser = options.xpub.verboser;
         self.manual = options.xpub.manual;
@@ -79,19 +79,19 @@ impl UpstreamIntake {
     }
 
     /// Accepts subscriptions of this pipe from now on.
-    pub(super) fn add_pipe(&mut self, id: PipeId) {
+    pub(crate) fn add_pipe(&mut self, id: PipeId) {
         self.subscriptions.add_pipe(id);
         self.wishes.add_pipe(id);
     }
 
     /// Subscribes a peer that cannot send subscriptions (ZMTP 1.0) to everything, or ends that (`on` false) once a
     /// peer that can takes its place.
-    pub(super) fn set_to_all(&mut self, id: PipeId, on: bool) {
+    pub(crate) fn set_to_all(&mut self, id: PipeId, on: bool) {
         self.change(id, on, b"");
     }
 
     /// Processes one frame.
-    pub(super) fn take(&mut self, id: PipeId, first: bool, frame: Frame<'_>) {
+    pub(crate) fn take(&mut self, id: PipeId, first: bool, frame: Frame<'_>) {
         let looks = first || self.subscribing || !self.only_first;
         let change = if looks { read_subscription(&frame) } else { None };
         if first {
@@ -151,17 +151,17 @@ impl UpstreamIntake {
     }
 
     /// Returns true if the last frame was a subscription, and resets that.
-    pub(super) fn take_command(&mut self) -> bool {
+    pub(crate) fn take_command(&mut self) -> bool {
         std::mem::take(&mut self.took_command)
     }
 
-    pub(super) fn has_dropped(&self) -> bool {
+    pub(crate) fn has_dropped(&self) -> bool {
         self.has_dropped
     }
 
     /// Counts the drops noted so far against the pipe they came from.
     #[cold]
-    pub(super) fn count_drops(&mut self, pipes: &mut Pipes, id: PipeId) {
+    pub(crate) fn count_drops(&mut self, pipes: &mut Pipes, id: PipeId) {
         self.drops.add(Reason::NoMemory, self.upstream.take_lost());
         pipes.count_drops(Some(id), &std::mem::take(&mut self.drops));
         self.has_dropped = false;
@@ -169,7 +169,7 @@ impl UpstreamIntake {
 
     /// Removes a pipe's subscriptions and reports the topics that have no subscriber left; in manual or verboser
     /// mode, all topics that the peer had requested.
-    pub(super) fn forget(&mut self, id: PipeId) {
+    pub(crate) fn forget(&mut self, id: PipeId) {
         let (upstream, all) = (&mut self.upstream, self.verboser || self.manual);
         upstream.forget(id);
         let mut tell = |topic: &[u8], last: bool| {

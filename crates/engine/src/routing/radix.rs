@@ -19,7 +19,7 @@ const FEW: usize = 8;
 const KEPT: usize = 64;
 
 /// The value of a topic.
-pub(super) trait Value: Default {
+pub(crate) trait Value: Default {
     /// Returns true if the topic can be removed.
     fn is_empty(&self) -> bool;
 }
@@ -52,7 +52,7 @@ impl<V> Node<V> {
     }
 }
 
-pub(super) struct Radix<V> {
+pub(crate) struct Radix<V> {
     nodes: Vec<Node<V>>,
     free: u32,
 }
@@ -65,28 +65,28 @@ impl<V: Value> Default for Radix<V> {
 }
 
 impl<V: Value> Radix<V> {
-    pub(super) fn value(&self, node: u32) -> &V {
+    pub(crate) fn value(&self, node: u32) -> &V {
         &self.nodes[node as usize].value
     }
 
-    pub(super) fn value_mut(&mut self, node: u32) -> &mut V {
+    pub(crate) fn value_mut(&mut self, node: u32) -> &mut V {
         &mut self.nodes[node as usize].value
     }
 
     /// The values of all topics that are a prefix of `bytes`, shortest first. Includes empty values.
     #[inline(always)]
-    pub(super) fn prefixes<'a>(&'a self, bytes: &'a [u8]) -> Prefixes<'a, V> {
+    pub(crate) fn prefixes<'a>(&'a self, bytes: &'a [u8]) -> Prefixes<'a, V> {
         Prefixes { tree: self, next: Some(&self.nodes[ROOT as usize]), rest: bytes }
     }
 
     /// The nodes of all topics that have a value, in no particular order.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.nodes.iter().enumerate();
         all.filter(|(_, node)| !node.value.is_empty()).map(|(index, _)| index as u32)
     }
 
     /// Appends a node's topic to `into`.
-    pub(super) fn append_topic(&self, node: u32, into: &mut Vec<u8>) -> Result<(), NoMemory> {
+    pub(crate) fn append_topic(&self, node: u32, into: &mut Vec<u8>) -> Result<(), NoMemory> {
         let way = || {
             std::iter::successors(Some(node), |&at| {
                 Some(self.nodes[at as usize].parent).filter(|_| at != ROOT)
@@ -106,7 +106,7 @@ impl<V: Value> Radix<V> {
     }
 
     /// The topic's node, if it exists.
-    pub(super) fn find(&self, topic: &[u8]) -> Option<u32> {
+    pub(crate) fn find(&self, topic: &[u8]) -> Option<u32> {
         let (mut at, mut rest) = (ROOT, topic);
         while let Some(&first) = rest.first() {
             at = self.nodes[at as usize].child(first)?;
@@ -116,7 +116,7 @@ impl<V: Value> Radix<V> {
     }
 
     /// Returns the topic's node, created if needed. The caller then sets its value or calls `prune`.
-    pub(super) fn insert(&mut self, topic: &[u8]) -> Result<u32, NoMemory> {
+    pub(crate) fn insert(&mut self, topic: &[u8]) -> Result<u32, NoMemory> {
         let (mut at, mut rest) = (ROOT, topic);
         while let Some(&first) = rest.first() {
             let Some(next) = self.nodes[at as usize].child(first) else {
@@ -173,7 +173,7 @@ impl<V: Value> Radix<V> {
     }
 
     /// Removes a node with an empty value, and every ancestor that this makes redundant.
-    pub(super) fn prune(&mut self, mut node: u32) {
+    pub(crate) fn prune(&mut self, mut node: u32) {
         while node != ROOT && self.nodes[node as usize].value.is_empty() {
             let this = &self.nodes[node as usize];
             let (parent, first) = (this.parent, this.label[0]);
@@ -220,7 +220,7 @@ fn copy(parts: &[&[u8]]) -> Result<Box<[u8]>, NoMemory> {
 }
 
 /// See [`Radix::prefixes`].
-pub(super) struct Prefixes<'a, V> {
+pub(crate) struct Prefixes<'a, V> {
     tree: &'a Radix<V>,
     next: Option<&'a Node<V>>,
     rest: &'a [u8],

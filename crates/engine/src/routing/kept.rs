@@ -9,7 +9,7 @@ use crate::pipe::Pipes;
 
 /// The frame, in a buffer that is reused.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     flags: u8,
     data: Vec<u8>,
     body: Option<Body>,
@@ -17,17 +17,17 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn flags(&self) -> u8 {
+    pub(crate) fn flags(&self) -> u8 {
         self.flags
     }
 
     /// Length of the frame in bytes, owned or by reference.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.body.as_ref().map_or(self.data.len(), |body| body.len())
     }
 
     /// Stores `frame` with the given flags in place of the previous one.
-    pub(super) fn keep(&mut self, flags: u8, frame: Frame<'_>) -> Result<(), NoMemory> {
+    pub(crate) fn keep(&mut self, flags: u8, frame: Frame<'_>) -> Result<(), NoMemory> {
         match frame {
             Frame::Bytes { data, .. } => self.keep_bytes(flags, &[data]),
             Frame::Body { body, .. } => {
@@ -39,7 +39,7 @@ impl Kept {
     }
 
     /// Stores the concatenation of `parts`.
-    pub(super) fn keep_bytes(&mut self, flags: u8, parts: &[&[u8]]) -> Result<(), NoMemory> {
+    pub(crate) fn keep_bytes(&mut self, flags: u8, parts: &[&[u8]]) -> Result<(), NoMemory> {
         self.flags = flags;
         self.body = None;
         self.data.clear();
@@ -49,12 +49,12 @@ impl Kept {
     }
 
     /// Records what is known of the peer that sent the frame.
-    pub(super) fn set_about(&mut self, about: Option<Arc<About>>) {
+    pub(crate) fn set_about(&mut self, about: Option<Arc<About>>) {
         self.about = about;
     }
 
     /// Passes the frame to `sink`. A body that `sink` does not take is dropped after the lock is released.
-    pub(super) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) {
+    pub(crate) fn hand(&mut self, pipes: &mut Pipes, sink: &mut dyn FnMut(Frame<'_>)) {
         let flags = self.flags;
         pipes.came_from_peer(self.about.take());
         if self.body.is_none() {

@@ -16,12 +16,12 @@ struct NumberSlot {
     leads: bool,
 }
 
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     pipes: HashMap<u32, PipeId>,
     /// Indexed by pipe id.
     slots: Vec<NumberSlot>,
     /// The pipe received from last, most likely the next destination.
-    pub(super) recent: Option<PipeId>,
+    pub(crate) recent: Option<PipeId>,
     next: u32,
 }
 
@@ -37,7 +37,7 @@ impl Numbers {
     }
 
     /// Assigns a number to a new pipe.
-    pub(super) fn add(&mut self, id: PipeId) {
+    pub(crate) fn add(&mut self, id: PipeId) {
         while self.next == 0 || self.pipes.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
@@ -57,13 +57,13 @@ impl Numbers {
 
     /// The pipe's number, also after the pipe has ended; 0 if there is no such pipe.
     #[inline(always)]
-    pub(super) fn number(&self, id: PipeId) -> u32 {
+    pub(crate) fn number(&self, id: PipeId) -> u32 {
         self.slot(id).number
     }
 
     /// The pipe with this number.
     #[inline(always)]
-    pub(super) fn find(&self, number: u32) -> Option<PipeId> {
+    pub(crate) fn find(&self, number: u32) -> Option<PipeId> {
         if let Some(id) = self.recent
             && let NumberSlot { number: recent, leads: true } = self.slot(id)
             && recent == number
@@ -74,7 +74,7 @@ impl Numbers {
     }
 
     /// Unmaps the number of a pipe that has ended.
-    pub(super) fn release(&mut self, id: PipeId) {
+    pub(crate) fn release(&mut self, id: PipeId) {
         if let Some(slot) = self.slots.get_mut(id.0 as usize)
             && std::mem::take(&mut slot.leads)
         {
@@ -83,7 +83,7 @@ impl Numbers {
     }
 
     /// Forgets a pipe.
-    pub(super) fn remove(&mut self, id: PipeId) {
+    pub(crate) fn remove(&mut self, id: PipeId) {
         self.release(id);
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
             *slot = NumberSlot::default();

@@ -6,6 +6,9 @@ use crate::drops::Reason;
 use crate::error::Error;
 use crate::pipe::{PipeId, Pipes};
 
+/// Limit of frames that one call of [`Fair::drain`] reads, but for the rest of a message.
+const DRAIN_MAX: usize = 10_000;
+
 /// The readable pipes; `next` indexes the current one.
 #[derive(Default)]
 pub(crate) struct Fair {
@@ -89,7 +92,7 @@ impl Fair {
 
     /// As `choose`, for single-frame messages: multipart messages and commands are dropped and counted.
     #[inline(always)]
-    pub(super) fn choose_single(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
+    pub(crate) fn choose_single(&mut self, pipes: &mut Pipes) -> Option<PipeId> {
         loop {
             let id = self.choose(pipes)?;
             if is_single(pipes, id) {
@@ -100,13 +103,35 @@ impl Fair {
 
     /// Receives a single-frame message; returns its pipe.
     #[inline(always)]
-    pub(super) fn recv_single(
+    pub(crate) fn recv_single(
         &mut self,
         pipes: &mut Pipes,
         sink: &mut dyn FnMut(Frame<'_>),
     ) -> Result<PipeId, Error> {
         self.choose_single(pipes).ok_or(Error::WouldBlock)?;
         self.recv(pipes, sink).map(|(id, _)| id)
+    }
+
+    /// Reads the input of all readable pipes, until they are empty. `take` reads one frame of a pipe; true: it is the
+    /// first of its message. It returns false to stop, which leaves the rest in the pipes. One call reads
+    /// [`DRAIN_MAX`] frames at most; then the socket checks again.
+    #[inline(always)]
+    pub(crate) fn drain(
+        &mut self,
+        pipes: &mut Pipes,
+        mut take: impl FnMut(&mut Fair, &mut Pipes, PipeId, bool) -> bool,
+    ) {
+        let mut frames = 0;
+        while let Some(id) = self.choose(pipes) {
+            let first = !self.inside;
+            if first && frames >= DRAIN_MAX {
+                return pipes.look_again(id);
+            }
+            if !take(self, pipes, id, first) {
+                return;
+            }
+            frames += 1;
+        }
     }
 
     /// Drops the rest of the message that is being received.
@@ -133,7 +158,7 @@ fn pop(pipes: &mut Pipes, id: PipeId, sink: &mut dyn FnMut(Frame<'_>)) -> Option
 
 /// Returns true if the next message in the pipe has one frame; otherwise drops and counts it.
 #[inline(always)]
-pub(super) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
+pub(crate) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
     let is_single = pipes.peek(id).is_none_or(|flags| flags & (MORE | COMMAND) == 0);
     if !is_single {
         drop_malformed(pipes, id);
@@ -143,7 +168,7 @@ pub(super) fn is_single(pipes: &mut Pipes, id: PipeId) -> bool {
 
 /// Drops the next message in a pipe, or the rest of the current one, because it breaks the pattern's rules.
 #[cold]
-pub(super) fn drop_malformed(pipes: &mut Pipes, id: PipeId) {
+pub(crate) fn drop_malformed(pipes: &mut Pipes, id: PipeId) {
     pipes.skip_message(id);
     pipes.count_drop(Some(id), Reason::Malformed, 1);
 }

@@ -9,21 +9,39 @@ use crate::error::Error;
 use crate::pipe::{Outgoing, PipeId, Pipes};
 
 #[derive(Default)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     /// Destinations of the message that is being sent.
     targets: Vec<PipeId>,
+    /// A message waits until all destinations have room, and none misses it (ZMQ_XPUB_NODROP).
+    waits_for_all: bool,
 }
 
 impl Spread {
     /// Destinations of the next message, filled in by the caller.
     #[inline(always)]
-    pub(super) fn targets(&mut self) -> &mut Vec<PipeId> {
+    pub(crate) fn targets(&mut self) -> &mut Vec<PipeId> {
         &mut self.targets
+    }
+
+    /// Sets ZMQ_XPUB_NODROP.
+    pub(crate) fn set_nodrop(&mut self, on: bool) {
+        self.waits_for_all = on;
+    }
+
+    /// Admits the message to its destinations: those without room miss it, or all wait for them. Errors: WouldBlock.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, pipes: &mut Pipes) -> Result<(), Error> {
+        if self.waits_for_all && !self.all_have_room(pipes) {
+            self.targets.clear();
+            return Err(Error::WouldBlock);
+        }
+        self.leave_out_full(pipes);
+        Ok(())
     }
 
     /// Removes the pipes without room, and counts a drop for each.
     #[inline(always)]
-    pub(super) fn leave_out_full(&mut self, pipes: &mut Pipes) {
+    pub(crate) fn leave_out_full(&mut self, pipes: &mut Pipes) {
         self.targets.retain(|&id| {
             let has_room = pipes.has_room(id);
             if !has_room {
@@ -34,13 +52,13 @@ impl Spread {
     }
 
     /// Returns true if all destinations have room. The first one without room requests a `writable` call.
-    pub(super) fn all_have_room(&mut self, pipes: &mut Pipes) -> bool {
+    fn all_have_room(&mut self, pipes: &mut Pipes) -> bool {
         self.targets.iter().all(|&id| pipes.has_room(id) || pipes.want_room(id))
     }
 
     /// Sends one frame of the message to all destinations.
     #[inline(always)]
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         pipes: &mut Pipes,
         frame: &mut Outgoing<'_>,
@@ -66,19 +84,19 @@ impl Spread {
     }
 
     /// Rolls back the message that is being sent.
-    pub(super) fn abort(&mut self, pipes: &mut Pipes) {
+    pub(crate) fn abort(&mut self, pipes: &mut Pipes) {
         self.targets.drain(..).for_each(|id| pipes.rollback(id));
     }
 
     /// Removes a lost pipe and rolls back its part of the message.
-    pub(super) fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
+    pub(crate) fn lose(&mut self, pipes: &mut Pipes, id: PipeId) {
         if self.forget(pipes, id) {
             pipes.rollback(id);
         }
     }
 
     /// Removes a pipe. Returns true if the pipe misses the message that is being sent.
-    pub(super) fn forget(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
+    pub(crate) fn forget(&mut self, pipes: &mut Pipes, id: PipeId) -> bool {
         let Some(index) = self.targets.iter().position(|&other| other == id) else { return false };
         self.targets.swap_remove(index);
         pipes.count_drop(Some(id), Reason::PeerLost, 1);

@@ -13,7 +13,7 @@ use crate::pipe::PipeId;
 
 /// A pipe's relation to its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// The peer is not known yet.
     New,
     /// The pipe's name maps to it.
@@ -42,16 +42,16 @@ struct NameSlot {
     standing: Standing,
 }
 
-pub(super) struct RoutingTable {
+pub(crate) struct RoutingTable {
     pipes: HashMap<Arc<[u8]>, PipeId>,
     /// Connected pipes that want a name owned by another pipe, in the order in which they lost or claimed it.
     waiting: HashMap<Arc<[u8]>, Vec<PipeId>>,
     slots: Vec<Option<NameSlot>>,
     /// The pipe received from last, most likely the next destination.
-    pub(super) recent: Option<PipeId>,
+    pub(crate) recent: Option<PipeId>,
     next: u32,
     /// The name generated last.
-    pub(super) made: Option<Arc<[u8]>>,
+    pub(crate) made: Option<Arc<[u8]>>,
 }
 
 impl Default for RoutingTable {
@@ -70,7 +70,7 @@ impl Default for RoutingTable {
 
 impl RoutingTable {
     /// Adds a pipe; `given` is the name that our side assigned, or empty.
-    pub(super) fn add(&mut self, id: PipeId, given: &[u8]) {
+    pub(crate) fn add(&mut self, id: PipeId, given: &[u8]) {
         let index = id.0 as usize;
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
@@ -80,7 +80,7 @@ impl RoutingTable {
     }
 
     /// Forgets a pipe.
-    pub(super) fn remove(&mut self, id: PipeId) {
+    pub(crate) fn remove(&mut self, id: PipeId) {
         self.stop_waiting(id);
         self.release(id, Standing::Away);
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
@@ -97,34 +97,34 @@ impl RoutingTable {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }
 
-    pub(super) fn standing(&self, id: PipeId) -> Option<Standing> {
+    pub(crate) fn standing(&self, id: PipeId) -> Option<Standing> {
         self.slot(id).map(|slot| slot.standing)
     }
 
     /// Returns true if our side assigned the name: the pipe keeps it while it is not connected.
-    pub(super) fn is_given(&self, id: PipeId) -> bool {
+    pub(crate) fn is_given(&self, id: PipeId) -> bool {
         self.slot(id).is_some_and(|slot| slot.origin == NameOrigin::Given)
     }
 
     /// Returns true if the name was generated.
-    pub(super) fn is_made(&self, id: PipeId) -> bool {
+    pub(crate) fn is_made(&self, id: PipeId) -> bool {
         self.slot(id).is_some_and(|slot| slot.origin == NameOrigin::Made)
     }
 
     /// The name of a pipe, whether or not the name maps to it.
     #[inline(always)]
-    pub(super) fn name(&self, id: PipeId) -> &[u8] {
+    pub(crate) fn name(&self, id: PipeId) -> &[u8] {
         self.slot(id).map_or(&[], |slot| &slot.name)
     }
 
     /// As `name`, shared.
-    pub(super) fn name_of(&self, id: PipeId) -> Option<Arc<[u8]>> {
+    pub(crate) fn name_of(&self, id: PipeId) -> Option<Arc<[u8]>> {
         self.slot(id).map(|slot| slot.name.clone())
     }
 
     /// Determines a pipe's name from the one that its peer announced. If the peer announced none, the pipe keeps a
     /// name generated earlier, unless another pipe has taken it in the meantime.
-    pub(super) fn settle(&mut self, id: PipeId, announced: &[u8]) {
+    pub(crate) fn settle(&mut self, id: PipeId, announced: &[u8]) {
         let Some(origin) = self.slot(id).map(|slot| slot.origin) else { return };
         let (name, origin) = match origin {
             NameOrigin::Given => return,
@@ -151,19 +151,19 @@ impl RoutingTable {
     }
 
     /// The other pipe that this pipe's name maps to, if any.
-    pub(super) fn rival(&self, id: PipeId) -> Option<PipeId> {
+    pub(crate) fn rival(&self, id: PipeId) -> Option<PipeId> {
         self.pipes.get(self.name(id)).copied().filter(|&other| other != id)
     }
 
     /// Maps a pipe's name to the pipe.
-    pub(super) fn claim(&mut self, id: PipeId) {
+    pub(crate) fn claim(&mut self, id: PipeId) {
         let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         slot.standing = Standing::Named;
         self.pipes.insert(slot.name.clone(), id);
     }
 
     /// Unmaps a pipe's name.
-    pub(super) fn release(&mut self, id: PipeId, standing: Standing) {
+    pub(crate) fn release(&mut self, id: PipeId, standing: Standing) {
         let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         if slot.standing == Standing::Named {
             self.pipes.remove(&slot.name);
@@ -172,7 +172,7 @@ impl RoutingTable {
     }
 
     /// Queues a pipe for its name, which another pipe owns (`successor`).
-    pub(super) fn wait(&mut self, id: PipeId, standing: Standing) {
+    pub(crate) fn wait(&mut self, id: PipeId, standing: Standing) {
         self.release(id, standing);
         if let Some(slot) = self.slot(id) {
             let name = slot.name.clone();
@@ -181,7 +181,7 @@ impl RoutingTable {
     }
 
     /// Removes a pipe from the queue for its name.
-    pub(super) fn stop_waiting(&mut self, id: PipeId) {
+    pub(crate) fn stop_waiting(&mut self, id: PipeId) {
         let Some(slot) = self.slots.get(id.0 as usize).and_then(Option::as_ref) else { return };
         let Some(waiting) = self.waiting.get_mut(&slot.name) else { return };
         waiting.retain(|&other| other != id);
@@ -191,7 +191,7 @@ impl RoutingTable {
     }
 
     /// The pipe that inherits a name without an owner: the `newest` or the oldest that waits for it.
-    pub(super) fn successor(&mut self, name: &[u8], newest: bool) -> Option<PipeId> {
+    pub(crate) fn successor(&mut self, name: &[u8], newest: bool) -> Option<PipeId> {
         let waiting = self.waiting.get(name)?;
         let id = if newest { *waiting.last()? } else { *waiting.first()? };
         self.stop_waiting(id);
@@ -200,7 +200,7 @@ impl RoutingTable {
 
     /// The pipe that a name maps to.
     #[inline(always)]
-    pub(super) fn find(&self, name: &[u8]) -> Option<PipeId> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<PipeId> {
         if let Some(id) = self.recent
             && let Some(slot) = self.slot(id)
             && slot.standing == Standing::Named
@@ -212,7 +212,7 @@ impl RoutingTable {
     }
 
     /// All pipes that have a name mapped to them.
-    pub(super) fn pipes(&self) -> impl Iterator<Item = PipeId> + '_ {
+    pub(crate) fn pipes(&self) -> impl Iterator<Item = PipeId> + '_ {
         self.pipes.values().copied()
     }
 }

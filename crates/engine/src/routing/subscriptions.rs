@@ -12,15 +12,15 @@ use super::radix::{Radix, Value};
 use crate::pipe::PipeId;
 
 /// Limit of topics per peer.
-pub(super) const TOPICS_PER_PEER: usize = 1 << 20;
+pub(crate) const TOPICS_PER_PEER: usize = 1 << 20;
 /// Longest topic, in bytes.
-pub(super) const TOPIC_MAX_BYTES: usize = 64 * 1024;
+pub(crate) const TOPIC_MAX_BYTES: usize = 64 * 1024;
 /// Limit of one peer's topics together, in bytes.
-pub(super) const TOPICS_PER_PEER_BYTES: usize = 128 << 20;
+pub(crate) const TOPICS_PER_PEER_BYTES: usize = 128 << 20;
 
 /// The effect of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Added {
+pub(crate) enum Added {
     /// No pipe had the topic before.
     First,
     /// Other pipes have it too.
@@ -33,7 +33,7 @@ pub(super) enum Added {
 
 /// The effect of an unsubscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Removed {
+pub(crate) enum Removed {
     /// No pipe has the topic any more.
     Last,
     /// Other pipes still have it.
@@ -43,7 +43,7 @@ pub(super) enum Removed {
 }
 
 /// Called with each topic that a pipe loses, and true if no pipe has the topic any more.
-pub(super) type Lost<'a> = &'a mut dyn FnMut(&[u8], bool);
+pub(crate) type Lost<'a> = &'a mut dyn FnMut(&[u8], bool);
 
 /// The topics of one pipe.
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct PeerSubscriptions {
 
 /// The topics of all pipes.
 #[derive(Default)]
-pub(super) struct Subscriptions {
+pub(crate) struct Subscriptions {
     tree: Radix<PipeSet>,
     held: HashMap<PipeId, PeerSubscriptions>,
     seen: Seen,
@@ -62,12 +62,12 @@ pub(super) struct Subscriptions {
 
 impl Subscriptions {
     /// Accepts subscriptions of this pipe from now on.
-    pub(super) fn add_pipe(&mut self, id: PipeId) {
+    pub(crate) fn add_pipe(&mut self, id: PipeId) {
         self.held.insert(id, PeerSubscriptions::default());
     }
 
     /// Forgets a pipe, and calls `lost` with each of its topics.
-    pub(super) fn remove_pipe(&mut self, id: PipeId, mut lost: Option<Lost<'_>>) {
+    pub(crate) fn remove_pipe(&mut self, id: PipeId, mut lost: Option<Lost<'_>>) {
         let Some(held) = self.held.remove(&id) else { return };
         let mut topic = Vec::new();
         for node in held.nodes {
@@ -84,7 +84,7 @@ impl Subscriptions {
         }
     }
 
-    pub(super) fn add(&mut self, id: PipeId, topic: &[u8]) -> Added {
+    pub(crate) fn add(&mut self, id: PipeId, topic: &[u8]) -> Added {
         let Some(held) = self.held.get(&id) else { return Added::Known };
         if self.tree.find(topic).is_some_and(|node| self.tree.value(node).contains(id)) {
             return Added::Known;
@@ -113,7 +113,7 @@ impl Subscriptions {
         Ok(if first { Added::First } else { Added::Another })
     }
 
-    pub(super) fn remove(&mut self, id: PipeId, topic: &[u8]) -> Removed {
+    pub(crate) fn remove(&mut self, id: PipeId, topic: &[u8]) -> Removed {
         let Some(held) = self.held.get_mut(&id) else { return Removed::Unknown };
         let Some(node) = self.tree.find(topic) else { return Removed::Unknown };
         if !held.nodes.remove(&node) {
@@ -128,13 +128,13 @@ impl Subscriptions {
     }
 
     /// Number of distinct topics.
-    pub(super) fn topics(&self) -> usize {
+    pub(crate) fn topics(&self) -> usize {
         self.tree.nodes().count()
     }
 
     /// Sets `into` to the pipes with a topic that is a prefix of `bytes`, each pipe once.
     #[inline(always)]
-    pub(super) fn find(&mut self, bytes: &[u8], into: &mut Vec<PipeId>) {
+    pub(crate) fn find(&mut self, bytes: &[u8], into: &mut Vec<PipeId>) {
         into.clear();
         let mut sets = self.tree.prefixes(bytes).map(PipeSet::as_slice).filter(|set| !set.is_empty());
         let Some(first) = sets.next() else { return };
@@ -151,7 +151,7 @@ impl Subscriptions {
 
     /// Sets `into` to the pipes that have exactly this topic.
     #[inline(always)]
-    pub(super) fn find_exact(&self, topic: &[u8], into: &mut Vec<PipeId>) {
+    pub(crate) fn find_exact(&self, topic: &[u8], into: &mut Vec<PipeId>) {
         into.clear();
         if let Some(node) = self.tree.find(topic) {
             into.extend_from_slice(self.tree.value(node).as_slice());
@@ -161,7 +161,7 @@ impl Subscriptions {
 
 impl Subscriptions {
     /// Replaces `ids` with the pipes of `all` that are not in it.
-    pub(super) fn invert(&mut self, all: &[PipeId], ids: &mut Vec<PipeId>) {
+    pub(crate) fn invert(&mut self, all: &[PipeId], ids: &mut Vec<PipeId>) {
         self.seen.forget();
         ids.iter().for_each(|&id| _ = self.seen.note(id));
         ids.clear();
