@@ -7,7 +7,7 @@ mod peers;
 mod stats;
 
 use std::ffi::{c_char, c_int, c_long, c_short, c_void};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Error, Invalid, Outgoing};
 use smallvec::SmallVec;
@@ -19,6 +19,11 @@ use crate::handle::socket;
 /// Converts milliseconds; a negative value means no limit.
 pub(crate) fn timeout(ms: c_long) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+/// The deadline of a wait; None: no limit.
+pub(crate) fn deadline(ms: c_long) -> Option<Instant> {
+    timeout(ms).and_then(|time| Instant::now().checked_add(time))
 }
 
 /// Writes a text and a NUL if they fit, else fails with ENOBUFS. `*size` receives the size of both in either case.

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pinnace::PollItem;
+use pinnace::{Interest, PollItem};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::{flag, low_level::pipe};
 
@@ -54,7 +54,7 @@ impl Signals {
 
     /// A poll item that is readable once a signal has come.
     pub fn item(&self) -> PollItem<'_> {
-        crate::face::readable(self.news.as_fd())
+        PollItem::fd(self.news.as_fd(), Interest::READABLE)
     }
 
     /// The signal that ends the process, if one has come.

@@ -1,9 +1,8 @@
-//! X25519 keys, and the source of randomness.
-
-use std::fmt;
+//! X25519 keys.
 
 use libsodium_sys as ffi;
 
+use crate::random::NoRandomness;
 use crate::secret::Secret;
 use crate::sodium;
 
@@ -15,26 +14,6 @@ pub type PublicKey = [u8; KEY_LEN];
 
 /// A secret key. Any 32 bytes are valid.
 pub type SecretKey = Secret<KEY_LEN>;
-
-/// The kernel gave no random bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRandomness;
-
-impl std::error::Error for NoRandomness {}
-
-impl fmt::Display for NoRandomness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the system has no random bytes")
-    }
-}
-
-/// Fills `out` with unpredictable bytes. After a fork, parent and child get different bytes.
-///
-/// # Errors
-/// The kernel has none; `out` may be partly written.
-pub fn random(out: &mut [u8]) -> Result<(), NoRandomness> {
-    getrandom::fill(out).map_err(|_| NoRandomness)
-}
 
 /// A secret key and its public key.
 #[derive(Debug, Clone, PartialEq, Eq)]

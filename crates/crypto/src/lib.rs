@@ -26,12 +26,14 @@
 
 mod boxes;
 mod keys;
+mod random;
 mod secret;
 mod sodium;
 mod stream;
 
 pub use boxes::{BoxKey, NONCE_LEN};
-pub use keys::{KEY_LEN, KeyPair, NoRandomness, PublicKey, SecretKey, random};
+pub use keys::{KEY_LEN, KeyPair, PublicKey, SecretKey};
+pub use random::{NoRandomness, random};
 pub use secret::{Secret, SecretBytes, equal};
 pub use stream::StreamKey;
 

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use libsodium_sys as ffi;
 
-use crate::keys::{NoRandomness, random};
+use crate::random::{NoRandomness, random};
 
 /// A secret of a fixed length: a key, or the randomness for keys.
 pub struct Secret<const N: usize>(Box<[u8; N]>);

@@ -357,5 +357,5 @@ impl Halves {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "arena_tests.rs"]
+#[path = "tests/arena.rs"]
 mod tests;

@@ -49,9 +49,11 @@ mod shared;
 mod sync;
 
 #[cfg(all(test, loom))]
-mod loom_lock_tests;
+#[path = "tests/loom_lock.rs"]
+mod loom_lock;
 #[cfg(all(test, loom))]
-mod loom_tests;
+#[path = "tests/loom_queue.rs"]
+mod loom_queue;
 
 pub use arena::{Arena, Borrower, Halves, LOAN_MIN, Lender, Taking};
 pub use biased::{BiasedGuard, BiasedLock, OwnerGuard, Reentered};

@@ -464,8 +464,8 @@ fn next_odd(number: u32) -> u32 {
 }
 
 #[cfg(all(test, loom))]
-#[path = "shared_loom_tests.rs"]
-mod loom_tests;
+#[path = "tests/loom_shared.rs"]
+mod loom_shared;
 #[cfg(all(test, not(loom)))]
-#[path = "shared_tests.rs"]
+#[path = "tests/shared.rs"]
 mod tests;

@@ -52,6 +52,11 @@ thread_local! {
     static HANDLERS: Cell<usize> = const { Cell::new(0) };
 }
 
+/// A text for C; a NUL inside becomes a question mark.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "?")).unwrap_or_default()
+}
+
 fn no_client() -> Trouble {
     Trouble::new(libc::EFAULT, "not a client, or it was closed")
 }

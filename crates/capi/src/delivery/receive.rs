@@ -7,11 +7,10 @@ use parking_lot::Mutex;
 use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Verdict};
 use pinnace_sys::fork;
 
-use super::send::deadline;
 use super::trouble::{Trouble, attempt};
-use super::{Open, open};
+use super::{Open, c_text, open};
 use crate::guard::Returned;
-use crate::pinnace::timeout;
+use crate::pinnace::{deadline, timeout};
 use crate::registry::Registry;
 
 static DELIVERIES: Registry<Held> = Registry::new();
@@ -91,10 +90,6 @@ fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> 
 /// A C string that stays valid as long as `at`.
 fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
     at.get_or_init(|| c_text(text)).as_ptr()
-}
-
-pub(super) fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
 /// Returns the next message; NULL on an error.

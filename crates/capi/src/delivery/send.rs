@@ -2,16 +2,15 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pinnace_delivery::{Durability, Options, Pending, Ticket};
 
-use super::open;
 use super::options::string;
-use super::receive::c_text;
 use super::trouble::{Trouble, attempt};
+use super::{c_text, open};
 use crate::arguments::bytes;
-use crate::pinnace::timeout;
+use crate::pinnace::deadline;
 
 const SYNC: c_int = 0;
 const INTERVAL: c_int = 1;
@@ -30,11 +29,6 @@ pub struct SendOptions {
 
 /// Upper bound for the size of any version.
 const SIZE_MAX: usize = 4096;
-
-/// The deadline of a wait; None: no limit.
-pub(super) fn deadline(ms: i64) -> Option<Instant> {
-    timeout(ms).and_then(|time| Instant::now().checked_add(time))
-}
 
 fn wrong(words: impl std::fmt::Display) -> Trouble {
     Trouble::new(libc::EINVAL, words)

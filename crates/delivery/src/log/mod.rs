@@ -232,7 +232,7 @@ impl Opened {
             match queue::first_batch(room, queue::generation()?, number, &found.ends, keeper) {
                 Ok(first) => break first,
                 Err((small, bytes)) => {
-                    let bytes = spares::bytes_to_begin_with(bytes as u64);
+                    let bytes = segment::bytes_to_begin_with(bytes as u64);
                     if small.bytes >= bytes {
                         return Err(LogError::TooLarge);
                     }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::recent::{Recent, Written};
-use super::segment::{MAX_BYTES, MIN_BYTES, Segment, Spare};
-use super::spares;
+use super::segment::{self, MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::{Appended, Checkpointer, Damage, Failure, LogError, Place, Urgency};
 
 /// Kinds of records that the log writes itself: the list of segments in use before this one, each with the end of its
@@ -258,7 +257,7 @@ impl Queue {
 
     /// Returns true if a new segment in one of the spare files has room for the record.
     fn has_spare_for(&self, need: u64) -> bool {
-        let bytes = spares::bytes_to_begin_with(self.checkpoint_bytes as u64 + need);
+        let bytes = segment::bytes_to_begin_with(self.checkpoint_bytes as u64 + need);
         self.spares.iter().any(|spare| spare.bytes >= bytes)
     }
 

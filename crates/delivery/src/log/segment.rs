@@ -9,6 +9,11 @@ use super::storage::{File, Storage};
 pub const MIN_BYTES: u64 = 1 << 20;
 pub const MAX_BYTES: u64 = 64 << 20;
 
+/// The size of a file for a segment that begins with `bytes` bytes.
+pub fn bytes_to_begin_with(bytes: u64) -> u64 {
+    (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
+}
+
 /// The number in the header of a retired segment; valid numbers begin at 1.
 const RETIRED: u64 = 0;
 

@@ -8,9 +8,8 @@ use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use super::format::PAGE;
 use super::queue::Queue;
-use super::segment::{MAX_BYTES, MIN_BYTES, Spare};
+use super::segment::{MAX_BYTES, MIN_BYTES, Spare, bytes_to_begin_with};
 use super::storage::Storage;
 use super::{Shared, locked};
 
@@ -117,11 +116,6 @@ fn bytes_of_files(queue: &Queue) -> u64 {
 
 fn least_bytes(queue: &Queue) -> u64 {
     bytes_to_begin_with(queue.checkpoint_bytes as u64 + queue.largest_record)
-}
-
-/// The size of a file for a segment that begins with `bytes` bytes.
-pub fn bytes_to_begin_with(bytes: u64) -> u64 {
-    (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
 }
 
 /// Takes out a spare that is too small, if removing it makes room for one that is large enough.

@@ -8,7 +8,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::loom_tests::model_of;
+use crate::loom_queue::model_of;
 use crate::sync::AtomicBool;
 use crate::{LOAN_MIN, Lender, Taking};
 
@@ -91,12 +91,12 @@ fn crosses(bytes: usize) {
 }
 
 #[test]
-fn who_waits_for_bytes_is_woken() {
+fn a_reader_waiting_for_bytes_is_woken() {
     loom::model(|| crosses(3));
 }
 
 #[test]
-fn who_waits_for_room_is_woken() {
+fn a_writer_waiting_for_room_is_woken() {
     model_of(3, || crosses(6));
 }
 
@@ -104,7 +104,7 @@ fn who_waits_for_room_is_woken() {
 /// watcher waits on the socket, reads what the doorbell could not announce, and arms the ring for the socket. It
 /// rings the reader's doorbell when all bytes are read.
 #[test]
-fn who_sleeps_by_its_bell_is_woken() {
+fn a_reader_at_its_doorbell_is_woken() {
     const BYTES: usize = 2;
     model_of(3, || {
         let (one, other) = (half(), half());
@@ -163,7 +163,7 @@ fn who_sleeps_by_its_bell_is_woken() {
 }
 
 #[test]
-fn who_lacks_room_in_the_arena_is_woken() {
+fn a_lender_without_room_is_woken() {
     model_of(3, || {
         let (one, other) = (half(), half());
         let (out, _) = shared(one.clone(), other.clone());

@@ -176,7 +176,7 @@ fn what_is_kept_stays_and_what_was_lent_first_is_repaid_first() {
 }
 
 #[test]
-fn who_looks_at_a_body_sees_what_does_not_change_any_more() {
+fn a_reader_of_a_body_sees_it_unchanged() {
     let mut way = Way::new(Taking::WhenWanted);
     way.send(&bytes(0, LOAN_MIN));
     way.send(&bytes(1, LOAN_MIN));
@@ -225,7 +225,7 @@ fn without_keeping_the_arena_is_free_at_once() {
 }
 
 #[test]
-fn who_never_lends_much_at_a_time_stays_at_the_beginning() {
+fn small_loans_stay_at_the_beginning() {
     let mut way = Way::new(Taking::WhenWanted);
     for number in 0..100 {
         // The second body is rolled back, whether or not putting it returned to the beginning.
@@ -310,7 +310,7 @@ fn a_loan_of_what_cannot_be_is_refused() {
 }
 
 #[test]
-fn who_says_that_more_is_repaid_than_was_lent_overwrites_nothing() {
+fn a_false_count_of_repayments_overwrites_nothing() {
     let mut way = Way::new(Taking::WhenWanted);
     assert!(way.send(&bytes(0, ARENA / 2)) && way.send(&bytes(1, ARENA / 2)));
     for lie in [ARENA as u64, u64::MAX] {

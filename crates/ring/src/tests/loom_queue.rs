@@ -294,7 +294,7 @@ fn event_count_wakes_all() {
     model(|| {
         let event = Arc::new(EventCount::default());
         let thing = Arc::new(AtomicUsize::new(0));
-        let sleep = {
+        let wait = {
             let (event, thing) = (event.clone(), thing.clone());
             move || {
                 let ticket = event.listen();
@@ -306,12 +306,12 @@ fn event_count_wakes_all() {
                 }
             }
         };
-        let sleeper = thread::spawn(sleep.clone());
+        let sleeper = thread::spawn(wait.clone());
         let waker = thread::spawn(move || {
             thing.store(1, Ordering::Relaxed);
             event.notify();
         });
-        sleep();
+        wait();
         sleeper.join().unwrap();
         waker.join().unwrap();
     });

@@ -52,7 +52,7 @@ fn a_wait_is_ended_once_and_only_when_there_is_one() {
 }
 
 #[test]
-fn who_waits_for_room_is_woken_for_half_of_the_ring() {
+fn a_waiting_writer_is_woken_for_half_of_the_ring() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     let all = vec![7; RING_MIN + 1];
     assert_eq!(write(&mut out, &all), RING_MIN);
@@ -65,7 +65,7 @@ fn who_waits_for_room_is_woken_for_half_of_the_ring() {
 }
 
 #[test]
-fn who_waits_is_not_woken_for_room_that_was_filled_meanwhile() {
+fn a_writer_is_not_woken_for_room_filled_meanwhile() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     assert_eq!(write(&mut out, &[7; 1000]), 1000);
     assert_eq!(way_in.read(&mut [0; 10], &mut [], nobody), Ok(10)); // Now the reader knows of a thousand bytes.
@@ -78,7 +78,7 @@ fn who_waits_is_not_woken_for_room_that_was_filled_meanwhile() {
 }
 
 #[test]
-fn who_waits_is_told_of_by_other_means_unless_it_sleeps_by_its_bell() {
+fn a_waiting_reader_is_signalled_unless_it_is_at_its_doorbell() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     let mut due = 0;
     out.write(&[IoSlice::new(b"first")], 0, || due += 1).unwrap();
@@ -95,7 +95,7 @@ fn who_waits_is_told_of_by_other_means_unless_it_sleeps_by_its_bell() {
 }
 
 #[test]
-fn who_sleeps_by_its_bell_is_woken_from_either_side() {
+fn a_reader_at_its_doorbell_is_woken_from_either_side() {
     let (mut out, mut way_in, ..) = joined(RING_MIN);
     let doorbell = way_in.doorbell();
     let sleeper = |rung| {
@@ -127,7 +127,7 @@ fn an_empty_ring_is_given_back() {
 }
 
 #[test]
-fn who_never_has_much_under_way_stays_at_the_beginning() {
+fn small_writes_stay_at_the_beginning() {
     let (mut out, mut way_in, one, _) = joined(RING_MIN);
     for round in 0..RING_MIN {
         let bytes = [round as u8; 100];

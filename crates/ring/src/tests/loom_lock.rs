@@ -4,7 +4,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::loom_tests::{model, model_of};
+use crate::loom_queue::{model, model_of};
 use crate::{BiasedLock, Reentered};
 
 /// Thread ids, as the lock sees them.
