@@ -9,8 +9,9 @@ use super::send::Options;
 use crate::Error;
 use crate::dead_letters::LetterNumber;
 use crate::pack::unpack;
-use crate::peer_loop::{Command, Part, read_parts};
+use crate::peer_loop::Command;
 use crate::ranges::RangeSet;
+use crate::store::{StreamMessage, Wanted};
 use crate::wire::{BEGINS, DEAD, ENDS, PACKED, Verdict};
 
 impl Client {
@@ -24,7 +25,11 @@ impl Client {
             .outbox
             .get(stream)
             .is_some_and(|of| of.record.client == self.record.number && !of.record.done.contains(first));
-        let parts = if is_own { read_parts(store, stream, first, u64::MAX)? } else { Vec::new() };
+        if !is_own {
+            return Ok(false);
+        }
+        let one = Wanted { range: first..=u64::MAX, enough_bytes: 0, filter: &|_| true };
+        let parts = store.logged_messages(stream, &one)?.list;
         let Some(flags) = flags_of(&parts) else { return Ok(false) };
         let whole: Vec<u8> = parts.iter().flat_map(|part| &part.body).copied().collect();
         let Some((dead, begin)) = read_envelope(&whole) else { return Ok(false) };
@@ -45,7 +50,7 @@ impl Client {
 }
 
 /// The flags of a complete letter.
-fn flags_of(parts: &[Part]) -> Option<u8> {
+fn flags_of(parts: &[StreamMessage]) -> Option<u8> {
     let (first, last) = (parts.first()?, parts.last()?);
     (first.flags & (BEGINS | DEAD) == BEGINS | DEAD && last.flags & ENDS != 0).then_some(first.flags)
 }

@@ -30,7 +30,7 @@ use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
 use crate::wire::{FromReceiver, Refusal};
 use dead::GivenUpMessage;
-pub use dead::{Part, SUFFIX, read_parts};
+pub use dead::SUFFIX;
 pub use doorbell::Doorbell;
 use forked_store::hello;
 use inward::Inward;

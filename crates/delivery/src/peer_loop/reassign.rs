@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::{PeerLoop, TRY_AGAIN_AFTER};
-use crate::log::{LogError, Urgency};
+use crate::log::LogError;
 use crate::ranges::RangeSet;
-use crate::store::records::{MESSAGE, MessageRecord, Receiver};
-use crate::store::{Sending, State, Store};
-use crate::wire::{ANY, ENDS};
+use crate::store::records::Receiver;
+use crate::store::{Messages, State, Store, Wanted};
+use crate::wire::{ANY, FrameEntry};
 
-/// Bytes of the log read at once, and bytes of bodies moved at once, unless the only message is larger.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes of bodies moved at once, unless the only message is larger.
+const MOVE_BYTES: usize = 256 << 10;
 
 /// Streams to clients that are away.
 #[derive(Default)]
@@ -25,23 +25,6 @@ pub struct Reassign {
 struct Away {
     since: Instant,
     /// Messages up to this number were examined.
-    upto: u64,
-}
-
-/// A message, or a part of one, that may be moved.
-struct MovablePart {
-    seq: u64,
-    flags: u8,
-    accepted_ms: u64,
-    ttl_ms: u32,
-    body: Vec<u8>,
-}
-
-/// The messages of a stream that may be moved.
-pub struct Movable {
-    parts: Vec<MovablePart>,
-    held: bool,
-    /// Messages after this number were not examined.
     upto: u64,
 }
 
@@ -64,41 +47,23 @@ impl Reassign {
     }
 
     /// Finds some messages of a stream that may be moved.
-    pub fn find(&self, store: &Store, stream: u32) -> Result<Movable, LogError> {
+    fn find(&self, store: &Store, stream: u32) -> Result<Messages, LogError> {
         let from = self.away.get(&stream).map_or(0, |away| away.upto);
-        let mut found = find_held(store, stream, from);
-        if found.parts.is_empty() {
-            found = find_logged(store, stream, from)?;
-        }
-        Ok(found)
+        let (done, last) = match store.lock().outbox.get(stream) {
+            Some(of) => (of.record.done.clone(), of.record.last),
+            None => (RangeSet::default(), 0),
+        };
+        let filter = |entry: &FrameEntry<'_>| entry.flags & ANY != 0 && !done.contains(entry.seq);
+        store.messages(
+            stream,
+            &Wanted { range: from.saturating_add(1)..=last, enough_bytes: MOVE_BYTES, filter: &filter },
+        )
     }
 
     /// Moves the found messages to another stream. Errors: NoRoom, also if that stream is in the middle of a message.
-    pub fn put(&mut self, store: &Store, from: u32, found: Movable, to: u32) -> Result<(), LogError> {
-        let mut state = store.lock();
-        let Some(client) = state.outbox.get(from).map(|stream| stream.record.client) else { return Ok(()) };
-        if state.is_in_parts(&[to]) {
-            return Err(LogError::NoRoom(None));
-        }
-        let mut done = RangeSet::default();
-        for part in &found.parts {
-            let sending = Sending {
-                client,
-                streams: &[to],
-                flags: part.flags,
-                accepted_ms: part.accepted_ms,
-                ttl_ms: part.ttl_ms,
-                body: &part.body,
-                urgency: Urgency::Sync,
-            };
-            match found.held {
-                true => drop(store.hold(&mut state, &sending)),
-                false => drop(store.accept(&mut state, &sending)?),
-            }
-            done.add(part.seq, part.seq);
-        }
-        store.settle(&mut state, from, &done)?;
-        if let Some(away) = self.away.get_mut(&from).filter(|_| !found.held) {
+    fn put(&mut self, store: &Store, from: u32, found: &Messages, to: u32) -> Result<(), LogError> {
+        store.transfer(&mut store.lock(), from, found, to)?;
+        if let Some(away) = self.away.get_mut(&from).filter(|_| !found.volatile) {
             away.upto = found.upto;
         }
         Ok(())
@@ -152,72 +117,8 @@ impl PeerLoop {
         self.turn += 1;
         let receiver = Receiver::Client(others[self.turn % others.len()].clone());
         let to = self.store.stream(&mut self.store.lock(), client, &receiver, topic)?;
-        self.reassign.put(&self.store, stream, found, to)?;
+        self.reassign.put(&self.store, stream, &found, to)?;
         self.find(to);
         Ok(true)
     }
-}
-
-fn find_held(store: &Store, stream: u32, mut at: u64) -> Movable {
-    let mut state = store.lock();
-    let done = state.outbox.get(stream).map(|of| of.record.done.clone()).unwrap_or_default();
-    let mut found = Movable { parts: Vec::new(), held: true, upto: at };
-    // A run may begin or end in the middle of a message.
-    while let Some(run) = state.outbox.held_behind(stream, at) {
-        let whole = found.parts.last().is_none_or(|part: &MovablePart| part.flags & ENDS != 0);
-        if whole && !found.parts.is_empty() {
-            break;
-        }
-        run.visit(|entry| {
-            if entry.flags & ANY != 0 && !done.contains(entry.seq) {
-                found.parts.push(MovablePart {
-                    seq: entry.seq,
-                    flags: entry.flags,
-                    accepted_ms: entry.accepted_ms,
-                    ttl_ms: entry.ttl_ms.map_or(0, |ttl_ms| ttl_ms as u32),
-                    body: entry.body.to_vec(),
-                });
-            }
-        });
-        at = run.of.last;
-    }
-    found
-}
-
-fn find_logged(store: &Store, stream: u32, from: u64) -> Result<Movable, LogError> {
-    let (mut place, done, last) = {
-        let state = store.lock();
-        let Some(of) = state.outbox.get(stream) else {
-            return Ok(Movable { parts: Vec::new(), held: false, upto: u64::MAX });
-        };
-        let done = of.record.done.clone();
-        (of.place_behind(from.max(done.all_upto())), done, of.record.last)
-    };
-    let mut found = Movable { parts: Vec::new(), held: false, upto: last };
-    let (mut buffer, mut bytes, mut enough) = (Vec::new(), 0, false);
-    while let Some(at) = place.filter(|_| !enough) {
-        let next = store.log().read(at, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
-            if kind == MESSAGE
-                && let Some(message) = MessageRecord::read(payload)
-                && let Some((_, seq)) = message.destinations().find(|(other, _)| *other == stream)
-                && seq > from
-            {
-                if message.flags & ANY != 0 && !done.contains(seq) {
-                    bytes += message.body.len();
-                    found.parts.push(MovablePart {
-                        seq,
-                        flags: message.flags,
-                        accepted_ms: message.accepted_ms,
-                        ttl_ms: message.ttl_ms,
-                        body: message.body.to_vec(),
-                    });
-                }
-                enough = seq >= last || (bytes >= READ_BYTES && message.flags & ENDS != 0);
-                found.upto = if enough { seq } else { last };
-            }
-            !enough
-        })?;
-        place = (next != at).then_some(next);
-    }
-    Ok(found)
 }

@@ -4,6 +4,7 @@
 //! of events.
 
 mod identity;
+mod messages;
 mod outbox;
 pub mod records;
 mod viewing;
@@ -21,6 +22,7 @@ use crate::log::{self, Checkpointer, Damage, Log, LogError, Place, Replay, Setti
 use crate::ranges::RangeSet;
 use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
+pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
 

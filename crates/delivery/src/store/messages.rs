@@ -1,0 +1,170 @@
+//! Reads a stream's messages back, from memory and from the log, and moves them to another stream.
+
+use std::ops::RangeInclusive;
+
+use super::records::{MESSAGE, MessageRecord};
+use super::{Sending, State, Store};
+use crate::log::{LogError, Urgency};
+use crate::ranges::RangeSet;
+use crate::wire::{ENDS, FrameEntry};
+
+/// Bytes of the log read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A message of a stream, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamMessage {
+    pub seq: u64,
+    pub flags: u8,
+    pub accepted_ms: u64,
+    /// 0: it does not expire.
+    pub ttl_ms: u32,
+    pub body: Vec<u8>,
+}
+
+/// Messages of a stream, in order.
+#[derive(Debug)]
+pub struct Messages {
+    pub list: Vec<StreamMessage>,
+    /// They are held in memory, not logged.
+    pub volatile: bool,
+    /// Later messages of the range were not examined.
+    pub upto: u64,
+}
+
+/// Which messages to read.
+pub struct Wanted<'a> {
+    pub range: RangeInclusive<u64>,
+    /// Stops behind a whole message once the bodies have this many bytes; 0: behind the first.
+    pub enough_bytes: usize,
+    pub filter: &'a dyn Fn(&FrameEntry<'_>) -> bool,
+}
+
+/// The messages gathered so far.
+struct Gathering<'a, 'b> {
+    wanted: &'a Wanted<'b>,
+    found: Messages,
+    bytes: usize,
+    is_done: bool,
+}
+
+impl<'a, 'b> Gathering<'a, 'b> {
+    fn new(wanted: &'a Wanted<'b>, volatile: bool) -> Gathering<'a, 'b> {
+        let found = Messages { list: Vec::new(), volatile, upto: *wanted.range.end() };
+        Gathering { wanted, found, bytes: 0, is_done: false }
+    }
+
+    fn take(&mut self, entry: &FrameEntry<'_>) {
+        let range = &self.wanted.range;
+        if self.is_done || entry.seq < *range.start() {
+            return;
+        }
+        if range.contains(&entry.seq) && (self.wanted.filter)(entry) {
+            self.bytes += entry.body.len();
+            self.found.list.push(StreamMessage {
+                seq: entry.seq,
+                flags: entry.flags,
+                accepted_ms: entry.accepted_ms,
+                ttl_ms: entry.ttl_ms.map_or(0, |ttl_ms| ttl_ms as u32),
+                body: entry.body.to_vec(),
+            });
+        }
+        let has_enough = !self.found.list.is_empty() && self.bytes >= self.wanted.enough_bytes;
+        if entry.seq >= *range.end() || (has_enough && entry.flags & ENDS != 0) {
+            self.is_done = true;
+            self.found.upto = entry.seq;
+        }
+    }
+}
+
+impl Store {
+    /// Reads messages of an outgoing stream: those held in memory or, if none of them is wanted, those in the log.
+    pub fn messages(&self, stream: u32, wanted: &Wanted<'_>) -> Result<Messages, LogError> {
+        let mut held = Gathering::new(wanted, true);
+        self.read_held(stream, &mut held);
+        if !held.found.list.is_empty() {
+            return Ok(held.found);
+        }
+        self.logged_messages(stream, wanted)
+    }
+
+    /// As `messages`, from the log alone.
+    pub fn logged_messages(&self, stream: u32, wanted: &Wanted<'_>) -> Result<Messages, LogError> {
+        let mut logged = Gathering::new(wanted, false);
+        self.read_logged(stream, &mut logged)?;
+        Ok(logged.found)
+    }
+
+    fn read_held(&self, stream: u32, into: &mut Gathering<'_, '_>) {
+        let (mut state, mut at) = (self.lock(), into.wanted.range.start().saturating_sub(1));
+        while !into.is_done
+            && let Some(run) = state.outbox.held_behind(stream, at)
+        {
+            run.visit(|entry| into.take(entry));
+            at = run.of.last;
+        }
+    }
+
+    fn read_logged(&self, stream: u32, into: &mut Gathering<'_, '_>) -> Result<(), LogError> {
+        let from = into.wanted.range.start().saturating_sub(1);
+        let mut place = {
+            let state = self.lock();
+            let Some(of) = state.outbox.get(stream) else { return Ok(()) };
+            of.place_behind(from.max(of.record.done.all_upto()))
+        };
+        let mut buffer = Vec::new();
+        while let Some(at) = place.filter(|_| !into.is_done) {
+            let next = self.log().read(at, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
+                if kind == MESSAGE
+                    && let Some(message) = MessageRecord::read(payload)
+                    && let Some((_, seq)) = message.destinations().find(|(other, _)| *other == stream)
+                {
+                    into.take(&FrameEntry {
+                        seq,
+                        accepted_ms: message.accepted_ms,
+                        ttl_ms: (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms)),
+                        flags: message.flags,
+                        body: message.body,
+                    });
+                }
+                !into.is_done
+            })?;
+            place = (next != at).then_some(next);
+        }
+        Ok(())
+    }
+
+    /// Moves messages of a stream to another stream of the same client. They are appended there before they are done
+    /// here: after a crash they are in at least one of the two, and may be in both. Errors: NoRoom, also while `to` is
+    /// in the middle of a message.
+    pub fn transfer(
+        &self,
+        state: &mut State,
+        from: u32,
+        messages: &Messages,
+        to: u32,
+    ) -> Result<(), LogError> {
+        let Some(client) = state.outbox.get(from).map(|stream| stream.record.client) else { return Ok(()) };
+        if state.is_in_parts(&[to]) {
+            return Err(LogError::NoRoom(None));
+        }
+        let mut done = RangeSet::default();
+        for message in &messages.list {
+            let sending = Sending {
+                client,
+                streams: &[to],
+                flags: message.flags,
+                accepted_ms: message.accepted_ms,
+                ttl_ms: message.ttl_ms,
+                body: &message.body,
+                urgency: Urgency::Sync,
+            };
+            match messages.volatile {
+                true => drop(self.hold(state, &sending)),
+                false => drop(self.accept(state, &sending)?),
+            }
+            done.add(message.seq, message.seq);
+        }
+        self.settle(state, from, &done).map(drop)
+    }
+}
