@@ -123,7 +123,7 @@ pub struct NoNumber;
 
 impl fmt::Display for NoNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of a dead letter is STREAM.EPOCH.NUMBER, such as 2.1.17")
+        f.write_str("a dead letter is identified as STREAM.EPOCH.NUMBER, such as 2.1.17")
     }
 }
 

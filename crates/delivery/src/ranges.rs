@@ -76,7 +76,7 @@ impl RangeSet {
             if let Some(first) = self.later.first_mut() {
                 first.0 = first.0.max(number + 1);
             }
-            self.settle();
+            self.normalize();
         }
     }
 
@@ -88,7 +88,7 @@ impl RangeSet {
         }
     }
 
-    fn settle(&mut self) {
+    fn normalize(&mut self) {
         while self.later.first().is_some_and(|range| range.0 == self.upto + 1) {
             self.upto = self.later.remove(0).1;
         }

@@ -242,9 +242,9 @@ impl Builder {
     fn check(&self) -> Result<(), Error> {
         let Retry { first, most, .. } = self.retry;
         match () {
-            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit is 4 MiB at least")),
-            () if self.largest == 0 => Err(Error::Setting("max_body is a byte at least")),
-            () if first > most => Err(Error::Setting("the first wait of retry is longer than the most")),
+            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit must be at least 4 MiB")),
+            () if self.largest == 0 => Err(Error::Setting("max_body must be at least 1 byte")),
+            () if first > most => Err(Error::Setting("retry: the first wait is longer than the longest")),
             () if self.peers.iter().any(|peer| peer.name == self.name) => {
                 Err(Error::Setting("a peer has the client's own name"))
             }

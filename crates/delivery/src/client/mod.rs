@@ -81,7 +81,7 @@ impl Client {
     /// Closed. The client itself ends when it is dropped.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        self.instance.store.look_again();
+        self.instance.store.wake_waiters();
         self.inbox.close();
     }
 

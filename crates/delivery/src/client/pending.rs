@@ -45,7 +45,7 @@ impl Client {
 
     /// Waits until [`pending`](Self::pending) is at most `most`. Errors: TimedOut, Closed.
     pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
-        match self.instance.store.wait_settled(self.record.number, most, self.patience(deadline)) {
+        match self.instance.store.wait_done(self.record.number, most, self.patience(deadline)) {
             true => Ok(()),
             false if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             false => Err(Error::TimedOut),
@@ -64,7 +64,7 @@ impl Client {
         for (stream, last, pending) in streams.into_iter().filter(|(_, _, pending)| *pending > 0) {
             let mut done = RangeSet::default();
             done.add_upto(last);
-            store.settle(&mut state, stream, &done)?;
+            store.mark_done(&mut state, stream, &done)?;
             cleared.push((stream, pending));
         }
         drop(state);

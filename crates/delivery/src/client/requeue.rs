@@ -43,7 +43,7 @@ impl Client {
         self.send(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
         let mut done = RangeSet::default();
         done.add(first, first + parts.len() as u64 - 1);
-        store.settle(&mut store.lock(), stream, &done)?;
+        store.mark_done(&mut store.lock(), stream, &done)?;
         self.instance.peer_loop.tell(Command::Gone(stream));
         Ok(true)
     }

@@ -18,10 +18,10 @@ pub struct Flow {
     pub settled: u64,
     /// `done` includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
-    /// More is done than the peer loop was told.
+    /// More is done than the peer loop was told of.
     pub dirty: bool,
     /// The present connection was already asked to resend what follows this number.
-    asked_behind: Option<u64>,
+    asked_after: Option<u64>,
     queue: VecDeque<Arrived>,
     /// Bytes of the message that is arriving; and the number of the first part of one that is too large.
     growing: usize,
@@ -95,7 +95,7 @@ impl Flow {
             settled: 0,
             to_note: false,
             dirty: false,
-            asked_behind: None,
+            asked_after: None,
             queue: VecDeque::new(),
             growing: 0,
             skipping: None,
@@ -109,7 +109,7 @@ impl Flow {
 
     /// A new connection begins: the earlier one's request to resend may be lost.
     pub fn begin(&mut self) {
-        self.asked_behind = None;
+        self.asked_after = None;
     }
 
     /// Marks a message or part as done.
@@ -119,7 +119,7 @@ impl Flow {
     }
 
     /// Marks what the sender no longer has as done.
-    pub fn settle(&mut self, done: &RangeSet) {
+    pub fn mark_gone(&mut self, done: &RangeSet) {
         self.to_note = true;
         self.done.add_all(done, u64::MAX);
         self.received = self.received.max(self.done.all_upto());
@@ -131,7 +131,7 @@ impl Flow {
         if data.prev > self.received {
             // These messages are dropped, resent later, and charged again then.
             let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
-            let is_asked_for = self.asked_behind.replace(self.received) == Some(self.received);
+            let is_asked_for = self.asked_after.replace(self.received) == Some(self.received);
             let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
             return Taken { outcome, cost, at_once: cost, given_up: Vec::new() };
         }

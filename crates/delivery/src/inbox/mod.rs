@@ -190,7 +190,7 @@ impl Inbox {
         flow.begin();
         flow.done.add_all(noted, u64::MAX);
         flow.settled = flow.settled.max(noted.all_upto());
-        flow.settle(gone);
+        flow.mark_gone(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let (origin, received) = (flow.origin.clone(), flow.received);
         // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
@@ -227,15 +227,15 @@ impl Inbox {
     }
 
     /// Marks what the sender no longer has as done.
-    pub fn settle(&self, origin: &Origin, gone: &RangeSet) {
+    pub fn mark_gone(&self, origin: &Origin, gone: &RangeSet) {
         let mut state = self.lock();
-        state.flows[origin.flow].settle(gone);
+        state.flows[origin.flow].mark_gone(gone);
         state.note(origin.flow);
         self.tell_once(&mut state);
     }
 
     /// Records that what is done of a stream up to `upto` is final.
-    pub fn settled(&self, of: &Incoming, upto: u64) {
+    pub fn note_done(&self, of: &Incoming, upto: u64) {
         let mut state = self.lock();
         if let Some(index) = state.by_stream.get(of).copied() {
             state.flows[index].settled = state.flows[index].settled.max(upto);
@@ -421,7 +421,7 @@ impl Inbox {
     }
 
     fn tell_once(&self, state: &mut MutexGuard<'_, Waiting>) {
-        if !std::mem::replace(&mut state.told, true) {
+        if !std::mem::replace(&mut state.is_notified, true) {
             (self.tell)();
         }
     }
@@ -429,7 +429,7 @@ impl Inbox {
     /// The news since the last call.
     pub fn take_news(&self) -> InboxNews {
         let mut state = self.lock();
-        state.told = false;
+        state.is_notified = false;
         let mut news = std::mem::take(&mut state.news);
         for index in news.dirty.drain(..) {
             let flow = &mut state.flows[index];

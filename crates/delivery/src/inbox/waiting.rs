@@ -34,7 +34,7 @@ pub struct Waiting {
     /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
     pub news: InboxNews,
-    pub told: bool,
+    pub is_notified: bool,
     pub closed: bool,
 }
 

@@ -55,7 +55,7 @@ pub fn run(shared: &Shared) {
                 (outcome, batches)
             }
         };
-        settle(shared, outcome.map(|()| (written, durable)), batches);
+        record_outcome(shared, outcome.map(|()| (written, durable)), batches);
     }
 }
 
@@ -108,7 +108,7 @@ fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
 }
 
 /// Publishes the result: the last batch written and the last on the disk.
-fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<PendingBatch>) {
+fn record_outcome(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<PendingBatch>) {
     let mut queue = locked(&shared.queue);
     match outcome {
         Ok(progress) => {
@@ -121,7 +121,7 @@ fn settle(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<Pending
     let failed = queue.failed.is_some();
     shared.is_crowded.store(queue.is_crowded(), Ordering::Relaxed);
     drop(queue);
-    shared.settled.tell();
+    shared.progressed.tell();
     (shared.tell)(failed);
 }
 

@@ -43,7 +43,7 @@ use crate::signal::{Patience, Signal};
 
 /// The position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Position {
     pub segment: u64,
     /// Offset in the segment's file, in bytes.
     pub at: u32,
@@ -52,7 +52,7 @@ pub struct Place {
 /// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    pub place: Place,
+    pub position: Position,
     /// The batch to wait for.
     pub batch: u64,
 }
@@ -92,7 +92,7 @@ pub trait Checkpointer {
 pub trait Replay {
     /// The summary of a segment. Returns false if the segment's records must be read instead.
     fn summary(&mut self, segment: u64, summary: &[u8]) -> bool;
-    fn record(&mut self, place: Place, kind: u8, payload: &[u8]);
+    fn record(&mut self, position: Position, kind: u8, payload: &[u8]);
 }
 
 /// Something that was on the disk is missing or changed.
@@ -157,7 +157,7 @@ struct Shared {
     /// Wakes the committer.
     work: Signal,
     /// Wakes callers that wait for the disk or for room.
-    settled: Signal,
+    progressed: Signal,
     wants_spare: Signal,
     /// There is damage in `Queue::rot` that was not reported.
     is_rotten: AtomicBool,
@@ -243,10 +243,10 @@ impl Opened {
         };
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
-        let (work, settled, wants_spare, is_rotten, is_crowded) = Default::default();
+        let (work, progressed, wants_spare, is_rotten, is_crowded) = Default::default();
         let queue = Mutex::new(queue);
         let shared =
-            Shared { storage, settings, queue, work, settled, wants_spare, is_rotten, is_crowded, tell };
+            Shared { storage, settings, queue, work, progressed, wants_spare, is_rotten, is_crowded, tell };
         let shared = Arc::new(shared);
         let mut log = Log { shared, threads: Vec::new() };
         log.spawn("pinnace-log", committer::run)?;
@@ -357,14 +357,14 @@ impl Log {
             if let Some(outcome) = outcome(&queue) {
                 return outcome;
             }
-            queue = self.shared.settled.wait(queue, patience).ok_or(LogError::TimedOut)?;
+            queue = self.shared.progressed.wait(queue, patience).ok_or(LogError::TimedOut)?;
         }
     }
 
     /// Makes waiting callers check again, after a `Patience::called_off` flag was set.
-    pub fn look_again(&self) {
+    pub fn wake_waiters(&self) {
         drop(locked(&self.shared.queue));
-        self.shared.settled.tell();
+        self.shared.progressed.tell();
     }
 
     /// Reads written records of one segment from `from` on, about `most` bytes, until the visitor returns false.
@@ -372,11 +372,11 @@ impl Log {
     /// is written.
     pub fn read(
         &self,
-        from: Place,
+        from: Position,
         most: usize,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool,
-    ) -> Result<Place, LogError> {
+        visit: &mut dyn FnMut(Position, u8, &[u8]) -> bool,
+    ) -> Result<Position, LogError> {
         let (segment, next, end, written, recent) = {
             let queue = locked(&self.shared.queue);
             let segment = queue.segments.get(&from.segment).cloned();
@@ -384,7 +384,7 @@ impl Log {
             (segment, queue.next_segment_of(from.segment), queue.end_of(from.segment), queue.written, recent)
         };
         if !recent.is_empty() {
-            return Ok(Place { at: recent::visit(&recent, from.at, visit), ..from });
+            return Ok(Position { at: recent::visit(&recent, from.at, visit), ..from });
         }
         let left = end.map_or(most as u64, |end| end.saturating_sub(u64::from(from.at)));
         let (mut at, most) = (from.at, most.min(left as usize));
@@ -396,20 +396,20 @@ impl Log {
                 let file = segment.name.clone();
                 self.shared.note_rot(Damage::Batches { segment: from.segment, file, at: u64::from(at) });
                 // Skip the unreadable bytes: continue at the next valid batch, or at the segment's end.
-                let batch = scan::look_behind(segment, u64::from(at) + 8, end, None)?;
+                let batch = scan::find_after(segment, u64::from(at) + 8, end, None)?;
                 at = batch.map_or(end, |(at, _)| at) as u32;
             }
         }
         Ok(match next {
             Some(next) if at == from.at => Log::start_of(next),
-            _ => Place { at, ..from },
+            _ => Position { at, ..from },
         })
     }
 
-    /// The position behind all written records.
-    pub fn end(&self) -> Place {
+    /// The position after all written records.
+    pub fn end(&self) -> Position {
         let (segment, at) = locked(&self.shared.queue).end;
-        Place { segment, at: at as u32 }
+        Position { segment, at: at as u32 }
     }
 
     /// Damage found while reading, since the last call.
@@ -436,8 +436,8 @@ impl Log {
     }
 
     /// Where the records of a segment begin.
-    pub fn start_of(segment: u64) -> Place {
-        Place { segment, at: format::PAGE as u32 }
+    pub fn start_of(segment: u64) -> Position {
+        Position { segment, at: format::PAGE as u32 }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::recent::{Recent, Written};
 use super::segment::{self, MAX_BYTES, MIN_BYTES, Segment, Spare};
-use super::{Appended, Checkpointer, Damage, Failure, LogError, Place, Urgency};
+use super::{Appended, Checkpointer, Damage, Failure, LogError, Position, Urgency};
 
 /// Kinds of records that the log writes itself: the list of segments in use before this one, each with the end of its
 /// batches; and a segment freed since.
@@ -185,10 +185,10 @@ impl Queue {
                 return Err(LogError::TooLarge);
             }
         }
-        let place = Place { segment: self.open.segment.header.number, at: self.open.end() as u32 };
+        let position = Position { segment: self.open.segment.header.number, at: self.open.end() as u32 };
         self.add(kind, parts);
         self.open.sync |= matches!(urgency, Urgency::Sync | Urgency::Note);
-        Ok(Appended { place, batch: self.open.number })
+        Ok(Appended { position, batch: self.open.number })
     }
 
     fn add(&mut self, kind: u8, parts: &[&[u8]]) {

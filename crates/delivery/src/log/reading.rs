@@ -2,7 +2,7 @@
 
 use super::format::{BATCH_HEADER, Batch, RECORD_HEADER, read_record, record_bytes};
 use super::segment::Segment;
-use super::{LogError, MAX_PAYLOAD, Place};
+use super::{LogError, MAX_PAYLOAD, Position};
 
 /// A part of a segment, read with one read.
 pub struct Window<'a> {
@@ -11,7 +11,7 @@ pub struct Window<'a> {
     written: u64,
     from: u32,
     bytes: &'a mut Vec<u8>,
-    /// Offset in `bytes` behind the last record visited.
+    /// Offset in `bytes` after the last record visited.
     at: usize,
 }
 
@@ -36,14 +36,14 @@ impl<'a> Window<'a> {
         Ok(Window { segment, written, from, bytes, at: 0 })
     }
 
-    /// Visits the whole records of the window, and returns the offset behind the last one visited. The visitor returns
+    /// Visits the whole records of the window, and returns the offset after the last one visited. The visitor returns
     /// false to stop.
-    pub fn visit(mut self, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> Result<u32, LogError> {
+    pub fn visit(mut self, visit: &mut dyn FnMut(Position, u8, &[u8]) -> bool) -> Result<u32, LogError> {
         self.fit_first()?;
         let number = self.segment.header.number;
         let mut wanted = true;
         while wanted && let Next::Record(at, kind, payload) = self.next() {
-            wanted = visit(Place { segment: number, at }, kind, payload);
+            wanted = visit(Position { segment: number, at }, kind, payload);
         }
         Ok(self.from + self.at as u32)
     }

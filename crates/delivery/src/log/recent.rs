@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Place;
+use super::Position;
 use super::format::{BATCH_HEADER, record_at};
 
 /// The most bytes kept.
@@ -51,12 +51,12 @@ impl Recent {
 
     /// The batches of one segment from the one that contains `place` on, about `most` bytes. Empty: that one is not
     /// kept.
-    pub fn from(&self, place: Place, most: usize) -> Vec<Arc<Written>> {
-        let at = (place.segment, u64::from(place.at));
+    pub fn from(&self, position: Position, most: usize) -> Vec<Arc<Written>> {
+        let at = (position.segment, u64::from(position.at));
         let first = self.batches.partition_point(|batch| (batch.segment, batch.end()) <= at);
         let mut left = most;
         let batches = self.batches.iter().skip(first).take_while(|batch| {
-            let is_wanted = left > 0 && batch.segment == place.segment;
+            let is_wanted = left > 0 && batch.segment == position.segment;
             left = left.saturating_sub(batch.bytes.len());
             is_wanted
         });
@@ -68,27 +68,27 @@ impl Recent {
 }
 
 impl Written {
-    /// The offset behind it.
+    /// The offset after it.
     pub fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 
     /// Visits its records from the segment offset `from` (the start of the batch or of a record), until the visitor
-    /// returns false. Returns the offset behind the last record visited, and the visitor's last result.
-    fn visit(&self, from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> (u32, bool) {
+    /// returns false. Returns the offset after the last record visited, and the visitor's last result.
+    fn visit(&self, from: u32, visit: &mut dyn FnMut(Position, u8, &[u8]) -> bool) -> (u32, bool) {
         let mut at = (u64::from(from).saturating_sub(self.at) as usize).max(BATCH_HEADER);
         let mut wanted = true;
         while wanted && let Some((kind, payload, len)) = self.bytes.get(at..).and_then(record_at) {
-            let place = Place { segment: self.segment, at: (self.at + at as u64) as u32 };
+            let position = Position { segment: self.segment, at: (self.at + at as u64) as u32 };
             at += len;
-            wanted = visit(place, kind, payload);
+            wanted = visit(position, kind, payload);
         }
         ((self.at + at as u64) as u32, wanted)
     }
 }
 
 /// Visits the records of consecutive batches as if they were one.
-pub fn visit(batches: &[Arc<Written>], from: u32, visit: &mut dyn FnMut(Place, u8, &[u8]) -> bool) -> u32 {
+pub fn visit(batches: &[Arc<Written>], from: u32, visit: &mut dyn FnMut(Position, u8, &[u8]) -> bool) -> u32 {
     let (mut at, mut wanted) = (from, true);
     for batch in batches {
         if wanted {

@@ -13,7 +13,7 @@ use super::queue::{FREED, IN_USE};
 use super::scan::{Scan, scan};
 use super::segment::{FoundFile, Segment, Spare};
 use super::storage::Storage;
-use super::{Damage, LogError, Place, Replay};
+use super::{Damage, LogError, Position, Replay};
 
 /// The content of a storage.
 pub struct Recovered {
@@ -32,7 +32,7 @@ pub struct Recovered {
 
 /// Reads everything, older segments first. Damage is skipped if `skip` is set, otherwise an error.
 pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Result<Recovered, LogError> {
-    let mut found = look(storage)?;
+    let mut found = scan_files(storage)?;
     found.leave_out_unbegun()?;
     found.leave_out_torn()?;
     found.leave_out_unused()?;
@@ -47,7 +47,7 @@ pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Re
 }
 
 /// Examines all files.
-fn look(storage: &dyn Storage) -> Result<Recovered, LogError> {
+fn scan_files(storage: &dyn Storage) -> Result<Recovered, LogError> {
     let (mut segments, mut spares, mut damage) = (BTreeMap::new(), Vec::new(), Vec::new());
     for name in storage.list()?.into_iter().filter(|name| name.ends_with(".log")) {
         match Segment::find(storage, name.clone())? {
@@ -178,7 +178,7 @@ impl Recovered {
             let until = end.map_or(segment.limit(), |end| end.min(segment.limit()));
             let mut record = |at: u32, kind: u8, payload: &[u8]| {
                 if !matches!(kind, IN_USE | FREED) {
-                    replay.record(Place { segment: number, at }, kind, payload);
+                    replay.record(Position { segment: number, at }, kind, payload);
                 }
             };
             let batches = scan(&segment, until, skip, &mut record)?;

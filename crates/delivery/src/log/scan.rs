@@ -1,4 +1,4 @@
-//! Scans the batches of one segment, and looks for valid batches behind invalid bytes.
+//! Scans the batches of one segment, and looks for valid batches after invalid bytes.
 
 use std::io;
 
@@ -14,11 +14,11 @@ pub struct Scan {
     /// The first and last batch of the contiguous valid ones.
     pub first: Option<u64>,
     pub last: Option<u64>,
-    /// The offset behind them.
+    /// The offset after them.
     pub end: u64,
     /// The highest `durable` of all batches found, including `later`.
     pub durable: u64,
-    /// Valid batches behind the invalid bytes at `end`.
+    /// Valid batches after the invalid bytes at `end`.
     pub later: Vec<Batch>,
 }
 
@@ -31,7 +31,7 @@ impl Scan {
     }
 }
 
-/// Visits the records of consecutive valid batches; with `salvage`, also those of batches behind invalid bytes.
+/// Visits the records of consecutive valid batches; with `salvage`, also those of batches after invalid bytes.
 pub fn scan(segment: &Segment, until: u64, salvage: bool, visit: Visit<'_>) -> io::Result<Scan> {
     let mut scan = Scan { end: PAGE, ..Scan::default() };
     let mut bytes = Vec::new();
@@ -47,7 +47,7 @@ pub fn scan(segment: &Segment, until: u64, salvage: bool, visit: Visit<'_>) -> i
         scan.end += (BATCH_HEADER + batch.bytes as usize) as u64;
     }
     let mut at = scan.end;
-    while let Some((found, batch)) = look_behind(segment, at, until, scan.last)? {
+    while let Some((found, batch)) = find_after(segment, at, until, scan.last)? {
         if salvage {
             read(segment, found, &batch, &mut bytes)?;
             visit_records(&bytes, found, segment.header.generation, visit);
@@ -68,7 +68,7 @@ fn next_batch(segment: &Segment, at: u64, until: u64, last: Option<u64>) -> io::
 }
 
 /// The next valid batch header at or after `from`, with a number above `last`.
-pub fn look_behind(
+pub fn find_after(
     segment: &Segment,
     from: u64,
     until: u64,
@@ -82,12 +82,12 @@ pub fn look_behind(
         bytes.resize((end - at) as usize, 0);
         segment.read(&mut bytes, at)?;
         let places = (0..=bytes.len() - BATCH_HEADER).step_by(8);
-        for place in places {
-            let Ok(header) = bytes[place..place + BATCH_HEADER].try_into() else { continue };
+        for position in places {
+            let Ok(header) = bytes[position..position + BATCH_HEADER].try_into() else { continue };
             if let Some(batch) = Batch::read(header, segment.header.generation)
                 && last.is_none_or(|last| batch.number > last)
             {
-                return Ok(Some((at + place as u64, batch)));
+                return Ok(Some((at + position as u64, batch)));
             }
         }
         if end == until {

@@ -33,7 +33,7 @@ pub fn run(shared: &Shared) {
         }
         let bytes = wanted_bytes(&queue);
         queue.reclaim();
-        shared.settled.tell();
+        shared.progressed.tell();
         if is_wanted(&queue) {
             let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
             // Fall back to the smallest usable size.
@@ -62,7 +62,7 @@ pub fn run(shared: &Shared) {
                         continue;
                     }
                     queue.no_spare = Some(error.kind());
-                    shared.settled.tell();
+                    shared.progressed.tell();
                     let again_at = Instant::now() + AGAIN_AFTER;
                     queue = shared
                         .wants_spare
@@ -70,7 +70,7 @@ pub fn run(shared: &Shared) {
                         .unwrap_or_else(|| locked(&shared.queue));
                 }
             }
-            shared.settled.tell();
+            shared.progressed.tell();
             continue;
         }
         if let Some(bytes) = larger_bytes(&queue, shared.settings.most) {

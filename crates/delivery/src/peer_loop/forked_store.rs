@@ -31,7 +31,7 @@ impl PeerLoop {
         let may_have_given = self.store.lock().may_have_given(stream, received.max(done.last()));
         match may_have_given {
             true => {
-                self.settled(stream, &done);
+                self.mark_done(stream, &done);
                 self.outward.resume(&self.store, stream, received, done);
             }
             false => self.part(index),

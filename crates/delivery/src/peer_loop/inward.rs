@@ -100,10 +100,10 @@ impl Inward {
                 self.refuse(from, Refusal::Forged, name);
             }
             Some(FromSender::Hello { .. }) if self.sessions.contains_key(&from) => {
-                self.refuse(from, Refusal::Protocol, "introduced already");
+                self.refuse(from, Refusal::Protocol, "a second Hello");
             }
             Some(FromSender::Hello { version, .. }) if version != VERSION => {
-                self.refuse(from, Refusal::Version, "version 1 is spoken here");
+                self.refuse(from, Refusal::Version, "only version 1 is supported");
             }
             Some(FromSender::Hello { receiver, .. }) if receiver != self.client.name => {
                 self.refuse(from, Refusal::NotMe, &self.client.name.clone());
@@ -121,7 +121,7 @@ impl Inward {
                 if let Some(origin) =
                     self.sessions.get(&from).and_then(|session| session.streams.get(&stream))
                 {
-                    self.inbox.settle(origin, &gone);
+                    self.inbox.mark_gone(origin, &gone);
                 }
             }
             None => self.refuse(from, Refusal::Protocol, "not understood"),
@@ -196,18 +196,18 @@ impl Inward {
         let Some(session) = self.sessions.get_mut(&from) else { return };
         session.received += cost;
         if session.received > session.granted + OVERDRAFT {
-            return self.refuse(from, Refusal::Protocol, "more than was granted");
+            return self.refuse(from, Refusal::Protocol, "more bytes than the credit granted");
         }
         match outcome {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
-            Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "messages that make no sense"),
+            Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "invalid messages"),
         }
     }
 
     /// Grants credit and reports given-up messages, then logs what was handled if that is due. `acknowledge` follows
     /// once it is on the disk.
-    pub fn settle(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
+    pub fn note_handled(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         let news = self.inbox.take_news();
         for (from, bytes) in news.taken {
             self.grant(from, bytes);
@@ -281,7 +281,7 @@ impl Inward {
     }
 
     fn acknowledge_one(&self, of: &Incoming, done: RangeSet) {
-        self.inbox.settled(of, done.all_upto());
+        self.inbox.note_done(of, done.all_upto());
         if let Some(from) = self.session_of(of) {
             self.say(from, &FromReceiver::Ack { stream: of.2, done });
         }

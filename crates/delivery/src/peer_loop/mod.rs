@@ -191,14 +191,14 @@ impl PeerLoop {
                 return;
             }
             // A failed log is reported to all clients once.
-            if let Err(error @ LogError::Failed(_)) = self.settle()
+            if let Err(error @ LogError::Failed(_)) = self.note_handled()
                 && !std::mem::replace(&mut self.failed, true)
             {
                 self.notify_all(&crate::Error::from(error));
             }
             busy |= self.pump().unwrap_or(false);
             for index in self.outward.take_full() {
-                self.was_refused(index, "it asks for more than it reads");
+                self.was_refused(index, "it grants more credit than it reads");
             }
             let rot = self.store.log().take_rot();
             if !rot.is_empty() {
@@ -257,7 +257,7 @@ impl PeerLoop {
 
     fn remove(&mut self, client: u32) {
         // Log and acknowledge what was handled.
-        let _ = self.settle();
+        let _ = self.note_handled();
         self.members.retain(|(other, _)| *other != client);
         for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
             inward.say_last(&self.store);
@@ -389,7 +389,7 @@ impl PeerLoop {
                 Some(FromReceiver::Refused { refusal, text }) => {
                     self.was_refused(index, &format!("{refusal}: {text}"));
                 }
-                None => self.was_refused(index, "it says what makes no sense"),
+                None => self.was_refused(index, "it sent an invalid message"),
             }
         }
     }
@@ -401,10 +401,10 @@ impl PeerLoop {
         }
     }
 
-    fn settled(&mut self, stream: u32, done: &RangeSet) {
+    fn mark_done(&mut self, stream: u32, done: &RangeSet) {
         let mut state = self.store.lock();
         // A failure of the log is reported elsewhere.
-        let _ = self.store.settle(&mut state, stream, done);
+        let _ = self.store.mark_done(&mut state, stream, done);
     }
 
     /// Makes a message that its receiver gave up a dead letter.
@@ -421,18 +421,18 @@ impl PeerLoop {
     }
 
     /// Logs what was handled, and acknowledges what is on the disk.
-    fn settle(&mut self) -> Result<(), LogError> {
+    fn note_handled(&mut self) -> Result<(), LogError> {
         let news = std::mem::take(&mut *self.doorbell.news.lock().unwrap_or_else(PoisonError::into_inner));
         self.seen = self.store.log().progress()?;
         let durable = self.seen.1;
-        let mut settled = Ok(());
+        let mut outcome = Ok(());
         for inward in &mut self.inward {
             if news.contains(&inward.client.number) || inward.note_in() == Some(Duration::ZERO) {
-                settled = inward.settle(&self.store).and(settled);
+                outcome = inward.note_handled(&self.store).and(outcome);
             }
             inward.acknowledge(durable);
         }
-        settled
+        outcome
     }
 
     fn pump(&mut self) -> Result<bool, LogError> {
@@ -440,7 +440,7 @@ impl PeerLoop {
         for (stream, first, last) in expired {
             let mut done = RangeSet::default();
             done.add(first, last);
-            self.settled(stream, &done);
+            self.mark_done(stream, &done);
         }
         Ok(moved)
     }

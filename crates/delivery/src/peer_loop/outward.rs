@@ -11,7 +11,7 @@ use foldhash::{HashMap, HashSet};
 use pinnace_engine::{Body, Outgoing, Socket};
 
 use super::peer::Peer;
-use crate::log::{Log, LogError, Place};
+use crate::log::{Log, LogError, Position};
 use crate::ranges::RangeSet;
 use crate::store::Store;
 use crate::store::records::{self, MessageRecord};
@@ -46,9 +46,9 @@ enum At {
     /// Next are the messages after the tail.
     Current,
     /// Next are the messages from this position on.
-    Behind(Place),
+    Behind(Position),
     /// As `Behind`, once the peer grants more credit.
-    Stalled(Place),
+    Stalled(Position),
 }
 
 /// All lanes of a store.
@@ -57,9 +57,9 @@ pub struct Outward {
     pub peers: Vec<Option<Peer>>,
     lanes: HashMap<u32, Lane>,
     /// Lanes that are behind and not stalled, by position.
-    behind: BTreeMap<Place, Vec<u32>>,
+    behind: BTreeMap<Position, Vec<u32>>,
     /// The position up to which the log was read for current lanes.
-    tail: Option<Place>,
+    tail: Option<Position>,
     /// Streams that may have unsent volatile messages.
     held: HashSet<u32>,
     buffer: Vec<u8>,
@@ -95,7 +95,7 @@ struct Pass<'a> {
 }
 
 impl Outward {
-    /// Starts at the last segment of the log, behind everything found when it was opened.
+    /// Starts at the last segment of the log, after everything found when it was opened.
     pub fn new(log: &Log) -> Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
         Outward { tail, ..Outward::default() }
@@ -261,12 +261,12 @@ impl Outward {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
         lane.ready = false;
         lane.frame.clear();
-        if let At::Behind(place) = lane.at
-            && let Some(group) = self.behind.get_mut(&place)
+        if let At::Behind(position) = lane.at
+            && let Some(group) = self.behind.get_mut(&position)
         {
             group.retain(|other| *other != stream);
             if group.is_empty() {
-                self.behind.remove(&place);
+                self.behind.remove(&position);
             }
         }
     }
@@ -275,19 +275,19 @@ impl Outward {
     pub fn resume(&mut self, store: &Store, stream: u32, received: u64, done: RangeSet) {
         self.stop(stream);
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        let place = store.lock().outbox.get(stream).and_then(|stream| stream.place_behind(received));
+        let position = store.lock().outbox.get(stream).and_then(|stream| stream.position_after(received));
         (lane.ready, lane.sent, lane.done) = (true, received, done);
         self.held.insert(stream);
-        match place.filter(|place| Some(*place) < self.tail) {
-            Some(place) => self.fall_behind(stream, place),
+        match position.filter(|position| Some(*position) < self.tail) {
+            Some(position) => self.fall_behind(stream, position),
             None => lane.at = At::Current,
         }
     }
 
-    fn fall_behind(&mut self, stream: u32, place: Place) {
+    fn fall_behind(&mut self, stream: u32, position: Position) {
         if let Some(lane) = self.lanes.get_mut(&stream) {
-            lane.at = At::Behind(place);
-            self.behind.entry(place).or_default().push(stream);
+            lane.at = At::Behind(position);
+            self.behind.entry(position).or_default().push(stream);
         }
     }
 
@@ -297,9 +297,9 @@ impl Outward {
         // No receiver grants more than that.
         peer.credit = peer.credit.max(bytes.min(peer.sent.saturating_add(WINDOW)));
         for stream in std::mem::take(&mut peer.stalled) {
-            if let Some(Lane { at: At::Stalled(place), ready: true, .. }) = self.lanes.get(&stream) {
-                let place = *place;
-                self.fall_behind(stream, place);
+            if let Some(Lane { at: At::Stalled(position), ready: true, .. }) = self.lanes.get(&stream) {
+                let position = *position;
+                self.fall_behind(stream, position);
             }
         }
     }
@@ -308,16 +308,16 @@ impl Outward {
     pub fn pump(&mut self, store: &Store, now_ms: u64) -> Result<(bool, Vec<Expired>), LogError> {
         let mut expired = Vec::new();
         let mut moved = false;
-        if let Some((place, group)) = self.behind.pop_first() {
-            let next = match self.pass(store, place, false, now_ms, &mut expired) {
+        if let Some((position, group)) = self.behind.pop_first() {
+            let next = match self.pass(store, position, false, now_ms, &mut expired) {
                 Ok(next) => next,
                 Err(error) => {
-                    self.behind.entry(place).or_default().extend(group);
+                    self.behind.entry(position).or_default().extend(group);
                     return Err(error);
                 }
             };
             for stream in group {
-                self.move_on(stream, place, next);
+                self.move_on(stream, position, next);
             }
             // This read has also served the lanes that were less far behind.
             while let Some(entry) = self.behind.first_entry().filter(|entry| *entry.key() < next) {
@@ -368,20 +368,20 @@ impl Outward {
         let Some(peer) = self.peers[lane.peer].as_mut() else { return true };
         let mut at = lane.sent;
         loop {
-            let run = store.lock().outbox.held_behind(stream, at);
+            let run = store.lock().outbox.held_after(stream, at);
             let Some(run) = run.filter(|run| run.of.first < below) else { return true };
             let of = run.of;
             if of.is_expired(now_ms) {
                 expired.push((stream, of.first, of.last));
             } else if !lane.done.contains_all(of.first, of.last) {
                 // The logged messages before them must be sent first.
-                let is_read = below < u64::MAX || of.behind.is_none_or(|behind| Some(behind) < self.tail);
+                let is_read = below < u64::MAX || of.after.is_none_or(|after| Some(after) < self.tail);
                 if !is_read || peer.sent >= peer.credit {
                     return false;
                 }
                 peer.sent += of.cost;
                 flush_lane(lane, peer);
-                peer.send(Outgoing::Body(run.frame_behind(stream, lane.sent)));
+                peer.send(Outgoing::Body(run.frame_after(stream, lane.sent)));
                 lane.sent = of.last;
             }
             at = of.last;
@@ -389,7 +389,7 @@ impl Outward {
     }
 
     /// A lane that was behind has been served up to `next`, unless it has stalled on the way.
-    fn move_on(&mut self, stream: u32, from: Place, next: Place) {
+    fn move_on(&mut self, stream: u32, from: Position, next: Position) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
         if lane.at != At::Behind(from) || !lane.ready {
             return;
@@ -403,18 +403,18 @@ impl Outward {
     fn pass(
         &mut self,
         store: &Store,
-        from: Place,
+        from: Position,
         tail: bool,
         now_ms: u64,
         expired: &mut Vec<Expired>,
-    ) -> Result<Place, LogError> {
+    ) -> Result<Position, LogError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut pass = Pass { outward: self, store, tail, now_ms, expired: Vec::new() };
-        let next = store.log().read(from, READ_BYTES, &mut buffer, &mut |place, kind, payload| {
+        let next = store.log().read(from, READ_BYTES, &mut buffer, &mut |position, kind, payload| {
             if kind == records::MESSAGE
                 && let Some(message) = MessageRecord::read(payload)
             {
-                pass.offer_all(place, &message);
+                pass.offer_all(position, &message);
             }
             true
         });
@@ -450,17 +450,17 @@ fn flush_lane(lane: &mut Lane, peer: &mut Peer) {
 }
 
 impl Pass<'_> {
-    fn offer_all(&mut self, place: Place, message: &MessageRecord<'_>) {
+    fn offer_all(&mut self, position: Position, message: &MessageRecord<'_>) {
         for (stream, seq) in message.destinations() {
-            self.offer(stream, seq, place, message);
+            self.offer(stream, seq, position, message);
         }
     }
 
-    fn offer(&mut self, stream: u32, seq: u64, place: Place, message: &MessageRecord<'_>) {
+    fn offer(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
         let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
         let is_its_turn = match lane.at {
             At::Current => self.tail,
-            At::Behind(from) => !self.tail && from <= place,
+            At::Behind(from) => !self.tail && from <= position,
             At::Stalled(_) => false,
         };
         if !is_its_turn || !lane.ready || seq <= lane.sent || lane.done.contains(seq) {
@@ -478,7 +478,7 @@ impl Pass<'_> {
         }
         let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
         if !has_all || peer.sent >= peer.credit {
-            lane.at = At::Stalled(place);
+            lane.at = At::Stalled(position);
             peer.stalled.push(stream);
             return;
         }

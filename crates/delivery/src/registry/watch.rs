@@ -99,7 +99,7 @@ impl Watch {
     pub fn join(&self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
         entry.check()?;
         *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(RegistryError::Unreachable("it has not answered yet".to_owned()));
+            Some(RegistryError::Unreachable("no answer yet".to_owned()));
         self.ask(JOIN_PATIENCE, |reply| Job::Join { entry, tell, trouble, reply })
     }
 
@@ -157,7 +157,7 @@ impl Watcher {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.keep();
-            self.look();
+            self.update();
             self.joined.iter().for_each(|joined| joined.say(self.blind.as_ref()));
         }
     }
@@ -183,7 +183,7 @@ impl Watcher {
         if let Some(error) = joined.error.as_ref().filter(|error| !error.may_pass()) {
             return Err(error.clone());
         }
-        self.look();
+        self.update();
         (joined.tell)(&self.members);
         joined.say(self.blind.as_ref());
         self.joined.push(joined);
@@ -202,7 +202,7 @@ impl Watcher {
             }
             (claimed, None) => return claimed,
         }
-        self.look();
+        self.update();
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Watcher {
     }
 
     /// Updates the members. If the registry does not answer, they stay as they were.
-    fn look(&mut self) {
+    fn update(&mut self) {
         let seen = self.registry.members();
         self.blind = seen.as_ref().err().cloned();
         let Ok(Some(members)) = seen else { return };

@@ -35,7 +35,7 @@ pub struct Messages {
 /// Which messages to read.
 pub struct Wanted<'a> {
     pub range: RangeInclusive<u64>,
-    /// Stops behind a whole message once the bodies have this many bytes; 0: behind the first.
+    /// Stops after a whole message once the bodies have this many bytes; 0: after the first.
     pub enough_bytes: usize,
     pub filter: &'a dyn Fn(&FrameEntry<'_>) -> bool,
 }
@@ -98,7 +98,7 @@ impl Store {
     fn read_held(&self, stream: u32, into: &mut Gathering<'_, '_>) {
         let (mut state, mut at) = (self.lock(), into.wanted.range.start().saturating_sub(1));
         while !into.is_done
-            && let Some(run) = state.outbox.held_behind(stream, at)
+            && let Some(run) = state.outbox.held_after(stream, at)
         {
             run.visit(|entry| into.take(entry));
             at = run.of.last;
@@ -107,13 +107,13 @@ impl Store {
 
     fn read_logged(&self, stream: u32, into: &mut Gathering<'_, '_>) -> Result<(), LogError> {
         let from = into.wanted.range.start().saturating_sub(1);
-        let mut place = {
+        let mut position = {
             let state = self.lock();
             let Some(of) = state.outbox.get(stream) else { return Ok(()) };
-            of.place_behind(from.max(of.record.done.all_upto()))
+            of.position_after(from.max(of.record.done.all_upto()))
         };
         let mut buffer = Vec::new();
-        while let Some(at) = place.filter(|_| !into.is_done) {
+        while let Some(at) = position.filter(|_| !into.is_done) {
             let next = self.log().read(at, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
                 if kind == MESSAGE
                     && let Some(message) = MessageRecord::read(payload)
@@ -129,7 +129,7 @@ impl Store {
                 }
                 !into.is_done
             })?;
-            place = (next != at).then_some(next);
+            position = (next != at).then_some(next);
         }
         Ok(())
     }
@@ -165,6 +165,6 @@ impl Store {
             }
             done.add(message.seq, message.seq);
         }
-        self.settle(state, from, &done).map(drop)
+        self.mark_done(state, from, &done).map(drop)
     }
 }

@@ -18,7 +18,7 @@ use foldhash::HashSet;
 use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM};
 
 use crate::clock::now_ms;
-use crate::log::{self, Checkpointer, Damage, Log, LogError, Place, Replay, Settings, Storage, Urgency};
+use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
 use crate::ranges::RangeSet;
 use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
@@ -52,7 +52,7 @@ pub struct State {
 pub struct Store {
     state: Mutex<State>,
     /// Signalled when more of an outgoing stream is done.
-    settled: Signal,
+    progressed: Signal,
     log: Log,
     /// Damage that was left out when the log was opened.
     pub damage: Vec<Damage>,
@@ -94,7 +94,7 @@ impl Store {
                 log.free(segment, &state)?;
             }
         }
-        Ok(Store { state: Mutex::new(state), settled: Signal::default(), log, damage })
+        Ok(Store { state: Mutex::new(state), progressed: Signal::default(), log, damage })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -143,7 +143,7 @@ impl Store {
         patience: Patience<'_>,
     ) -> Option<MutexGuard<'a, State>> {
         while state.is_in_parts(streams) {
-            state = self.settled.wait(state, patience)?;
+            state = self.progressed.wait(state, patience)?;
         }
         Some(state)
     }
@@ -157,12 +157,12 @@ impl Store {
     /// follow.
     pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
         state.in_parts.retain(|stream| !streams.contains(stream));
-        self.settled.tell();
+        self.progressed.tell();
         for stream in streams.iter().filter(|_| left > 0) {
             let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
             let mut done = RangeSet::default();
             done.add((last + 1).saturating_sub(left), last);
-            self.settle(state, *stream, &done)?;
+            self.mark_done(state, *stream, &done)?;
         }
         Ok(())
     }
@@ -184,9 +184,9 @@ impl Store {
         state.scratch = header;
         let appended = appended?;
         for (stream, _) in &destinations {
-            state.outbox.add(*stream, epoch, appended.place);
+            state.outbox.add(*stream, epoch, appended.position);
         }
-        state.follow(appended.place);
+        state.follow(appended.position);
         self.free(state);
         Ok(Accepted { batch: appended.batch })
     }
@@ -224,7 +224,7 @@ impl Store {
                     return None;
                 }
                 let next = next_ms.map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now)));
-                match self.settled.wait(state, patience.until(next)) {
+                match self.progressed.wait(state, patience.until(next)) {
                     Some(again) => state = again,
                     None => state = self.lock(),
                 }
@@ -233,56 +233,56 @@ impl Store {
                 let mut done = RangeSet::default();
                 done.add(first, last);
                 // A failure of the log is reported elsewhere.
-                let _ = self.settle(&mut state, stream, &done);
+                let _ = self.mark_done(&mut state, stream, &done);
             }
         }
         Some(state)
     }
 
     /// Makes waiting callers check again, after a `Patience::called_off` flag was set.
-    pub fn look_again(&self) {
+    pub fn wake_waiters(&self) {
         drop(self.lock());
-        self.settled.tell();
-        self.log.look_again();
+        self.progressed.tell();
+        self.log.wake_waiters();
     }
 
     /// Waits until a client has no volatile messages, and drops those left at the deadline.
     pub fn wait_for_held(&self, client: u32, deadline: Instant) {
         let mut state = self.lock();
         while state.outbox.is_held(client) {
-            match self.settled.wait(state, Some(deadline)) {
+            match self.progressed.wait(state, Some(deadline)) {
                 Some(again) => state = again,
                 None => {
                     self.lock().outbox.forget_held(client);
-                    return self.settled.tell();
+                    return self.progressed.tell();
                 }
             }
         }
     }
 
     /// Marks messages of an outgoing stream as done. False: `done` is invalid, or not new.
-    pub fn settle(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
+    pub fn mark_done(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
         let Some(of) = state.outbox.get(stream) else { return Ok(false) };
         let epoch = state.clients[of.record.client as usize].opening().epoch;
         let is_logged = of.is_logged_upto(done.last());
-        if !state.outbox.settle(stream, epoch, done) {
+        if !state.outbox.mark_done(stream, epoch, done) {
             return Ok(false);
         }
         if !is_logged {
-            self.settled.tell();
+            self.progressed.tell();
             return Ok(true);
         }
-        let settled = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        self.settled.tell();
-        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &settled)])?;
+        let all_done = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
+        self.progressed.tell();
+        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)])?;
         Ok(true)
     }
 
     /// Waits until at most `most` of a client's messages are not done. False: the time is over.
-    pub fn wait_settled(&self, client: u32, most: u64, patience: Patience<'_>) -> bool {
+    pub fn wait_done(&self, client: u32, most: u64, patience: Patience<'_>) -> bool {
         let mut state = self.lock();
         while state.pending(client) > most {
-            match self.settled.wait(state, patience) {
+            match self.progressed.wait(state, patience) {
                 Some(again) => state = again,
                 None => return false,
             }
@@ -315,7 +315,7 @@ impl Store {
         parts: &[&[u8]],
     ) -> Result<u64, LogError> {
         let appended = self.log.append(urgency, kind, parts, state)?;
-        state.follow(appended.place);
+        state.follow(appended.position);
         self.free(state);
         Ok(appended.batch)
     }
@@ -347,9 +347,9 @@ impl Replay for State {
         self.outbox.find_summary(segment, summary)
     }
 
-    fn record(&mut self, place: Place, kind: u8, payload: &[u8]) {
+    fn record(&mut self, position: Position, kind: u8, payload: &[u8]) {
         // A record that cannot be read was written by a later version: skip it.
-        let _ = self.find(place, kind, payload);
+        let _ = self.find(position, kind, payload);
     }
 }
 
@@ -371,21 +371,21 @@ impl State {
     }
 
     /// Called after each write: a segment that is now full is free if no stream needs it.
-    fn follow(&mut self, place: Place) {
-        let full = std::mem::replace(&mut self.tail, place.segment);
-        if full != place.segment {
+    fn follow(&mut self, position: Position) {
+        let full = std::mem::replace(&mut self.tail, position.segment);
+        if full != position.segment {
             self.outbox.free_if_unused(full);
         }
     }
 
-    fn find(&mut self, place: Place, kind: u8, payload: &[u8]) -> Option<()> {
+    fn find(&mut self, position: Position, kind: u8, payload: &[u8]) -> Option<()> {
         match kind {
             CLIENT => self.find_client(records::ClientRecord::read(payload)?),
             STREAM => self.outbox.find_stream(records::StreamRecord::read(payload)?),
             MESSAGE => {
                 let message = MessageRecord::read(payload)?;
                 for (stream, seq) in message.destinations() {
-                    self.outbox.find_message(stream, seq, place);
+                    self.outbox.find_message(stream, seq, position);
                     self.find_end(stream, seq, message.flags);
                 }
             }

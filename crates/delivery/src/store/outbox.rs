@@ -7,7 +7,7 @@ use foldhash::HashMap;
 
 use super::records::{self, Receiver};
 use super::volatile::{Volatile, VolatileRun};
-use crate::log::Place;
+use crate::log::Position;
 use crate::ranges::RangeSet;
 use crate::wire::{Bytes, COST, FrameEntry, put_number};
 
@@ -33,7 +33,7 @@ pub struct Stream {
     pub record: records::StreamRecord,
     runs: VecDeque<Run>,
     /// The last message logged since the log was opened.
-    logged: Option<Place>,
+    logged: Option<Position>,
     volatile: Volatile,
     /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
     missing: RangeSet,
@@ -79,9 +79,9 @@ impl Stream {
     }
 
     /// Where to begin to read for the messages after `seq`. None: the log holds none.
-    pub fn place_behind(&self, seq: u64) -> Option<Place> {
+    pub fn position_after(&self, seq: u64) -> Option<Position> {
         let at = self.runs.partition_point(|run| run.last <= seq);
-        self.runs.get(at).map(|run| Place { segment: run.segment, at: run.at })
+        self.runs.get(at).map(|run| Position { segment: run.segment, at: run.at })
     }
 
     /// Assigns the next number.
@@ -181,14 +181,14 @@ impl Outbox {
     }
 
     /// Adds a logged message, under the next number.
-    pub fn add(&mut self, stream: u32, epoch: u64, place: Place) {
+    pub fn add(&mut self, stream: u32, epoch: u64, position: Position) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
-        if to.runs.back().is_none_or(|run| run.segment != place.segment) {
-            *self.segments.entry(place.segment).or_default() += 1;
+        if to.runs.back().is_none_or(|run| run.segment != position.segment) {
+            *self.segments.entry(position.segment).or_default() += 1;
         }
-        extend(&mut to.runs, place, seq);
-        to.logged = Some(place);
+        extend(&mut to.runs, position, seq);
+        to.logged = Some(position);
         to.volatile.close();
     }
 
@@ -201,8 +201,8 @@ impl Outbox {
     }
 
     /// The next volatile run of a stream after `seq`.
-    pub fn held_behind(&mut self, stream: u32, seq: u64) -> Option<VolatileRun> {
-        self.streams.get_mut(&stream)?.volatile.run_behind(seq)
+    pub fn held_after(&mut self, stream: u32, seq: u64) -> Option<VolatileRun> {
+        self.streams.get_mut(&stream)?.volatile.run_after(seq)
     }
 
     /// Returns true if a client has volatile messages.
@@ -215,7 +215,7 @@ impl Outbox {
         for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
             let mut done = RangeSet::default();
             stream.volatile.all().for_each(|run| done.add(run.first, run.last));
-            self.held_cost -= stream.volatile.settle(&done);
+            self.held_cost -= stream.volatile.drop_done(&done);
             stream.record.done.add_all(&done, u64::MAX);
         }
     }
@@ -242,7 +242,7 @@ impl Outbox {
 
     /// Marks numbers of a stream as done. False: they were done already, or were never sent. Numbers that an earlier
     /// epoch sent and the log lost are ignored.
-    pub fn settle(&mut self, stream: u32, epoch: u64, done: &RangeSet) -> bool {
+    pub fn mark_done(&mut self, stream: u32, epoch: u64, done: &RangeSet) -> bool {
         let Some(of) = self.streams.get_mut(&stream) else { return false };
         let last = of.record.last;
         if done.last() > last.max(epoch << EPOCH_SHIFT) {
@@ -256,7 +256,7 @@ impl Outbox {
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
-        self.held_cost -= of.volatile.settle(&of.record.done);
+        self.held_cost -= of.volatile.drop_done(&of.record.done);
         for run in gone {
             self.release(run.segment);
         }
@@ -333,8 +333,8 @@ impl Outbox {
     }
 
     /// Recovery found a message.
-    pub fn find_message(&mut self, stream: u32, seq: u64, place: Place) {
-        self.found.entry(stream).or_default().find(place, seq);
+    pub fn find_message(&mut self, stream: u32, seq: u64, position: Position) {
+        self.found.entry(stream).or_default().find(position, seq);
     }
 
     /// Recovery found the progress of a stream.
@@ -383,9 +383,9 @@ impl FoundStream {
         self.runs.push_back(run);
     }
 
-    fn find(&mut self, place: Place, seq: u64) {
+    fn find(&mut self, position: Position, seq: u64) {
         self.missing.add(self.last() + 1, seq - 1);
-        extend(&mut self.runs, place, seq);
+        extend(&mut self.runs, position, seq);
     }
 
     fn last(&self) -> u64 {
@@ -393,11 +393,11 @@ impl FoundStream {
     }
 }
 
-fn extend(runs: &mut VecDeque<Run>, place: Place, seq: u64) {
+fn extend(runs: &mut VecDeque<Run>, position: Position, seq: u64) {
     match runs.back_mut() {
-        Some(run) if run.segment == place.segment => (run.last, run.count) = (seq, run.count + 1),
+        Some(run) if run.segment == position.segment => (run.last, run.count) = (seq, run.count + 1),
         _ => {
-            let Place { segment, at } = place;
+            let Position { segment, at } = position;
             runs.push_back(Run { segment, at, first: seq, last: seq, count: 1 });
         }
     }

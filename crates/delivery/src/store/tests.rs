@@ -56,8 +56,8 @@ fn numbers_of_an_epoch_are_above_all_others() {
         last = record.last;
         // A receiver may report as done what an earlier epoch sent and the log lost, but not what was never sent.
         let done = |upto| RangeSet::new(upto, Vec::new()).unwrap();
-        assert!(!store.settle(&mut store.lock(), stream, &done(last + 1)).unwrap());
-        assert!(store.settle(&mut store.lock(), stream, &done(last - 1)).unwrap());
+        assert!(!store.mark_done(&mut store.lock(), stream, &done(last + 1)).unwrap());
+        assert!(store.mark_done(&mut store.lock(), stream, &done(last - 1)).unwrap());
         assert_eq!(store.lock().pending(0), 1);
     }
 }
@@ -129,7 +129,7 @@ fn what_was_in_memory_alone_is_not_waited_for() {
     let mut done = RangeSet::default();
     done.add(last, last);
     let before = store.lock().outbox.get(news).unwrap().record.done.clone();
-    assert!(store.settle(&mut store.lock(), news, &done).unwrap(), "{before:?}");
+    assert!(store.mark_done(&mut store.lock(), news, &done).unwrap(), "{before:?}");
     assert_eq!(store.lock().outbox.get(news).unwrap().pending(), 1, "{before:?}");
 }
 
@@ -157,7 +157,7 @@ fn openings_in_which_a_receiver_was_heard_are_remembered() {
         let done = RangeSet::new(last, Vec::new()).unwrap();
         match number {
             5 | 20 => store.acknowledge(&mut state, stream, &done).unwrap(),
-            _ => drop(store.settle(&mut state, stream, &done).unwrap()),
+            _ => drop(store.mark_done(&mut state, stream, &done).unwrap()),
         }
         if number == 50 {
             assert_eq!(state.id_for(0, "two"), [0; 16]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pinnace_engine::Body;
 
-use crate::log::Place;
+use crate::log::Position;
 use crate::ranges::RangeSet;
 use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, make_room};
 
@@ -12,7 +12,7 @@ use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, make_room};
 #[derive(Debug, Clone)]
 pub struct VolatileRun {
     pub of: Extent,
-    /// A data frame for a receiver that has everything before the first message; and the offset behind the step of its
+    /// A data frame for a receiver that has everything before the first message; and the offset after the step of its
     /// first entry.
     frame: Body,
     start: usize,
@@ -24,7 +24,7 @@ pub struct Extent {
     pub first: u64,
     pub last: u64,
     /// The last logged message accepted before them, if known.
-    pub behind: Option<Place>,
+    pub after: Option<Position>,
     /// The credit that they cost.
     pub cost: u64,
     /// When the last of them expires; None: never.
@@ -53,14 +53,14 @@ impl Extent {
 
 impl Open {
     /// A run with one entry.
-    fn new(stream: u32, entry: &FrameEntry<'_>, behind: Option<Place>) -> Open {
+    fn new(stream: u32, entry: &FrameEntry<'_>, after: Option<Position>) -> Open {
         let (first, time) = (entry.seq, entry.accepted_ms);
         let mut frame = Vec::new();
         make_room(&mut frame, entry);
         let start = Data::begin_at(&mut frame, u64::from(stream), first - 1, time, first);
-        entry.put_behind_step(&mut frame, time);
+        entry.put_after_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
-        Open { of: Extent { first, last: first, behind, cost, expires_ms, time }, frame, start }
+        Open { of: Extent { first, last: first, after, cost, expires_ms, time }, frame, start }
     }
 
     fn has_room_for(&self, entry: &FrameEntry<'_>) -> bool {
@@ -79,7 +79,7 @@ impl Open {
 
 impl VolatileRun {
     /// A data frame for a receiver that has the stream up to `prev` or further.
-    pub fn frame_behind(&self, stream: u32, prev: u64) -> Body {
+    pub fn frame_after(&self, stream: u32, prev: u64) -> Body {
         if prev >= self.of.first - 1 {
             return self.frame.clone();
         }
@@ -107,12 +107,12 @@ impl Volatile {
     }
 
     /// Adds a message after all others.
-    pub fn add(&mut self, stream: u32, entry: &FrameEntry<'_>, behind: Option<Place>) {
+    pub fn add(&mut self, stream: u32, entry: &FrameEntry<'_>, after: Option<Position>) {
         match &mut self.open {
             Some(run) if run.has_room_for(entry) => run.add(entry),
             _ => {
                 self.close();
-                self.open = Some(Open::new(stream, entry, behind));
+                self.open = Some(Open::new(stream, entry, after));
             }
         }
     }
@@ -130,14 +130,14 @@ impl Volatile {
     }
 
     /// The first run with a message after `seq`.
-    pub fn run_behind(&mut self, seq: u64) -> Option<VolatileRun> {
+    pub fn run_after(&mut self, seq: u64) -> Option<VolatileRun> {
         self.close();
         let at = self.runs.partition_point(|run| run.of.last <= seq);
         self.runs.get(at).cloned()
     }
 
     /// Drops runs that are done. Returns their credit cost.
-    pub fn settle(&mut self, done: &RangeSet) -> u64 {
+    pub fn drop_done(&mut self, done: &RangeSet) -> u64 {
         if self.open.as_ref().is_some_and(|run| done.contains_all(run.of.first, run.of.last)) {
             self.close();
         }
@@ -180,23 +180,20 @@ mod tests {
         let mut volatile = Volatile::default();
         (1..=3).for_each(|seq| volatile.add(1, &entry(seq, b"some", None), None));
         volatile.close();
-        let behind = Some(Place { segment: 1, at: 2 });
-        (5..=6).for_each(|seq| volatile.add(1, &entry(seq, b"more", None), behind));
-        assert_eq!(numbers(&volatile.run_behind(0).unwrap()), [1, 2, 3]);
-        assert_eq!(numbers(&volatile.run_behind(2).unwrap()), [1, 2, 3]);
-        let second = volatile.run_behind(3).unwrap();
-        assert_eq!(
-            (numbers(&second), second.of.behind, second.of.cost),
-            (vec![5, 6], behind, 2 * (COST + 4))
-        );
-        assert!(volatile.run_behind(6).is_none());
+        let after = Some(Position { segment: 1, at: 2 });
+        (5..=6).for_each(|seq| volatile.add(1, &entry(seq, b"more", None), after));
+        assert_eq!(numbers(&volatile.run_after(0).unwrap()), [1, 2, 3]);
+        assert_eq!(numbers(&volatile.run_after(2).unwrap()), [1, 2, 3]);
+        let second = volatile.run_after(3).unwrap();
+        assert_eq!((numbers(&second), second.of.after, second.of.cost), (vec![5, 6], after, 2 * (COST + 4)));
+        assert!(volatile.run_after(6).is_none());
 
         let mut done = RangeSet::default();
         done.add(5, 6);
-        assert_eq!(volatile.settle(&done), 2 * (COST + 4));
-        assert!(volatile.run_behind(3).is_none() && !volatile.is_empty());
+        assert_eq!(volatile.drop_done(&done), 2 * (COST + 4));
+        assert!(volatile.run_after(3).is_none() && !volatile.is_empty());
         done.add(1, 3);
-        assert_eq!(volatile.settle(&done), 3 * (COST + 4));
+        assert_eq!(volatile.drop_done(&done), 3 * (COST + 4));
         assert!(volatile.is_empty());
     }
 

@@ -244,7 +244,7 @@ impl<'a> Data<'a> {
         put_numbers(to, DATA, &[stream, prev, time]);
     }
 
-    /// Writes the header and the step to the first entry. Returns the offset behind them.
+    /// Writes the header and the step to the first entry. Returns the offset after them.
     pub fn begin_at(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64, first: u64) -> usize {
         Data::begin(to, stream, prev, time);
         put_number(to, first - prev);
@@ -287,11 +287,11 @@ impl<'a> FrameEntry<'a> {
     /// Writes the entry after the one numbered `prev`, in a data frame with the base time `time`.
     pub fn put(&self, to: &mut Vec<u8>, prev: u64, time: u64) {
         put_number(to, self.seq - prev);
-        self.put_behind_step(to, time);
+        self.put_after_step(to, time);
     }
 
     /// Like `put`, without the step from the previous entry.
-    pub fn put_behind_step(&self, to: &mut Vec<u8>, time: u64) {
+    pub fn put_after_step(&self, to: &mut Vec<u8>, time: u64) {
         to.push(self.flags | if self.ttl_ms.is_some() { HAS_TTL } else { 0 });
         put_number(to, self.accepted_ms.saturating_sub(time));
         if let Some(ttl_ms) = self.ttl_ms {
@@ -326,12 +326,12 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Version => "it speaks another version",
-            Refusal::NameTaken => "another client has this name there",
-            Refusal::OldEpoch => "it knows another opening of the same store",
-            Refusal::NotMe => "it is somebody else",
-            Refusal::Protocol => "it does not take what was said",
-            Refusal::Forged => "the key is not that of the name",
+            Refusal::Version => "another version of the protocol",
+            Refusal::NameTaken => "another client with this name is connected",
+            Refusal::OldEpoch => "a newer opening of the same store is connected",
+            Refusal::NotMe => "the peer has another name",
+            Refusal::Protocol => "protocol error",
+            Refusal::Forged => "the CURVE key does not belong to the name",
         })
     }
 }

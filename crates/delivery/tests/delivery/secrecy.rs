@@ -89,7 +89,10 @@ fn a_name_is_its_key_s() {
     forger.send_to("news", b"forged").unwrap();
     match told.recv_timeout(LONG).unwrap() {
         Error::Refused { peer, text } => {
-            assert!(peer == "receiver" && text.contains("the key is not that of the name"), "{text}")
+            assert!(
+                peer == "receiver" && text.contains("the CURVE key does not belong to the name"),
+                "{text}"
+            )
         }
         error => panic!("{error}"),
     }

@@ -76,7 +76,7 @@ fn another_version_is_told() {
     let ours = Connection::open(place.path()).unwrap();
     for version in [0, 2] {
         ours.pragma_update(None, "user_version", version).unwrap();
-        assert!(foreign(&place).contains(&format!("version {version} ")));
+        assert!(foreign(&place).contains(&format!("version {version},")));
     }
     ours.pragma_update(None, "user_version", 1).unwrap();
     place.open();

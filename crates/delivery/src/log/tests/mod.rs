@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::storage::{Directory, Storage};
 use super::{
-    Appended, Checkpointer, Damage, Log, LogError, MAX_PAYLOAD, Place, Replay, Settings, Urgency, open,
+    Appended, Checkpointer, Damage, Log, LogError, MAX_PAYLOAD, Position, Replay, Settings, Urgency, open,
 };
 use crate::checker::{STRICT, Sums, report};
 use faulty::{Faulty, next};
@@ -27,7 +27,7 @@ struct Numbers {
     /// Numbers below it are not needed.
     floor: u64,
     /// The positions of needed records.
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, Position>,
     /// Numbers in the order found.
     found: Vec<u64>,
     /// Whether summaries replace reading full segments.
@@ -58,12 +58,12 @@ impl Replay for Numbers {
         for entry in summary[1..].chunks(12) {
             let number = u64::from_le_bytes(entry[..8].try_into().unwrap());
             let at = u32::from_le_bytes(entry[8..].try_into().unwrap());
-            self.find(number, Place { segment, at });
+            self.find(number, Position { segment, at });
         }
         true
     }
 
-    fn record(&mut self, place: Place, kind: u8, payload: &[u8]) {
+    fn record(&mut self, place: Position, kind: u8, payload: &[u8]) {
         let number = u64::from_le_bytes(payload[..8].try_into().unwrap());
         match kind {
             FLOOR => {
@@ -80,7 +80,7 @@ impl Replay for Numbers {
 }
 
 impl Numbers {
-    fn find(&mut self, number: u64, place: Place) {
+    fn find(&mut self, number: u64, place: Position) {
         self.found.push(number);
         if number >= self.floor {
             self.places.insert(number, place);
@@ -119,7 +119,7 @@ fn append(
             other => break other?,
         }
     };
-    numbers.places.insert(number, appended.place);
+    numbers.places.insert(number, appended.position);
     Ok(appended)
 }
 
@@ -353,7 +353,7 @@ fn a_full_disk_refuses_what_is_new_and_goes_on_when_there_is_space() {
     let refused = loop {
         match log.append(Urgency::Sync, NUMBERED, &[&payload_of(number, 50_000)], &numbers) {
             Ok(appended) => {
-                numbers.places.insert(number, appended.place);
+                numbers.places.insert(number, appended.position);
                 number += 1;
             }
             Err(LogError::NoRoom(_)) => {

@@ -4,7 +4,7 @@
 //! once, whatever killed it, and no clock is involved: the lease of an [`Entry`] is not used here. A claim creates a
 //! new file, locks it, and renames it over the old one (rename(2)). A visible file is therefore complete, never
 //! changes, and is locked from before it is visible until its client releases it. No other process ever locks it
-//! exclusively, so readers (`look`) do not block claims. The lock of `.lock` serializes claims, releases and clears.
+//! exclusively, so readers (`entry`) do not block claims. The lock of `.lock` serializes claims, releases and clears.
 //!
 //! Guarantees: those of [`Registry`], also if a process is killed at any point. Not guaranteed: anything after a power
 //! cut, when all clients are dead anyway; and use on a file system that other hosts share. A process forked from a
@@ -12,8 +12,8 @@
 //!
 //! It uses one descriptor per name.
 
+mod entry;
 mod locks;
-mod look;
 mod names;
 mod record;
 mod view;
@@ -86,8 +86,8 @@ impl Folder {
         Ok(file)
     }
 
-    fn look(&self, name: &str) -> Result<Option<look::FoundName>, RegistryError> {
-        look::look(&self.path, &file_name(name)).map_err(|error| self.failed("reading", &error))
+    fn find(&self, name: &str) -> Result<Option<entry::FoundName>, RegistryError> {
+        entry::read(&self.path, &file_name(name)).map_err(|error| self.failed("reading", &error))
     }
 
     /// Puts a client's locked file in its place. The caller holds the folder's lock.
@@ -107,7 +107,7 @@ impl Folder {
     /// Returns true if the file that this object holds for the name is the one in its place.
     fn is_mine(&self, name: &str, id: &Id) -> Result<bool, RegistryError> {
         let Some(held) = self.held.get(name).filter(|held| held.id == *id) else { return Ok(false) };
-        let there = look::inode(&self.path.join(file_name(name)));
+        let there = entry::inode(&self.path.join(file_name(name)));
         Ok(there.map_err(|error| self.failed("reading", &error))? == Some(held.inode))
     }
 
@@ -116,7 +116,7 @@ impl Folder {
         if self.is_mine(name, id)? {
             return Ok(Owner::Me { lives: true });
         }
-        Ok(match self.look(name)? {
+        Ok(match self.find(name)? {
             Some(found) if found.is_of(id) => Owner::Me { lives: found.held },
             Some(found) if found.held => Owner::Another,
             _ => Owner::Nobody,
@@ -130,7 +130,7 @@ impl Folder {
             if name.starts_with('.') {
                 continue;
             }
-            let found = look::look(&self.path, &name)?.filter(|found| !found.held);
+            let found = entry::read(&self.path, &name)?.filter(|found| !found.held);
             if found.and_then(|found| found.member).is_some_and(|member| member.listens_on(topic)) {
                 remove(&self.path.join(name))?;
                 cleared += 1;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::look::{self, FoundName, Stamp};
+use super::entry::{self, FoundName, Stamp};
 use crate::registry::{Member, Members};
 
 const PROBE: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ pub struct FolderView {
     /// The folder's modification time, if `files` is certainly complete as of that time.
     listed_at: Option<SystemTime>,
     next_probe: Option<Instant>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl FolderView {
@@ -35,10 +35,10 @@ impl FolderView {
     pub fn news(&mut self, folder: &Path) -> io::Result<Option<Members>> {
         self.probe(folder)?;
         self.list(folder)?;
-        if self.told {
+        if self.is_reported {
             return Ok(None);
         }
-        self.told = true;
+        self.is_reported = true;
         let members = |found: fn(&FoundName) -> Option<&Arc<Member>>| {
             self.files.values().filter_map(found).map(|member| Member::clone(member))
         };
@@ -51,11 +51,11 @@ impl FolderView {
         if self.listed_at == Some(modified) {
             return Ok(());
         }
-        let settled = look::is_settled(modified);
+        let stable = entry::is_stable(modified);
         let files = self.files_of(folder)?;
-        self.told &= said(&self.files).eq(said(&files));
+        self.is_reported &= said(&self.files).eq(said(&files));
         self.files = files;
-        self.listed_at = settled.then_some(modified);
+        self.listed_at = stable.then_some(modified);
         Ok(())
     }
 
@@ -69,17 +69,17 @@ impl FolderView {
             if name.starts_with('.') {
                 continue;
             }
-            let known = self.files.get(&name).filter(|known| known.settled);
+            let known = self.files.get(&name).filter(|known| known.stable);
             let same = |known: &&FoundName| entry.metadata().is_ok_and(|now| Stamp::of(&now) == known.stamp);
             let found = match known.filter(same) {
                 Some(known) => Some(known.clone()),
-                None => look::look(folder, &name)?,
+                None => entry::read(folder, &name)?,
             };
             files.extend(found.map(|found| (name, found)));
         }
         // A file replaced while its directory is listed may appear at neither its old nor its new place (btrfs).
         for (name, _) in self.files.iter().filter(|(name, known)| known.held && !files.contains_key(*name)) {
-            unlisted.extend(look::look(folder, name)?.map(|found| (name.clone(), found)));
+            unlisted.extend(entry::read(folder, name)?.map(|found| (name.clone(), found)));
         }
         files.append(&mut unlisted);
         Ok(files)
@@ -92,11 +92,11 @@ impl FolderView {
             return Ok(());
         }
         for (name, found) in self.files.iter_mut().filter(|(_, found)| found.shown().is_some()) {
-            match look::look_again(folder, name, found.stamp)? {
+            match entry::read_again(folder, name, found.stamp)? {
                 Some(true) => {}
                 Some(false) => {
                     found.held = false;
-                    self.told = false;
+                    self.is_reported = false;
                 }
                 None => self.listed_at = None,
             }

@@ -109,7 +109,7 @@ impl ConnectionLike for Link {
 
 fn connect_to_any(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
     let mut addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
-    let mut error = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    let mut error = io::Error::new(ErrorKind::NotFound, "the host name has no address");
     while !addresses.is_empty() {
         let share = left(deadline)? / addresses.len() as u32;
         match TcpStream::connect_timeout(&addresses.remove(0), share) {

@@ -63,7 +63,7 @@ pub struct Redis {
     scripts: Scripts,
     link: Option<Link>,
     down: Option<Down>,
-    told: Option<RedisSeen>,
+    last_seen: Option<RedisSeen>,
 }
 
 /// A server that did not answer.
@@ -87,7 +87,7 @@ impl Redis {
     /// Parses an address, without connecting. Errors: Url; Io, of a file that it names.
     pub fn open(url: &str) -> Result<Redis, RegistryError> {
         let address = Address::read(url)?;
-        Ok(Redis { address, scripts: Scripts::new(), link: None, down: None, told: None })
+        Ok(Redis { address, scripts: Scripts::new(), link: None, down: None, last_seen: None })
     }
 
     /// Runs a script, on a new connection if the old one has ended. The scripts are idempotent.
@@ -185,14 +185,14 @@ impl Registry for Redis {
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
         // Initially no state: the count of expired leases is never negative.
-        let told = self.told.clone().unwrap_or(RedisSeen { version: String::new(), over: -1 });
+        let last_seen = self.last_seen.clone().unwrap_or(RedisSeen { version: String::new(), over: -1 });
         let found: Option<MembersReply> = self.run(|scripts| {
             let mut members = call(&scripts.members);
-            members.arg(&told.version).arg(told.over);
+            members.arg(&last_seen.version).arg(last_seen.over);
             members
         })?;
         let Some((version, over, living, clients, topics)) = found else { return Ok(None) };
-        self.told = Some(RedisSeen { version, over });
+        self.last_seen = Some(RedisSeen { version, over });
         let read = |name: &Vec<u8>| record::read(name, clients.get(name)?, topics.get(name)?);
         let lives: HashSet<&Vec<u8>> = living.iter().collect();
         let away = clients.keys().filter(|name| !lives.contains(name));

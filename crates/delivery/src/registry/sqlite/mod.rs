@@ -34,7 +34,7 @@ pub struct Sqlite {
     /// The device and inode of the open file.
     file: FileId,
     connection: Connection,
-    told: Option<SqliteSeen>,
+    last_seen: Option<SqliteSeen>,
 }
 
 /// A device, and an inode there.
@@ -60,7 +60,7 @@ impl Sqlite {
         // An absolute path never is SQLite's name for a database in memory.
         let path = std::path::absolute(path).map_err(|error| RegistryError::io(&error, path.display()))?;
         let connection = as_errors(|| schema::open(&path))?;
-        Ok(Sqlite { file: file_id(&path)?, path, connection, told: None })
+        Ok(Sqlite { file: file_id(&path)?, path, connection, last_seen: None })
     }
 
     /// The connection to the file that is at the path now.
@@ -87,18 +87,18 @@ impl Sqlite {
     }
 
     /// All members; None: nothing has changed since the last call.
-    fn look(&mut self) -> Result<Option<Members>, RegistryError> {
+    fn read_if_changed(&mut self) -> Result<Option<Members>, RegistryError> {
         self.connection()?;
         // Read one consistent state.
         let work = self.connection.transaction().map_err(failed)?;
         let now_ms = now_ms(&work).map_err(failed)?;
         let seen = seen(&work, now_ms).map_err(failed)?;
-        if self.told == Some(seen) {
+        if self.last_seen == Some(seen) {
             return Ok(None);
         }
         let members = members(&work, now_ms).map_err(failed)?;
         drop(work);
-        self.told = Some(seen);
+        self.last_seen = Some(seen);
         Ok(Some(members))
     }
 }
@@ -142,7 +142,7 @@ impl Registry for Sqlite {
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
         // The call may reopen the database, and recover its log.
-        as_errors(|| self.look())
+        as_errors(|| self.read_if_changed())
     }
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {

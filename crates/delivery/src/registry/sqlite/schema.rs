@@ -92,10 +92,10 @@ fn kind_of(connection: &Connection) -> Result<Kind, RegistryError> {
         return Ok(Kind::Empty);
     }
     if application != APPLICATION {
-        return Err(RegistryError::Foreign("the database is of another application".to_owned()));
+        return Err(RegistryError::Foreign("the database belongs to another application".to_owned()));
     }
     if version != VERSION {
-        let text = format!("the database has version {version} of the tables, and {VERSION} is wanted");
+        let text = format!("the tables have version {version}, not {VERSION}");
         return Err(RegistryError::Foreign(text));
     }
     for statement in STATEMENTS {
@@ -106,7 +106,7 @@ fn kind_of(connection: &Connection) -> Result<Kind, RegistryError> {
             .map_err(failed)?;
         if found != 1 {
             let what = statement.split(" (").next().unwrap_or(statement).trim_start_matches("CREATE ");
-            return Err(RegistryError::Foreign(format!("the database's {what} is missing, or is another")));
+            return Err(RegistryError::Foreign(format!("the database's {what} is missing or differs")));
         }
     }
     Ok(Kind::Ours)

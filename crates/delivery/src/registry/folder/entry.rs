@@ -13,7 +13,7 @@ use crate::registry::{Id, Member};
 
 /// A file this old has a modification time that no later change can have: the granularity of file systems' timestamps
 /// is a second at the coarsest.
-const SETTLED: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 /// If a file was replaced this often while it was read, its client lives.
 const LOOKS: usize = 8;
 
@@ -31,7 +31,7 @@ pub struct Stamp {
 pub struct FoundName {
     pub stamp: Stamp,
     /// The stamp is certain: no later file can have the same.
-    pub settled: bool,
+    pub stable: bool,
     /// A process holds its lock. Once the lock is released it is never taken again: a claim creates a new file.
     pub held: bool,
     /// None: the content is invalid.
@@ -67,17 +67,17 @@ impl FoundName {
 }
 
 /// Returns true if a change now would give the file another time than `modified`.
-pub fn is_settled(modified: SystemTime) -> bool {
+pub fn is_stable(modified: SystemTime) -> bool {
     // An error: the time is in the future, so nothing is certain.
-    SystemTime::now().duration_since(modified).is_ok_and(|age| age >= SETTLED)
+    SystemTime::now().duration_since(modified).is_ok_and(|age| age >= STABLE_AFTER)
 }
 
 /// Reads the file of that name in a folder. None: there is none.
-pub fn look(folder: &Path, file_name: &str) -> io::Result<Option<FoundName>> {
+pub fn read(folder: &Path, file_name: &str) -> io::Result<Option<FoundName>> {
     let path = folder.join(file_name);
     for left in (0..LOOKS).rev() {
         let Some((file, metadata)) = open(&path)? else { return Ok(None) };
-        let settled = is_settled(metadata.modified()?);
+        let stable = is_stable(metadata.modified()?);
         let mut held = is_held(&file)?;
         // A client that claims again replaces the file before it unlocks the old one.
         if !held && inode(&path)? != Some(metadata.ino()) {
@@ -90,13 +90,13 @@ pub fn look(folder: &Path, file_name: &str) -> io::Result<Option<FoundName>> {
         let mut bytes = Vec::new();
         file.take(record::BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
         let member = record::read(file_name, &bytes).map(Arc::new);
-        return Ok(Some(FoundName { stamp, settled, held, member }));
+        return Ok(Some(FoundName { stamp, stable, held, member }));
     }
     Ok(None)
 }
 
 /// Returns whether a file that was locked still is. None: the file was replaced or removed.
-pub fn look_again(folder: &Path, file_name: &str, stamp: Stamp) -> io::Result<Option<bool>> {
+pub fn read_again(folder: &Path, file_name: &str, stamp: Stamp) -> io::Result<Option<bool>> {
     let path = folder.join(file_name);
     let Some((file, metadata)) = open(&path)? else { return Ok(None) };
     if Stamp::of(&metadata) != stamp {
