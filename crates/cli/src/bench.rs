@@ -11,9 +11,9 @@ use pinnace::{Error, SocketType};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-use crate::face::{Context, Socket};
 use crate::outcome::{Failure, Outcome};
 use crate::settings;
+use crate::sockets::{Context, Socket};
 use crate::table::{Bench, Measure};
 
 pub fn run(given: &Bench) -> Outcome {

@@ -19,11 +19,11 @@ use std::time::Instant;
 use pinnace::{Interest, PollItem, Reason, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::face::{self, Context, Socket, readable};
 use crate::losses;
 use crate::outcome::{Failure, Outcome, both, say};
 use crate::settings;
 use crate::signals::Signals;
+use crate::sockets::{self, Context, Socket, readable};
 use crate::table::Forward;
 use connection::Connection;
 
@@ -47,7 +47,7 @@ struct Shared<'a> {
 }
 
 pub fn run(given: &Forward) -> Outcome {
-    let socket_type = face::type_of(&given.socket_type)?;
+    let socket_type = sockets::type_of(&given.socket_type)?;
     if given.bind && !matches!(socket_type, SocketType::Push | SocketType::Pub) {
         return Err(Failure::usage(
             "--bind applies only to push and pub: answers could not be matched to a connection",
@@ -146,7 +146,7 @@ impl Shared<'_> {
 
     /// The deadline for delivering lines; the first call fixes it.
     fn last_moment(&self) -> Option<Instant> {
-        *self.last_moment.get_or_init(|| face::deadline(Some(self.given.linger)))
+        *self.last_moment.get_or_init(|| sockets::deadline(Some(self.given.linger)))
     }
 
     /// Waits until the sockets have sent everything, or until the deadline. Returns the number of lost lines.
@@ -173,7 +173,7 @@ impl Shared<'_> {
                 let is_full = self.live.load(Ordering::Acquire) >= self.given.connections;
                 let listening = Interest { readable: !is_full, writable: false };
                 let items = vec![PollItem::fd(listener.as_fd(), listening), readable(told.as_fd())];
-                face::wait(items, &self.signals, None)?;
+                sockets::wait(items, &self.signals, None)?;
                 let mut rest = [0; 256];
                 while matches!((&*told).read(&mut rest), Ok(len) if len > 0) {}
                 if is_full {
@@ -185,7 +185,7 @@ impl Shared<'_> {
                     Err(error) => {
                         // Out of descriptors, or the client is already gone; retry after a pause.
                         say(format!("cannot accept a connection: {error}"));
-                        face::pause(&self.signals, std::time::Duration::from_millis(50))?;
+                        sockets::pause(&self.signals, std::time::Duration::from_millis(50))?;
                         continue;
                     }
                 };

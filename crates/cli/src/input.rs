@@ -19,9 +19,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::face::{readable, wait};
 use crate::outcome::{Failure, Outcome};
 use crate::signals::Signals;
+use crate::sockets::{readable, wait};
 use crate::table::Separator;
 
 /// Bytes per read.

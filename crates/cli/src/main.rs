@@ -7,7 +7,7 @@
 //! | `deliver` | the commands of guaranteed delivery |
 //! | `face` | the crate `pinnace` as the commands use it: waits that a signal ends, failures in words |
 //! | `settings` | the flags of every socket, turned into options |
-//! | `guests` | the ZAP handler |
+//! | `authenticator` | the ZAP handler |
 //! | `secrets` | files with passwords, and options that must not be printed |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
@@ -20,11 +20,10 @@
 
 #![forbid(unsafe_code)]
 
+mod authentication;
 mod bench;
 mod deliver;
-mod face;
 mod forward;
-mod guests;
 mod input;
 mod keygen;
 mod losses;
@@ -38,6 +37,7 @@ mod secrets;
 mod send;
 mod settings;
 mod signals;
+mod sockets;
 mod table;
 
 use std::process::ExitCode;

@@ -6,11 +6,11 @@ use std::time::Instant;
 use pinnace::{Error, Event, EventKind, Message, SocketType};
 use serde_json::json;
 
-use crate::face::{self, Socket};
 use crate::outcome::{self, Failure, Outcome};
 use crate::output;
 use crate::settings;
 use crate::signals::Signals;
+use crate::sockets::{self, Socket};
 use crate::table::Monitor;
 
 /// Messages that are discarded before events are checked again.
@@ -59,7 +59,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 pub fn run(given: &Monitor) -> Outcome {
-    let socket_type = face::type_of(&given.socket_type)?;
+    let socket_type = sockets::type_of(&given.socket_type)?;
     let signals = Signals::new(false)?;
     let context = settings::context(&given.socket, &given.endpoints)?;
     let socket = settings::socket(&context, socket_type, &given.socket)?;
@@ -84,7 +84,7 @@ pub fn run(given: &Monitor) -> Outcome {
 
 fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, signals: &Signals) -> Outcome {
     let mut out = io::stdout().lock();
-    let deadline = face::deadline(given.timeout);
+    let deadline = sockets::deadline(given.timeout);
     let mut count = 0;
     loop {
         discard(socket);
@@ -93,7 +93,7 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
             Ok(None) => return Err(Failure::of("monitor", "there are no more events")),
             Err(Error::WouldBlock) => {
                 let items = vec![events.poll_item(), output::end_item(), socket.readable()];
-                let found = face::wait(items, signals, deadline)?;
+                let found = sockets::wait(items, signals, deadline)?;
                 let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                 match found {
                     Some(items) if items[1].is_over() => return Err(Failure::Unread),

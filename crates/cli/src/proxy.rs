@@ -8,10 +8,10 @@ use std::time::Duration;
 use pinnace::{Error, Interest, Message, PollItem, SocketType};
 use serde_json::json;
 
-use crate::face::{self, Context, Socket};
 use crate::outcome::{Failure, Outcome, say};
 use crate::settings::{self, attach, eprintln_quietly};
 use crate::signals::Signals;
+use crate::sockets::{self, Context, Socket};
 use crate::table::Proxy;
 
 /// Linger at the end, for messages that were passed on.
@@ -20,9 +20,9 @@ const MOMENT: Duration = Duration::from_secs(1);
 const BURST: usize = 1000;
 
 pub fn run(given: &Proxy) -> Outcome {
-    let front_type = face::type_of(&given.front_type)?;
+    let front_type = sockets::type_of(&given.front_type)?;
     let back_type = match &given.back_type {
-        Some(name) => face::type_of(name)?,
+        Some(name) => sockets::type_of(name)?,
         None => partner(front_type),
     };
     let signals = Signals::new(true)?;
@@ -148,7 +148,7 @@ struct Running<'a> {
 impl Running<'_> {
     fn pass_on(&mut self, signals: &Signals) -> Outcome {
         loop {
-            face::wait(vec![self.there.needs(), self.back.needs()], signals, None)?;
+            sockets::wait(vec![self.there.needs(), self.back.needs()], signals, None)?;
             if signals.was_asked() {
                 self.report();
             }

@@ -5,15 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 
 use pinnace::{Message, SocketType};
 
-use crate::face::{self, Socket};
 use crate::outcome::{self, Failure, Outcome, say};
 use crate::output::{self, Output};
 use crate::settings;
 use crate::signals::Signals;
+use crate::sockets::{self, Socket};
 use crate::table::Recv;
 
 pub fn run(given: &Recv) -> Outcome {
-    let socket_type = face::type_of(&given.socket_type)?;
+    let socket_type = sockets::type_of(&given.socket_type)?;
     let subscribes = matches!(socket_type, SocketType::Sub | SocketType::XSub);
     check(given, socket_type, subscribes)?;
     let signals = Signals::new(false)?;
@@ -85,9 +85,9 @@ fn receive_all(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome {
 
 /// Waits for a message. A closed standard output, or a signal, is an error.
 fn next(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome<Message> {
-    let deadline = face::deadline(given.timeout);
+    let deadline = sockets::deadline(given.timeout);
     loop {
-        match face::wait(vec![socket.readable(), output::end_item()], signals, deadline)? {
+        match sockets::wait(vec![socket.readable(), output::end_item()], signals, deadline)? {
             None => return Err(socket.timed_out("no message received")),
             Some(items) if items[1].is_over() => return Err(Failure::Unread),
             Some(_) => {}

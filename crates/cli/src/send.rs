@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use pinnace::{Message, SocketType};
 
-use crate::face::{self, Socket};
 use crate::input::{Cut, GROUP_MAX, Input, from_json, split};
 use crate::losses;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::Output;
 use crate::settings;
 use crate::signals::Signals;
+use crate::sockets::{self, Socket};
 use crate::table::Send;
 
 pub fn run(given: &Send) -> Outcome {
     let (endpoints, files) = targets(given)?;
-    let socket_type = face::type_of(&given.socket_type)?;
+    let socket_type = sockets::type_of(&given.socket_type)?;
     check(given, socket_type)?;
     let signals = Signals::new(false)?;
     let context = settings::context(&given.socket, &endpoints)?;
@@ -127,7 +127,7 @@ fn send_all(given: &Send, socket: &Socket, peers: &[u32], source: &mut Source, s
         if sent > 0
             && let Some(interval) = given.interval
         {
-            face::pause(signals, interval)?;
+            sockets::pause(signals, interval)?;
         }
         socket.send(message, signals, given.timeout, format_args!("message {}", sent + 1))?;
         sent += 1;

@@ -8,10 +8,10 @@ use pinnace::certificate::Certificate;
 use pinnace::{Access, Error, KeyPair, OptionKind, OptionSpec, SocketType, find_option, prometheus, z85};
 use pinnace_crypto::{PublicKey, SecretBytes};
 
-use crate::face::{Context, Socket, endpoint_failure};
-use crate::guests::Guests;
+use crate::authentication::Authenticator;
 use crate::outcome::{Failure, Outcome, say};
 use crate::secrets;
+use crate::sockets::{Context, Socket, endpoint_failure};
 use crate::table::{SocketArgs, StatsFormat};
 
 /// The largest file with a password, in bytes.
@@ -35,10 +35,10 @@ pub fn context_for(
     if asks_for_security(given) {
         endpoints.iter().try_for_each(|endpoint| guardable(endpoint.as_ref()))?;
     }
-    let guests = Guests::load(given)?;
-    let context = Context::new(sockets, guests.is_some())?;
-    if let Some(guests) = guests {
-        guests.watch(&context)?;
+    let authenticator = Authenticator::load(given)?;
+    let context = Context::new(sockets, authenticator.is_some())?;
+    if let Some(authenticator) = authenticator {
+        authenticator.watch(&context)?;
     }
     Ok(context)
 }

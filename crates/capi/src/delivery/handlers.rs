@@ -10,8 +10,8 @@ use pinnace_delivery::{Delivery, Error as DeliveryError};
 use pinnace_sys::sleep::Uncancelled;
 use pinnace_sys::thread;
 
+use super::call_error::{CallError, caught, delivery_call};
 use super::receive::{publish, take_back};
-use super::trouble::{Trouble, attempt, caught};
 use super::{HANDLERS, Open, open};
 
 type HandlerFn = unsafe extern "C" fn(delivery: *mut c_void, argument: *mut c_void) -> c_int;
@@ -65,8 +65,8 @@ impl Drop for Inside {
 }
 
 impl Handler {
-    fn new(call: Option<HandlerFn>, argument: *mut c_void) -> Result<Handler, Trouble> {
-        let call = call.ok_or_else(|| Trouble::new(libc::EFAULT, "the handler is NULL"))?;
+    fn new(call: Option<HandlerFn>, argument: *mut c_void) -> Result<Handler, CallError> {
+        let call = call.ok_or_else(|| CallError::new(libc::EFAULT, "the handler is NULL"))?;
         Ok(Handler { call, argument })
     }
 
@@ -127,12 +127,12 @@ fn settle(delivery: Delivery, said: c_int) {
 /// A client's error handler, if set.
 pub(super) type Reporting = Arc<Mutex<Option<Reporter>>>;
 
-pub(super) fn report(to: &Reporting, trouble: &Trouble) {
+pub(super) fn report(to: &Reporting, error: &CallError) {
     let Some(reporter) = *to.lock() else { return };
-    let text = trouble.text();
+    let text = error.text();
     let _inside = Inside::enter();
     // SAFETY: the promise made when the handler was registered.
-    unsafe { (reporter.call)(trouble.number, text.as_ptr(), reporter.argument) };
+    unsafe { (reporter.call)(error.number, text.as_ptr(), reporter.argument) };
 }
 
 /// Handles messages on this thread, one after the other, until the handler returns PINNACE_STOP.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn pinnace_client_run(
     handler: Option<HandlerFn>,
     argument: *mut c_void,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         Handler::new(handler, argument)?.run(&open)?;
         Ok(0)
@@ -162,19 +162,19 @@ pub unsafe extern "C" fn pinnace_client_listen(
     handler: Option<HandlerFn>,
     argument: *mut c_void,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         let handler = Handler::new(handler, argument)?;
         let listen = move || {
-            let report = |trouble: &Trouble| open.signals.during(|| report(&open.reporter, trouble));
+            let report = |error: &CallError| open.signals.during(|| report(&open.reporter, error));
             match caught(|| Ok(handler.listen(&open))) {
                 Ok(Ok(()) | Err(DeliveryError::Closed)) => {}
                 Ok(Err(error)) => report(&error.into()),
-                Err(trouble) => report(&trouble),
+                Err(error) => report(&error),
             }
         };
         thread::start("pinnace handler", listen)
-            .map_err(|error| Trouble::new(error.raw_os_error().unwrap_or(libc::EAGAIN), error))?;
+            .map_err(|error| CallError::new(error.raw_os_error().unwrap_or(libc::EAGAIN), error))?;
         Ok(0)
     })
 }
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn pinnace_client_on_error(
     reporter: Option<ReporterFn>,
     argument: *mut c_void,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         *open.reporter.lock() = reporter.map(|call| Reporter { call, argument });
         Ok(0)

@@ -1,18 +1,18 @@
 //! Clients of guaranteed delivery in C: pinnace.h from `pinnace_client_options_t` on.
 //!
 //! Options, clients and deliveries are checked handles: an invalid or released one is EFAULT. A function that fails
-//! sets errno and stores a message for its thread (`pinnace_client_error`, [`trouble`]). A call in progress keeps its
+//! sets errno and stores a message for its thread (`pinnace_client_error`, [`call_error`]). A call in progress keeps its
 //! client open. `pinnace_client_close` wakes the calls that wait for messages, and returns when the last call has left
-//! ([`ending`]). Handlers run with no lock held, and may call anything.
+//! ([`closing`]). Handlers run with no lock held, and may call anything.
 
-mod ending;
+mod call_error;
+mod closing;
 mod handlers;
 mod options;
 mod receive;
 mod send;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -26,9 +26,9 @@ use pinnace_sys::signals::Mask;
 use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::put_text;
 use crate::registry::Registry;
-use ending::End;
+use call_error::{CallError, delivery_call, of_registry};
+use closing::CloseMark;
 use handlers::{Reporting, report};
-use trouble::{Trouble, attempt, of_registry};
 
 static CLIENTS: Registry<Open> = Registry::new();
 
@@ -44,7 +44,7 @@ struct Open {
     fork: u32,
     /// The signal mask of the thread that started the client.
     signals: Mask,
-    end: End,
+    end: CloseMark,
 }
 
 thread_local! {
@@ -57,15 +57,18 @@ fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
-fn no_client() -> Trouble {
-    Trouble::new(libc::EFAULT, "not a client, or it was closed")
+fn no_client() -> CallError {
+    CallError::new(libc::EFAULT, "not a client, or it was closed")
 }
 
 /// The client of a handle; it stays open as long as the result lives.
-fn open(handle: *mut c_void) -> Result<Arc<Open>, Trouble> {
+fn open(handle: *mut c_void) -> Result<Arc<Open>, CallError> {
     let open = CLIENTS.get(handle).map_err(|_| no_client())?;
     if open.fork != fork::generation() {
-        return Err(Trouble::new(libc::EFAULT, "the client was started before a fork, and is the parent's"));
+        return Err(CallError::new(
+            libc::EFAULT,
+            "the client was started before a fork, and is the parent's",
+        ));
     }
     Ok(open)
 }
@@ -73,7 +76,7 @@ fn open(handle: *mut c_void) -> Result<Arc<Open>, Trouble> {
 /// Starts a client; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
-    attempt(|| {
+    delivery_call(|| {
         fork::watch();
         let options = OPTIONS.get(options.cast_mut()).map_err(no_options)?;
         let builder = options.lock().builder();
@@ -89,7 +92,7 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
             tickets: AtomicU64::new(0),
             fork: fork::generation(),
             signals: Mask::current(),
-            end: End::default(),
+            end: CloseMark::default(),
         }))
     })
 }
@@ -99,9 +102,9 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
 /// closed the client already; does not wait if called from a handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let ended = match CLIENTS.get(handle) {
-            Err(_) => ending::of(handle).ok_or_else(no_client)?,
+            Err(_) => closing::of(handle).ok_or_else(no_client)?,
             Ok(open) if open.fork != fork::generation() => {
                 // The child has none of the client's threads, and its files belong to the parent.
                 std::mem::forget((CLIENTS.remove(handle), open));
@@ -125,13 +128,13 @@ pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
 /// The client's name, valid until the client is closed; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_name(handle: *mut c_void) -> *const c_char {
-    attempt(|| Ok(open(handle)?.name.as_ptr()))
+    delivery_call(|| Ok(open(handle)?.name.as_ptr()))
 }
 
 /// The endpoint at which peers reach the client, valid until the client is closed; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_endpoint(handle: *mut c_void) -> *const c_char {
-    attempt(|| Ok(open(handle)?.endpoint.as_ptr()))
+    delivery_call(|| Ok(open(handle)?.endpoint.as_ptr()))
 }
 
 /// Subscribes to a further topic.
@@ -140,7 +143,7 @@ pub extern "C" fn pinnace_client_endpoint(handle: *mut c_void) -> *const c_char 
 /// `topic` must be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_subscribe(handle: *mut c_void, topic: *const c_char) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         open.client.subscribe(unsafe { string(topic, "the topic") }?)?;
@@ -154,7 +157,7 @@ pub unsafe extern "C" fn pinnace_client_subscribe(handle: *mut c_void, topic: *c
 /// `topic` must be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_unsubscribe(handle: *mut c_void, topic: *const c_char) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         open.client.unsubscribe(unsafe { string(topic, "the topic") }?)?;
@@ -174,7 +177,7 @@ pub unsafe extern "C" fn pinnace_client_addresses(
     buffer: *mut c_char,
     size: *mut usize,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         let addresses = open.client.addresses_of(unsafe { string(topic, "the topic") }?);
@@ -188,8 +191,8 @@ pub unsafe extern "C" fn pinnace_client_addresses(
 /// The current error of the client's registry, for registering itself or for reading the others; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
-    attempt(|| match open(handle)?.client.registry_error() {
-        Some(error) => Err(Trouble::new(of_registry(&error), error)),
+    delivery_call(|| match open(handle)?.client.registry_error() {
+        Some(error) => Err(CallError::new(of_registry(&error), error)),
         None => Ok(0),
     })
 }
@@ -200,7 +203,7 @@ pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
 /// `topic` must be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_clear_addresses(handle: *mut c_void, topic: *const c_char) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         let cleared = open.client.clear_addresses(unsafe { string(topic, "the topic") }?)?;

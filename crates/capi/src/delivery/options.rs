@@ -11,7 +11,7 @@ use pinnace_cert::{KeyPair, PublicKey};
 use pinnace_delivery::{Builder, Client};
 use pinnace_engine::{Error, z85};
 
-use super::trouble::{Trouble, attempt};
+use super::call_error::{CallError, delivery_call};
 use crate::arguments::text;
 use crate::pinnace::certificates;
 use crate::registry::Registry;
@@ -149,16 +149,16 @@ impl Plan {
 }
 
 impl Options {
-    fn set(&mut self, key: &CStr, value: &CStr) -> Result<(), Trouble> {
+    fn set(&mut self, key: &CStr, value: &CStr) -> Result<(), CallError> {
         let Some(at) = KEYS.iter().position(|Key(name, ..)| name.as_bytes() == key.to_bytes()) else {
             let known: Vec<&str> = KEYS.iter().map(|Key(name, ..)| *name).collect();
             let words = format!("unknown option {key:?}; the options are {}", known.join(", "));
-            return Err(Trouble::new(libc::EINVAL, words));
+            return Err(CallError::new(libc::EINVAL, words));
         };
         let Key(name, kind, _) = &KEYS[at];
         let read = kind.read(value);
         let read = read.map_err(|wanted| {
-            Trouble::new(libc::EINVAL, format!("{name} must be {wanted}, not {value:?}"))
+            CallError::new(libc::EINVAL, format!("{name} must be {wanted}, not {value:?}"))
         })?;
         self.values.insert(at, read);
         Ok(())
@@ -184,9 +184,9 @@ impl Options {
 ///
 /// # Safety
 /// `from` must be null or a C string that lives as long as the result is used.
-unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, Trouble> {
+unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, CallError> {
     if from.is_null() {
-        return Err(Trouble::new(libc::EFAULT, format!("{what} is NULL")));
+        return Err(CallError::new(libc::EFAULT, format!("{what} is NULL")));
     }
     // SAFETY: the caller's promise.
     Ok(unsafe { CStr::from_ptr(from) })
@@ -196,16 +196,16 @@ unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, Trouble
 ///
 /// # Safety
 /// As `given`.
-pub(super) unsafe fn string<'a>(from: *const c_char, what: &str) -> Result<&'a str, Trouble> {
+pub(super) unsafe fn string<'a>(from: *const c_char, what: &str) -> Result<&'a str, CallError> {
     // SAFETY: the caller's promise.
     unsafe { text(from) }.map_err(|error| {
         let problem = if error == Error::Fault { "NULL" } else { "not UTF-8" };
-        Trouble::new(error.errno(), format!("{what} is {problem}"))
+        CallError::new(error.errno(), format!("{what} is {problem}"))
     })
 }
 
-pub(super) fn no_options(_: Error) -> Trouble {
-    Trouble::new(libc::EFAULT, "not an options handle, or it was destroyed")
+pub(super) fn no_options(_: Error) -> CallError {
+    CallError::new(libc::EFAULT, "not an options handle, or it was destroyed")
 }
 
 /// Creates the options of a client; NULL on an error.
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn pinnace_client_options_new(
     name: *const c_char,
     topic: *const c_char,
 ) -> *mut c_void {
-    attempt(|| {
+    delivery_call(|| {
         // SAFETY: the caller's promise.
         let (name, topic) = unsafe { (string(name, "the name")?, string(topic, "the topic")?) };
         let (name, topic) = (name.to_owned(), topic.to_owned());
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn pinnace_client_options_set(
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
@@ -256,13 +256,13 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
     topics: *const *const c_char,
     count: usize,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
         let (name, endpoint) =
             unsafe { (string(name, "the peer's name")?, string(endpoint, "its endpoint")?) };
         if topics.is_null() && count > 0 {
-            return Err(Trouble::new(libc::EFAULT, "the topics are NULL"));
+            return Err(CallError::new(libc::EFAULT, "the topics are NULL"));
         }
         let mut known = Vec::new();
         for at in 0..count {
@@ -278,10 +278,10 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
 /// Encrypts all of the client's traffic (CURVE) with the keys of a certificate (pinnace_cert_load).
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_options_curve(handle: *mut c_void, certificate: *mut c_void) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         let keys = certificates::keys(certificate)?;
-        let keys = keys.ok_or_else(|| Trouble::new(libc::ENOKEY, "the certificate has no secret key"))?;
+        let keys = keys.ok_or_else(|| CallError::new(libc::ENOKEY, "the certificate has no secret key"))?;
         options.lock().curve = Some(keys);
         Ok(0)
     })
@@ -297,12 +297,12 @@ pub unsafe extern "C" fn pinnace_client_options_trust(
     name: *const c_char,
     key: *const c_char,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
         let (name, key) = unsafe { (string(name, "the name")?, string(key, "the key")?) };
         let key = z85::decode_key(key.as_bytes())
-            .ok_or_else(|| Trouble::new(libc::EINVAL, "a key must be 40 characters of Z85"))?;
+            .ok_or_else(|| CallError::new(libc::EINVAL, "a key must be 40 characters of Z85"))?;
         options.lock().trusted.push((name.to_owned(), key));
         Ok(0)
     })
@@ -311,5 +311,5 @@ pub unsafe extern "C" fn pinnace_client_options_trust(
 /// Destroys options. Clients started with them are unaffected.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_options_destroy(handle: *mut c_void) -> c_int {
-    attempt(|| OPTIONS.remove(handle).map(|_| 0).map_err(no_options))
+    delivery_call(|| OPTIONS.remove(handle).map(|_| 0).map_err(no_options))
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Verdict};
 use pinnace_sys::fork;
 
-use super::trouble::{Trouble, attempt};
+use super::call_error::{CallError, delivery_call};
 use super::{Open, c_text, open};
 use crate::guard::Returned;
 use crate::pinnace::{deadline, timeout};
@@ -49,12 +49,12 @@ pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
     })
 }
 
-fn none() -> Trouble {
-    Trouble::new(libc::EFAULT, "not a delivery, or it is already settled")
+fn none() -> CallError {
+    CallError::new(libc::EFAULT, "not a delivery, or it is already settled")
 }
 
 /// Takes a delivery back to settle it. None: its client was closed, and the message will be redelivered.
-fn take(handle: *mut c_void) -> Result<Option<Delivery>, Trouble> {
+fn take(handle: *mut c_void) -> Result<Option<Delivery>, CallError> {
     let held = DELIVERIES.remove(handle).map_err(|_| none())?;
     let delivery = held.delivery.lock().take().ok_or_else(none)?;
     match held.of.upgrade() {
@@ -73,14 +73,14 @@ pub(super) fn take_back(handle: *mut c_void) -> Option<Delivery> {
 }
 
 fn settle(handle: *mut c_void, how: impl FnOnce(Delivery)) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         how(take(handle)?.ok_or(DeliveryError::Closed)?);
         Ok(0)
     })
 }
 
-fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> Result<R, Trouble>) -> R {
-    attempt(|| {
+fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> Result<R, CallError>) -> R {
+    delivery_call(|| {
         let held = DELIVERIES.get(handle).map_err(|_| none())?;
         let delivery = held.delivery.lock();
         see(&held, delivery.as_ref().ok_or_else(none)?)
@@ -95,7 +95,7 @@ fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
 /// Returns the next message; NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -> *mut c_void {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         let delivery = open.client.recv(deadline(timeout_ms))?;
         Ok(publish(delivery, &open))
@@ -146,7 +146,7 @@ pub extern "C" fn pinnace_delivery_deliveries(handle: *mut c_void) -> u64 {
 pub unsafe extern "C" fn pinnace_delivery_cursor(handle: *mut c_void, cursor: *mut Cursor) -> c_int {
     look(handle, |_, delivery| {
         if cursor.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "the cursor pointer is NULL"));
+            return Err(CallError::new(libc::EFAULT, "the cursor pointer is NULL"));
         }
         let found = delivery.cursor();
         let (mut sender, digits) = ([0; SENDER_TEXT], found.sender_text());
@@ -169,7 +169,7 @@ pub extern "C" fn pinnace_cursor_schema() -> *const c_char {
 fn look_dead<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Dead) -> R) -> R {
     look(handle, |held, delivery| match delivery.dead() {
         Some(dead) => Ok(see(held, dead)),
-        None => Err(Trouble::new(libc::ENOENT, "the delivery is not a dead letter")),
+        None => Err(CallError::new(libc::ENOENT, "the delivery is not a dead letter")),
     })
 }
 

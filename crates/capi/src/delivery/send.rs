@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pinnace_delivery::{Durability, Options, Pending, Ticket};
 
+use super::call_error::{CallError, delivery_call};
 use super::options::string;
-use super::trouble::{Trouble, attempt};
 use super::{c_text, open};
 use crate::arguments::bytes;
 use crate::pinnace::deadline;
@@ -30,15 +30,15 @@ pub struct SendOptions {
 /// Upper bound for the size of any version.
 const SIZE_MAX: usize = 4096;
 
-fn wrong(words: impl std::fmt::Display) -> Trouble {
-    Trouble::new(libc::EINVAL, words)
+fn wrong(words: impl std::fmt::Display) -> CallError {
+    CallError::new(libc::EINVAL, words)
 }
 
 /// Null: the defaults, as for `pinnace_client_send_to`.
 ///
 /// # Safety
 /// `from` must be null, or point to a size and be valid for reads of that many bytes.
-unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
+unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
     if from.is_null() {
         return Ok(Options::default());
     }
@@ -52,7 +52,7 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, Trouble> {
     let beyond = size - size_of::<SendOptions>();
     // SAFETY: as above.
     if unsafe { bytes(from.add(1).cast(), beyond) }?.iter().any(|byte| *byte != 0) {
-        return Err(Trouble::new(libc::E2BIG, "send options are set that this version does not support"));
+        return Err(CallError::new(libc::E2BIG, "send options are set that this version does not support"));
     }
     // SAFETY: as above; it is large enough.
     let given = unsafe { from.read() };
@@ -78,8 +78,8 @@ unsafe fn send(
     handle: *mut c_void,
     topic: *const c_char,
     (data, size): (*const c_void, usize),
-    options: Result<Options, Trouble>,
-) -> Result<c_int, Trouble> {
+    options: Result<Options, CallError>,
+) -> Result<c_int, CallError> {
     let open = open(handle)?;
     // SAFETY: the caller's promise.
     let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
@@ -89,9 +89,10 @@ unsafe fn send(
 
 /// # Safety
 /// `data` must be null or valid for reads of `size` bytes, for as long as the result is used.
-unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], Trouble> {
+unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], CallError> {
     // SAFETY: the caller's promise.
-    unsafe { bytes(data, size) }.map_err(|error| Trouble::new(error.errno(), "the body is NULL or too large"))
+    unsafe { bytes(data, size) }
+        .map_err(|error| CallError::new(error.errno(), "the body is NULL or too large"))
 }
 
 /// Sends to one of the clients that listen on a topic, in turn. Returns 0 once the message is on this machine's disk
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn pinnace_client_send_to(
     size: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { send(handle, topic, (data, size), Ok(Options::default())) })
+    delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(Options::default())) })
 }
 
 /// Sends to every client that listens on a topic.
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn pinnace_client_send_all(
 ) -> c_int {
     let options = Options { all: true, ..Options::default() };
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { send(handle, topic, (data, size), Ok(options)) })
+    delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(options)) })
 }
 
 /// Sends with options; NULL: as `pinnace_client_send_to`.
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn pinnace_client_send(
     options: *const SendOptions,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { send(handle, topic, (data, size), read_options(options)) })
+    delivery_call(|| unsafe { send(handle, topic, (data, size), read_options(options)) })
 }
 
 /// As `pinnace_client_send`, but does not wait for the disk. Writes a ticket for `pinnace_client_wait` to `ticket`.
@@ -156,14 +157,14 @@ pub unsafe extern "C" fn pinnace_client_send_async(
     options: *const SendOptions,
     ticket: *mut u64,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
         // SAFETY: as above.
         let options = unsafe { read_options(options) }?;
         if ticket.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "the ticket pointer is NULL"));
+            return Err(CallError::new(libc::EFAULT, "the ticket pointer is NULL"));
         }
         let given = u64::from(open.client.send_async(topic, body, &options)?);
         open.tickets.fetch_max(given, Ordering::Relaxed);
@@ -176,7 +177,7 @@ pub unsafe extern "C" fn pinnace_client_send_async(
 /// Waits until a message is on the disk.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_ms: c_long) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         if ticket > open.tickets.load(Ordering::Relaxed) {
             return Err(wrong("unknown ticket: this client did not issue it"));
@@ -192,10 +193,10 @@ pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_
 /// `pending` must be null or valid for writes of a u64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *mut u64) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         if pending.is_null() {
-            return Err(Trouble::new(libc::EFAULT, "the pointer for the number is NULL"));
+            return Err(CallError::new(libc::EFAULT, "the pointer for the number is NULL"));
         }
         // SAFETY: not null, and the caller's promise.
         unsafe { pending.write(open.client.pending()) };
@@ -217,9 +218,9 @@ pub unsafe extern "C" fn pinnace_client_pending_by_peer(
     each: Option<PendingFn>,
     argument: *mut c_void,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
-        let each = each.ok_or_else(|| Trouble::new(libc::EFAULT, "the function is NULL"))?;
+        let each = each.ok_or_else(|| CallError::new(libc::EFAULT, "the function is NULL"))?;
         let pending = open.client.pending_by_peer();
         for Pending { receiver, topic, messages } in &pending {
             let (receiver, topic) = (receiver.as_deref().map(c_text), c_text(topic));
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
     topic: *const c_char,
     cleared: *mut u64,
 ) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         let number = open.client.clear_pending(unsafe { string(topic, "the topic") }?)?;
@@ -257,7 +258,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
 /// Waits until at most `most` messages and parts are pending.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_wait_pending(handle: *mut c_void, most: u64, timeout_ms: c_long) -> c_int {
-    attempt(|| {
+    delivery_call(|| {
         let open = open(handle)?;
         open.client.wait_pending(most, deadline(timeout_ms))?;
         Ok(0)

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
+use super::call_error::pinnace_client_error;
 use super::handlers::*;
 use super::options::*;
 use super::receive::*;
 use super::send::*;
-use super::trouble::pinnace_client_error;
 use super::*;
 use crate::error::errno;
 

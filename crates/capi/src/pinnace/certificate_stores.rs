@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use pinnace_cert::{PublicKey, Store};
 use pinnace_engine::{Error, Invalid, z85};
 
-use super::certificates::{attempt, publish, with_file};
+use super::certificates::{certificate_call, publish, with_file};
 use super::put_text;
 use crate::arguments::bytes;
 use crate::registry::Registry;
@@ -27,13 +27,15 @@ fn key_of(bytes: &[u8]) -> Result<PublicKey, Error> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_certstore_load(directory: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store)))
+    certificate_call(|| {
+        unsafe { with_file(directory, |path| Store::load(path)) }.map(|store| STORES.insert(store))
+    })
 }
 
 /// The number of certificates, at most INT_MAX.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_size(handle: *mut c_void) -> c_int {
-    attempt(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
+    certificate_call(|| Ok(c_int::try_from(STORES.get(handle)?.len()).unwrap_or(c_int::MAX)))
 }
 
 /// Returns the certificate with this public key (32 bytes, or 40 characters of Z85); NULL and ENOENT if there is none.
@@ -46,7 +48,7 @@ pub unsafe extern "C" fn pinnace_certstore_find(
     key: *const c_void,
     size: usize,
 ) -> *mut c_void {
-    attempt(|| {
+    certificate_call(|| {
         let store = STORES.get(handle)?;
         // SAFETY: the caller's promise.
         let key = key_of(unsafe { bytes(key, size) }?)?;
@@ -66,7 +68,7 @@ pub unsafe extern "C" fn pinnace_certstore_refused(
     buffer: *mut c_char,
     size: *mut usize,
 ) -> c_int {
-    attempt(|| {
+    certificate_call(|| {
         let store = STORES.get(handle)?;
         let (path, error) = store.refused.get(index).ok_or(Error::System(libc::ENOENT))?;
         // SAFETY: the caller's promise.
@@ -77,5 +79,5 @@ pub unsafe extern "C" fn pinnace_certstore_refused(
 /// Destroys a store. Certificates found in it stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_certstore_destroy(handle: *mut c_void) -> c_int {
-    attempt(|| STORES.remove(handle).map(|_| 0))
+    certificate_call(|| STORES.remove(handle).map(|_| 0))
 }

@@ -44,7 +44,7 @@ fn failed(what: impl Display, error: &CertError) -> Error {
 }
 
 /// Runs `body` in `guard_uncancelled`. If `body` fails without an error text, stores the text of its errno.
-pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+pub(super) fn certificate_call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     guard_uncancelled(|| {
         // Not available while the thread is exiting.
         let before = LAST_ERROR.try_with(RefCell::take).unwrap_or_default();
@@ -89,7 +89,7 @@ pub(super) unsafe fn with_file<R>(
 /// Both must be null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const c_char) -> *mut c_void {
-    attempt(|| {
+    certificate_call(|| {
         if public.is_null() && secret.is_null() {
             return Certificate::generate().map(publish).map_err(|error| failed("a new certificate", &error));
         }
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn pinnace_cert_new(public: *const c_char, secret: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
+    certificate_call(|| unsafe { with_file(file, |path| Certificate::load(path)) }.map(publish))
 }
 
 /// Reads only the public key of one file; NULL on an error.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn pinnace_cert_load(file: *const c_char) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load_public(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { with_file(file, |path| Certificate::load_public(path)) }.map(publish))
+    certificate_call(|| unsafe { with_file(file, |path| Certificate::load_public(path)) }.map(publish))
 }
 
 /// Reads both keys of one file; NULL on an error.
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn pinnace_cert_load_public(file: *const c_char) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_load_secret(file: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { with_file(file, |path| Certificate::load_secret(path)) }.map(publish))
+    certificate_call(|| unsafe { with_file(file, |path| Certificate::load_secret(path)) }.map(publish))
 }
 
 /// Writes `FILE` and `FILE_secret`.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn pinnace_cert_load_secret(file: *const c_char) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save(path)) })
+    certificate_call(|| unsafe { save(handle, file, |certificate, path| certificate.save(path)) })
 }
 
 /// Writes the public certificate to one file.
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn pinnace_cert_save(handle: *mut c_void, file: *const c_c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save_public(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save_public(path)) })
+    certificate_call(|| unsafe { save(handle, file, |certificate, path| certificate.save_public(path)) })
 }
 
 /// Writes the secret certificate to one file.
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn pinnace_cert_save_public(handle: *mut c_void, file: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinnace_cert_save_secret(handle: *mut c_void, file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    attempt(|| unsafe { save(handle, file, |certificate, path| certificate.save_secret(path)) })
+    certificate_call(|| unsafe { save(handle, file, |certificate, path| certificate.save_secret(path)) })
 }
 
 /// # Safety
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn pinnace_cert_keys(
     public: *mut c_char,
     secret: *mut c_char,
 ) -> c_int {
-    attempt(|| {
+    certificate_call(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         if !secret.is_null() {
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn pinnace_cert_keys(
 /// Sets a socket's CURVE keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_apply(handle: *mut c_void, to: *mut c_void) -> c_int {
-    attempt(|| {
+    certificate_call(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         let socket = socket(to)?;
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn pinnace_cert_meta(
     buffer: *mut c_char,
     size: *mut usize,
 ) -> c_int {
-    attempt(|| {
+    certificate_call(|| {
         let certificate = CERTIFICATES.get(handle)?;
         let certificate = certificate.lock();
         // SAFETY: the caller's promise.
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn pinnace_cert_set_meta(
     name: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    attempt(|| {
+    certificate_call(|| {
         let certificate = CERTIFICATES.get(handle)?;
         // SAFETY: the caller's promise.
         let (name, value) = unsafe { (text(name)?, text(value)?) };
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn pinnace_cert_set_meta(
 /// Destroys a certificate, and wipes its secret key.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_cert_destroy(handle: *mut c_void) -> c_int {
-    attempt(|| CERTIFICATES.remove(handle).map(|_| 0))
+    certificate_call(|| CERTIFICATES.remove(handle).map(|_| 0))
 }
 
 /// The text of this thread's last failure of a certificate function; empty before the first. Valid until the thread's

@@ -7,11 +7,11 @@ use pinnace::delivery::registry::RegistryError;
 use pinnace::delivery::{Builder, Client, Error, paths};
 
 use super::holder::holder;
-use crate::face;
 use crate::outcome::{Failure, Outcome, say};
 use crate::output;
 use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
+use crate::sockets;
 use crate::table::deliver::{ClientArgs, Peer, Trusted};
 
 /// Interval between checks for signals and for a closed standard output.
@@ -112,8 +112,8 @@ pub fn wait<R>(
 
 /// Pauses between two checks. A signal, or a closed standard output, is an error.
 pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
-    let until = face::deadline(Some(time));
-    while let Some(items) = face::wait(vec![output::end_item()], signals, until)? {
+    let until = sockets::deadline(Some(time));
+    while let Some(items) = sockets::wait(vec![output::end_item()], signals, until)? {
         if items[0].is_over() {
             return Err(Failure::Unread);
         }

@@ -13,10 +13,10 @@ use super::client::{self, failure};
 use super::columns::columns;
 use super::recv::reason;
 use super::stores::{stores, unseen};
-use crate::face;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::{json_of, print};
 use crate::signals::Signals;
+use crate::sockets;
 use crate::table::deliver::{DeadLetters, Requeue};
 
 /// Maximum length of a body in its column, in characters.
@@ -95,7 +95,7 @@ pub fn requeue(given: &Requeue) -> Outcome {
     let client = client::start(builder, &given.client)?;
     for number in wanted {
         signals.check()?;
-        match client.requeue(number, face::deadline(given.timeout)) {
+        match client.requeue(number, sockets::deadline(given.timeout)) {
             Ok(true) => print(format!("{number}\n").as_bytes())?,
             Ok(false) => outcome = outcome::both(outcome, Err(missing(number))),
             Err(error) => return outcome::both(Err(failure(error)), outcome),

@@ -12,10 +12,10 @@ use pinnace::delivery::{Client, Delivery, Error, Verdict};
 use serde_json::json;
 
 use super::client::{self, LOOK_EVERY, Trouble, failure};
-use crate::face;
 use crate::outcome::{self, Failure, Outcome, say};
 use crate::output;
 use crate::signals::Signals;
+use crate::sockets;
 use crate::table::deliver::DeliverRecv;
 
 /// Maximum number of messages printed before a flush and their acknowledgement.
@@ -86,10 +86,10 @@ impl Receiver<'_> {
 
     /// Waits for a message. A closed standard output, or a signal, is an error.
     fn next(&mut self) -> Outcome<Delivery> {
-        let deadline = face::deadline(self.given.timeout);
+        let deadline = sockets::deadline(self.given.timeout);
         loop {
             self.signals.check()?;
-            let is_read = face::wait_on(vec![output::end_item()], Some(Instant::now()))?;
+            let is_read = sockets::wait_on(vec![output::end_item()], Some(Instant::now()))?;
             if is_read.is_some_and(|items| items[0].is_over()) {
                 return Err(Failure::Unread);
             }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use pinnace::delivery::{self, Client, Error, Options, Ticket};
 
 use super::client::{self, LOOK_EVERY, Trouble, failure};
-use crate::face;
 use crate::input::{Cut, Input};
 use crate::outcome::{self, Failure, Outcome};
 use crate::signals::Signals;
+use crate::sockets;
 use crate::table::deliver::{DeliverSend, Durability};
 
 pub fn run(given: &DeliverSend) -> Outcome {
@@ -28,7 +28,7 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);
     let outcome = send_all(given, &client, &signals, &mut sent, &mut last);
-    let deadline = face::deadline(given.timeout);
+    let deadline = sockets::deadline(given.timeout);
     let accepted = match last {
         Some(ticket) if given.durability != Durability::Memory => {
             client::wait(&signals, deadline, |until| client.wait(ticket, Some(until)))
@@ -90,7 +90,7 @@ fn accept(
         Durability::Interval => delivery::Durability::Interval,
         Durability::Memory => delivery::Durability::Memory,
     };
-    let (end, mut step) = (face::deadline(given.timeout), LOOK_EVERY);
+    let (end, mut step) = (sockets::deadline(given.timeout), LOOK_EVERY);
     loop {
         signals.check()?;
         let next = Instant::now() + step;

@@ -8,10 +8,10 @@ use std::time::Instant;
 use pinnace::{Interest, Message, PollItem, SocketType};
 
 use super::Shared;
-use crate::face::{self, Socket};
 use crate::input::{Cutter, Unfit};
 use crate::outcome::{Failure, Outcome};
 use crate::output::joined;
+use crate::sockets::{self, Socket};
 
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
@@ -82,7 +82,7 @@ impl<'a> Connection<'a> {
             if !self.out.is_empty() {
                 items.push(PollItem::fd(self.stream.as_fd(), Interest::WRITABLE));
             }
-            if face::wait_on(items, until)?.is_none() {
+            if sockets::wait_on(items, until)?.is_none() {
                 return Err(self.socket.timed_out("no peer accepted a line"));
             }
         }
@@ -102,7 +102,7 @@ impl<'a> Connection<'a> {
             if !self.gone {
                 items.push(PollItem::fd(self.stream.as_fd(), self.wants_of_client()));
             }
-            let Some(items) = face::wait(items, &self.shared.signals, until)? else {
+            let Some(items) = sockets::wait(items, &self.shared.signals, until)? else {
                 let what =
                     if self.held.is_some() { "no peer accepted a line" } else { "an answer is missing" };
                 return Err(self.socket.timed_out(what));

@@ -84,12 +84,18 @@ impl Lane {
 /// Expired messages: the stream, and the first and last number of a range.
 pub type Expired = (u32, u64, u64);
 
+/// The lanes that a read of the log serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Current,
+    Behind,
+}
+
 /// One read of a part of the log.
 struct Pass<'a> {
     outward: &'a mut Outward,
     store: &'a Store,
-    /// True: it serves current lanes. False: it serves lanes that are behind.
-    tail: bool,
+    serves: Served,
     now_ms: u64,
     expired: Vec<Expired>,
 }
@@ -309,7 +315,7 @@ impl Outward {
         let mut expired = Vec::new();
         let mut moved = false;
         if let Some((position, group)) = self.behind.pop_first() {
-            let next = match self.pass(store, position, false, now_ms, &mut expired) {
+            let next = match self.pass(store, position, Served::Behind, now_ms, &mut expired) {
                 Ok(next) => next,
                 Err(error) => {
                     self.behind.entry(position).or_default().extend(group);
@@ -330,7 +336,7 @@ impl Outward {
             // No lane is current. A lane that becomes current starts at its own position.
             self.tail = Some(store.log().end());
         } else if let Some(tail) = self.tail {
-            let next = self.pass(store, tail, true, now_ms, &mut expired)?;
+            let next = self.pass(store, tail, Served::Current, now_ms, &mut expired)?;
             moved |= next != tail;
             self.tail = Some(next);
         }
@@ -404,12 +410,12 @@ impl Outward {
         &mut self,
         store: &Store,
         from: Position,
-        tail: bool,
+        serves: Served,
         now_ms: u64,
         expired: &mut Vec<Expired>,
     ) -> Result<Position, LogError> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut pass = Pass { outward: self, store, tail, now_ms, expired: Vec::new() };
+        let mut pass = Pass { outward: self, store, serves, now_ms, expired: Vec::new() };
         let next = store.log().read(from, READ_BYTES, &mut buffer, &mut |position, kind, payload| {
             if kind == records::MESSAGE
                 && let Some(message) = MessageRecord::read(payload)
@@ -459,8 +465,8 @@ impl Pass<'_> {
     fn offer(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
         let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
         let is_its_turn = match lane.at {
-            At::Current => self.tail,
-            At::Behind(from) => !self.tail && from <= position,
+            At::Current => self.serves == Served::Current,
+            At::Behind(from) => self.serves == Served::Behind && from <= position,
             At::Stalled(_) => false,
         };
         if !is_its_turn || !lane.ready || seq <= lane.sent || lane.done.contains(seq) {

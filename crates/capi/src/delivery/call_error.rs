@@ -18,14 +18,14 @@ thread_local! {
 }
 
 /// The error of a failed call.
-pub(super) struct Trouble {
+pub(super) struct CallError {
     pub(super) number: c_int,
     pub(super) words: String,
 }
 
-impl Trouble {
-    pub(super) fn new(number: c_int, words: impl Display) -> Trouble {
-        Trouble { number, words: words.to_string() }
+impl CallError {
+    pub(super) fn new(number: c_int, words: impl Display) -> CallError {
+        CallError { number, words: words.to_string() }
     }
 
     /// The message as a C string.
@@ -34,20 +34,20 @@ impl Trouble {
     }
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::new(error.errno(), error)
+impl From<Error> for CallError {
+    fn from(error: Error) -> CallError {
+        CallError::new(error.errno(), error)
     }
 }
 
-impl From<DeliveryError> for Trouble {
-    fn from(error: DeliveryError) -> Trouble {
-        Trouble::from(&error)
+impl From<DeliveryError> for CallError {
+    fn from(error: DeliveryError) -> CallError {
+        CallError::from(&error)
     }
 }
 
-impl From<&DeliveryError> for Trouble {
-    fn from(error: &DeliveryError) -> Trouble {
+impl From<&DeliveryError> for CallError {
+    fn from(error: &DeliveryError) -> CallError {
         let number = match error {
             DeliveryError::Name | DeliveryError::Ttl | DeliveryError::Setting(_) => libc::EINVAL,
             DeliveryError::Endpoint(error) => error.errno(),
@@ -65,7 +65,7 @@ impl From<&DeliveryError> for Trouble {
             DeliveryError::Unreachable { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } => libc::ESTALE,
         };
-        Trouble::new(number, error)
+        CallError::new(number, error)
     }
 }
 
@@ -102,19 +102,20 @@ fn of_kind(kind: ErrorKind) -> c_int {
 }
 
 /// Runs `body`; a panic becomes an error.
-pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, Trouble>) -> Result<R, Trouble> {
+pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, CallError>) -> Result<R, CallError> {
     // The file I/O in `body` would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|_| Err(Trouble::new(libc::ENOTRECOVERABLE, "internal error: the library panicked")))
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(CallError::new(libc::ENOTRECOVERABLE, "internal error: the library panicked"))
+    })
 }
 
 /// Runs `body`. An error or a panic becomes errno, the thread's error message, and `R::FAILED`.
-pub(super) fn attempt<R: Returned>(body: impl FnOnce() -> Result<R, Trouble>) -> R {
-    caught(body).unwrap_or_else(|trouble| {
+pub(super) fn delivery_call<R: Returned>(body: impl FnOnce() -> Result<R, CallError>) -> R {
+    caught(body).unwrap_or_else(|error| {
         // Not available while the thread is exiting.
-        let _ = LAST.try_with(|last| last.replace(trouble.text()));
-        set_errno(trouble.number);
+        let _ = LAST.try_with(|last| last.replace(error.text()));
+        set_errno(error.number);
         R::FAILED
     })
 }

@@ -23,7 +23,7 @@ const OWN_SOCKETS: usize = 8;
 pub struct Context {
     inner: pinnace::Context,
     /// True if a ZAP handler runs: the context's counts then include the handler's messages.
-    guarded: bool,
+    has_zap_handler: bool,
 }
 
 /// A socket.
@@ -85,7 +85,7 @@ pub fn readable(fd: BorrowedFd<'_>) -> PollItem<'_> {
 
 impl Context {
     /// For this many sockets of the command; `None` uses the context's default limit.
-    pub fn new(sockets: Option<usize>, guarded: bool) -> Outcome<Context> {
+    pub fn new(sockets: Option<usize>, has_zap_handler: bool) -> Outcome<Context> {
         let builder = pinnace::Context::builder();
         let builder = match sockets {
             Some(sockets) => {
@@ -95,7 +95,7 @@ impl Context {
             None => builder,
         };
         let inner = builder.build().map_err(|error| Failure::Failed(error.to_string()))?;
-        Ok(Context { inner, guarded })
+        Ok(Context { inner, has_zap_handler })
     }
 
     /// The wrapped context.
@@ -106,12 +106,12 @@ impl Context {
     /// The losses of the context's only socket, after `end`. `counted` are the losses at the time the socket was
     /// closed; only the context counts later ones.
     pub fn lost(&self, counted: Drops) -> Drops {
-        if self.guarded { counted } else { self.inner.lost() }
+        if self.has_zap_handler { counted } else { self.inner.lost() }
     }
 
     /// Messages received for the only socket but not read by the command; `stats` are the socket's last statistics.
     pub fn unread(&self, stats: &Stats) -> u64 {
-        if self.guarded { stats.received.queued } else { self.inner.lost().of(Reason::Unread) }
+        if self.has_zap_handler { stats.received.queued } else { self.inner.lost().of(Reason::Unread) }
     }
 
     /// Terminates the context after its sockets were closed: returns when they have sent everything, or a signal

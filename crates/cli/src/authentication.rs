@@ -9,9 +9,9 @@ use pinnace::{Error, Frame, Message, Rep, z85};
 use pinnace_crypto::{SecretBytes, equal};
 use pinnace_sys::thread;
 
-use crate::face::Context;
 use crate::outcome::{Failure, Outcome, say};
 use crate::secrets;
+use crate::sockets::Context;
 use crate::table::SocketArgs;
 
 const HANDLER: &str = "inproc://zeromq.zap.01";
@@ -20,16 +20,16 @@ const VERSION: &[u8] = b"1.0";
 const USERS_MAX: usize = 1 << 20;
 
 /// The list of accepted peers.
-pub enum Guests {
+pub enum Authenticator {
     Keys(Vec<[u8; 32]>),
     Names(Vec<(Vec<u8>, SecretBytes)>),
 }
 
-impl Guests {
+impl Authenticator {
     /// `None` if the flags give no list; then no handler runs.
-    pub fn load(given: &SocketArgs) -> Outcome<Option<Guests>> {
+    pub fn load(given: &SocketArgs) -> Outcome<Option<Authenticator>> {
         if let Some(file) = &given.plain_users {
-            return Guests::names(file).map(Some);
+            return Authenticator::names(file).map(Some);
         }
         if given.allow.is_empty() {
             return Ok(None);
@@ -51,10 +51,10 @@ impl Guests {
             }
             keys.extend(store.iter().map(|certificate| *certificate.public_key()));
         }
-        Ok(Some(Guests::Keys(keys)))
+        Ok(Some(Authenticator::Keys(keys)))
     }
 
-    fn names(file: &Path) -> Outcome<Guests> {
+    fn names(file: &Path) -> Outcome<Authenticator> {
         let text = secrets::read(file, USERS_MAX)?;
         let mut names = Vec::new();
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -67,7 +67,7 @@ impl Guests {
             let at = at.ok_or_else(wrong)?;
             names.push((line[..at].to_vec(), SecretBytes::from(&line[at + 1..])));
         }
-        Ok(Guests::Names(names))
+        Ok(Authenticator::Names(names))
     }
 
     /// Answers all ZAP requests of this context from now on.
@@ -93,11 +93,11 @@ impl Guests {
     fn decide(&self, asked: &Message) -> Message {
         let frame = |at: usize| asked.get(at).map(|frame| &frame[..]).unwrap_or_default();
         let user = match (self, frame(5)) {
-            (Guests::Keys(keys), b"CURVE") => {
+            (Authenticator::Keys(keys), b"CURVE") => {
                 let known = keys.iter().find(|key| equal(&key[..], frame(6)));
                 known.map(|key| z85::encode_key(key).into_bytes())
             }
-            (Guests::Names(names), b"PLAIN") => {
+            (Authenticator::Names(names), b"PLAIN") => {
                 let known =
                     names.iter().find(|(name, password)| name == frame(6) && equal(password, frame(7)));
                 known.map(|(name, _)| name.clone())
