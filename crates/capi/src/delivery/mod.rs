@@ -1,9 +1,9 @@
 //! Clients of guaranteed delivery in C: pinnace.h from `pinnace_client_options_t` on.
 //!
 //! Options, clients and deliveries are checked handles: an invalid or released one is EFAULT. A function that fails
-//! sets errno and stores a message for its thread (`pinnace_client_error`, [`call_error`]). A call in progress keeps its
-//! client open. `pinnace_client_close` wakes the calls that wait for messages, and returns when the last call has left
-//! ([`closing`]). Handlers run with no lock held, and may call anything.
+//! sets errno and stores a message for its thread (`pinnace_client_error`, [`call_error`]). A call in progress keeps
+//! its client open. `pinnace_client_close` wakes the calls that wait for messages, and returns when the last call has
+//! left ([`closing`]). Handlers run with no lock held, and may call anything.
 
 mod call_error;
 mod closing;

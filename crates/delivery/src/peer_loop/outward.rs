@@ -4,21 +4,22 @@
 //! peer loop reads on from the tail. Other lanes (the peer was away, or gave no credit) are behind. They are served
 //! from their own position, together with all other lanes in that part of the log.
 
+mod pass;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use foldhash::{HashMap, HashSet};
-use pinnace_engine::{Body, Outgoing, Socket};
+use pinnace_engine::{Outgoing, Socket};
 
 use super::peer::Peer;
 use crate::log::{Log, LogError, Position};
 use crate::ranges::RangeSet;
 use crate::store::Store;
 use crate::store::records::{self, MessageRecord};
-use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, WINDOW, make_room};
+use crate::wire::{FromSender, WINDOW};
+use pass::{Pass, Served, flush_lane};
 
-/// Frames at least this large are passed by reference, not copied.
-const HAND_OVER_BYTES: usize = 16 << 10;
 /// The pause before a peer that refused us is connected to again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// The pause before reconnecting to a peer under a new id.
@@ -83,22 +84,6 @@ impl Lane {
 
 /// Expired messages: the stream, and the first and last number of a range.
 pub type Expired = (u32, u64, u64);
-
-/// The lanes that a read of the log serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
-    Current,
-    Behind,
-}
-
-/// One read of a part of the log.
-struct Pass<'a> {
-    outward: &'a mut Outward,
-    store: &'a Store,
-    serves: Served,
-    now_ms: u64,
-    expired: Vec<Expired>,
-}
 
 impl Outward {
     /// Starts at the last segment of the log, after everything found when it was opened.
@@ -438,69 +423,5 @@ impl Outward {
         if let Some(peer) = self.peers[lane.peer].as_mut() {
             flush_lane(lane, peer);
         }
-    }
-}
-
-fn flush_lane(lane: &mut Lane, peer: &mut Peer) {
-    if !lane.frame.is_empty() {
-        let frame = match lane.frame.len() < HAND_OVER_BYTES {
-            true => Outgoing::Bytes(&lane.frame),
-            false => Outgoing::Body(std::mem::take(&mut lane.frame).into()),
-        };
-        peer.send(frame);
-        if lane.frame.capacity() > HAND_OVER_BYTES {
-            drop(Body::from(std::mem::take(&mut lane.frame)));
-        }
-        lane.frame.clear();
-    }
-}
-
-impl Pass<'_> {
-    fn offer_all(&mut self, position: Position, message: &MessageRecord<'_>) {
-        for (stream, seq) in message.destinations() {
-            self.offer(stream, seq, position, message);
-        }
-    }
-
-    fn offer(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
-        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
-        let is_its_turn = match lane.at {
-            At::Current => self.serves == Served::Current,
-            At::Behind(from) => self.serves == Served::Behind && from <= position,
-            At::Stalled(_) => false,
-        };
-        if !is_its_turn || !lane.ready || seq <= lane.sent || lane.done.contains(seq) {
-            return;
-        }
-        let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
-        // Gaps in the numbers may be filled by volatile messages.
-        let has_all = seq == lane.sent + 1
-            || self.outward.send_held_below(self.store, stream, seq, self.now_ms, &mut self.expired);
-        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
-        if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
-            // If nothing before it is left to send, the numbers before it expire with it.
-            self.expired.push((stream, if has_all { lane.sent + 1 } else { seq }, seq));
-            return;
-        }
-        let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
-        if !has_all || peer.sent >= peer.credit {
-            lane.at = At::Stalled(position);
-            peer.stalled.push(stream);
-            return;
-        }
-        peer.sent += COST + message.body.len() as u64;
-        let (accepted_ms, flags, body) = (message.accepted_ms, message.flags, message.body);
-        let entry = FrameEntry { seq, accepted_ms, ttl_ms, flags, body };
-        if lane.frame.len() + entry.bytes_at_most() > FRAME_BYTES {
-            flush_lane(lane, peer);
-        }
-        make_room(&mut lane.frame, &entry);
-        if lane.frame.is_empty() {
-            lane.time = message.accepted_ms;
-            Data::begin(&mut lane.frame, u64::from(stream), lane.sent, lane.time);
-            self.outward.touched.push(stream);
-        }
-        entry.put(&mut lane.frame, lane.sent, lane.time);
-        lane.sent = seq;
     }
 }
