@@ -186,9 +186,9 @@ impl Pipes {
         pipe.push_last(frame)?;
         let received_since_send = std::mem::take(&mut self.received_since_send);
         if pipe.tx.keeps_newest() {
-            self.show_newest(id);
+            self.publish_newest(id);
         } else {
-            pipe.show(received_since_send, &mut self.deferred);
+            pipe.publish(received_since_send, &mut self.deferred);
         }
         Ok(true)
     }
@@ -231,17 +231,17 @@ impl Pipes {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
         pipe.tx.queue.close();
         if pipe.tx.keeps_newest() {
-            return self.show_newest(id);
+            return self.publish_newest(id);
         }
-        pipe.show(received_since_send, &mut self.deferred);
+        pipe.publish(received_since_send, &mut self.deferred);
     }
 
-    /// As `Pipe::show`, for a pipe that keeps only the newest message.
+    /// As `Pipe::publish`, for a pipe that keeps only the newest message.
     #[cold]
-    fn show_newest(&mut self, id: PipeId) {
+    fn publish_newest(&mut self, id: PipeId) {
         let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) else { return };
         let mut left = Vec::new();
-        let passed = pipe.tx.show_newest(&mut left);
+        let passed = pipe.tx.publish_newest(&mut left);
         left.into_iter().for_each(|body| put_off(&mut self.deferred, body));
         match &pipe.far {
             Far::Link(None) => self.deferred.push(Deferred::Unlinked),

@@ -130,7 +130,7 @@ impl<T: Clone> Poller<T> {
                 of.mailbox.pollers.register(&entry.registration);
                 entry.registration.tell();
             }
-            None => self.settle(&entry)?,
+            None => self.update_epoll(&entry)?,
         }
         state.interested += usize::from(entry.events() != 0);
         state.fds += usize::from(entry.of_socket.is_none());
@@ -147,7 +147,7 @@ impl<T: Clone> Poller<T> {
     }
 
     /// Sets the events for which epoll watches a descriptor; without events, removes it.
-    fn settle(&self, entry: &PollerEntry<T>) -> Result<(), Error> {
+    fn update_epoll(&self, entry: &PollerEntry<T>) -> Result<(), Error> {
         let Some(fd) = entry.fd() else { return Ok(()) };
         let (events, joined) = (entry.events(), entry.joined.load(Ordering::Relaxed));
         let outcome = match (events, joined) {
@@ -174,7 +174,7 @@ impl<T: Clone> Poller<T> {
         state.interested -= usize::from(before != 0);
         match what {
             PollTarget::Socket(_) => entry.registration.tell(),
-            PollTarget::Fd(_) => self.settle(&entry)?,
+            PollTarget::Fd(_) => self.update_epoll(&entry)?,
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 //!
 //! Synchronisation, by name:
 //! - ENTER: the owner sets its `inside`, then loads `owner`; a thread that ends the ownership clears `owner`, then
-//!   loads `inside`. A weightless barrier and the `settle` that pairs with it lie in between, so that at least one of
+//!   loads `inside`. A weightless barrier and the `heaviest` that pairs with it lie in between, so that at least one of
 //!   them sees the other's store. Where the kernel has no such barrier, a lock has no owner.
 //! - LEAVE: the owner clears `inside` with release, then loads `awaited`; a thread that waits for this sets
 //!   `awaited`, then loads `inside` with acquire. Barriers as above.
@@ -38,7 +38,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::futex_word::{Among, FutexWord};
 use crate::sync::{
-    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, is_asymmetric, settle, weightless,
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, enter, heaviest, is_asymmetric, weightless,
 };
 
 /// Threads that may have an `inside` of their own: the owner, and former owners that may still be on the fast path. A
@@ -289,7 +289,7 @@ impl<T> BiasedLock<T> {
     fn end_ownership(&self, seat: usize) {
         let inside = &self.inside[seat];
         self.owner.store(NOBODY, Ordering::Relaxed);
-        settle(); // ENTER
+        heaviest(); // ENTER
         // Mostly the owner is about to leave: spin first, so that nothing has to be woken.
         for _ in 0..PATIENCE {
             if inside.load_acquire() == 0 {
@@ -298,7 +298,7 @@ impl<T> BiasedLock<T> {
             std::hint::spin_loop();
         }
         self.awaited.store(true, Ordering::Relaxed);
-        settle(); // LEAVE
+        heaviest(); // LEAVE
         while inside.load_acquire() != 0 {
             let _ = inside.wait(1, None, Among::Threads);
         }

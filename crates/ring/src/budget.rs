@@ -108,7 +108,7 @@ impl Share {
 }
 
 /// Returns to the budget what is left in a queue when both of its ends are dropped.
-pub(crate) fn settle(budget: &Budget, held: u64, consumed: u64) {
+pub(crate) fn give_back(budget: &Budget, held: u64, consumed: u64) {
     budget.used.fetch_sub(held.saturating_sub(consumed), Ordering::AcqRel);
     budget.look();
 }

@@ -175,7 +175,7 @@ impl Intake {
         let mut messages = 0;
         let outcome = self.parse_frames(&mut messages, &mut on_command);
         self.close_gap();
-        let told = messages > 0 && self.queue.publish(messages);
+        let told = messages > 0 && self.queue.publish_counted(messages);
         outcome.map(|()| told)
     }
 

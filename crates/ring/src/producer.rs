@@ -318,17 +318,17 @@ impl Producer {
     #[inline(always)]
     pub fn commit(&mut self) -> bool {
         self.close();
-        self.show()
+        self.publish()
     }
 
     /// As `commit`, for a consumer that is woken by other means: it does not report whether it is parked.
     #[inline(always)]
     pub fn commit_quietly(&mut self) {
         self.close();
-        self.show_quietly();
+        self.publish_quietly();
     }
 
-    /// Ends the message that was pushed. It becomes visible with the next `show`.
+    /// Ends the message that was pushed. It becomes visible with the next `publish`.
     #[inline(always)]
     pub fn close(&mut self) {
         self.messages += 1;
@@ -340,8 +340,8 @@ impl Producer {
 
     /// Makes the closed messages visible. Returns true if the consumer is parked and has to be woken.
     #[inline(always)]
-    pub fn show(&mut self) -> bool {
-        self.show_quietly();
+    pub fn publish(&mut self) -> bool {
+        self.publish_quietly();
         light(); // PARK
         self.shared.parking.load(Ordering::Relaxed) != 0 && self.was_parked()
     }
@@ -358,9 +358,9 @@ impl Producer {
             && parking.fetch_and(!PARKED, Ordering::AcqRel) & PARKED != 0
     }
 
-    /// As `show`, for a consumer that is woken by other means: it does not report whether it is parked.
+    /// As `publish`, for a consumer that is woken by other means: it does not report whether it is parked.
     #[inline(always)]
-    pub fn show_quietly(&mut self) {
+    pub fn publish_quietly(&mut self) {
         let line = &self.shared.producer.0;
         line.messages_reach.store(self.mark.written, Ordering::Relaxed);
         line.messages.store(self.messages, Ordering::Release); // COUNT
@@ -369,12 +369,12 @@ impl Producer {
 
     /// Counts `messages` more, and publishes up to the mark.
     #[inline(always)]
-    pub(crate) fn publish(&mut self, messages: u64) -> bool {
+    pub(crate) fn publish_counted(&mut self, messages: u64) -> bool {
         self.messages += messages;
         if self.share.is_some() {
             self.charge();
         }
-        self.show()
+        self.publish()
     }
 
     /// Charges the budget for what is about to become visible.

@@ -165,7 +165,7 @@ impl Drop for Shared {
         self.free_spares();
         if let Some(budget) = &self.budget {
             let held = self.producer.0.charged.load(Ordering::Relaxed);
-            budget::settle(budget, held, self.consumer.0.discharged.load(Ordering::Relaxed));
+            budget::give_back(budget, held, self.consumer.0.discharged.load(Ordering::Relaxed));
         }
     }
 }

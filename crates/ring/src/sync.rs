@@ -10,7 +10,7 @@ pub(crate) use std::sync::{
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub(crate) use pinnace_sys::barrier::{heavy, is_asymmetric, light, settle, weightless};
+pub(crate) use pinnace_sys::barrier::{heaviest, heavy, is_asymmetric, light, weightless};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -26,14 +26,14 @@ pub(crate) fn enter<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     return mutex.lock().unwrap();
 }
 
-/// Two full fences give what a light and a heavy barrier give together; likewise for `weightless` and `settle`.
+/// Two full fences give what a light and a heavy barrier give together; likewise for `weightless` and `heaviest`.
 #[cfg(loom)]
 pub(crate) fn full() {
     fence(Ordering::SeqCst);
 }
 
 #[cfg(loom)]
-pub(crate) use self::{full as heavy, full as light, full as settle, full as weightless};
+pub(crate) use self::{full as heavy, full as light, full as heaviest, full as weightless};
 
 #[cfg(loom)]
 pub(crate) fn is_asymmetric() -> bool {

@@ -30,7 +30,7 @@ const SYMMETRIC: u32 = 2;
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// Longer than any processor holds back a store.
-const SETTLED: Duration = Duration::from_millis(5);
+const STORE_DELAY: Duration = Duration::from_millis(5);
 
 fn membarrier(command: libc::c_long) -> bool {
     // SAFETY: the call takes no pointers (membarrier(2)).
@@ -41,7 +41,7 @@ fn membarrier(command: libc::c_long) -> bool {
 pub fn prepare() {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
         let state = if membarrier(REGISTER_PRIVATE_EXPEDITED) { ASYMMETRIC } else { SYMMETRIC };
-        // Other threads may have seen EVEN, which is final.
+        // Other threads may have seen SYMMETRIC, which is final.
         let _ = STATE.compare_exchange(UNKNOWN, state, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
@@ -67,7 +67,7 @@ fn light_after_all() {
     fence(Ordering::SeqCst);
 }
 
-/// As `light`, where the caller has seen `is_asymmetric` and the other side calls `settle`. It does not check whether
+/// As `light`, where the caller has seen `is_asymmetric` and the other side calls `heaviest`. It does not check whether
 /// the kernel still allows the call.
 #[inline(always)]
 pub fn weightless() {
@@ -76,7 +76,7 @@ pub fn weightless() {
 
 /// As `heavy`, for the other side of `weightless`. Takes some milliseconds each time if the call has been forbidden
 /// since.
-pub fn settle() {
+pub fn heaviest() {
     fence(Ordering::SeqCst);
     if membarrier(PRIVATE_EXPEDITED)
         || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
@@ -84,7 +84,7 @@ pub fn settle() {
         return;
     }
     STATE.store(SYMMETRIC, Ordering::SeqCst);
-    std::thread::sleep(SETTLED);
+    std::thread::sleep(STORE_DELAY);
     fence(Ordering::SeqCst);
 }
 
@@ -106,7 +106,7 @@ fn heavy_after_all() {
     }
     if STATE.swap(SYMMETRIC, Ordering::SeqCst) == ASYMMETRIC {
         // Other threads may have used a light barrier just before.
-        std::thread::sleep(SETTLED);
+        std::thread::sleep(STORE_DELAY);
     }
     fence(Ordering::SeqCst);
 }
@@ -120,7 +120,7 @@ mod tests {
     fn one_side_sees_the_other() {
         one_sees(light, heavy);
         if is_asymmetric() {
-            one_sees(weightless, settle);
+            one_sees(weightless, heaviest);
         }
     }
 

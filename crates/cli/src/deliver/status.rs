@@ -56,7 +56,7 @@ fn watch(given: &Status, seen: &mut HashMap<PathBuf, Seen>, signals: &Signals) -
 struct Seen {
     files: Vec<(OsString, SystemTime)>,
     /// True if any later write must change a modification time.
-    settled: bool,
+    stable: bool,
     senders: Vec<Sender>,
 }
 
@@ -79,12 +79,12 @@ fn look_at(store: &Path, before: Option<Seen>) -> Outcome<Seen> {
     let now = SystemTime::now();
     // If the files cannot be listed, `peek` reports why.
     let files = files_of(store).unwrap_or_default();
-    if let Some(before) = before.filter(|before| before.settled && before.files == files) {
+    if let Some(before) = before.filter(|before| before.stable && before.files == files) {
         return Ok(before);
     }
-    let settled = files.iter().all(|(_, time)| now.duration_since(*time).is_ok_and(|age| age > TIME_STEP));
+    let stable = files.iter().all(|(_, time)| now.duration_since(*time).is_ok_and(|age| age > TIME_STEP));
     let senders = peek(store).map_err(|error| unseen(store, error))?;
-    Ok(Seen { files, settled, senders })
+    Ok(Seen { files, stable, senders })
 }
 
 fn files_of(store: &Path) -> std::io::Result<Vec<(OsString, SystemTime)>> {

@@ -7,6 +7,7 @@
 mod batch;
 mod codec;
 mod datagrams;
+mod incoming;
 mod liveness;
 mod multicast;
 mod packets;
@@ -46,11 +47,12 @@ use crate::queue::FarEnds;
 pub(crate) use batch::{AfterCommit, flush_age};
 pub(crate) use codec::Codec;
 pub(crate) use datagrams::First;
+use incoming::Incoming;
 pub(crate) use packets::Packets;
 use reencode::Reencoder;
 pub(crate) use reencode::restart;
 use registration::FdRegistration;
-use rx::{Rx, Way};
+use rx::Rx;
 pub(crate) use stream::Stream;
 use switch::Switch;
 pub(crate) use tls::TlsFailure;
@@ -196,7 +198,7 @@ impl Link {
             tx: Mutex::new(Tx::new(stream.clone(), ends.outgoing, reencoder, codec.packets, &config.hello)),
             rx: Mutex::new(Rx::new(
                 stream.clone(),
-                Way::new(intake, ends.incoming.outlet),
+                Incoming::new(intake, ends.incoming.outlet),
                 codec.decoder,
                 codec.packets,
             )),

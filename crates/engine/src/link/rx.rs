@@ -3,20 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use pinnace_ring::{Body, Doorbell, Intake, Limits, Refused, Verdict};
+use pinnace_ring::{Body, Doorbell, Limits};
 use pinnace_sys::{Errno, net};
-use pinnace_zmtp::command::{self, Command};
-use pinnace_zmtp::sharing::Step;
-use pinnace_zmtp::{Error, frame};
+use pinnace_zmtp::frame;
 
 use super::codec::Decoder;
+use super::incoming::{Decoding, Incoming};
 use super::packets::{PacketReader, Packets};
 use super::shared::{By, SharedStream};
 use super::{Link, STREAMING_BYTES, Stream};
 use crate::drops::Reason;
-use crate::mailbox::Notice;
 use crate::pipe::Pipe;
-use crate::queue::{Outlet, Source};
+use crate::queue::Source;
 
 /// The most bytes that one call reads, so that it does not hold up others for long, ...
 const ROUND_BYTES: usize = 512 * 1024;
@@ -27,45 +25,18 @@ const MANY: usize = 64;
 const SEGMENT_LEAST: usize = 8 * 1024;
 /// The most datagrams that one call discards when there is no room for them.
 const LOSE_MAX: usize = 256;
-/// Bytes of an incomplete frame that show that the peer is alive and sends it. Fewer may be PINGs of an idle peer,
-/// taken for the body of a bogus frame.
-const PROGRESS_BYTES: usize = 4 * 1024;
 /// The most bytes of one read if they have to be decoded.
 pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 pub(super) struct Rx {
     pub(super) stream: Option<Arc<Stream>>,
-    pub(super) way: Option<Way>,
+    pub(super) incoming: Option<Incoming>,
     decoder: Option<Box<Decoding>>,
     packets: Option<PacketReader>,
     /// Nothing more is read.
     stopped: bool,
     /// Stalled at the high-water mark; the consumer resumes reading.
     stalled: bool,
-}
-
-/// The incoming queue and, if only the newest message is kept, the outlet that empties it.
-pub(super) struct Way {
-    pub(super) intake: Intake,
-    pub(super) outlet: Option<Box<Outlet>>,
-    /// The peer's last step towards shared memory, not answered yet.
-    pub(super) step: Option<Step>,
-    /// Bytes of an incomplete frame since the peer was last heard of.
-    dribbled: usize,
-}
-
-impl Way {
-    pub(super) fn new(intake: Intake, outlet: Option<Box<Outlet>>) -> Way {
-        Way { intake, outlet, step: None, dribbled: 0 }
-    }
-}
-
-/// Buffers for input that has to be decoded.
-struct Decoding {
-    decoder: Decoder,
-    raw: Box<[u8]>,
-    frames: Vec<u8>,
-    replies: Vec<u8>,
 }
 
 /// The result of reading input to drop it.
@@ -92,16 +63,20 @@ pub(crate) enum ReadOutcome {
 impl Rx {
     pub(super) fn new(
         stream: Arc<Stream>,
-        way: Way,
+        incoming: Incoming,
         decoder: Option<Decoder>,
         packets: Option<Packets>,
     ) -> Rx {
         let packets = packets.map(PacketReader::new);
-        let decoder = decoder.map(|decoder| {
-            let raw = vec![0; RAW_BYTES].into();
-            Box::new(Decoding { decoder, raw, frames: Vec::new(), replies: Vec::new() })
-        });
-        Rx { stream: Some(stream), way: Some(way), decoder, packets, stopped: false, stalled: false }
+        let decoder = decoder.map(|decoder| Box::new(Decoding::new(decoder)));
+        Rx {
+            stream: Some(stream),
+            incoming: Some(incoming),
+            decoder,
+            packets,
+            stopped: false,
+            stalled: false,
+        }
     }
 
     /// Whether there is input that the kernel does not know of.
@@ -125,18 +100,18 @@ impl Rx {
 
     /// Shrinks the incoming queue if it is idle.
     pub(super) fn shrink(&mut self, pipe: &mut Pipe) -> bool {
-        self.way.as_mut().is_none_or(|way| way.intake.queue().shrink(&mut pipe.rx.queue))
+        self.incoming.as_mut().is_none_or(|incoming| incoming.intake.queue().shrink(&mut pipe.rx.queue))
     }
 
     /// Whether a step of the peer towards shared memory waits for an answer.
     fn has_step(&self) -> bool {
-        self.way.as_ref().is_some_and(|way| way.step.is_some())
+        self.incoming.as_ref().is_some_and(|incoming| incoming.step.is_some())
     }
 
     /// Ends reading, and returns the incoming queue.
     pub(super) fn end(&mut self) -> Option<Source> {
         self.stream = None;
-        let Way { intake, outlet, .. } = self.way.take()?;
+        let Incoming { intake, outlet, .. } = self.incoming.take()?;
         Some(Source { queue: intake.into_queue(), outlet })
     }
 }
@@ -162,7 +137,7 @@ impl Link {
             if rx.stopped {
                 return ReadOutcome::Stopped;
             }
-            let Some(Way { intake, .. }) = &mut rx.way else { return ReadOutcome::Stopped };
+            let Some(Incoming { intake, .. }) = &mut rx.incoming else { return ReadOutcome::Stopped };
             let messages = self.mailbox.hwm.receive.load(Ordering::Relaxed).into();
             intake.queue().set_limits(Limits { messages, ahead_bytes: 0 });
             intake.queue().set_max_bytes(self.mailbox.hwm.receive_bytes());
@@ -282,7 +257,7 @@ impl Link {
     /// One system call, or none for the `rest` of the decrypted input. Returns the bytes read and the bytes that
     /// would have fitted.
     fn read_once(&self, rx: &mut Rx, rest: bool, done: &mut Vec<Body>) -> Result<(usize, usize), Errno> {
-        let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Err(Errno::AGAIN) };
+        let (Some(stream), Some(incoming)) = (&rx.stream, &mut rx.incoming) else { return Err(Errno::AGAIN) };
         let read = if rest { Stream::read_rest } else { Stream::read };
         if let Some(decoding) = &mut rx.decoder {
             let taken = read(stream, &mut decoding.raw, &mut [])?;
@@ -290,24 +265,24 @@ impl Link {
                 return Err(Errno::PIPE);
             }
             let mut raw = std::mem::take(&mut decoding.raw);
-            let decoded = self.decode(decoding, &mut raw[..taken], way, done);
+            let decoded = self.decode(decoding, &mut raw[..taken], incoming, done);
             decoding.raw = raw;
             return decoded.map(|()| (taken, RAW_BYTES));
         }
         if let Some(packets) = &mut rx.packets {
             let lost = |reason| self.mailbox.lost.add(reason, 1);
-            let cost = packets.receive(stream, &mut way.intake, self.config.max_body, lost)?;
-            self.after_read(way, cost, done)?;
+            let cost = packets.receive(stream, &mut incoming.intake, self.config.max_body, lost)?;
+            self.after_read(incoming, cost, done)?;
             return Ok((cost, cost)); // There may be another packet.
         }
-        let (first, second) = way.intake.space().map_err(|_| Errno::NOMEM)?;
+        let (first, second) = incoming.intake.space().map_err(|_| Errno::NOMEM)?;
         let room = first.len() + second.len();
         let taken = read(stream, first, second)?;
         if taken == 0 {
             return Err(Errno::PIPE);
         }
-        way.intake.filled(taken);
-        self.after_read(way, taken, done)?;
+        incoming.intake.filled(taken);
+        self.after_read(incoming, taken, done)?;
         Ok((taken, room))
     }
 
@@ -329,10 +304,10 @@ impl Link {
     /// Takes in bytes that came behind the handshake.
     pub(crate) fn feed(&self, bytes: &[u8]) {
         self.take_in(|rx, done| {
-            let (Some(way), Some(decoding)) = (&mut rx.way, &mut rx.decoder) else {
+            let (Some(incoming), Some(decoding)) = (&mut rx.incoming, &mut rx.decoder) else {
                 return self.feed_frames(rx, bytes, done);
             };
-            self.decode(decoding, &mut bytes.to_vec(), way, done)
+            self.decode(decoding, &mut bytes.to_vec(), incoming, done)
         });
     }
 
@@ -366,102 +341,8 @@ impl Link {
     }
 
     fn feed_frames(&self, rx: &mut Rx, bytes: &[u8], done: &mut Vec<Body>) -> Result<(), Errno> {
-        let Some(way) = &mut rx.way else { return Ok(()) };
-        self.feed_way(way, bytes, bytes.len(), done)
-    }
-
-    /// Takes in `bytes`, decoded from `taken` bytes of the wire. In pieces, so that the rest of a large body goes
-    /// straight to its final place once its header is parsed.
-    fn feed_way(&self, way: &mut Way, bytes: &[u8], taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
-        for piece in bytes.chunks(RAW_BYTES) {
-            way.intake.feed(piece).map_err(|_| Errno::NOMEM)?;
-            self.after_read(way, 0, done)?;
-        }
-        self.after_read(way, taken, done)
-    }
-
-    /// Decodes bytes and takes in their frames.
-    fn decode(
-        &self,
-        decoding: &mut Decoding,
-        raw: &mut [u8],
-        way: &mut Way,
-        done: &mut Vec<Body>,
-    ) -> Result<(), Errno> {
-        let Decoding { decoder, frames, replies, .. } = decoding;
-        frames.clear();
-        replies.clear();
-        let decoded = decoder.decode(raw, frames, replies);
-        if decoder.is_web() {
-            self.heard(); // A WebSocket PONG leaves no frame.
-        }
-        if !replies.is_empty() {
-            self.send_reply(replies, done);
-        }
-        self.feed_way(way, frames, raw.len(), done)?; // Frames before a violation are delivered.
-        decoded
-    }
-
-    /// Parses what `taken` bytes of the wire brought. Bodies written out with an answer to the peer go to `done`.
-    fn after_read(&self, way: &mut Way, taken: usize, done: &mut Vec<Body>) -> Result<(), Errno> {
-        let (mut answers, before, mut commands) = (Vec::new(), way.intake.whole_bytes(), 0);
-        let step = &mut way.step;
-        let parsed = way.intake.parse(|body| {
-            commands += 1;
-            self.note_step(body, step).unwrap_or_else(|| self.on_command(body, &mut answers))
-        });
-        way.dribbled += taken;
-        if commands > 0 || way.intake.whole_bytes() != before || way.dribbled >= PROGRESS_BYTES {
-            way.dribbled = 0;
-            self.heard();
-        }
-        let passed = way.outlet.as_mut().map(|outlet| outlet.pass_on(done)).unwrap_or_default();
-        self.mailbox.lost.add(Reason::Conflated, passed.replaced);
-        self.mailbox.lost.add(Reason::NoMemory, passed.no_memory);
-        match parsed {
-            Ok(told) => {
-                if told || passed.told {
-                    self.mailbox.post(Notice::Readable(self.pipe));
-                }
-                // Answer after delivering the messages before the PING: a receipt tells the peer that they have
-                // arrived.
-                answers.iter().for_each(|answer| self.answer(answer, done));
-                Ok(())
-            }
-            Err(refused) => {
-                // Deliver the whole messages before the error. `parse` does not say whether the consumer is parked,
-                // so always notify it.
-                self.mailbox.post(Notice::Readable(self.pipe));
-                Err(match refused {
-                    Refused::TooLarge(_) | Refused::TooManyParts => Errno::MSGSIZE,
-                    Refused::NoMemory => Errno::NOMEM,
-                    Refused::CommandInsideMessage | Refused::Loan | Refused::Command(_) => Errno::PROTO,
-                })
-            }
-        }
-    }
-
-    /// Handles a command. Appends answers to the peer to `answers`, as whole frames.
-    fn on_command(&self, body: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<Verdict, Error> {
-        match command::parse(body)? {
-            Command::Ping { context, ttl_ds } => {
-                self.peer_ttl_ds.store(ttl_ds.into(), Ordering::Relaxed);
-                if ttl_ds > 0 && self.begin_heartbeats() {
-                    self.io.send(crate::io::Command::AwaitPeer(self.mailbox.clone(), self.pipe));
-                }
-                let mut pong = Vec::new();
-                command::encode_pong(context, &mut pong);
-                answers.push(pong);
-            }
-            Command::Subscribe(_) | Command::Cancel(_) if self.config.keeps_subscriptions => {
-                return Ok(Verdict::Keep);
-            }
-            Command::Join(_) | Command::Leave(_) if self.config.keeps_groups => return Ok(Verdict::Keep),
-            Command::Pong { context } => self.ponged(context),
-            // Unknown commands are ignored, as in libzmq.
-            _ => {}
-        }
-        Ok(Verdict::Drop)
+        let Some(incoming) = &mut rx.incoming else { return Ok(()) };
+        self.feed_incoming(incoming, bytes, bytes.len(), done)
     }
 
     /// Stops reading. Messages that have come in can still be received.

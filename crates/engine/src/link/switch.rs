@@ -332,16 +332,16 @@ impl Link {
 
     /// Acts on the peer's step.
     pub(super) fn take_step(&self, rx: &mut Rx, done: &mut Vec<Body>) -> Result<(), Errno> {
-        let (Some(stream), Some(way)) = (&rx.stream, &mut rx.way) else { return Ok(()) };
-        let (Some(step), Some(local)) = (way.step.take(), stream.local()) else { return Ok(()) };
+        let (Some(stream), Some(incoming)) = (&rx.stream, &mut rx.incoming) else { return Ok(()) };
+        let (Some(step), Some(local)) = (incoming.step.take(), stream.local()) else { return Ok(()) };
         let step_frame = local.answer(step, stream.descriptor())?;
         if step == Step::Go
             && let Some(memory) = local.memory.get()
         {
             let doorbell = Arc::downgrade(stream);
             let wake = move || doorbell.upgrade().iter().for_each(|stream| stream.ring());
-            let taking = if way.outlet.is_none() { self.config.taking } else { Taking::AtOnce };
-            way.intake.borrow_by(memory.borrower(taking, Box::new(wake)));
+            let taking = if incoming.outlet.is_none() { self.config.taking } else { Taking::AtOnce };
+            incoming.intake.borrow_by(memory.borrower(taking, Box::new(wake)));
             if local.switch.switched(READS) {
                 self.tx.lock().lend();
                 self.switched();

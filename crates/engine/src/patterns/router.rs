@@ -181,7 +181,7 @@ impl Pattern for Router {
         let Some(pipe) = pipes.get(id) else { return };
         if self.raw {
             self.names.add(id, &pipe.peer.routing_id);
-            self.names.settle(id, &[]);
+            self.names.decide_name(id, &[]);
             return self.admit(pipes, id);
         }
         if pipe.up || !pipe.has_given_id {
@@ -197,7 +197,7 @@ impl Pattern for Router {
         }
         self.names.stop_waiting(id);
         if let Some(pipe) = pipes.get(id) {
-            self.names.settle(id, &pipe.peer.routing_id);
+            self.names.decide_name(id, &pipe.peer.routing_id);
             self.admit(pipes, id);
         }
     }

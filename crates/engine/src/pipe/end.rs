@@ -151,10 +151,10 @@ impl Pipe {
 
     /// Publishes the closed messages, and notifies the other end.
     #[inline(always)]
-    pub(super) fn show(&mut self, received_since_send: bool, deferred: &mut DeferredList) {
+    pub(super) fn publish(&mut self, received_since_send: bool, deferred: &mut DeferredList) {
         match &self.far {
             Far::Link(Some(link)) => {
-                self.tx.queue.show_quietly();
+                self.tx.queue.publish_quietly();
                 let short = self.lender.as_mut().and_then(|lender| lender.take_short());
                 if short.is_some_and(|short| link.waits_for_room(short)) {
                     // Flush first: the peer makes room after it has received what was sent.
@@ -169,11 +169,11 @@ impl Pipe {
                 }
             }
             Far::Link(None) => {
-                self.tx.queue.show_quietly();
+                self.tx.queue.publish_quietly();
                 deferred.push(Deferred::Unlinked);
             }
             Far::Socket { mailbox, pipe: far } => {
-                if self.tx.queue.show() {
+                if self.tx.queue.publish() {
                     mailbox.post(Notice::Readable(*far));
                 }
             }

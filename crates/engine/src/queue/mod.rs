@@ -89,8 +89,8 @@ impl Source {
 
     /// Publishes the closed messages where only the newest is kept. Bodies of replaced messages go to `left`.
     #[cold]
-    pub(crate) fn show_newest(&mut self, left: &mut Vec<Body>) -> Passed {
-        self.queue.show_quietly();
+    pub(crate) fn publish_newest(&mut self, left: &mut Vec<Body>) -> Passed {
+        self.queue.publish_quietly();
         self.outlet.as_mut().map(|outlet| outlet.pass_on(left)).unwrap_or_default()
     }
 

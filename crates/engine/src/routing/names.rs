@@ -124,7 +124,7 @@ impl RoutingTable {
 
     /// Determines a pipe's name from the one that its peer announced. If the peer announced none, the pipe keeps a
     /// name generated earlier, unless another pipe has taken it in the meantime.
-    pub(crate) fn settle(&mut self, id: PipeId, announced: &[u8]) {
+    pub(crate) fn decide_name(&mut self, id: PipeId, announced: &[u8]) {
         let Some(origin) = self.slot(id).map(|slot| slot.origin) else { return };
         let (name, origin) = match origin {
             NameOrigin::Given => return,

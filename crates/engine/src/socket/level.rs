@@ -76,7 +76,7 @@ impl Socket {
 impl Core {
     /// Updates the descriptors to the socket's state.
     #[cold]
-    pub(super) fn settle_levels(&mut self) {
+    pub(super) fn refresh_levels(&mut self) {
         let mut ready = 0;
         // After termination no call blocks, and watchers have to make one to learn of it.
         if self.stopped || self.pattern.can_recv(&mut self.pipes) {

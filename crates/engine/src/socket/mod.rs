@@ -170,7 +170,7 @@ fn within<R>(
         Err(error) => Err(error),
     };
     if !core.levels.is_empty() {
-        core.settle_levels();
+        core.refresh_levels();
     }
     if !core.pipes.deferred.is_empty() {
         finish(locked, wait);
