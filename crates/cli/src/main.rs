@@ -5,9 +5,10 @@
 //! | `table` | single source of every command and flag: the parser, help, man pages, completions, `docs/cli.md` |
 //! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | one command each |
 //! | `deliver` | the commands of guaranteed delivery |
-//! | `face` | the crate `pinnace` as the commands use it: waits that a signal ends, failures in words |
+//! | `sockets` | the crate `pinnace` as the commands use it: waits that a signal ends, failures in words |
 //! | `settings` | the flags of every socket, turned into options |
-//! | `authenticator` | the ZAP handler |
+//! | `authentication` | the ZAP handler |
+//! | `events` | names and values of monitor events |
 //! | `secrets` | files with passwords, and options that must not be printed |
 //! | `input`, `output` | bytes to messages and back |
 //! | `outcome` | why a command ended, and the exit code that says so |
@@ -23,6 +24,7 @@
 mod authentication;
 mod bench;
 mod deliver;
+mod events;
 mod forward;
 mod input;
 mod keygen;

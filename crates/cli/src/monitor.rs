@@ -6,6 +6,7 @@ use std::time::Instant;
 use pinnace::{Error, Event, EventKind, Message, SocketType};
 use serde_json::json;
 
+use crate::events;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output;
 use crate::settings;
@@ -15,48 +16,6 @@ use crate::table::Monitor;
 
 /// Messages that are discarded before events are checked again.
 const BURST: usize = 1000;
-
-/// The event kinds that are printed.
-const KINDS: [EventKind; 14] = [
-    EventKind::Connected,
-    EventKind::ConnectDelayed,
-    EventKind::ConnectRetried,
-    EventKind::Listening,
-    EventKind::BindFailed,
-    EventKind::Accepted,
-    EventKind::AcceptFailed,
-    EventKind::Closed,
-    EventKind::Disconnected,
-    EventKind::Stopped,
-    EventKind::HandshakeFailed,
-    EventKind::HandshakeSucceeded,
-    EventKind::HandshakeFailedProtocol,
-    EventKind::HandshakeFailedAuth,
-];
-
-/// The meaning of an event's value.
-fn meaning(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::Connected
-        | EventKind::Listening
-        | EventKind::Accepted
-        | EventKind::Closed
-        | EventKind::Disconnected => "fd",
-        EventKind::ConnectDelayed
-        | EventKind::BindFailed
-        | EventKind::AcceptFailed
-        | EventKind::HandshakeFailed => "errno",
-        EventKind::ConnectRetried => "interval_ms",
-        EventKind::HandshakeFailedProtocol => "code",
-        EventKind::HandshakeFailedAuth => "status",
-        _ => "value",
-    }
-}
-
-/// The names of all events.
-pub fn names() -> Vec<&'static str> {
-    KINDS.map(EventKind::name).to_vec()
-}
 
 pub fn run(given: &Monitor) -> Outcome {
     let socket_type = sockets::type_of(&given.socket_type)?;
@@ -137,11 +96,11 @@ fn text(event: &Event) -> String {
         EventKind::HandshakeFailedProtocol => format!("{:#x}", event.value()),
         _ => event.value().to_string(),
     };
-    format!("{} {}={value} local={local} remote={remote}", event.kind.name(), meaning(event.kind))
+    format!("{} {}={value} local={local} remote={remote}", event.kind.name(), events::meaning(event.kind))
 }
 
 fn json(event: &Event) -> String {
     let Event { kind, local, remote, .. } = event;
-    json!({ "event": kind.name(), (meaning(*kind)): event.value(), "local": local, "remote": remote })
+    json!({ "event": kind.name(), (events::meaning(*kind)): event.value(), "local": local, "remote": remote })
         .to_string()
 }

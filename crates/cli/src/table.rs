@@ -346,7 +346,7 @@ pub struct Monitor {
     #[arg(short = 'n', long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Stop after this event
-    #[arg(long, value_name = "EVENT", value_parser = crate::monitor::names())]
+    #[arg(long, value_name = "EVENT", value_parser = crate::events::names())]
     pub until: Option<String>,
     /// Maximum wait until --count or --until is reached [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]

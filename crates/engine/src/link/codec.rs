@@ -15,8 +15,10 @@ use pinnace_zmtp::frame::{self, COMMAND, MORE};
 use pinnace_zmtp::{Traffic, Version, subscription, v1, ws};
 
 use super::packets::Packets;
-use super::rx::RAW_BYTES;
 use super::v1::FromV1;
+
+/// The most bytes of one read if they have to be decoded.
+pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 /// The encoder and the decoder of a connection; None: frames pass unchanged.
 #[derive(Default)]

@@ -9,8 +9,7 @@ use pinnace_zmtp::command::{self, Command};
 use pinnace_zmtp::sharing::Step;
 
 use super::Link;
-use super::codec::Decoder;
-use super::rx::RAW_BYTES;
+use super::codec::{Decoder, RAW_BYTES};
 use crate::drops::Reason;
 use crate::mailbox::Notice;
 use crate::queue::Outlet;

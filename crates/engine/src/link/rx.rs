@@ -7,7 +7,7 @@ use pinnace_ring::{Body, Doorbell, Limits};
 use pinnace_sys::{Errno, net};
 use pinnace_zmtp::frame;
 
-use super::codec::Decoder;
+use super::codec::{Decoder, RAW_BYTES};
 use super::incoming::{Decoding, Incoming};
 use super::packets::{PacketReader, Packets};
 use super::shared::{By, SharedStream};
@@ -25,8 +25,6 @@ const MANY: usize = 64;
 const SEGMENT_LEAST: usize = 8 * 1024;
 /// The most datagrams that one call discards when there is no room for them.
 const LOSE_MAX: usize = 256;
-/// The most bytes of one read if they have to be decoded.
-pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 pub(super) struct Rx {
     pub(super) stream: Option<Arc<Stream>>,
