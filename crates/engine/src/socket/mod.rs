@@ -185,7 +185,9 @@ fn finish(mut locked: impl DerefMut<Target = Box<Core>>, wait: bool) {
     let core = &mut **locked;
     let mut deferred = std::mem::take(&mut core.pipes.deferred);
     core.do_within(&deferred);
-    deferred.append(&mut core.pipes.deferred);
+    if !core.pipes.deferred.is_empty() {
+        deferred.append(&mut core.pipes.deferred);
+    }
     drop(locked);
     run(deferred, wait);
 }
