@@ -194,8 +194,8 @@ int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *s
  * EINVAL: an invalid value, or a name that is empty or longer than 255 bytes; EAGAIN: timeout; ECANCELED: the client
  * was closed meanwhile; ENOSPC: no room on the disk, or a limit is reached; EIO: a write to the disk failed, and the
  * client's store accepts nothing more until it is reopened; EEXIST: another client has the name; EBUSY: another process
- * has the store, or others keep the registry locked; EBADMSG: the store or the registry is damaged, or of another
- * format; and the system's errors for files. */
+ * has the store, or others keep the registry locked; EPERM: every user can change the store's directory or its parent;
+ * EBADMSG: the store or the registry is damaged, or of another format; and the system's errors for files. */
 typedef struct pinnace_client_options_t pinnace_client_options_t;
 typedef struct pinnace_client_t pinnace_client_t;
 typedef struct pinnace_delivery_t pinnace_delivery_t;

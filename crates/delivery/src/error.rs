@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use crate::log::{Damage, Failure, LogError};
 use crate::registry::RegistryError;
@@ -25,6 +26,8 @@ pub enum Error {
     Registry(RegistryError),
     /// A running process has the store's directory open.
     InUse,
+    /// Every user can change the store's directory, or the one that it is in.
+    Public(PathBuf),
     /// An error of the operating system.
     Io(io::ErrorKind),
     /// The store's log is damaged in these places. From a start: nothing was changed. From
@@ -68,6 +71,11 @@ impl fmt::Display for Error {
             Error::NameTaken => f.write_str("another client uses this name"),
             Error::Registry(error) => write!(f, "registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),
+            Error::Public(path) => write!(
+                f,
+                "every user can change the store's directory {}, or the one that it is in",
+                path.display()
+            ),
             Error::Io(kind) => write!(f, "system error: {kind}"),
             Error::Damaged(places) => {
                 f.write_str("the store is damaged")?;

@@ -1,6 +1,7 @@
 //! What clients of one process share if they use the same directory: the store, and the peer loop's thread.
 
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -42,8 +43,9 @@ pub fn context() -> Result<Context, Error> {
 impl Instance {
     /// The instance of a directory, which is created if it is missing.
     pub fn open(path: &Path, settings: Settings) -> Result<Arc<Instance>, Error> {
-        std::fs::create_dir_all(path).map_err(|error| Error::Io(error.kind()))?;
+        Directory::make(path).map_err(|error| Error::Io(error.kind()))?;
         let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
+        refuse_public(&path)?;
         OPEN.with(|open| {
             if let Some(instance) = open.get(&path).and_then(Weak::upgrade) {
                 return Ok(instance);
@@ -82,4 +84,17 @@ impl Instance {
     pub fn give_name_back(&self, name: &str) {
         self.names().retain(|taken| taken != name);
     }
+}
+
+/// Another user could exchange or read what lies in a directory that every user can change, or in a store whose parent
+/// they can change. A sticky parent, such as `/tmp`, keeps others from that. Errors: Public.
+fn refuse_public(path: &Path) -> Result<(), Error> {
+    const OTHERS_WRITE: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let is_public = |path: &Path, unless: u32| {
+        let mode = path.metadata().map_err(|error| Error::Io(error.kind()))?.permissions().mode();
+        Ok::<bool, Error>(mode & OTHERS_WRITE != 0 && mode & unless == 0)
+    };
+    let parent = path.parent().map_or(Ok(false), |parent| is_public(parent, STICKY))?;
+    if parent || is_public(path, 0)? { Err(Error::Public(path.to_owned())) } else { Ok(()) }
 }

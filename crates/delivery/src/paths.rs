@@ -1,5 +1,6 @@
 //! The default paths of this user's stores and registry.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::registry::file_name;
@@ -19,9 +20,31 @@ pub fn registry() -> String {
     format!("dir://{}", state_dir().join("registry").display())
 }
 
-/// XDG Base Directory Specification.
+/// Where the state of this user's programs lies, by the XDG Base Directory Specification; without a home directory,
+/// that of the system. Never below `/tmp`, where another user may have put something first.
 fn state_dir() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("pinnace")
+    state_dir_of(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")).join("pinnace")
+}
+
+fn state_dir_of(state: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute(home).map(|home| home.join(".local/state"));
+    absolute(state).or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_home_the_state_is_the_systems() {
+        let given = |state: Option<&str>, home: Option<&str>| {
+            state_dir_of(state.map(OsString::from), home.map(OsString::from))
+        };
+        assert_eq!(given(Some("/state"), Some("/users/me")), PathBuf::from("/state"));
+        assert_eq!(given(Some("relative"), Some("/users/me")), PathBuf::from("/users/me/.local/state"));
+        for home in [None, Some(""), Some("relative")] {
+            assert_eq!(given(None, home), PathBuf::from("/var/lib"), "{home:?}");
+        }
+    }
 }

@@ -54,6 +54,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::NameTaken => libc::EEXIST,
             DeliveryError::Registry(error) => of_registry(error),
             DeliveryError::InUse => libc::EBUSY,
+            DeliveryError::Public(_) => libc::EPERM,
             DeliveryError::Io(kind) => of_kind(*kind),
             DeliveryError::Damaged(_) => libc::EBADMSG,
             DeliveryError::Failed(_) => libc::EIO,

@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinnace_sys::signals::as_errors;
@@ -41,10 +41,19 @@ pub struct Directory {
 pub const ENDING: &str = ".log";
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// Only this user may read and change a store: it holds what was sent.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
 impl Directory {
+    /// Creates a directory for this user alone, if it is missing.
+    pub fn make(path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+    }
+
     /// Creates the directory if it is missing. Errors: WouldBlock, another process has it open.
     pub fn open(path: &Path) -> io::Result<Directory> {
-        fs::create_dir_all(path)?;
+        Directory::make(path)?;
         // Lock the directory itself: a lock file could be removed.
         let lock = fs::File::open(path)?;
         match lock.try_lock() {
@@ -83,12 +92,17 @@ impl Storage for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
+        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+        if file.metadata()?.permissions().mode() & !FILE_MODE & 0o777 != 0 {
+            // An earlier version made it. Without success it stays as it was: the file belongs to another user.
+            let _ = file.set_permissions(fs::Permissions::from_mode(FILE_MODE));
+        }
+        Ok(Box::new(file))
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
         let path = self.path.join(name);
-        let file = OpenOptions::new().create_new(true).read(true).write(true).open(&path)?;
+        let file = OpenOptions::new().create_new(true).read(true).write(true).mode(FILE_MODE).open(&path)?;
         let made = fill(&file, bytes).and_then(|()| file.sync_all()).and_then(|()| self.sync_names());
         if let Err(error) = made {
             let _ = fs::remove_file(&path);

@@ -8,5 +8,6 @@ mod handlers;
 mod leaving;
 mod memory;
 mod peeking;
+mod permissions;
 mod reassign;
 mod secrecy;
