@@ -41,6 +41,8 @@ static void answer(int result) {
 static int set(pinnace_client_options_t *options, char *word) {
     char *value = strchr(word, '=');
     *value++ = 0;
+    if (strcmp(word, "topic") == 0)
+        return pinnace_client_options_topic(options, value);
     if (strcmp(word, "peer") != 0)
         return pinnace_client_options_set(options, word, value);
     char *endpoint = strchr(value, '@');

@@ -53,6 +53,10 @@ static std::string start(const Words &words) {
     for (std::size_t at = 4; at < words.size(); at++) {
         const std::size_t equals = words[at].find('=');
         const std::string key = words[at].substr(0, equals), value = words[at].substr(equals + 1);
+        if (key == "topic") {
+            options.topic(value);
+            continue;
+        }
         if (key != "peer") {
             options.set(key, value);
             continue;

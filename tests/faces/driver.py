@@ -1,7 +1,7 @@
 """A driver: a program in one of the faces' languages that executes commands, one per line, and prints each result. The
 suite uses a face only through its driver.
 
-    start CLIENT NAME TOPIC [KEY=VALUE]...    a client, referred to as CLIENT; peer=NAME@ENDPOINT@TOPIC
+    start CLIENT NAME TOPIC [KEY=VALUE]...    a client, referred to as CLIENT; topic=TOPIC, peer=NAME@ENDPOINT@TOPIC
     close CLIENT
     send CLIENT TOPIC BODY                    to one of the listeners; `all` to each
     all CLIENT TOPIC BODY

@@ -110,6 +110,7 @@ impl Driver {
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
+                "topic" => builder.topics(&[value]),
                 "peer" => {
                     let mut parts = value.splitn(3, '@');
                     let mut part = || parts.next().expect("NAME@ENDPOINT@TOPIC");

@@ -28,10 +28,11 @@ def start(client: str, name: str, topic: str, *options: str) -> str:
     pairs = [option.split("=", 1) for option in options]
     known = [value.split("@") for key, value in pairs if key == "peer"]
     peers = [Peer(peer, endpoint, (listens,)) for peer, endpoint, listens in known]
-    more = {key: value for key, value in pairs if key != "peer"}
+    topics = [value for key, value in pairs if key == "topic"]
+    more = {key: value for key, value in pairs if key not in ("peer", "topic")}
     if client in clients:
         clients.pop(client).close()
-    clients[client] = Client(name, topic, peers=peers, more=more)
+    clients[client] = Client(name, topic, topics=topics, peers=peers, more=more)
     return "ok"
 
 

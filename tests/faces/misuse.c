@@ -100,6 +100,7 @@ static void what_is_none(void) {
     IS_NULL(pinnace_client_start(NULL), EFAULT);
     IS_NULL(pinnace_client_start((void *)something), EFAULT);
     FAILS(pinnace_client_options_set(NULL, "listen", ""), EFAULT);
+    FAILS(pinnace_client_options_topic(NULL, "t"), EFAULT);
     FAILS(pinnace_client_options_peer(NULL, "n", "e", NULL, 0), EFAULT);
     FAILS(pinnace_client_options_destroy(NULL), EFAULT);
     no_client(NULL);
@@ -112,6 +113,7 @@ static void null_arguments(void) {
     pinnace_client_options_t *options = pinnace_client_options_new("n", "t");
     FAILS(pinnace_client_options_set(options, NULL, ""), EFAULT);
     FAILS(pinnace_client_options_set(options, "listen", NULL), EFAULT);
+    FAILS(pinnace_client_options_topic(options, NULL), EFAULT);
     FAILS(pinnace_client_options_peer(options, NULL, "e", NULL, 0), EFAULT);
     FAILS(pinnace_client_options_peer(options, "n", "e", NULL, 1), EFAULT);
     FAILS(pinnace_client_options_peer(options, "n", "e", (const char *const[]){NULL}, 1), EFAULT);

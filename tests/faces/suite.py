@@ -33,12 +33,12 @@ def listening(driver, client, topic, count):
     until(f"{count} listen on {topic}", lambda: len(driver.tell("addresses", client, topic)) == count)
 
 
-def starts_when_free(driver, client, topic):
+def starts_when_free(driver, client, topic, *options):
     """Starts a client; a killed process may still hold its name."""
 
     def starts():
         try:
-            driver.start(client, topic, "lease_ms=1000")
+            driver.start(client, topic, "lease_ms=1000", *options)
         except Refused as refusal:
             expect(refusal.number == errno.EEXIST, f"{refusal}")
             return False
@@ -123,6 +123,24 @@ def subscriptions_come_and_go(open_driver):
     driver.tell("unsubscribe", "receiver", "news")
     listening(driver, "sender", "news", 0)
     listening(driver, "sender", "r", 1)
+
+
+def a_killed_subscriber_of_several_topics_misses_nothing(open_driver):
+    """From its start it listens on all of them: sent to all, nothing is lost before, during or after its restart."""
+    driver = open_driver()
+    driver.start("sender", "s")
+    first = open_driver()
+    first.start("receiver", "r", "lease_ms=1000", "topic=news", "topic=weather")
+    for topic in ("r", "news", "weather"):
+        listening(driver, "sender", topic, 1)
+    first.kill()
+    for number in range(3):
+        driver.tell("all", "sender", "news", f"={number}")
+    second = open_driver()
+    starts_when_free(second, "receiver", "r", "topic=news", "topic=weather")
+    driver.tell("all", "sender", "news", "=3")
+    for number in range(4):
+        second.take("receiver", f"={number}")
 
 
 def what_nobody_listens_to_waits(open_driver):

@@ -60,6 +60,11 @@ class Options {
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
+    /* Adds a topic that the client listens on from its start. */
+    Options &topic(const std::string &further) {
+        detail::checked(pinnace_client_options_topic(handle_.get(), further.c_str()));
+        return *this;
+    }
     /* Adds a client known in advance. */
     Options &peer(const std::string &name, const std::string &endpoint, const std::vector<std::string> &topics) {
         std::vector<const char *> texts;

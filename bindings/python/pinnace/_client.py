@@ -99,6 +99,7 @@ class Client:
         name: str,
         topic: str,
         *,
+        topics: Iterable[str] = (),
         data_dir: Union[str, "os.PathLike[str]", None] = None,
         registry: Optional[str] = None,
         listen: Optional[str] = None,
@@ -136,10 +137,12 @@ class Client:
             for key, value in settings.items():
                 if value is not None:
                     checked(lib.pinnace_client_options_set(options, in_c(key), value))
+            for further in topics:
+                checked(lib.pinnace_client_options_topic(options, in_c(further)))
             for peer in peers:
-                topics = (ctypes.c_char_p * len(peer.topics))(*map(in_c, peer.topics))
+                listens = (ctypes.c_char_p * len(peer.topics))(*map(in_c, peer.topics))
                 known = in_c(peer.name), in_c(peer.endpoint)
-                checked(lib.pinnace_client_options_peer(options, *known, topics, len(topics)))
+                checked(lib.pinnace_client_options_peer(options, *known, listens, len(listens)))
             if cert is not None:
                 _encrypt(options, os.fsencode(cert))
             for who, key in trust.items():

@@ -33,6 +33,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_error": (c_char_p, []),
     "pinnace_client_options_new": (c_void_p, [c_char_p, c_char_p]),
     "pinnace_client_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "pinnace_client_options_topic": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_options_peer": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_char_p), c_size_t]),
     "pinnace_client_options_curve": (c_int, [c_void_p, c_void_p]),
     "pinnace_client_options_trust": (c_int, [c_void_p, c_char_p, c_char_p]),

@@ -225,6 +225,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   compress_from      bodies of at least this many bytes are compressed, if that saves space [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);
 int pinnace_client_options_set(pinnace_client_options_t *options, const char *key, const char *value);
+int pinnace_client_options_topic(pinnace_client_options_t *options, const char *topic); /* a further topic */
 int pinnace_client_options_peer(pinnace_client_options_t *options, const char *name, const char *endpoint,
                                 const char *const *topics, size_t count); /* a client known in advance */
 int pinnace_client_options_destroy(pinnace_client_options_t *options);

@@ -23,6 +23,7 @@ pub(super) static OPTIONS: Registry<Mutex<Options>> = Registry::new();
 pub(super) struct Options {
     name: String,
     topic: String,
+    topics: Vec<String>,
     /// By index in KEYS.
     values: BTreeMap<usize, Value>,
     peers: Vec<Peer>,
@@ -164,14 +165,15 @@ impl Options {
         Ok(())
     }
 
-    pub(super) fn builder(&self) -> Builder {
+    pub(super) fn builder<'a>(&'a self) -> Builder {
         let retry = (Duration::from_millis(100), Duration::from_secs(60));
         let plan = Plan { builder: Client::builder(&self.name, &self.topic), retry };
         let plan = self.values.iter().fold(plan, |plan, (at, value)| KEYS[*at].2(plan, value));
         let mut builder = plan.builder.retry(plan.retry.0, plan.retry.1);
+        let texts = |topics: &'a [String]| topics.iter().map(String::as_str).collect::<Vec<&str>>();
+        builder = builder.topics(&texts(&self.topics));
         for peer in &self.peers {
-            let topics: Vec<&str> = peer.topics.iter().map(String::as_str).collect();
-            builder = builder.peer(&peer.name, &peer.endpoint, &topics);
+            builder = builder.peer(&peer.name, &peer.endpoint, &texts(&peer.topics));
         }
         if let Some(keys) = &self.curve {
             builder = builder.curve(keys);
@@ -240,6 +242,21 @@ pub unsafe extern "C" fn pinnace_client_options_set(
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
         options.lock().set(key, value)?;
+        Ok(0)
+    })
+}
+
+/// Adds a topic that the client listens on from its start.
+///
+/// # Safety
+/// `topic` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_options_topic(handle: *mut c_void, topic: *const c_char) -> c_int {
+    delivery_call(|| {
+        let options = OPTIONS.get(handle).map_err(no_options)?;
+        // SAFETY: the caller's promise.
+        let topic = unsafe { string(topic, "the topic") }?.to_owned();
+        options.lock().topics.push(topic);
         Ok(0)
     })
 }

@@ -30,10 +30,8 @@ pub fn run(given: &DeliverRecv) -> Outcome {
         Some(deliveries) => builder.max_deliveries(deliveries),
         None => builder,
     };
-    let client = client::start(builder, &given.client)?;
-    for topic in &given.topics[1..] {
-        client.subscribe(topic).map_err(failure)?;
-    }
+    let further: Vec<&str> = given.topics[1..].iter().map(String::as_str).collect();
+    let client = client::start(builder.topics(&further), &given.client)?;
     let mut receiver = Receiver { given, client, signals, trouble: Trouble::default() };
     let outcome = match &given.exec {
         Some(command) => receiver.hand_all(command),

@@ -26,6 +26,7 @@ const DISK_LEAST: u64 = 4 << 20;
 pub struct Builder {
     name: String,
     topic: String,
+    topics: Vec<String>,
     endpoint: Option<String>,
     advertised: Option<String>,
     data_dir: Option<PathBuf>,
@@ -51,6 +52,7 @@ impl Builder {
         Builder {
             name: name.to_owned(),
             topic: topic.to_owned(),
+            topics: Vec::new(),
             endpoint: None,
             advertised: None,
             data_dir: None,
@@ -76,6 +78,13 @@ impl Builder {
                 skips: false,
             },
         }
+    }
+
+    /// Further topics that it listens on from its start, without a moment in which it listens on its own topic alone:
+    /// messages sent to all of a topic are kept for a client that was killed only while it is known to listen there.
+    pub fn topics(mut self, topics: &[&str]) -> Builder {
+        self.topics.extend(topics.iter().map(|topic| (*topic).to_owned()));
+        self
     }
 
     /// The endpoint to listen on, in ZeroMQ's syntax. By default a local socket (zmq_ipc(7)) with a unique abstract
@@ -230,7 +239,8 @@ impl Builder {
     }
 
     pub fn start(self) -> Result<Client, Error> {
-        if self.name.is_empty() || self.name.len() > NAME_MAX || self.topic.len() > NAME_MAX {
+        let mut words = self.topics.iter().chain([&self.name, &self.topic]);
+        if self.name.is_empty() || words.any(|word| word.len() > NAME_MAX) {
             return Err(Error::Name);
         }
         self.check()?;
@@ -305,7 +315,7 @@ impl Builder {
             name: self.name.clone(),
             id: record.id,
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
-            topics: vec![self.topic.clone()],
+            topics: [std::slice::from_ref(&self.topic), &self.topics].concat(),
             lease: self.lease,
         };
         let client = Client {
