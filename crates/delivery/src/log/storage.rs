@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinnace_sys::signals::as_errors;
@@ -27,7 +27,8 @@ pub trait File: Send + Sync {
     /// Fills `into` from the offset `at`. Errors: UnexpectedEof, the file ends earlier.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Brings everything written to the disk (fdatasync(2)).
+    /// Brings everything written to the disk (fdatasync(2)). Errors: NotFound, the file was removed meanwhile, and what
+    /// is in it ends with this process.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -141,6 +142,10 @@ impl File for fs::File {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.sync_data()
+        self.sync_data()?;
+        match self.metadata()?.nlink() {
+            0 => Err(io::Error::new(ErrorKind::NotFound, "the store's files were removed")),
+            _ => Ok(()),
+        }
     }
 }

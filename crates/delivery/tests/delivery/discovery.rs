@@ -124,3 +124,25 @@ fn a_registry_that_is_none_is_refused() {
     let client = Client::builder("one", "t").data_dir(dir.path()).registry("carrier-pigeon://here").start();
     assert!(matches!(client.err(), Some(Error::Registry(_))));
 }
+
+/// Running clients register again, and those that start later find them.
+#[test]
+fn a_registry_that_was_removed_is_created_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("registry");
+    let registry = format!("dir://{}", folder.display());
+    let receiver = start(dir.path(), &registry, "receiver", "news");
+    let sender = start(dir.path(), &registry, "sender", "s");
+    wait_for(&sender, "news", 1);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let deadline = soon().unwrap();
+    while !folder.exists() {
+        assert!(Instant::now() < deadline, "it is gone");
+        std::thread::yield_now();
+    }
+    let late = start(dir.path(), &registry, "late", "l");
+    wait_for(&late, "news", 1);
+    wait_for(&late, "s", 1);
+    late.send_to("news", b"found").unwrap();
+    assert_eq!(take(&receiver), b"found");
+}

@@ -4,10 +4,11 @@ mod bodies;
 mod clients;
 mod discovery;
 mod effects;
+mod files;
 mod handlers;
 mod leaving;
 mod memory;
 mod peeking;
-mod permissions;
+
 mod reassign;
 mod secrecy;

@@ -46,15 +46,18 @@ fn what_makes_no_sense_is_passed_over() {
 }
 
 #[test]
-fn a_folder_that_is_gone_or_none_is_an_error() {
+fn a_folder_that_is_gone_is_an_error_until_a_claim_makes_it_again() {
     let place = Place::folder();
     let mut registry = place.open();
     registry.claim(&entry("one", 1)).unwrap();
     fs::remove_dir_all(place.path()).unwrap();
     assert!(matches!(registry.members(), Err(RegistryError::Io { .. })));
-    assert!(matches!(registry.claim(&entry("one", 1)), Err(RegistryError::Io { .. })));
     assert_eq!(registry.renew("one", &id(1)), Err(RegistryError::Lost));
+    registry.claim(&entry("one", 1)).unwrap();
+    assert!(place.observer().get("one").is_some());
+    fs::remove_dir_all(place.path()).unwrap();
     fs::write(place.path(), b"a file").unwrap();
+    assert!(matches!(registry.claim(&entry("one", 1)), Err(RegistryError::Io { .. })));
     assert!(matches!(open(&place.url()), Err(RegistryError::Io { .. })));
 }
 

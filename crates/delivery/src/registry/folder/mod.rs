@@ -77,10 +77,15 @@ impl Folder {
         RegistryError::io(error, format_args!("{doing} {}", self.path.display()))
     }
 
-    /// Locks the folder against changes by others, until the file is dropped.
+    /// Locks the folder against changes by others, until the file is dropped. A folder that was removed is created
+    /// again.
     fn lock(&self) -> Result<File, RegistryError> {
         let path = self.path.join(LOCK);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = open().or_else(|error| match error.kind() {
+            ErrorKind::NotFound => fs::create_dir_all(&self.path).and_then(|()| open()),
+            _ => Err(error),
+        });
         let file = file.map_err(|error| self.failed("locking", &error))?;
         lock_by(&file, Instant::now() + PATIENCE)?;
         Ok(file)

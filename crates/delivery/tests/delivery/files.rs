@@ -1,10 +1,10 @@
-//! A store belongs to one user: others neither read it nor put something in its place.
+//! A store's files: they belong to one user, and are missed when somebody removes them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use pinnace_delivery::{Client, Error};
+use pinnace_delivery::{Client, Durability, Error, Options};
 
 fn start(store: &Path) -> Result<Client, Error> {
     Client::builder("client", "c").data_dir(store).registry("none").start()
@@ -61,4 +61,21 @@ fn a_directory_that_everybody_can_change_is_refused() {
     assert!(logs(&store).is_empty());
     set_mode(&parent, 0o1777);
     start(&store).expect("as below /tmp");
+}
+
+/// Each message before the removal is on the disk; none is accepted into files that are gone.
+#[test]
+fn removed_files_are_missed_at_the_next_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let client = start(&store).unwrap();
+    let options = Options { durability: Durability::Sync, ..Options::default() };
+    client.send("news", b"one", &options).unwrap();
+    fs::remove_dir_all(&store).unwrap();
+    for _ in 0..2 {
+        match client.send("news", b"lost", &options) {
+            Err(Error::Failed(failure)) => assert!(failure.text.contains("removed"), "{}", failure.text),
+            other => panic!("{other:?}"),
+        }
+    }
 }
