@@ -187,6 +187,21 @@ def a_child_has_clients_of_its_own(place, sender):
     expect(os.waitpid(child, 0)[1] == 0, "the child, which does not get the parent's store")
 
 
+def a_child_does_not_keep_the_store(place, sender):
+    store = start(place, "of the parent")
+    asked, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(tell)
+        os.read(asked, 1)  # Until the parent is done.
+        os._exit(0)
+    os.close(asked)
+    store.close()
+    start(place, "of the parent").close()
+    os.close(tell)
+    expect(os.waitpid(child, 0)[1] == 0, "the child")
+
+
 def keys(path):
     public, secret = ctypes.create_string_buffer(41), ctypes.create_string_buffer(41)
     expect(lib.zmq_curve_keypair(public, secret) == 0, "keys")
@@ -248,8 +263,7 @@ def main():
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
                   what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
                   bodies_are_any_bytes, handlers_that_close_each_other, a_child_has_clients_of_its_own,
-                  who_is_not_trusted_is_not_spoken_to,
-                  registries_are_asked):
+                  a_child_does_not_keep_the_store, who_is_not_trusted_is_not_spoken_to, registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()
 

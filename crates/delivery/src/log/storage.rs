@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pinnace_sys::fork::Unshared;
 use pinnace_sys::signals::as_errors;
 
 /// A directory of files, for one log at a time.
@@ -35,6 +36,8 @@ pub trait File: Send + Sync {
 /// A directory of the file system, locked (flock(2)) during the lifetime of this value.
 pub struct Directory {
     path: PathBuf,
+    /// A child of fork(2) would keep the lock; dropped before the lock.
+    _unshared: Option<Unshared>,
     _lock: fs::File,
 }
 
@@ -57,9 +60,10 @@ impl Directory {
         Directory::make(path)?;
         // Lock the directory itself: a lock file could be removed.
         let lock = fs::File::open(path)?;
+        let unshared = Unshared::new(&lock);
         match lock.try_lock() {
             Ok(()) => {
-                let directory = Directory { path: path.to_owned(), _lock: lock };
+                let directory = Directory { path: path.to_owned(), _unshared: unshared, _lock: lock };
                 // The directory, and files that an earlier process created, may not be on the disk yet.
                 directory.sync_names()?;
                 if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
