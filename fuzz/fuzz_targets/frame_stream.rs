@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
         let len = frame::encode(header.flags, header.body_len, &mut out);
         let again = frame::parse(&out[..len]).expect("a whole header");
         assert_eq!(again.body_len, header.body_len);
-        assert_eq!((again.more(), again.is_command()), (header.more(), header.is_command()));
+        assert_eq!((again.has_more(), again.is_command()), (header.has_more(), header.is_command()));
     });
     walk(
         data,

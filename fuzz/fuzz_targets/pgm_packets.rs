@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     let mut inside = false;
     while let Some(header) = frame::parse(rest) {
         assert!(header.body_len <= limits.max_body);
-        inside = header.more();
+        inside = header.has_more();
         let (whole, behind) = rest.split_at(header.header_len + header.body_len as usize);
         loop {
             packer.push(header.flags, &whole[header.header_len..]);

@@ -27,10 +27,10 @@ pub extern "C" fn zmq_errno() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
     let text = match number {
-        EFSM => c"This is not the socket's turn: its state does not allow the call now",
-        ENOCOMPATPROTO => c"The transport does not go with the socket type",
+        EFSM => c"The operation is not allowed in the socket's current state",
+        ENOCOMPATPROTO => c"The transport does not support the socket type",
         ETERM => c"The context was terminated",
-        EMTHREAD => c"There is no I/O thread",
+        EMTHREAD => c"No I/O thread may serve this socket (ZMQ_AFFINITY)",
         // SAFETY: every number is allowed; the text is static, or valid until this thread's next call.
         system => return unsafe { libc::strerror(system) },
     };

@@ -4,7 +4,7 @@
 //! guard(|| Ok(0)) // 0
 //! guard(|| Err::<c_int, _>(Error::Invalid(reason))) // -1, errno is EINVAL
 //! ```
-//! The success path pays nothing for it: unwinding is table-driven.
+//! This costs nothing on the success path: unwinding is table-driven.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
@@ -70,8 +70,8 @@ impl Returned for *mut u8 {
 /// Runs `body`. An error or a panic becomes errno and `R::FAILED`.
 #[inline(always)]
 pub(crate) fn guard<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    // State that a panic leaves inconsistent is behind locks of its own. The caller learns from the error that the
-    // object may be unusable.
+    // A panic can leave state inconsistent only behind a lock. The error tells the caller that the object may be
+    // unusable.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => failed(error),

@@ -38,7 +38,7 @@ struct Cell {
 }
 
 const NO_DESCRIPTOR: usize = usize::MAX;
-/// Numbers that no object has: of a free cell, and of one being claimed or released.
+/// Numbers that no object has: `FREE` in a free cell, `TAKEN` in one that is being claimed or released.
 const FREE: u32 = 0;
 const TAKEN: u32 = u32::MAX;
 

@@ -75,7 +75,7 @@ unsafe impl Sync for Release {}
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // Runs above frames with destructors, so cancellation has to wait until it is done.
+        // Frames with destructors are below on the stack, so the thread must not be cancelled in here.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: the caller of zmq_msg_init_data promised that it can be called once with these.
         unsafe { (self.free)(self.data, self.hint) }
@@ -135,7 +135,7 @@ pub unsafe extern "C-unwind" fn zmq_msg_send(
         let flags = Flags::read(flags)?;
         match sent.send_and_empty(socket, flags.more, flags.deferred(Turn::FIRST)) {
             Ok(size) => Ok(int_size(size)),
-            Err(error) => later(send_turn, socket, message, flags, error),
+            Err(error) => return_or_defer(send_turn, socket, message, flags, error),
         }
     })
 }
@@ -169,12 +169,12 @@ pub unsafe extern "C-unwind" fn zmq_msg_recv(
                 *place = received;
                 Ok(int_size(place.len()))
             }
-            Err(error) => later(recv_turn, socket, message, flags, error),
+            Err(error) => return_or_defer(recv_turn, socket, message, flags, error),
         }
     });
     if received < 0 {
         // SAFETY: the caller's promise.
-        unsafe { Message::without_frame(message) };
+        unsafe { Message::close_old_content(message) };
     }
     received
 }
@@ -188,10 +188,11 @@ unsafe fn recv_turn(call: FrameCall, turn: Turn) -> Result<c_int, Error> {
     Ok(int_size(message.len()))
 }
 
-/// Returns the `error` of a call's first turn. If it is Deferred, `guard_frame` calls `turn` after the sleep.
+/// Returns the `error` of a call's first turn (first run). If it is Deferred, `guard_frame` calls `turn` after the
+/// sleep.
 #[cold]
 #[inline(never)]
-fn later(
+fn return_or_defer(
     turn: unsafe fn(FrameCall, Turn) -> Result<c_int, Error>,
     socket: Socket,
     message: *mut Message,
@@ -207,7 +208,7 @@ impl Message {
     /// # Safety
     /// As for `zmq_msg_recv`.
     #[cold]
-    unsafe fn without_frame(message: *mut Message) {
+    unsafe fn close_old_content(message: *mut Message) {
         let failure = errno();
         if failure == libc::EAGAIN || failure == libc::EINTR {
             guard(|| {

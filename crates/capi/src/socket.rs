@@ -64,7 +64,8 @@ pub unsafe extern "C" fn zmq_getsockopt(
         // SAFETY: the caller's promise.
         let room = unsafe { bytes_mut(value, size)? };
         let written = socket.get_option(option, room)?;
-        // Programs for 2.x read an int as 64 bits. A length beyond isize::MAX means "enough"; nothing is filled then.
+        // Programs written for libzmq 2.x read an int option as 64 bits, so fill the rest with zeros. A length beyond
+        // isize::MAX means "enough": nothing is filled then.
         if size == room.len() {
             room[written..].fill(0);
         }

@@ -65,7 +65,7 @@ impl Timers {
         Round { number: list.last_round, at: self.now() }
     }
 
-    /// The next timer to fire in this round: the one that is due for the longest. Restarts its interval.
+    /// The next timer to fire in this round: the one with the earliest due time. Restarts its interval.
     fn take_due(&self, round: Round) -> Option<Timer> {
         let mut list = self.list.lock();
         let due = list.timers.iter_mut().filter(|timer| timer.due <= round.at && timer.fired != round.number);

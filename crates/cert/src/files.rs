@@ -43,9 +43,9 @@ pub(crate) fn write_new(path: &Path, text: &[u8], mode: u32) -> Result<(), Error
 
 /// Writes a file atomically, replacing an existing one.
 pub(crate) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), Error> {
-    let beside = beside(path)?;
-    create(&beside, text, mode)?;
-    fs::rename(&beside, path).inspect_err(|_| remove(&beside))?;
+    let temporary_name = temporary_name(path)?;
+    create(&temporary_name, text, mode)?;
+    fs::rename(&temporary_name, path).inspect_err(|_| remove(&temporary_name))?;
     Ok(sync_directory_of(path)?)
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn is_temporary(path: &Path) -> bool {
     })
 }
 
-/// A unique name: neither another thread nor a crashed process uses it.
-fn beside(path: &Path) -> Result<PathBuf, Error> {
+/// A temporary name in the same directory, which neither another thread nor a crashed process uses.
+fn temporary_name(path: &Path) -> Result<PathBuf, Error> {
     let mut number = [0; 8];
     random(&mut number).map_err(|_| Error::NoRandomness)?;
     let mut name = OsString::from(path);

@@ -43,7 +43,7 @@ const SECRET: &str = "_secret";
 pub enum Error {
     /// A system error: no such file, no permission, no space.
     Io(io::Error),
-    /// The file is invalid: this line does not have the form of a certificate's line.
+    /// The file is invalid: this line, counted from 1, is not ZPL (RFC 4).
     Line(usize),
     /// The file is invalid: it is larger than 64 KiB, or not text.
     NotText,
@@ -51,8 +51,8 @@ pub enum Error {
     NoPublicKey,
     /// The file is invalid: it has no secret key, an invalid one, or one that does not match the public key.
     WrongSecretKey,
-    /// The caller's error: this name or value cannot be written. A value that was read from a file may be affected:
-    /// an unquoted one that contains both kinds of quotes.
+    /// The caller's error: this name or value cannot be written. This can also happen with a value that was read from a
+    /// file: an unquoted one that contains both kinds of quotes.
     Metadata,
     /// The caller's error: the certificate has no secret key to save.
     NoSecretKey,

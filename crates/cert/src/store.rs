@@ -1,4 +1,4 @@
-//! A directory of certificates: the keys that are known.
+//! A directory of certificates: the public keys of known peers.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

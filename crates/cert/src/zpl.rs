@@ -48,7 +48,7 @@ fn read_line(line: &str) -> Option<Option<(usize, Node<'_>)>> {
     if !indent.is_multiple_of(INDENT) || indent / INDENT > DEPTH_MAX {
         return None;
     }
-    let end = content.find(|c| !is_of_name(c)).unwrap_or(content.len());
+    let end = content.find(|c| !is_name_char(c)).unwrap_or(content.len());
     let (name, rest) = content.split_at(end);
     let rest = rest.trim_start();
     let value = match rest.strip_prefix('=') {
@@ -60,7 +60,7 @@ fn read_line(line: &str) -> Option<Option<(usize, Node<'_>)>> {
     (!name.is_empty()).then_some(Some((indent / INDENT, node)))
 }
 
-fn is_of_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "$-_@.&+/".contains(c)
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn quoted(value: &str) -> Option<String> {
 
 /// Whether this is a valid name.
 pub(crate) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(is_of_name)
+    !name.is_empty() && name.chars().all(is_name_char)
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn answering(given: &Bench, context: &Context, endpoint: &str, told: &dyn Fn(Str
             Measure::Lat => echo_all(given, &socket),
         }
     });
-    settings::tell_stats(&given.socket, &[("bench", &socket)]);
+    settings::print_stats(&given.socket, &[("bench", &socket)]);
     socket.close(true);
     outcome
 }

@@ -41,7 +41,7 @@ struct Shared<'a> {
     /// Lines that were read but not accepted by a socket.
     lines_left: AtomicU64,
     /// The deadline for delivering lines at the end.
-    last_moment: OnceLock<Option<Instant>>,
+    delivery_deadline: OnceLock<Option<Instant>>,
     /// A connection that ends writes a byte here. If the buffer is full, the reader has enough bytes to wake up.
     ended: UnixStream,
 }
@@ -80,7 +80,7 @@ pub fn run(given: &Forward) -> Outcome {
         lines_in: AtomicU64::new(0),
         lines_out: AtomicU64::new(0),
         lines_left: AtomicU64::new(0),
-        last_moment: OnceLock::new(),
+        delivery_deadline: OnceLock::new(),
         ended,
     };
     // Report wrong options and endpoints now, not at the first connection.
@@ -91,7 +91,7 @@ pub fn run(given: &Forward) -> Outcome {
     say(format!("listening on {}", listener.local_addr().map_err(failed)?));
     let outcome = shared.accept_all(&listener, &told);
     if let Some(socket) = shared.bound.take() {
-        settings::tell_stats(&given.socket, &[("forward", &socket)]);
+        settings::print_stats(&given.socket, &[("forward", &socket)]);
         socket.close(true);
     }
     let left = shared.end()?;
@@ -145,14 +145,14 @@ impl Shared<'_> {
     }
 
     /// The deadline for delivering lines; the first call fixes it.
-    fn last_moment(&self) -> Option<Instant> {
-        *self.last_moment.get_or_init(|| sockets::deadline(Some(self.given.linger)))
+    fn delivery_deadline(&self) -> Option<Instant> {
+        *self.delivery_deadline.get_or_init(|| sockets::deadline(Some(self.given.linger)))
     }
 
     /// Waits until the sockets have sent everything, or until the deadline. Returns the number of lost lines.
     fn end(&self) -> Outcome<u64> {
         let left = loop {
-            let time = self.last_moment().map(|until| until.saturating_duration_since(Instant::now()));
+            let time = self.delivery_deadline().map(|until| until.saturating_duration_since(Instant::now()));
             match self.context.inner().terminate_within(time) {
                 Err(pinnace::Error::Interrupted) => {}
                 left => break left.map_err(|error| Failure::Failed(error.to_string()))?,
@@ -202,8 +202,8 @@ impl Shared<'_> {
     /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) {
         let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
-        match self.converse(stream, &peer) {
-            Ok(()) | Err(Failure::Signal(_) | Failure::Unread) => {}
+        match self.run_until_done(stream, &peer) {
+            Ok(()) | Err(Failure::Signal(_) | Failure::OutputClosed) => {}
             Err(Failure::Failed(why) | Failure::Usage(why) | Failure::TimedOut(why)) => {
                 say(format!("{peer}: {why}"))
             }
@@ -212,14 +212,14 @@ impl Shared<'_> {
         let _ = (&self.ended).write(&[0]);
     }
 
-    fn converse(&self, stream: TcpStream, peer: &str) -> Outcome {
+    fn run_until_done(&self, stream: TcpStream, peer: &str) -> Outcome {
         if let Some(socket) = &self.bound {
             return self.pass_on(stream, socket);
         }
         let socket = self.socket()?;
         let outcome = self.pass_on(stream, &socket);
         let drained = socket.drain(&self.signals, Some(self.given.linger));
-        settings::tell_stats(&self.given.socket, &[(peer, &socket)]);
+        settings::print_stats(&self.given.socket, &[(peer, &socket)]);
         socket.close(true);
         outcome.and(drained)
     }
@@ -227,8 +227,8 @@ impl Shared<'_> {
     fn pass_on(&self, stream: TcpStream, socket: &Socket) -> Outcome {
         let mut connection = Connection::new(stream, socket, self)?;
         let outcome = connection.run();
-        self.lines_in.fetch_add(connection.asked, Ordering::Relaxed);
-        self.lines_out.fetch_add(connection.answered, Ordering::Relaxed);
+        self.lines_in.fetch_add(connection.lines_sent, Ordering::Relaxed);
+        self.lines_out.fetch_add(connection.messages_received, Ordering::Relaxed);
         self.lines_left.fetch_add(connection.left(), Ordering::Relaxed);
         outcome
     }

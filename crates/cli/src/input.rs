@@ -29,9 +29,9 @@ const CHUNK: usize = 64 << 10;
 /// The longest group name, in bytes; a RADIO drops messages for longer names.
 pub const GROUP_MAX: usize = 255;
 
-/// How the input is cut into messages.
+/// How the input is split into messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum Framing {
     At(u8),
     Whole,
 }
@@ -39,9 +39,9 @@ pub enum Cut {
 /// Splits a stream of bytes at a delimiter, with a limit on the piece length.
 pub struct Cutter {
     held: Vec<u8>,
-    /// Offsets in `held`: the end of the returned pieces, and the end of the part without a delimiter.
+    /// Offsets in `held`: the end of the returned pieces, and how far it was searched for a delimiter.
     start: usize,
-    looked: usize,
+    searched: usize,
     max: usize,
 }
 
@@ -71,13 +71,13 @@ impl From<TryReserveError> for Unfit {
 
 impl Cutter {
     pub fn new(max: usize) -> Cutter {
-        Cutter { held: Vec::new(), start: 0, looked: 0, max }
+        Cutter { held: Vec::new(), start: 0, searched: 0, max }
     }
 
     /// Appends input.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         self.held.drain(..self.start);
-        self.looked -= self.start;
+        self.searched -= self.start;
         self.start = 0;
         self.held.try_reserve(bytes.len())?;
         self.held.extend_from_slice(bytes);
@@ -86,13 +86,13 @@ impl Cutter {
 
     /// The next piece up to and including `end`.
     pub fn next(&mut self, end: u8) -> Result<Option<Vec<u8>>, Unfit> {
-        let found = self.held[self.looked..].iter().position(|&byte| byte == end);
+        let found = self.held[self.searched..].iter().position(|&byte| byte == end);
         let Some(found) = found else {
-            self.looked = self.held.len();
+            self.searched = self.held.len();
             return self.fits(self.len()).map(|()| None);
         };
-        let (from, to) = (self.start, self.looked + found + 1);
-        (self.start, self.looked) = (to, to);
+        let (from, to) = (self.start, self.searched + found + 1);
+        (self.start, self.searched) = (to, to);
         self.fits(to - from - 1)?;
         copy_of(&self.held[from..to]).map(Some)
     }
@@ -106,7 +106,7 @@ impl Cutter {
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = mem::take(&mut self.held);
         rest.drain(..self.start);
-        (self.start, self.looked) = (0, 0);
+        (self.start, self.searched) = (0, 0);
         rest
     }
 
@@ -126,13 +126,13 @@ pub struct Input {
     names: VecDeque<OsString>,
     open: Option<(String, File)>,
     cutter: Cutter,
-    cut: Cut,
+    cut: Framing,
     chunk: Vec<u8>,
 }
 
 impl Input {
     /// `-` is standard input; no names at all also mean standard input.
-    pub fn new(names: Vec<OsString>, cut: Cut, max: usize) -> Input {
+    pub fn new(names: Vec<OsString>, cut: Framing, max: usize) -> Input {
         let names = if names.is_empty() { vec!["-".into()] } else { names };
         Input { names: names.into(), open: None, cutter: Cutter::new(max), cut, chunk: vec![0; CHUNK] }
     }
@@ -147,20 +147,20 @@ impl Input {
             };
             let unfit = |why| Failure::of(&name, format!("a message is {why}"));
             match self.cut {
-                Cut::At(end) => {
+                Framing::At(end) => {
                     if let Some(mut piece) = self.cutter.next(end).map_err(unfit)? {
                         piece.pop();
                         return Ok(Some(piece));
                     }
                 }
-                Cut::Whole => self.cutter.fits(self.cutter.len()).map_err(unfit)?,
+                Framing::Whole => self.cutter.fits(self.cutter.len()).map_err(unfit)?,
             }
             wait(vec![readable(file.as_fd())], signals, None)?;
             match file.read(&mut self.chunk) {
                 Ok(0) => {
                     self.open = None;
                     let rest = self.cutter.rest();
-                    if self.cut == Cut::Whole || !rest.is_empty() {
+                    if self.cut == Framing::Whole || !rest.is_empty() {
                         return Ok(Some(rest));
                     }
                 }

@@ -31,13 +31,13 @@ pub fn run(given: &Monitor) -> Outcome {
         settings::attach(&socket, endpoint, given.bind, given.socket.verbose).map(drop)
     });
     let outcome = attached.and_then(|()| print_all(given, &socket, events, &signals));
-    settings::tell_stats(&given.socket, &[("monitor", &socket)]);
+    settings::print_stats(&given.socket, &[("monitor", &socket)]);
     socket.close(false);
     context.end(&signals).or(Ok(()))?;
     let endless = given.count.is_none() && given.until.is_none();
     match outcome {
         Err(Failure::Signal(_)) if endless => Ok(()),
-        outcome => outcome::reached(outcome, !endless),
+        outcome => outcome::closed_output_fails_if(!endless, outcome),
     }
 }
 
@@ -55,7 +55,7 @@ fn print_all(given: &Monitor, socket: &Socket, mut events: pinnace::Monitor, sig
                 let found = sockets::wait(items, signals, deadline)?;
                 let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                 match found {
-                    Some(items) if items[1].is_over() => return Err(Failure::Unread),
+                    Some(items) if items[1].is_over() => return Err(Failure::OutputClosed),
                     // Messages may keep arriving, so the deadline is checked here too.
                     Some(items) if !is_late || items[0].ready().readable => continue,
                     Some(_) | None => return Err(socket.timed_out("the event did not occur")),

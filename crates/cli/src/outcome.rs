@@ -26,7 +26,7 @@ pub enum Failure {
     /// A signal ended the command.
     Signal(i32),
     /// The reader of standard output is gone. No error, unless the command had a goal (`reached`).
-    Unread,
+    OutputClosed,
 }
 
 impl Failure {
@@ -42,7 +42,7 @@ impl Failure {
     /// An error in writing to standard output.
     pub fn of_output(error: &io::Error) -> Failure {
         match error.kind() {
-            ErrorKind::BrokenPipe => Failure::Unread,
+            ErrorKind::BrokenPipe => Failure::OutputClosed,
             _ => Failure::of("standard output", error),
         }
     }
@@ -51,7 +51,7 @@ impl Failure {
 /// Prints the failure as one line on standard error; returns the exit code.
 pub fn report(outcome: Outcome) -> u8 {
     match outcome {
-        Ok(()) | Err(Failure::Unread) => 0,
+        Ok(()) | Err(Failure::OutputClosed) => 0,
         Err(Failure::Signal(number)) => u8::try_from(128 + number).unwrap_or(1),
         Err(failure @ Failure::Failed(_)) => tell(failure, 1),
         Err(failure @ Failure::Usage(_)) => tell(failure, 2),
@@ -59,10 +59,10 @@ pub fn report(outcome: Outcome) -> u8 {
     }
 }
 
-/// Turns a closed standard output into a failure if the command had a `goal` that it did not reach.
-pub fn reached(outcome: Outcome, goal: bool) -> Outcome {
+/// Turns a closed standard output into a failure if the command has a goal (a number of messages, say).
+pub fn closed_output_fails_if(has_goal: bool, outcome: Outcome) -> Outcome {
     match outcome {
-        Err(Failure::Unread) if goal => {
+        Err(Failure::OutputClosed) if has_goal => {
             Err(Failure::of("standard output", "closed before the command was done"))
         }
         outcome => outcome,

@@ -48,7 +48,7 @@ pub fn run(given: &Proxy) -> Outcome {
     proxy.report();
     let named = [("front", Some(&front)), ("back", Some(&back)), ("capture", capture.as_ref())];
     let named: Vec<_> = named.into_iter().filter_map(|(name, socket)| Some((name, socket?))).collect();
-    settings::tell_stats(&given.socket, &named);
+    settings::print_stats(&given.socket, &named);
     end(&context, [Some(front), Some(back), capture]);
     match outcome {
         Err(Failure::Signal(_)) => Ok(()),

@@ -29,14 +29,15 @@ pub fn run(given: &Recv) -> Outcome {
     for endpoint in &given.endpoints {
         settings::attach(&socket, endpoint, given.bind, given.socket.verbose)?;
     }
-    let outcome = outcome::reached(receive_all(given, &socket, &signals), given.count.is_some());
-    settings::tell_stats(&given.socket, &[("recv", &socket)]);
+    let outcome =
+        outcome::closed_output_fails_if(given.count.is_some(), receive_all(given, &socket, &signals));
+    settings::print_stats(&given.socket, &[("recv", &socket)]);
     let stats = socket.stats()?;
     socket.close(outcome.is_ok());
     context.end(&signals)?;
     match context.unread(&stats) {
         // If the output has no reader, nothing counts as lost.
-        _ if matches!(outcome, Err(Failure::Unread)) => {}
+        _ if matches!(outcome, Err(Failure::OutputClosed)) => {}
         0 => {}
         unread => say(format!("messages lost: {unread} received but not printed")),
     }
@@ -89,7 +90,7 @@ fn next(given: &Recv, socket: &Socket, signals: &Signals) -> Outcome<Message> {
     loop {
         match sockets::wait(vec![socket.readable(), output::end_item()], signals, deadline)? {
             None => return Err(socket.timed_out("no message received")),
-            Some(items) if items[1].is_over() => return Err(Failure::Unread),
+            Some(items) if items[1].is_over() => return Err(Failure::OutputClosed),
             Some(_) => {}
         }
         if let Some(message) = socket.try_recv()? {

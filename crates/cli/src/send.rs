@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinnace::{Message, SocketType};
 
-use crate::input::{Cut, GROUP_MAX, Input, from_json, split};
+use crate::input::{Framing, GROUP_MAX, Input, from_json, split};
 use crate::losses;
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::Output;
@@ -38,10 +38,11 @@ pub fn run(given: &Send) -> Outcome {
     }
     let mut source = Source::new(given, files);
     let linger = given.linger.or(given.timeout);
-    let outcome = outcome::reached(send_all(given, &socket, &peers, &mut source, &signals), true);
+    let outcome =
+        outcome::closed_output_fails_if(true, send_all(given, &socket, &peers, &mut source, &signals));
     let drained = match outcome {
         Err(Failure::Signal(_)) => Ok(()),
-        // The missing reply is already the failure.
+        // The failure is the missing reply; there are no unsent messages to report.
         Err(Failure::TimedOut(_)) if awaits(given, socket_type) => Ok(()),
         // Accepted messages are discarded, and their number is reported.
         Err(Failure::TimedOut(_)) => socket.drain(&signals, Some(Duration::ZERO)),
@@ -52,7 +53,7 @@ pub fn run(given: &Send) -> Outcome {
     let keeps =
         ![&outcome, &drained].iter().any(|one| matches!(one, Err(Failure::Signal(_) | Failure::TimedOut(_))));
     let outcome = outcome::both(outcome, drained);
-    settings::tell_stats(&given.socket, &[("send", &socket)]);
+    settings::print_stats(&given.socket, &[("send", &socket)]);
     let lost = socket.stats()?.drops;
     socket.close(keeps);
     context.end(&signals)?;
@@ -154,9 +155,9 @@ struct Source<'a> {
 impl Source<'_> {
     fn new(given: &Send, files: Vec<OsString>) -> Source<'_> {
         let cut = match given {
-            Send { raw: true, .. } => Cut::Whole,
-            Send { null: true, .. } => Cut::At(0),
-            _ => Cut::At(b'\n'),
+            Send { raw: true, .. } => Framing::Whole,
+            Send { null: true, .. } => Framing::At(0),
+            _ => Framing::At(b'\n'),
         };
         let input = given.message.is_empty().then(|| Input::new(files, cut, given.max));
         Source { given, input, next: 0 }

@@ -33,7 +33,7 @@ pub fn context_for(
     sockets: Option<usize>,
 ) -> Outcome<Context> {
     if asks_for_security(given) {
-        endpoints.iter().try_for_each(|endpoint| guardable(endpoint.as_ref()))?;
+        endpoints.iter().try_for_each(|endpoint| check_security_support(endpoint.as_ref()))?;
     }
     let authenticator = Authenticator::load(given)?;
     let context = Context::new(sockets, authenticator.is_some())?;
@@ -84,8 +84,8 @@ fn asks_for_security(given: &SocketArgs) -> bool {
 }
 
 /// Checks that keys and passwords have an effect at this endpoint.
-fn guardable(endpoint: &str) -> Outcome {
-    let transport = sign(endpoint).1.split("://").next().unwrap_or_default();
+fn check_security_support(endpoint: &str) -> Outcome {
+    let transport = split_prefix(endpoint).1.split("://").next().unwrap_or_default();
     match UNGUARDED.contains(&transport) {
         true => Err(Failure::usage(format!("{endpoint}: {transport} supports neither CURVE nor PLAIN"))),
         false => Ok(()),
@@ -226,19 +226,19 @@ fn from_hex(digits: &[u8]) -> Option<SecretBytes> {
     Some(bytes)
 }
 
-/// Binds or connects: according to the endpoint's sign (`@` or `>`), else to `bind`. For a PEER that connects,
+/// Binds or connects: according to the endpoint's prefix (`@` or `>`), else to `bind`. For a PEER that connects,
 /// returns the peer's routing id.
-pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcome<Option<u32>> {
-    let (signed, endpoint) = sign(endpoint);
+pub fn attach(socket: &Socket, endpoint: &str, bind: bool, verbose: bool) -> Outcome<Option<u32>> {
+    let (signed, endpoint) = split_prefix(endpoint);
     if signed.unwrap_or(bind) {
         let actual = socket.bind(endpoint)?;
-        if told {
+        if verbose {
             say(format!("bound to {actual}"));
         }
         return Ok(None);
     }
     let peer = socket.connect(endpoint)?;
-    if told {
+    if verbose {
         say(format!("connecting to {endpoint}"));
     }
     Ok(peer)
@@ -249,7 +249,7 @@ pub fn attach(socket: &Socket, endpoint: &str, bind: bool, told: bool) -> Outcom
 pub fn check(socket: &Socket, endpoint: &str) -> Outcome {
     const NO_THREAD: u64 = 1 << 63; // Our contexts have one I/O thread, so bit 63 selects none.
     set(socket, "affinity", NO_THREAD.to_string().as_bytes())?;
-    let (signed, endpoint) = sign(endpoint);
+    let (signed, endpoint) = split_prefix(endpoint);
     match signed {
         Some(true) => socket.0.bind(endpoint).map(drop),
         _ => socket.0.connect(endpoint),
@@ -257,8 +257,8 @@ pub fn check(socket: &Socket, endpoint: &str) -> Outcome {
     .or_else(|error| if error == Error::NoThread { Ok(()) } else { Err(endpoint_failure(endpoint, error)) })
 }
 
-/// Whether the endpoint's sign, if any, binds; and the endpoint without the sign.
-fn sign(endpoint: &str) -> (Option<bool>, &str) {
+/// Whether the endpoint's prefix (`@` binds, `>` connects), if any, binds; and the endpoint without the prefix.
+fn split_prefix(endpoint: &str) -> (Option<bool>, &str) {
     match endpoint.as_bytes().first() {
         Some(b'@') => (Some(true), &endpoint[1..]),
         Some(b'>') => (Some(false), &endpoint[1..]),
@@ -267,7 +267,7 @@ fn sign(endpoint: &str) -> (Option<bool>, &str) {
 }
 
 /// Prints the sockets' statistics, each with its name, on standard error, if requested.
-pub fn tell_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
+pub fn print_stats(given: &SocketArgs, sockets: &[(&str, &Socket)]) {
     let Some(format) = given.stats else { return };
     let all: Vec<_> =
         sockets.iter().filter_map(|(name, socket)| Some((*name, socket.stats().ok()?))).collect();

@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Outcome};
 /// The signals of this process, from the creation of this value on.
 pub struct Signals {
     /// Readable once a signal has come.
-    news: UnixStream,
+    pipe: UnixStream,
     /// The number of the last signal that ends the process; 0 if none.
     ending: Arc<AtomicUsize>,
     asked: Arc<AtomicBool>,
@@ -31,8 +31,8 @@ impl Signals {
     }
 
     fn watch(reports: bool) -> io::Result<Signals> {
-        let (news, told) = UnixStream::pair()?;
-        news.set_nonblocking(true)?;
+        let (pipe, told) = UnixStream::pair()?;
+        pipe.set_nonblocking(true)?;
         let (ending, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let asked = Arc::new(AtomicBool::new(false));
         let ignored = ignored();
@@ -49,12 +49,12 @@ impl Signals {
             flag::register(SIGUSR1, asked.clone())?;
             pipe::register(SIGUSR1, told)?;
         }
-        Ok(Signals { news, ending, asked })
+        Ok(Signals { pipe, ending, asked })
     }
 
     /// A poll item that is readable once a signal has come.
     pub fn item(&self) -> PollItem<'_> {
-        PollItem::fd(self.news.as_fd(), Interest::READABLE)
+        PollItem::fd(self.pipe.as_fd(), Interest::READABLE)
     }
 
     /// The signal that ends the process, if one has come.
@@ -75,7 +75,7 @@ impl Signals {
         let asked = self.asked.swap(false, Ordering::AcqRel);
         if asked {
             let mut rest = [0; 64];
-            while matches!((&self.news).read(&mut rest), Ok(len) if len > 0) {}
+            while matches!((&self.pipe).read(&mut rest), Ok(len) if len > 0) {}
         }
         asked
     }

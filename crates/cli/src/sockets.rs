@@ -49,7 +49,7 @@ pub fn wait<'a>(
 ) -> Outcome<Option<Vec<PollItem<'a>>>> {
     signals.check()?;
     items.push(signals.item());
-    let found = wait_on(items, deadline);
+    let found = wait_after_signal(items, deadline);
     signals.check()?;
     Ok(found?.map(|mut items| {
         items.pop();
@@ -59,7 +59,7 @@ pub fn wait<'a>(
 
 /// As [`wait`], but ignores earlier signals: for the remaining work after a signal. The next signal ends the
 /// process.
-pub fn wait_on<'a>(
+pub fn wait_after_signal<'a>(
     mut items: Vec<PollItem<'a>>,
     deadline: Option<Instant>,
 ) -> Outcome<Option<Vec<PollItem<'a>>>> {
@@ -201,7 +201,7 @@ impl Socket {
             match unsent.error {
                 // A ROUTER is writable while any of its peers is, so poll instead of waiting for writability.
                 Error::Unreachable | Error::WouldBlock if routes => {
-                    if !self.rest(&mut pause, signals, deadline)? {
+                    if !self.pause_and_grow(&mut pause, signals, deadline)? {
                         return Err(self.timed_out(&format!("no peer with this routing id accepted {what}")));
                     }
                 }
@@ -279,7 +279,7 @@ impl Socket {
                 Err(Error::WouldBlock | Error::Interrupted) => {}
                 Err(error) => return Err(Failure::of("waiting for peers", error)),
             }
-            if !self.rest(&mut pause, signals, deadline)? {
+            if !self.pause_and_grow(&mut pause, signals, deadline)? {
                 return Err(self.timed_out(&format!("fewer than {count} peers connected or subscribed")));
             }
         }
@@ -295,14 +295,19 @@ impl Socket {
             if left == 0 {
                 return Ok(());
             }
-            if !self.rest(&mut pause, signals, deadline)? {
+            if !self.pause_and_grow(&mut pause, signals, deadline)? {
                 return Err(self.timed_out(&format!("messages not delivered: {left}")));
             }
         }
     }
 
     /// Pauses between two checks; the pause grows. False at the deadline.
-    fn rest(&self, pause: &mut Duration, signals: &Signals, deadline: Option<Instant>) -> Outcome<bool> {
+    fn pause_and_grow(
+        &self,
+        pause: &mut Duration,
+        signals: &Signals,
+        deadline: Option<Instant>,
+    ) -> Outcome<bool> {
         let end = Instant::now() + *pause;
         let until = deadline.map_or(end, |deadline| deadline.min(end));
         wait(Vec::new(), signals, Some(until))?;

@@ -18,7 +18,8 @@ impl BoxKey {
     /// public key. Takes some tens of microseconds.
     ///
     /// # Errors
-    /// `theirs` is one of the few weak points that give the same key for every `ours`; no honest key is among them.
+    /// [`Forged`] if `theirs` is one of the few points of low order, which give the same key for every `ours`. No
+    /// generated key is among them.
     pub fn shared(theirs: &PublicKey, ours: &SecretKey) -> Result<BoxKey, Forged> {
         sodium::start();
         let mut key = Secret::zeroed();

@@ -7,8 +7,8 @@ use libsodium_sys as ffi;
 
 static START: Once = Once::new();
 
-/// Lets libsodium choose the fastest code for this processor. Its functions give the same results without this,
-/// only more slowly, so a failed initialization is no error. Called when keys are made, not for every message.
+/// Initializes libsodium, which chooses the fastest code for this processor. Its functions also work without this, only
+/// more slowly, so a failed initialization is not an error. Called when keys are made, not for every message.
 pub(crate) fn start() {
     START.call_once(|| {
         // SAFETY: no other libsodium function runs before this; SOURCE is a static.
@@ -19,8 +19,8 @@ pub(crate) fn start() {
     });
 }
 
-/// sodium_init draws a canary for its allocator, which we do not use. libsodium's own source would abort the
-/// process if the kernel has no randomness.
+/// sodium_init asks for random bytes (a canary for its allocator, which we do not use). libsodium's own source would
+/// abort the process if the kernel has no randomness; this one does not.
 static SOURCE: ffi::randombytes_implementation = ffi::randombytes_implementation {
     implementation_name: Some(source_name),
     random: Some(source_random),

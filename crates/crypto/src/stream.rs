@@ -20,7 +20,8 @@ use crate::{BoxKey, Forged, TAG_LEN};
 const ONE_TIME_KEY: usize = 32;
 /// Block size of Salsa20 in bytes.
 const BLOCK: usize = 64;
-/// Length of `head`: together with the tag it overwrites the key stream bytes before the message.
+/// Length of `head` (bytes in the clear before the box). Head and tag together have the length of the Poly1305 key,
+/// whose place they take.
 const HEAD_LEN: usize = ONE_TIME_KEY - TAG_LEN;
 
 /// A key for boxes with nonces that share their first 16 bytes.
@@ -58,7 +59,7 @@ impl StreamKey {
     ) -> Result<(), TryReserveError> {
         let (start, len) = (out.len(), ONE_TIME_KEY + 1 + rest.len());
         out.try_reserve(len)?;
-        // Zeros in the place of head and tag: encrypting them gives the Poly1305 key.
+        // Zeros where head and tag will be: the cipher turns them into the Poly1305 key.
         out.extend_from_slice(&[0; ONE_TIME_KEY]);
         out.push(first);
         out.extend_from_slice(rest);

@@ -186,7 +186,7 @@ impl PollOwnership {
         }
     }
 
-    /// Check by the I/O thread; `before` is the number of visits at its previous check.
+    /// The I/O thread's check; `before` is the value of `visits` at its previous check.
     pub(crate) fn check(&self, io: &Io, mailbox: &Arc<Mailbox>, before: Option<u32>) -> Checked {
         let visits = self.visits.load(Ordering::SeqCst);
         if before != Some(visits) {

@@ -55,7 +55,7 @@ pub(crate) enum Deferred {
     /// Have a socket handle its notices, as there may be no thread inside it: the other socket of a new inproc pipe,
     /// so that it sends its first messages, or this socket (`Unlinked`).
     Visit(Arc<Mailbox>),
-    /// More has come in than one call takes: check again.
+    /// The pattern has not read a pipe to its end: post `Readable` again.
     LookAgain(PipeId),
     /// A message was put into a pipe without a connection. If a notice says that it has one by now, handle it;
     /// otherwise the message stays unwritten until the socket's next call.
@@ -271,7 +271,7 @@ impl Pipes {
         self.deferred.push(Deferred::LookAgain(id));
     }
 
-    /// Takes back the uncommitted frames.
+    /// Removes the uncommitted frames from the queue.
     pub fn rollback(&mut self, id: PipeId) {
         if let Some(Some(pipe)) = self.list.get_mut(id.0 as usize) {
             pipe.rollback(&mut |body| put_off(&mut self.deferred, body));
@@ -383,7 +383,7 @@ impl Pipes {
 }
 
 /// Defers dropping a body with an owner until the lock is released, since the owner's code runs then. Without memory
-/// for that the body is dropped here: a free function that calls the socket is the rarer problem.
+/// for that the body is dropped here: that is an error only if its free function calls this socket.
 #[cold]
 fn put_off(deferred: &mut DeferredList, body: Body) {
     if body.has_owner() && deferred.try_reserve(1).is_ok() {

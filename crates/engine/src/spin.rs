@@ -1,8 +1,8 @@
 //! How long to spin before sleeping.
 //!
-//! Spinning pays if another thread is about to deliver what the caller waits for, and only if that thread has a core
-//! to run on. A success makes the next spin longest, a failure shortens it. After a series of waits without spinning
-//! one spin is tried again.
+//! Spinning pays if another thread is about to deliver what the caller waits for, and only if that thread has a core to
+//! run on. After a success the next spin has the maximum length, after a failure it is shorter. After a series of waits
+//! without spinning one spin is tried again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

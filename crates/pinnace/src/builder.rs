@@ -61,7 +61,7 @@ impl<K: Kind> Builder<K> {
         Builder(self.0.and_then(|socket| socket.set_option(name, value).map(|()| socket)))
     }
 
-    /// As `set`, but does not make a copy of the value, which would not be wiped.
+    /// As `set`, without an intermediate copy of the value, which would stay in memory unwiped.
     fn set_secret(self, name: &str, value: &[u8]) -> Builder<K> {
         Builder(self.0.and_then(|socket| {
             socket.engine().set_option(options::find(name)?.number, value)?;
@@ -143,7 +143,8 @@ impl<K: Kind> Builder<K> {
         self.set("MAXMSGSIZE", i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    /// Queues messages only for peers with a complete connection.
+    /// If true, a message is queued only for peers whose connection is complete, not for endpoints that are still
+    /// connecting.
     pub fn immediate(self, on: bool) -> Builder<K> {
         self.set("IMMEDIATE", on)
     }

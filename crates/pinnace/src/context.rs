@@ -185,14 +185,14 @@ impl ContextBuilder {
         self.set(IPV6, on.into())
     }
 
-    /// Whether new sockets linger without limit (true, the default) or not at all.
+    /// The default linger of new sockets: without limit (true, the default) or none (false).
     pub fn lingers(self, on: bool) -> ContextBuilder {
         self.set(BLOCKY, on.into())
     }
 
     /// Prefix of the I/O threads' names; at most 16 bytes.
     pub fn thread_name_prefix(mut self, prefix: &str) -> ContextBuilder {
-        // The option would read four bytes as a number; the NUL makes them five.
+        // A value of exactly four bytes would be read as a number; the trailing NUL makes it five.
         self.prefix = Some(if prefix.len() == 4 { format!("{prefix}\0") } else { prefix.to_owned() });
         self
     }

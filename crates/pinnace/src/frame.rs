@@ -52,13 +52,13 @@ impl Frame {
         }
     }
 
-    /// Takes a frame from the engine, and the ownership of its body.
+    /// Makes a frame of one that the engine has received, and takes ownership of its body.
     pub(crate) fn received(frame: pinnace_engine::Frame<'_>) -> Frame {
         match frame {
             pinnace_engine::Frame::Bytes { data, .. } => Frame::from(data),
             pinnace_engine::Frame::Body { body, .. } => {
                 body.take().map_or(Frame::new(), |mut body| {
-                    let _ = body.own(); // If memory is short, borrowed bytes are copied at their first access.
+                    let _ = body.own(); // On ENOMEM the body stays in shared memory and is copied at the first access.
                     Frame(Repr::Body(body))
                 })
             }

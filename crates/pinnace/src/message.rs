@@ -136,7 +136,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Lends the frames to `send`; the message keeps them.
+    /// Passes the frames to `send` by reference; the message keeps them.
     pub(crate) fn lend<R>(&self, send: impl FnOnce(&mut [Outgoing<'_>], &Label) -> R) -> R {
         match self.frames() {
             [one] => send(&mut [one.outgoing()], &self.label),

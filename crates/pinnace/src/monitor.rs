@@ -154,9 +154,9 @@ impl Monitor {
     pub(crate) fn new(socket: pinnace_engine::Socket, context: &Context) -> Result<Monitor, Error> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         const ALL: u64 = u64::MAX;
-        const SECOND_FORM: i32 = 2;
+        const FORMAT_2: i32 = 2;
         let endpoint = format!("inproc://pinnace-monitor-{}", LAST.fetch_add(1, Ordering::Relaxed));
-        socket.monitor(Some(&endpoint), ALL, SECOND_FORM, SocketType::Pair)?;
+        socket.monitor(Some(&endpoint), ALL, FORMAT_2, SocketType::Pair)?;
         let pair = Pair::builder(context).connect(&endpoint)?;
         Ok(Monitor { pair, place: Waiting::default(), over: false })
     }

@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// The bytes; those of a text too.
+    /// The bytes, of a text as well.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Text(text) => Some(text.as_bytes()),

@@ -121,8 +121,8 @@ impl<K: Kind> Socket<K> {
         self.raw.set_option(spec.number, &value.into().encode(spec.kind)?)
     }
 
-    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). No other
-    /// copy of the secret key is made on the way.
+    /// Sets our CURVE keys, for a server (with the option CURVE_SERVER) or a client (with CURVE_SERVERKEY). Makes no
+    /// further copy of the secret key.
     pub fn set_curve_keys(&self, keys: &KeyPair) -> Result<(), Error> {
         self.raw.set_option(options::find("CURVE_SECRETKEY")?.number, &*keys.secret)?;
         self.raw.set_option(options::find("CURVE_PUBLICKEY")?.number, &keys.public)

@@ -23,7 +23,7 @@ fn poll<K: Kind, T>(
         return Poll::Ready(outcome);
     }
     if socket.engine().wake_task(place, task.waker()).is_err() {
-        // The socket is closed; the next attempt returns that error.
+        // No waker was registered because the socket is closed: the second attempt returns that error.
         task.waker().wake_by_ref();
     }
     attempt()

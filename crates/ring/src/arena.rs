@@ -48,13 +48,13 @@ pub struct Arena {
     /// Bodies that are queued.
     queued: AtomicU64,
     /// The next value for `lacking`: always odd, a new one for each request for room.
-    wishes: AtomicU32,
+    next_room_request: AtomicU32,
 }
 
 impl Arena {
     pub(crate) fn new(ours: Half, theirs: Half) -> Arena {
         let (put, offered, begin, queued) = Default::default();
-        Arena { ours, theirs, put, offered, begin, queued, wishes: AtomicU32::new(1) }
+        Arena { ours, theirs, put, offered, begin, queued, next_room_request: AtomicU32::new(1) }
     }
 
     /// The position up to which the arena is free.
@@ -86,7 +86,7 @@ impl Arena {
         if !self.is_short() {
             return false;
         }
-        let wish = self.wishes.fetch_add(2, Ordering::Relaxed);
+        let wish = self.next_room_request.fetch_add(2, Ordering::Relaxed);
         self.ours.head().lacking.0.store(wish, Ordering::Relaxed);
         fence(Ordering::SeqCst); // LACK
         self.is_short()
@@ -99,12 +99,12 @@ impl Arena {
 }
 
 /// A body's place in our arena, held while the body is queued.
-pub(crate) struct Lodging {
+pub(crate) struct ArenaPlace {
     pub(crate) arena: Arc<Arena>,
     pub(crate) position: u64,
 }
 
-impl Drop for Lodging {
+impl Drop for ArenaPlace {
     fn drop(&mut self) {
         self.arena.queued.fetch_sub(1, Ordering::Release);
     }
@@ -161,7 +161,7 @@ impl Lender {
         unsafe {
             let to = self.arena.ours.in_arena(at);
             std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());
-            let lodging = Lodging { arena: self.arena.clone(), position: at };
+            let lodging = ArenaPlace { arena: self.arena.clone(), position: at };
             Some(Body::lodged(to, data.len(), lodging)) // LEND
         }
     }
@@ -195,7 +195,7 @@ pub(crate) struct Loans {
     ours: Half,
     theirs: Half,
     book: Mutex<Book>,
-    /// Wakes the peer.
+    /// Wakes the peer, which may wait for room in its arena.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -219,7 +219,7 @@ impl Loans {
 
     /// Marks a loan as done with, and repays the loans at the front that are.
     fn repay(&self, number: u64) {
-        if !self.ours.is_here() {
+        if !self.ours.belongs_to_this_process() {
             return; // In a child of fork(2): the loan is its parent's.
         }
         let mut book = enter(&self.book);

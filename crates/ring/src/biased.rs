@@ -51,7 +51,7 @@ const EARN_GROWS: u32 = if cfg!(loom) { 1 } else { 4 };
 const EARN_MAX: u32 = 1 << 20;
 
 /// Spins while the owner is inside, before the waiting thread sleeps: some microseconds.
-const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
+const SPINS_BEFORE_SLEEP: u32 = if cfg!(loom) { 1 } else { 128 };
 
 /// No thread.
 const NOBODY: usize = 0;
@@ -75,7 +75,7 @@ pub struct BiasedLock<T> {
 #[derive(Default)]
 struct Visits {
     last: usize,
-    /// How often `last` came in a row, less one, and the value of this at which it becomes the owner.
+    /// How often `last` took the slow path in a row, less one, and the number at which it becomes the owner.
     run: u32,
     earn: u32,
     /// The thread that has each seat.
@@ -100,12 +100,12 @@ impl std::fmt::Display for Reentered {
 impl std::error::Error for Reentered {}
 
 /// The lock is held, until this is dropped.
-pub struct BiasedGuard<'a, T>(Way<'a, T>);
+pub struct BiasedGuard<'a, T>(Path<'a, T>);
 
 /// The path by which a guard was taken.
-enum Way<'a, T> {
-    Short(OwnerGuard<'a, T>),
-    Long(VisitorGuard<'a, T>),
+enum Path<'a, T> {
+    Fast(OwnerGuard<'a, T>),
+    Slow(VisitorGuard<'a, T>),
 }
 
 /// The lock is held by its owner, by the fast path, until this is dropped.
@@ -148,9 +148,9 @@ impl<T> BiasedLock<T> {
     /// As `lock`, for the thread `me`.
     #[inline(always)]
     pub(crate) fn lock_as(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
-        match self.lock_short(me) {
-            Some(guard) => Ok(BiasedGuard(Way::Short(guard))),
-            None => self.lock_long(me),
+        match self.lock_fast(me) {
+            Some(guard) => Ok(BiasedGuard(Path::Fast(guard))),
+            None => self.lock_slow(me),
         }
     }
 
@@ -158,11 +158,11 @@ impl<T> BiasedLock<T> {
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn lock_owned(&self) -> Option<OwnerGuard<'_, T>> {
-        self.lock_short(pinnace_sys::thread_id())
+        self.lock_fast(pinnace_sys::thread_id())
     }
 
     #[inline(always)]
-    fn lock_short(&self, me: usize) -> Option<OwnerGuard<'_, T>> {
+    fn lock_fast(&self, me: usize) -> Option<OwnerGuard<'_, T>> {
         let owner = self.owner.load(Ordering::Relaxed);
         let inside = self.inside.get(owner ^ me)?;
         if inside.load_relaxed() != 0 {
@@ -230,7 +230,7 @@ impl<T> BiasedLock<T> {
     fn owner_guard(&self, seat: usize) -> BiasedGuard<'_, T> {
         let inside = &self.inside[seat];
         inside.store(1, Ordering::Relaxed); // GRANT
-        BiasedGuard(Way::Short(OwnerGuard { lock: self, inside, _stays: PhantomData }))
+        BiasedGuard(Path::Fast(OwnerGuard { lock: self, inside, _stays: PhantomData }))
     }
 
     fn visitor_guard<'a>(
@@ -240,7 +240,7 @@ impl<T> BiasedLock<T> {
         owner: usize,
     ) -> BiasedGuard<'a, T> {
         self.holder.store(me, Ordering::Relaxed);
-        BiasedGuard(Way::Long(VisitorGuard { lock: self, _mutex: mutex, owner, _stays: PhantomData }))
+        BiasedGuard(Path::Slow(VisitorGuard { lock: self, _mutex: mutex, owner, _stays: PhantomData }))
     }
 
     #[inline(always)]
@@ -252,7 +252,7 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Wakes the thread that waits for the owner to leave.
+    /// Wakes the thread that waits for the owner to release the lock.
     #[cold]
     #[inline(never)]
     fn let_in(&self, inside: &FutexWord) {
@@ -261,7 +261,7 @@ impl<T> BiasedLock<T> {
 
     #[cold]
     #[inline(never)]
-    fn lock_long(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
+    fn lock_slow(&self, me: usize) -> Result<BiasedGuard<'_, T>, Reentered> {
         let seat = self.owner.load(Ordering::Relaxed) ^ me;
         let is_inside = seat < SEATS && self.inside[seat].load_relaxed() != 0;
         if is_inside || self.holder.load(Ordering::Relaxed) == me {
@@ -291,7 +291,7 @@ impl<T> BiasedLock<T> {
         self.owner.store(NOBODY, Ordering::Relaxed);
         heaviest(); // ENTER
         // Mostly the owner is about to leave: spin first, so that nothing has to be woken.
-        for _ in 0..PATIENCE {
+        for _ in 0..SPINS_BEFORE_SLEEP {
             if inside.load_acquire() == 0 {
                 return;
             }
@@ -334,8 +334,8 @@ impl<T> BiasedGuard<'_, T> {
     #[inline(always)]
     fn lock(&self) -> &BiasedLock<T> {
         match &self.0 {
-            Way::Short(guard) => guard.lock,
-            Way::Long(guard) => guard.lock,
+            Path::Fast(guard) => guard.lock,
+            Path::Slow(guard) => guard.lock,
         }
     }
 }

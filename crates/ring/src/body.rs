@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::arena::{Arena, Loan, Lodging};
+use crate::arena::{Arena, ArenaPlace, Loan};
 use crate::{NoMemory, pool, sync};
 
 /// A body of any size that several queues and messages may hold at once.
@@ -25,7 +25,7 @@ enum Owner {
     /// Memory of another owner, which frees it when this is dropped.
     Foreign { _owner: Box<dyn Send + Sync> },
     /// Memory in our arena, which the peer reads.
-    Lodged(Lodging),
+    InOurArena(ArenaPlace),
     /// Memory in the peer's arena. The peer may change it at any time, so only a copy of it is accessed.
     Lent(Loan),
     /// As `Lent`, from a peer that is trusted not to change the bytes. They cannot be written.
@@ -93,8 +93,8 @@ impl Body {
     ///
     /// # Safety
     /// As for `foreign`, with the lodging as the owner.
-    pub(crate) unsafe fn lodged(ptr: *mut u8, len: usize, lodging: Lodging) -> Body {
-        Body(Arc::new(Storage { ptr, len, owner: Owner::Lodged(lodging) }))
+    pub(crate) unsafe fn lodged(ptr: *mut u8, len: usize, lodging: ArenaPlace) -> Body {
+        Body(Arc::new(Storage { ptr, len, owner: Owner::InOurArena(lodging) }))
     }
 
     /// A body in a peer's arena.
@@ -209,7 +209,7 @@ impl Body {
     pub(crate) unsafe fn position_raw(raw: u64, arena: &sync::Arc<Arena>) -> Option<u64> {
         // SAFETY: the caller's promise keeps the storage alive.
         match unsafe { &(*(raw as usize as *const Storage)).owner } {
-            Owner::Lodged(lodging) if sync::Arc::ptr_eq(&lodging.arena, arena) => Some(lodging.position),
+            Owner::InOurArena(lodging) if sync::Arc::ptr_eq(&lodging.arena, arena) => Some(lodging.position),
             _ => None,
         }
     }

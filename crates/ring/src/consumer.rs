@@ -49,15 +49,16 @@ impl Frame<'_> {
     }
 }
 
-/// A run shorter than this counts as little, even if it holds several messages of 1 KiB.
+/// If a look finds fewer bytes than this, the consumer spins before the next one (`set_patient`). Several messages of
+/// 1 KiB are still few.
 const LITTLE_BYTES: usize = 8 * 1024;
 /// Spins before the next look at `published`. Thus a receiver that is faster than its sender looks once for several
 /// messages. Looking for each would make both wait for the same cache line. With a quarter of the spins and an eighth
 /// of the bytes, inproc moved two thirds as many messages of 1 KiB.
-const PATIENCE: u32 = 16;
-/// A consumer that parks after fewer than OFTEN messages switches to EVEN mode, and back after more than SELDOM
-/// messages without a park. A heavy barrier interrupts other processors, which takes a hundred microseconds if they
-/// are virtual; a full barrier takes some nanoseconds.
+const SPINS_BETWEEN_LOOKS: u32 = 16;
+/// A consumer that parks after fewer than OFTEN messages switches to full fences (FULL_FENCES), and back after more
+/// than SELDOM messages without a park. A heavy barrier interrupts other processors, which takes a hundred microseconds
+/// if they are virtual; a full barrier takes some nanoseconds.
 const OFTEN: u64 = if cfg!(loom) { 1 } else { 256 };
 const SELDOM: u64 = if cfg!(loom) { 2 } else { 1024 };
 
@@ -76,7 +77,7 @@ pub struct Consumer {
     /// Bytes consumed, as they are on the wire.
     pub(crate) wire: u64,
     /// Messages until the next check whether the producer waits for room.
-    until_low: u64,
+    until_room_check: u64,
     low: u64,
     room_wanted: bool,
     patient: bool,
@@ -85,7 +86,7 @@ pub struct Consumer {
     share: Option<Share>,
     /// The last look found too little to be worth its cost.
     found_little: bool,
-    /// Messages consumed when it last parked, and whether it is in EVEN mode.
+    /// Messages consumed when it last parked, and whether it uses FULL_FENCES.
     parked_at: u64,
     uses_full_fences: bool,
     /// Offset of a record's beginning, at or before `at` (gather).
@@ -117,7 +118,7 @@ impl Consumer {
             stop_at: u64::MAX,
             messages: 0,
             wire: 0,
-            until_low: low,
+            until_room_check: low,
             low,
             room_wanted: false,
             patient: false,
@@ -162,7 +163,7 @@ impl Consumer {
 
     /// `on`: check for a waiting producer at each message, because it may wait for bytes and not for messages.
     /// Otherwise check at half the high-water mark. Takes effect with the next `set_mark`.
-    pub fn look_often(&mut self, on: bool) {
+    pub fn check_room_at_each_message(&mut self, on: bool) {
         self.looks_often = on || self.share.is_some();
     }
 
@@ -179,12 +180,12 @@ impl Consumer {
             if self.is_stopped() {
                 return self.look_to_stop();
             }
-            (0..PATIENCE).for_each(|_| std::hint::spin_loop());
+            (0..SPINS_BETWEEN_LOOKS).for_each(|_| std::hint::spin_loop());
         }
         self.look_to(self.shared.producer.0.published.load(Ordering::Acquire)) // PUBLISH
     }
 
-    /// `look` after `stop_here`, which sets both flags that lead here: other looks do not pay for the check.
+    /// `look` after `stop_here`. Reached only through flags that `stop_here` sets, so that other looks need no check.
     #[cold]
     fn look_to_stop(&mut self) -> bool {
         let is_more = self.look_to(self.stop_at);
@@ -300,8 +301,8 @@ impl Consumer {
         if self.share.is_some() {
             self.discharge();
         }
-        self.until_low -= 1;
-        if self.until_low == 0 {
+        self.until_room_check -= 1;
+        if self.until_room_check == 0 {
             self.at_low_mark();
         }
     }
@@ -317,7 +318,7 @@ impl Consumer {
     /// Makes the queue part of a budget.
     pub(crate) fn join(&mut self, share: Share) {
         self.share = Some(share);
-        (self.looks_often, self.low, self.until_low) = (true, 1, 1);
+        (self.looks_often, self.low, self.until_room_check) = (true, 1, 1);
     }
 
     /// Counts everything up to `messages` as consumed, in one step, with `wire` more bytes as on the wire.
@@ -336,7 +337,7 @@ impl Consumer {
 
     #[cold]
     fn at_low_mark(&mut self) {
-        self.until_low = self.low;
+        self.until_room_check = self.low;
         self.look_after_room();
         if self.uses_full_fences && self.messages.saturating_sub(self.parked_at) > SELDOM {
             self.uses_full_fences = false;

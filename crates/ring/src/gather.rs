@@ -354,8 +354,8 @@ impl Consumer {
         amount
     }
 
-    /// What was consumed last is not delivered after all: the producer counts it as given up.
-    pub fn gave_up(&mut self, amount: Amount) {
+    /// Reports that the messages consumed last were not delivered: the producer counts them as given up.
+    pub fn count_given_up(&mut self, amount: Amount) {
         *enter(&self.shared.given_up) += amount;
     }
 

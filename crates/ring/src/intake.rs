@@ -24,8 +24,8 @@ pub const COMMAND_MAX: u64 = 64 * 1024 + 16;
 /// whichever is larger.
 const MESSAGE_BODIES: u64 = 64;
 const MESSAGE_MIN: u64 = 16 << 20;
-/// Bytes to read behind a large body. They usually contain the next frame's header, and are few enough that
-/// copying them costs little.
+/// How many bytes after a large body are read by the same system call. They usually contain the next frame's header,
+/// and are cheap to copy.
 const BEHIND_BODY: usize = 512;
 /// The producer advances to the next segment when less room than this is left.
 const MIN_SPACE: usize = 512;
@@ -133,8 +133,8 @@ impl Intake {
         }
     }
 
-    /// `bytes` were read into the space, into its first slice first. A number larger than the space counts as
-    /// all of it.
+    /// Reports that `bytes` were read into the two slices of `space`, the first one first. A number larger than the
+    /// space counts as all of it.
     pub fn filled(&mut self, bytes: usize) {
         let mut rest = bytes;
         if let Some(pending) = &mut self.pending {
@@ -325,7 +325,7 @@ impl Intake {
         queue.raw = from + there;
         self.pending = Some(Pending { flags: flags & MORE, body, filled: there });
         if there == len {
-            // The frame's own header leaves the nine bytes that the reference record needs.
+            // The reference record (nine bytes) takes the place of the frame's header, which has nine bytes as well.
             self.put_body(messages)?;
             return Ok(true);
         }

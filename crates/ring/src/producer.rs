@@ -33,7 +33,7 @@ pub struct Producer {
     released: u64,
     released_wire: u64,
     /// With fewer messages in flight than this, there is room without further checks. 0 if bytes are limited too.
-    quick: u64,
+    unchecked_below: u64,
     /// The most bytes in flight; 0 is no limit.
     max_bytes: u64,
     share: Option<Share>,
@@ -44,7 +44,7 @@ pub struct Producer {
     mark: Mark,
 }
 
-/// What became of the messages that a producer has committed.
+/// How many committed messages were taken and how many wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Books {
     /// The consumer has them, or has passed them on.
@@ -54,7 +54,7 @@ pub struct Books {
 }
 
 /// The number of messages in flight below which no other limit has to be checked.
-fn quick(limits: Limits, max_bytes: u64, shares: bool) -> u64 {
+fn unchecked_below(limits: Limits, max_bytes: u64, shares: bool) -> u64 {
     match limits.messages {
         _ if max_bytes > 0 || shares => 0,
         0 => u64::MAX,
@@ -77,7 +77,7 @@ impl Producer {
     /// Makes the queue part of a budget.
     pub(crate) fn join(&mut self, share: Share) {
         self.share = Some(share);
-        self.quick = 0;
+        self.unchecked_below = 0;
     }
 
     pub(crate) fn new(shared: Arc<Shared>, limits: Limits) -> Producer {
@@ -95,7 +95,7 @@ impl Producer {
             wire: 0,
             released: 0,
             released_wire: 0,
-            quick: quick(limits, 0, false),
+            unchecked_below: unchecked_below(limits, 0, false),
             max_bytes: 0,
             share: None,
             next_bytes: MIN_BYTES,
@@ -107,11 +107,11 @@ impl Producer {
     /// Returns true if another message is accepted.
     #[inline(always)]
     pub fn has_room(&mut self) -> bool {
-        self.messages.wrapping_sub(self.released) < self.quick || self.has_room_after_all()
+        self.messages.wrapping_sub(self.released) < self.unchecked_below || self.has_room_slow()
     }
 
     #[cold]
-    fn has_room_after_all(&mut self) -> bool {
+    fn has_room_slow(&mut self) -> bool {
         self.released = self.shared.consumer.0.released.load(Ordering::Acquire);
         self.released_wire = self.shared.consumer.0.released_wire.load(Ordering::Acquire);
         // Count whole messages only: the consumer does not see an unfinished one, and cannot make room for its rest.
@@ -150,18 +150,18 @@ impl Producer {
     /// Changes the limits for the following messages.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-        self.quick = quick(self.limits, self.max_bytes, self.share.is_some());
+        self.unchecked_below = unchecked_below(self.limits, self.max_bytes, self.share.is_some());
     }
 
     /// Limits the bytes in flight, as on the wire, in addition to the messages: another message is accepted while
     /// fewer are in flight. 0 is no limit. The consumer must be told (`Consumer::set_mark`).
     pub fn set_max_bytes(&mut self, max_bytes: u64) {
         self.max_bytes = max_bytes;
-        self.quick = quick(self.limits, max_bytes, self.share.is_some());
+        self.unchecked_below = unchecked_below(self.limits, max_bytes, self.share.is_some());
     }
 
-    /// Bytes that messages of `len` bytes may take outside the queue: as many as inside it, and no more than the
-    /// budget has left.
+    /// How many bytes of bodies of `len` bytes may lie outside the queue, in an arena: as many as the queue itself may
+    /// hold, and no more than the budget has left.
     pub fn limit_elsewhere(&self, len: usize) -> u64 {
         let by_messages = match self.limits.messages {
             0 => u64::MAX,
@@ -187,7 +187,7 @@ impl Producer {
         self.wire.saturating_sub(self.shared.consumer.0.released_wire.load(Ordering::Relaxed))
     }
 
-    /// What was taken so far, and what waits. Messages that were given up or left behind count as neither.
+    /// How much was taken so far, and how much waits. Messages that were given up or abandoned count as neither.
     pub fn books(&self) -> Books {
         let given_up = enter(&self.shared.given_up);
         let line = &self.shared.consumer.0;
@@ -226,7 +226,7 @@ impl Producer {
         self.messages
     }
 
-    /// Returns true if the number of messages plus `first` is a multiple of 64: an occasion to read the clock.
+    /// Returns true for one message in 64, at an offset given by `first`: then the caller reads the clock.
     #[inline(always)]
     pub fn is_64th(&self, first: u64) -> bool {
         self.messages.wrapping_add(first).is_multiple_of(64)

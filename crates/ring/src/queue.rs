@@ -5,8 +5,8 @@
 //!   it with acquire before it reads any of them.
 //! - PARK: the consumer sets PARKED in `parking`, then loads `published` again; the producer stores `published`, then
 //!   loads `parking`. A heavy barrier on the consumer's side and a light one on the producer's lie in between, so
-//!   that at least one of them sees the other's store. A consumer that parks often sets EVEN with a heavy barrier,
-//!   once; from then on both sides use a full one.
+//!   that at least one of them sees the other's store. A consumer that parks often sets FULL_FENCES with a heavy
+//!   barrier, once; from then on both sides use a full one.
 //! - ROOM: the producer sets `wants_room`, then loads `released` again; the consumer stores `released`, then, each
 //!   time it has consumed half the high-water mark, fences and loads `wants_room`.
 //! - COUNT: the producer stores `messages_reach`, then `messages` with release, then publishes. A consumer that has
@@ -84,8 +84,8 @@ pub(crate) struct ByConsumer {
 #[repr(C)]
 pub(crate) struct Shared {
     pub(crate) producer: Line<ByProducer>,
-    /// PARKED, EVEN. The producer reads it for each message. On a line that the consumer writes for each message,
-    /// that would cost most of the way.
+    /// PARKED, FULL_FENCES. The producer reads it for each message. If it shared a cache line with what the consumer
+    /// writes for each message, this read would be most of the cost of a message.
     pub(crate) parking: AtomicU8,
     pub(crate) spares: [AtomicPtr<Segment>; SPARES],
     /// Where the consumer stopped (segment, offset). The last end to be dropped cleans up from there.
@@ -93,8 +93,8 @@ pub(crate) struct Shared {
     pub(crate) left_at: AtomicU64,
     /// Offset of the end of the last segment's records, set by the producer when it is dropped.
     pub(crate) end_at: AtomicU64,
-    /// What was consumed but delivered to nobody. It stays locked while that is consumed, so that a thread that holds
-    /// the lock sees both the consumption and this, or neither.
+    /// Messages that were consumed without being delivered. The lock is held while they are consumed, so that a reader
+    /// of this value sees both the consumption and the count, or neither.
     pub(crate) given_up: Mutex<Amount>,
     pub(crate) budget: Option<Arc<Budget>>,
     pub(crate) consumer: Line<ByConsumer>,

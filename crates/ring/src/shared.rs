@@ -10,7 +10,7 @@
 //!   0           HEAD                                  HEAD + ring                       HEAD + ring + arena
 //!   | head      | ring: position p lies at p % ring   | arena: large bodies (`arena`)   |
 //! ```
-//! If everything is taken and the writer is a page or more into the ring, it returns to the ring's beginning: it
+//! If the reader has taken all bytes and the writer is a page or more into the ring, it returns to the beginning: it
 //! skips the positions up to there and publishes that (`begin`). So a connection with few bytes in flight touches
 //! little memory, which stays in the processors' caches.
 //!
@@ -76,8 +76,8 @@ pub(crate) struct HalfHeader {
 }
 
 /// In `armed`: the waiting side sleeps on its doorbell.
-const BY_BELL: u32 = 2;
-/// Attempts to wake a peer that is about to sleep on its doorbell, a system call away, and the spins between them.
+const BY_DOORBELL: u32 = 2;
+/// Attempts to wake a peer that has announced its sleep and has not reached futex(2) yet, and the spins between them.
 const WAKE_ATTEMPTS: u32 = if cfg!(loom) { 1 } else { 4 };
 const PAUSES: u32 = 64;
 
@@ -148,8 +148,8 @@ impl Half {
     }
 
     /// Returns true if this process has the memory. A child of fork(2) has not.
-    pub(crate) fn is_here(&self) -> bool {
-        self.memory.downcast_ref::<Memory>().is_none_or(Memory::is_here)
+    pub(crate) fn belongs_to_this_process(&self) -> bool {
+        self.memory.downcast_ref::<Memory>().is_none_or(Memory::belongs_to_this_process)
     }
 
     #[inline(always)]
@@ -186,13 +186,13 @@ pub struct Outgoing {
     theirs: Half,
     arena: sync::Arc<Arena>,
     sent: u64,
-    /// As the peer last reported, or the end of the skipped positions if that is larger.
+    /// The peer's read position: as it last reported, or the end of the skipped positions if that is larger.
     taken: u64,
-    /// As the peer last reported.
-    said: u64,
+    /// The peer's read position, as it last reported.
+    reported: u64,
     /// The end of the positions that were skipped last.
     begin: u64,
-    /// The peer's wait that was ended last (its `armed`).
+    /// The value of the peer's `armed` for which we last sent a wake-up; the peer uses a new value for each wait.
     ended: u32,
     /// Our own `wanting`.
     wanting: u32,
@@ -223,7 +223,7 @@ pub fn shared(ours: Half, theirs: Half) -> (Outgoing, Incoming) {
         arena,
         sent: 0,
         taken: 0,
-        said: 0,
+        reported: 0,
         begin: 0,
         ended: 0,
         wanting: 0,
@@ -297,7 +297,7 @@ impl Outgoing {
             if armed != self.ended {
                 return true; // It has ended that wait. If it began another, it has loaded `sent` since (ARM) or will.
             }
-            if armed & BY_BELL == 0 {
+            if armed & BY_DOORBELL == 0 {
                 return false;
             }
             if theirs.doorbell.0.wake_one(Among::Processes) {
@@ -313,10 +313,10 @@ impl Outgoing {
     /// Loads how far the peer has read; returns how much room there is.
     fn look_for_room(&mut self) -> Result<usize, PeerViolation> {
         let taken = self.theirs.head().taken.0.load(Ordering::Acquire); // TAKE
-        if taken < self.said || taken > self.sent {
+        if taken < self.reported || taken > self.sent {
             return Err(PeerViolation);
         }
-        self.said = taken;
+        self.reported = taken;
         self.taken = taken.max(self.begin);
         Ok(self.ours.ring - (self.sent - self.taken) as usize)
     }
@@ -442,7 +442,7 @@ impl Incoming {
 
     /// As `arm`, for a caller that is about to sleep on the doorbell and has called `listen` on it before.
     pub fn arm_doorbell(&mut self) -> Result<bool, PeerViolation> {
-        self.arm_as(BY_BELL)
+        self.arm_as(BY_DOORBELL)
     }
 
     fn arm_as(&mut self, how: u32) -> Result<bool, PeerViolation> {

@@ -57,13 +57,13 @@ pub fn is_asymmetric() -> bool {
 pub fn light() {
     compiler_fence(Ordering::SeqCst);
     if !is_asymmetric() {
-        light_after_all();
+        light_slow();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn light_after_all() {
+fn light_slow() {
     fence(Ordering::SeqCst);
 }
 
@@ -74,8 +74,8 @@ pub fn weightless() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// As `heavy`, for the other side of `weightless`. Takes some milliseconds each time if the call has been forbidden
-/// since.
+/// As `heavy`, for the other side of `weightless`. If a seccomp filter has forbidden membarrier(2) since, each call
+/// takes some milliseconds.
 pub fn heaviest() {
     fence(Ordering::SeqCst);
     if membarrier(PRIVATE_EXPEDITED)
@@ -94,13 +94,13 @@ pub fn heavy() {
     if STATE.load(Ordering::SeqCst) == SYMMETRIC || membarrier(PRIVATE_EXPEDITED) {
         return;
     }
-    heavy_after_all();
+    heavy_slow();
 }
 
 /// The call failed: this process has not registered yet, or is a forked child that has to register again, or the call
 /// has been forbidden since.
 #[cold]
-fn heavy_after_all() {
+fn heavy_slow() {
     if membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED) {
         return;
     }

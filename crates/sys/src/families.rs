@@ -128,6 +128,6 @@ pub fn local(fd: &impl AsFd) -> Option<Address> {
 }
 
 /// Returns true if this kernel has the address's family.
-pub fn is_there(address: &Address) -> bool {
+pub fn is_supported(address: &Address) -> bool {
     socket(address, &Setup::default()).is_ok()
 }

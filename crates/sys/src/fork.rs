@@ -12,7 +12,7 @@ static WATCHED: Once = Once::new();
 
 /// No descriptor.
 const NONE: RawFd = -1;
-/// The descriptors that are kept from children. More than these are shared.
+/// The descriptors that are kept from children. If all entries are used, further descriptors are shared.
 static UNSHARED: [AtomicI32; 256] = [const { AtomicI32::new(NONE) }; 256];
 
 /// Runs in the child, where only async-signal-safe calls are allowed (fork(2), signal-safety(7)).
@@ -32,7 +32,7 @@ extern "C" fn in_child() {
     }
 }
 
-/// Starts to count forks. Must be called before the first object that depends on it is made.
+/// Starts to count forks. Must be called before the first object that depends on the count is created.
 pub fn watch() {
     WATCHED.call_once(|| {
         // SAFETY: the handler makes only calls that are allowed after a fork. If memory for the handler is lacking,

@@ -18,7 +18,7 @@ pub enum Waited {
     Interrupted,
 }
 
-/// Which threads sleep on a word and wake the sleepers.
+/// Which threads use a futex word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Among {
     /// Threads of one process (FUTEX_PRIVATE_FLAG).

@@ -26,8 +26,8 @@ pub enum Refused {
     Unsealed,
     /// The size is not an expected one.
     Size(u64),
-    /// This process has as many pieces as it may ([`MAPPINGS`]).
-    Full,
+    /// This process has the most mappings that it may have ([`MAPPINGS`]).
+    TooManyMappings,
     /// An error of the system.
     System(Errno),
 }
@@ -64,7 +64,7 @@ impl Memory {
             return Err(Refused::System(Errno::FBIG));
         }
         // Pages are allocated when they are touched, and may be refused then, with SIGBUS.
-        if promises_are_kept() {
+        if never_overcommits() {
             return Err(Refused::System(Errno::NOMEM));
         }
         let (ours, theirs) = Memory::descriptors(len).map_err(Refused::System)?;
@@ -105,7 +105,7 @@ impl Memory {
     fn map(fd: &impl AsFd, len: usize, access: ProtFlags) -> Result<Memory, Refused> {
         if MAPPED.fetch_add(1, Ordering::Relaxed) >= MAPPINGS {
             MAPPED.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refused::Full);
+            return Err(Refused::TooManyMappings);
         }
         // SAFETY: a new mapping, which nothing else in this process refers to.
         let at = unsafe { mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) };
@@ -137,7 +137,7 @@ impl Memory {
     }
 
     /// Returns true if this process made the mapping, false in a forked child.
-    pub fn is_here(&self) -> bool {
+    pub fn belongs_to_this_process(&self) -> bool {
         self.generation == fork::generation()
     }
 
@@ -153,7 +153,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.is_here() {
+        if self.belongs_to_this_process() {
             // SAFETY: the mapping belongs to this value. The call fails only for an invalid range.
             let _ = unsafe { mm::munmap(self.at.as_ptr().cast(), self.len) };
             MAPPED.fetch_sub(1, Ordering::Relaxed);
@@ -162,7 +162,7 @@ impl Drop for Memory {
 }
 
 /// Returns true if the system never overcommits memory (vm.overcommit_memory is 2, proc(5)). Read once.
-fn promises_are_kept() -> bool {
+fn never_overcommits() -> bool {
     static KEPT: OnceLock<bool> = OnceLock::new();
     *KEPT.get_or_init(|| {
         std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|text| text.trim() == "2")

@@ -13,17 +13,17 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 
 /// The address of a Unix domain socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Local {
+pub enum UnixAddress {
     Path(PathBuf),
     /// A name outside the file system (unix(7)).
     Abstract(Vec<u8>),
 }
 
-impl Local {
+impl UnixAddress {
     fn address(&self) -> Result<SocketAddrUnix, Errno> {
         match self {
-            Local::Path(path) => SocketAddrUnix::new(path.as_path()),
-            Local::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
+            UnixAddress::Path(path) => SocketAddrUnix::new(path.as_path()),
+            UnixAddress::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
         }
     }
 }
@@ -170,7 +170,7 @@ pub fn connected(fd: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// A listening Unix domain socket. A path must not exist.
-pub fn listen_local(at: &Local, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
+pub fn listen_local(at: &UnixAddress, backlog: i32, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     buffers(&fd, setup)?;
     net::bind(&fd, &at.address()?)?;
@@ -179,7 +179,7 @@ pub fn listen_local(at: &Local, backlog: i32, setup: &Setup) -> Result<OwnedFd, 
 }
 
 /// Connects to a Unix domain socket; EAGAIN if its backlog is full.
-pub fn connect_local(to: &Local, setup: &Setup) -> Result<OwnedFd, Errno> {
+pub fn connect_local(to: &UnixAddress, setup: &Setup) -> Result<OwnedFd, Errno> {
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     buffers(&fd, setup)?;
     net::connect(&fd, &to.address()?)?;
@@ -210,7 +210,7 @@ pub struct Process {
 /// The process that made a Unix domain connection (unix(7), SO_PEERCRED); None for a socket of another kind. The pid
 /// is 0 if this process cannot see the other one, which is in a sibling or parent namespace.
 pub fn peer_process(fd: &impl AsFd) -> Option<Process> {
-    // For another kind of socket the kernel returns a made-up answer.
+    // For a socket of another family the kernel returns uid and gid -1 and pid 0, not an error.
     if sockopt::socket_domain(fd).ok()? != AddressFamily::UNIX {
         return None;
     }
@@ -272,12 +272,12 @@ pub fn adopt_listener(raw: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// The address of a Unix domain socket.
-pub fn local_address(fd: &impl AsFd) -> Option<Local> {
+pub fn local_address(fd: &impl AsFd) -> Option<UnixAddress> {
     let address = SocketAddrUnix::try_from(net::getsockname(fd).ok()?).ok()?;
     if let Some(name) = address.abstract_name() {
-        return Some(Local::Abstract(name.to_vec()));
+        return Some(UnixAddress::Abstract(name.to_vec()));
     }
-    Some(Local::Path(PathBuf::from(std::ffi::OsStr::from_bytes(address.path_bytes()?))))
+    Some(UnixAddress::Path(PathBuf::from(std::ffi::OsStr::from_bytes(address.path_bytes()?))))
 }
 
 /// The round trip time that the kernel estimates for a TCP connection, in microseconds (tcp(7), TCP_INFO).

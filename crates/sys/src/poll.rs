@@ -26,7 +26,8 @@ impl Interest {
     pub const READ_EDGE: Interest =
         Interest(Self::READ.0 | epoll::EventFlags::RDHUP.bits() | epoll::EventFlags::ET.bits());
 
-    /// Edge-triggered (EPOLLET): arrival of data, room to write, arrival of written data at the peer, and the end.
+    /// Edge-triggered (EPOLLET): arrival of data, room to write, acknowledgement of written data by the peer, and the
+    /// end.
     pub const ALL_EDGE: Interest = Interest(Self::READ_EDGE.0 | Self::WRITE.0);
 
     /// Any combination; `urgent` is out-of-band data (POLLPRI of poll(2)).
@@ -53,7 +54,7 @@ pub struct Ready {
     pub readable: bool,
     /// A write would not block, or would fail.
     pub writable: bool,
-    /// No more data will arrive: an end (if NEWS or END was requested) or an error.
+    /// No more data will arrive: an end (if READ_EDGE or END was requested) or an error.
     pub ended: bool,
 }
 
@@ -109,7 +110,7 @@ impl Ready {
     }
 }
 
-/// A set of descriptors. Level-triggered, except for NEWS and CHANGES.
+/// A set of descriptors. Level-triggered, except for READ_EDGE and ALL_EDGE.
 pub struct Poller(OwnedFd);
 
 /// Data can be read (poll(2)).

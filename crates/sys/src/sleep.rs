@@ -106,9 +106,9 @@ impl Sleep {
         }
     }
 
-    /// The system call to make, with its time-out in `timeout`. The kernel writes to this value, which must stay at
-    /// its address until the call returns. Err: the deadline for the word has passed, and this is the result. With a
-    /// time-out of 0 the kernel would still wait for the thread's timer slack (50 us; prctl(2), PR_SET_TIMERSLACK).
+    /// The system call to make. Its time-out is stored in `timeout`, to which the kernel writes: it must stay at its
+    /// address until the call returns. Err: the result, without a call, because the deadline for the word has passed.
+    /// (With a time-out of 0 the kernel would sleep for the thread's timer slack: 50 us; prctl(2), PR_SET_TIMERSLACK.)
     fn call(&mut self, timeout: &mut libc::timespec) -> Result<Call, Slept> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if let (On::Word { word, value, .. }, Some(Duration::ZERO)) = (&self.on, left) {

@@ -30,7 +30,8 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
     start_by(name, |builder| builder.spawn_scoped(scope, run))
 }
 
-/// A thread inherits the mask of its creator: it never runs with another one.
+/// Starts a thread while the calling thread has the library's mask. The new thread inherits it from its first
+/// instruction on.
 fn start_by<T>(name: &str, spawn: impl FnOnce(Builder) -> io::Result<T>) -> io::Result<T> {
     let builder = match name {
         "" => Builder::new(),

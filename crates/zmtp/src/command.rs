@@ -40,7 +40,7 @@ const READY: &[u8] = b"\x05READY";
 pub enum Command<'a> {
     /// Asks for a PONG with the same context.
     Ping {
-        /// The peer gives up on us after this many tenths of a second without traffic; 0 states no limit.
+        /// The peer disconnects us after this many tenths of a second without traffic; 0: it sets no limit.
         ttl_ds: u16,
         /// At most 16 bytes. Longer contexts from a peer are truncated, as in libzmq.
         context: &'a [u8],

@@ -40,7 +40,7 @@ pub enum Misbehaviour {
     EmptyCommand,
     /// A command with an empty name.
     EmptyCommandName,
-    /// A command with a name that is longer than its body.
+    /// A command whose name is longer than the command's body.
     TruncatedCommandName,
     /// A PING without a time-to-live.
     MalformedPing,
@@ -311,7 +311,7 @@ impl fmt::Display for Error {
             Error::PeerIncompatible(incompatibility) => incompatibility.fmt(f),
             Error::PeerRefused { reason } => write!(f, "the peer refused: \"{}\"", reason.escape_ascii()),
             Error::PeerUnauthorized { refusal, .. } => {
-                write!(f, "the peer was refused with status {}", *refusal as u16)
+                write!(f, "we refused the peer with ZAP status {}", *refusal as u16)
             }
             Error::CallerMisuse(misuse) => misuse.fmt(f),
             Error::NoMemory => f.write_str("out of memory"),
@@ -328,7 +328,7 @@ impl fmt::Display for Misbehaviour {
             EmptyCommandName => f.write_str("the peer sent a command without a name"),
             TruncatedCommandName => f.write_str("the peer sent a command whose name exceeds its frame"),
             MalformedPing => f.write_str("the peer sent a PING without a time-to-live"),
-            MalformedError => f.write_str("the peer sent an ERROR whose reason does not fill its frame"),
+            MalformedError => f.write_str("the peer sent an ERROR with a wrong length of its reason"),
             MalformedHello => f.write_str("the peer sent a malformed HELLO"),
             MalformedWelcome => f.write_str("the peer sent a malformed WELCOME"),
             MalformedInitiate => f.write_str("the peer sent a malformed INITIATE"),

@@ -45,7 +45,7 @@ pub struct Header {
 impl Header {
     /// Whether more frames of this message follow.
     #[inline]
-    pub fn more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         self.flags & MORE != 0
     }
 

@@ -208,7 +208,7 @@ impl Assembler {
         let mut head = [0; frame::MAX_HEADER];
         let len = frame::encode(header.flags & MORE, header.body_len, &mut head);
         self.append(&head[..len])?;
-        (self.body, self.more) = (header.body_len, header.more());
+        (self.body, self.more) = (header.body_len, header.has_more());
         self.header.clear();
         Ok(rest)
     }

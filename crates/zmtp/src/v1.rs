@@ -8,7 +8,7 @@
 //! use pinnace_zmtp::v1;
 //!
 //! let header = v1::parse(b"\x06\x01hello")?.unwrap();
-//! assert_eq!((header.more(), header.header_len, header.body_len), (true, 2, 5));
+//! assert_eq!((header.has_more(), header.header_len, header.body_len), (true, 2, 5));
 //! assert!(v1::parse(b"\0\0").is_err()); // not even room for the flags
 //! # Ok::<(), pinnace_zmtp::Error>(())
 //! ```

@@ -58,7 +58,7 @@ fn c_text(text: &str) -> CString {
 }
 
 fn no_client() -> CallError {
-    CallError::new(libc::EFAULT, "not a client, or it was closed")
+    CallError::new(libc::EFAULT, "not a client handle, or the client was closed")
 }
 
 /// The client of a handle; it stays open as long as the result lives.
@@ -67,7 +67,7 @@ fn open(handle: *mut c_void) -> Result<Arc<Open>, CallError> {
     if open.fork != fork::generation() {
         return Err(CallError::new(
             libc::EFAULT,
-            "the client was started before a fork, and is the parent's",
+            "the client was started before a fork and belongs to the parent process",
         ));
     }
     Ok(open)

@@ -30,8 +30,8 @@ pub struct SendOptions {
 /// Upper bound for the size of any version.
 const SIZE_MAX: usize = 4096;
 
-fn wrong(words: impl std::fmt::Display) -> CallError {
-    CallError::new(libc::EINVAL, words)
+fn invalid(text: impl std::fmt::Display) -> CallError {
+    CallError::new(libc::EINVAL, text)
 }
 
 /// Null: the defaults, as for `pinnace_client_send_to`.
@@ -45,14 +45,17 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
     // SAFETY: the caller's promise.
     let size = unsafe { from.cast::<usize>().read() };
     if !(size_of::<SendOptions>()..=SIZE_MAX).contains(&size) {
-        return Err(wrong(format_args!(
+        return Err(invalid(format_args!(
             "invalid size of the send options: {size}; set it to the size of the structure"
         )));
     }
     let beyond = size - size_of::<SendOptions>();
     // SAFETY: as above.
     if unsafe { bytes(from.add(1).cast(), beyond) }?.iter().any(|byte| *byte != 0) {
-        return Err(CallError::new(libc::E2BIG, "send options are set that this version does not support"));
+        return Err(CallError::new(
+            libc::E2BIG,
+            "the send options set a member that this version does not have",
+        ));
     }
     // SAFETY: as above; it is large enough.
     let given = unsafe { from.read() };
@@ -60,12 +63,14 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
         SYNC => Durability::Sync,
         INTERVAL => Durability::Interval,
         MEMORY => Durability::Memory,
-        other => return Err(wrong(format_args!("unknown durability {other}"))),
+        other => return Err(invalid(format_args!("unknown durability {other}"))),
     };
     let ttl = match u32::try_from(given.ttl_ms) {
         Ok(0) => None,
         Ok(ms) => Some(Duration::from_millis(ms.into())),
-        Err(_) => return Err(wrong(format_args!("ttl_ms must be 0 to {}, not {}", u32::MAX, given.ttl_ms))),
+        Err(_) => {
+            return Err(invalid(format_args!("ttl_ms must be 0 to {}, not {}", u32::MAX, given.ttl_ms)));
+        }
     };
     Ok(Options { all: given.all != 0, durability, ttl, deadline: deadline(given.timeout_ms) })
 }
@@ -180,7 +185,7 @@ pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_
     delivery_call(|| {
         let open = open(handle)?;
         if ticket > open.tickets.load(Ordering::Relaxed) {
-            return Err(wrong("unknown ticket: this client did not issue it"));
+            return Err(invalid("unknown ticket: this client did not issue it"));
         }
         open.client.wait(Ticket::from(ticket), deadline(timeout_ms))?;
         Ok(0)

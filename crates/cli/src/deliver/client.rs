@@ -115,7 +115,7 @@ pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
     let until = sockets::deadline(Some(time));
     while let Some(items) = sockets::wait(vec![output::end_item()], signals, until)? {
         if items[0].is_over() {
-            return Err(Failure::Unread);
+            return Err(Failure::OutputClosed);
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ pub fn run(given: &DeliverRecv) -> Outcome {
         Some(command) => receiver.hand_all(command),
         None => receiver.print_all(),
     };
-    outcome::reached(outcome, given.count.is_some())
+    outcome::closed_output_fails_if(given.count.is_some(), outcome)
 }
 
 struct Receiver<'a> {
@@ -87,9 +87,9 @@ impl Receiver<'_> {
         let deadline = sockets::deadline(self.given.timeout);
         loop {
             self.signals.check()?;
-            let is_read = sockets::wait_on(vec![output::end_item()], Some(Instant::now()))?;
+            let is_read = sockets::wait_after_signal(vec![output::end_item()], Some(Instant::now()))?;
             if is_read.is_some_and(|items| items[0].is_over()) {
-                return Err(Failure::Unread);
+                return Err(Failure::OutputClosed);
             }
             let next = Instant::now() + LOOK_EVERY;
             match self.client.recv(Some(deadline.map_or(next, |deadline| deadline.min(next)))) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pinnace::delivery::{self, Client, Error, Options, Ticket};
 
 use super::client::{self, LOOK_EVERY, Trouble, failure};
-use crate::input::{Cut, Input};
+use crate::input::{Framing, Input};
 use crate::outcome::{self, Failure, Outcome};
 use crate::signals::Signals;
 use crate::sockets;
@@ -63,9 +63,9 @@ fn send_all(
         return Ok(());
     }
     let cut = match given {
-        DeliverSend { raw: true, .. } => Cut::Whole,
-        DeliverSend { null: true, .. } => Cut::At(0),
-        _ => Cut::At(b'\n'),
+        DeliverSend { raw: true, .. } => Framing::Whole,
+        DeliverSend { null: true, .. } => Framing::At(0),
+        _ => Framing::At(b'\n'),
     };
     let mut input = Input::new(Vec::new(), cut, given.max);
     while let Some(body) = input.next(signals)? {
@@ -121,7 +121,7 @@ fn wait_handled(
     let waiting = || pending(client, &given.topic);
     let waited = client::wait(signals, deadline, |until| match waiting() {
         0 => Ok(()),
-        // This wait also ends if a message of another topic is handled.
+        // This wait also ends when a message of another topic is handled: check the count of this topic again.
         _ => {
             let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
             if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }

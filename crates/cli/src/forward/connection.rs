@@ -31,9 +31,9 @@ pub struct Connection<'a> {
     held: Option<Message>,
     /// The part of an answer that the client has not accepted yet.
     out: Vec<u8>,
-    /// Number of lines sent, and of messages brought back.
-    pub asked: u64,
-    pub answered: u64,
+    /// Number of lines sent, and of messages received.
+    pub lines_sent: u64,
+    pub messages_received: u64,
 }
 
 impl<'a> Connection<'a> {
@@ -50,15 +50,15 @@ impl<'a> Connection<'a> {
             cut_off: false,
             held: None,
             out: Vec::new(),
-            asked: 0,
-            answered: 0,
+            lines_sent: 0,
+            messages_received: 0,
         })
     }
 
     /// Runs until the client has finished, all its lines were accepted and all answers were written. After a
     /// signal, runs until the lines already read are accepted.
     pub fn run(&mut self) -> Outcome {
-        match self.converse() {
+        match self.run_until_done() {
             Err(Failure::Signal(number)) => self.finish().and(Err(Failure::Signal(number))),
             outcome => outcome,
         }
@@ -71,7 +71,7 @@ impl<'a> Connection<'a> {
 
     /// Passes on the lines already read, until the deadline. Reads nothing more.
     fn finish(&mut self) -> Outcome {
-        let until = self.shared.last_moment();
+        let until = self.shared.delivery_deadline();
         loop {
             self.pass_lines()?;
             self.pass_answers()?;
@@ -82,13 +82,13 @@ impl<'a> Connection<'a> {
             if !self.out.is_empty() {
                 items.push(PollItem::fd(self.stream.as_fd(), Interest::WRITABLE));
             }
-            if sockets::wait_on(items, until)?.is_none() {
+            if sockets::wait_after_signal(items, until)?.is_none() {
                 return Err(self.socket.timed_out("no peer accepted a line"));
             }
         }
     }
 
-    fn converse(&mut self) -> Outcome {
+    fn run_until_done(&mut self) -> Outcome {
         let mut chunk = vec![0; CHUNK];
         loop {
             self.pass_lines()?;
@@ -124,7 +124,7 @@ impl<'a> Connection<'a> {
     fn may_be_answered(&self) -> bool {
         match self.socket_type() {
             SocketType::Push | SocketType::Pub => false,
-            SocketType::Req => self.asked > self.answered,
+            SocketType::Req => self.lines_sent > self.messages_received,
             _ => true,
         }
     }
@@ -135,7 +135,7 @@ impl<'a> Connection<'a> {
 
     /// A REQ must not send again before it has received the answer.
     fn may_ask(&self) -> bool {
-        self.socket_type() != SocketType::Req || self.asked == self.answered
+        self.socket_type() != SocketType::Req || self.lines_sent == self.messages_received
     }
 
     fn wants(&self) -> Interest {
@@ -152,7 +152,9 @@ impl<'a> Connection<'a> {
     fn is_done(&self) -> bool {
         let is_answered = match self.socket_type() {
             _ if self.gone => true,
-            SocketType::Req | SocketType::Dealer | SocketType::Pair => self.answered >= self.asked,
+            SocketType::Req | SocketType::Dealer | SocketType::Pair => {
+                self.messages_received >= self.lines_sent
+            }
             _ => true,
         };
         self.over.is_some() && self.held.is_none() && self.out.is_empty() && is_answered
@@ -172,7 +174,7 @@ impl<'a> Connection<'a> {
             if self.held.is_some() {
                 return Ok(());
             }
-            self.asked += 1;
+            self.lines_sent += 1;
         }
     }
 
@@ -200,7 +202,7 @@ impl<'a> Connection<'a> {
                 return Ok(());
             }
             let Some(message) = self.socket.try_recv()? else { return Ok(()) };
-            self.answered += 1;
+            self.messages_received += 1;
             if self.gone {
                 continue;
             }

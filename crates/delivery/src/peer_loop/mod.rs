@@ -156,7 +156,7 @@ pub fn start(store: Arc<Store>, context: Context, doorbell: Arc<Doorbell>) -> Re
         failed,
     };
     let thread =
-        pinnace_sys::thread::start("pinnace-carry", move || peer_loop.run()).map_err(|_| Error::NoMemory)?;
+        pinnace_sys::thread::start("pinnace-peers", move || peer_loop.run()).map_err(|_| Error::NoMemory)?;
     Ok(Handle { commands: Mutex::new(Some(sender)), doorbell: ring, thread: Some(thread) })
 }
 
@@ -184,7 +184,7 @@ impl PeerLoop {
                         self.doorbell.rung.store(false, Ordering::SeqCst);
                     }
                     Token::In(client) => busy |= self.receive(client),
-                    Token::Out(peer) => self.hear(peer),
+                    Token::Out(peer) => self.receive_from_peer(peer),
                 }
             }
             if !self.obey() {
@@ -351,7 +351,7 @@ impl PeerLoop {
     }
 
     /// Takes frames from a peer.
-    fn hear(&mut self, index: usize) {
+    fn receive_from_peer(&mut self, index: usize) {
         let mut frame = Vec::new();
         for _ in 0..TURN {
             let Some(socket) = self.outward.peer(index).map(|peer| peer.socket) else { return };

@@ -50,7 +50,7 @@ pub use sqlite::Sqlite;
 pub(crate) use watch::{MembersCallback, Trouble, Watch};
 
 /// How long a call waits while others have the place locked.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The place where clients publish their names, topics and endpoints.
 ///

@@ -24,9 +24,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 const CLAIMS_AT_ONCE: usize = 100;
 /// How long joining or changing, and leaving, wait for the registry; and how long dropping the last handle waits for
 /// the thread.
-const JOIN_PATIENCE: Duration = Duration::from_secs(5);
-const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
-const END_PATIENCE: Duration = Duration::from_secs(1);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Called with all members.
 pub type MembersCallback = Box<dyn Fn(&Arc<Members>) + Send>;
@@ -100,18 +100,18 @@ impl Watch {
         entry.check()?;
         *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(RegistryError::Unreachable("no answer yet".to_owned()));
-        self.ask(JOIN_PATIENCE, |reply| Job::Join { entry, tell, trouble, reply })
+        self.ask(JOIN_TIMEOUT, |reply| Job::Join { entry, tell, trouble, reply })
     }
 
     /// Changes the entry of a client that has joined, now or once the registry is reachable.
     pub fn change(&self, entry: Entry) -> Result<(), RegistryError> {
         entry.check()?;
-        self.ask(JOIN_PATIENCE, |reply| Job::Change { entry, reply })
+        self.ask(JOIN_TIMEOUT, |reply| Job::Change { entry, reply })
     }
 
     /// Gives the name back. A registry that does not answer keeps it until the lease ends.
     pub fn leave(&self, name: &str, id: Id) {
-        let _ = self.ask(LEAVE_PATIENCE, |reply| Job::Leave { name: name.to_owned(), id, reply });
+        let _ = self.ask(LEAVE_TIMEOUT, |reply| Job::Leave { name: name.to_owned(), id, reply });
     }
 
     /// Sends the thread a job. Ok also means: not done yet, but it will be.
@@ -136,7 +136,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         // If the registry hangs, the thread ends once it answers or the call times out.
-        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_PATIENCE);
+        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_TIMEOUT);
     }
 }
 

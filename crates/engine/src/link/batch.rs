@@ -17,16 +17,15 @@ use crate::waiting::Waiter;
 /// Bytes a sender batches before it writes: a write may wake a sleeping core, which costs more than moving some ten
 /// KiB.
 const BATCH_BYTES: u64 = 384 * 1024;
-/// How long a sender batches while more messages keep coming, in nanoseconds per connection of its socket. The sender
-/// writes to one connection after the other, and a shorter time would leave none for other work. FLUSH_AGE_FEW is the
-/// upper limit ...
+/// How long messages may wait unwritten while more keep coming, in nanoseconds for each connection of the socket. With
+/// a shorter time a sender with many connections would do nothing but write. FLUSH_AGE_FEW is the upper limit ...
 const FLUSH_AGE: u64 = 100_000;
 const FLUSH_AGE_FEW: u64 = 2_000_000;
-/// ... except that each of very many connections gets this much: a write and its receipt take about as long, and
-/// would take all the time.
+/// ... unless this much for each connection is more (above 100 connections): a write and its receipt take about as
+/// long.
 const FLUSH_AGE_MANY: u64 = 20_000;
-/// A message is alone, and is written at once, if the socket's last write is this many nanoseconds ago for each
-/// message sent since.
+/// A message is alone, and is written at once, if the messages that the socket has sent since its last write came at
+/// least this many nanoseconds apart on average (`SendClock::gap`).
 const LONE_GAP: u64 = 3_000;
 /// Bytes in the queue at which a sender that may block is held up while the kernel takes nothing, and the longest
 /// such wait.
@@ -82,9 +81,9 @@ impl Link {
         prefetch(&raw const self.mailbox, 1);
     }
 
-    /// Holds up a sender for a moment if far more is queued than the kernel takes, since further messages would only
-    /// leave the CPU cache. The sender serves the connection meanwhile. A peer that reads nothing, or that keeps the
-    /// large bodies it has, holds the sender up only once.
+    /// Holds up a sender for a moment if far more is queued than the kernel takes, since further messages would fall
+    /// out of the CPU cache before they are written. The sender serves the connection meanwhile. A peer that reads
+    /// nothing, or that keeps the large bodies it has, holds the sender up only once.
     pub(crate) fn pace(&self) {
         if self.pacing_fails.load(Ordering::Relaxed) {
             return;
@@ -112,7 +111,7 @@ impl Link {
         }
         let tx = self.tx.lock();
         let lacks = tx.lacks_room();
-        if tx.take_heard() {
+        if tx.take_drained_wakeup() {
             self.mailbox.read_again(self);
         }
         lacks

@@ -131,7 +131,7 @@ pub struct Link {
     broken: AtomicBool,
     /// The peer takes nothing more. What it has sent is still read.
     write_failed: AtomicBool,
-    /// Holding senders up did not help: the peer reads nothing, ...
+    /// The last time a sender was held up, no room came: the peer reads nothing, ...
     pacing_fails: AtomicBool,
     /// ... or keeps the large bodies that it has.
     lending_fails: AtomicBool,
@@ -143,7 +143,7 @@ pub struct Link {
     read_pays: AtomicBool,
     /// The next thread that serves the socket reads on (`Mailbox::read_again`).
     pub(crate) reads_again: AtomicBool,
-    /// Times by `clock`: the end of the last write, and when the peer was last heard of.
+    /// Times by `clock`: the end of the last write, and of the last input from the peer.
     last_write: AtomicU64,
     heard_at: AtomicU64,
     /// Number of writes, and the number that the I/O thread saw last.
@@ -285,10 +285,10 @@ impl Link {
     /// Does the reads and writes that the poll set reported as possible.
     pub(crate) fn serve(&self, ready: &Ready) {
         if ready.readable && self.reads_memory() {
-            self.hear(ready.ended);
+            self.on_wakeup(ready.ended);
             fence(Ordering::SeqCst); // Pairs with `write_out`: we see `blocked`, or the writer sees the peer's room.
         }
-        if (ready.writable || self.tells_by_input()) && self.is_blocked() {
+        if (ready.writable || self.reports_room_as_input()) && self.is_blocked() {
             self.flush();
         }
         if ready.readable && !self.is_broken() {
@@ -296,8 +296,8 @@ impl Link {
         }
     }
 
-    /// Whether the descriptor becomes readable when there is room to write, too.
-    fn tells_by_input(&self) -> bool {
+    /// Whether the descriptor becomes readable, and not writable, when there is room to write.
+    fn reports_room_as_input(&self) -> bool {
         self.is_multicast || self.writes_memory()
     }
 
@@ -313,10 +313,10 @@ impl Link {
         self.rx.lock().has_unpolled_input()
     }
 
-    /// The peer has sent a wake-up, or is gone (`ended`).
-    fn hear(&self, ended: bool) {
+    /// The peer has sent a wake-up, or has closed the connection (`ended`).
+    fn on_wakeup(&self, ended: bool) {
         let stream = self.registration.lock().stream.clone();
-        if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.hear(ended)) {
+        if stream.is_some_and(|stream| (stream.is_loud() || ended) && stream.on_wakeup(ended)) {
             self.set_interest(|registration| registration.read = false); // The remaining input is in the ring.
         }
     }

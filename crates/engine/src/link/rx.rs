@@ -37,23 +37,23 @@ pub(super) struct Rx {
     stalled: bool,
 }
 
-/// The result of reading input to drop it.
+/// The result of discarding input.
 pub(super) enum Discarded {
     /// The peer has ended its side.
     End,
-    /// All input so far was dropped.
+    /// All input so far was discarded.
     All,
-    /// There is more input than one turn drops.
-    Some,
+    /// There is more input than one call discards.
+    More,
 }
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// Bytes.
-    Some,
-    /// Nothing: EAGAIN.
-    None,
+    /// Bytes were read.
+    Bytes,
+    /// Nothing to read: EAGAIN.
+    Empty,
     /// The queue is full, or the connection has ended.
     Stopped,
 }
@@ -121,14 +121,14 @@ impl Link {
         let mut done = Vec::new();
         let mut rx = self.rx.lock();
         let outcome = self.read_round(&mut rx, &mut done);
-        self.tell_writer(&rx, &mut done);
+        self.write_if_room(&rx, &mut done);
         outcome
     }
 
     fn read_round(&self, rx: &mut Rx, done: &mut Vec<Body>) -> ReadOutcome {
         let (round, segment) = self.portions();
         let mut left = round;
-        let mut outcome = ReadOutcome::None;
+        let mut outcome = ReadOutcome::Empty;
         // The poll set does not report data that TLS has decrypted: read all of it, and past the round's limit do not
         // decrypt any more.
         while (left > 0 || rx.has_read()) && !self.is_broken() {
@@ -141,7 +141,7 @@ impl Link {
             intake.queue().set_max_bytes(self.mailbox.hwm.receive_bytes());
             intake.queue().set_segment_max(segment);
             if !intake.queue().has_room() && !intake.queue().want_room() {
-                if self.lose_packets(rx) {
+                if self.discard_packets(rx) {
                     return ReadOutcome::Stopped;
                 }
                 // The poll set does not report input in a ring, so only a socket is unregistered.
@@ -162,7 +162,7 @@ impl Link {
                     return ReadOutcome::Stopped;
                 }
             };
-            outcome = ReadOutcome::Some;
+            outcome = ReadOutcome::Bytes;
             // After a large read the next one finds input, too.
             self.read_pays.store(taken >= STREAMING_BYTES, Ordering::Relaxed);
             self.moved(taken);
@@ -184,9 +184,9 @@ impl Link {
         outcome
     }
 
-    /// The reader may have drained the wake-up of a writer that waits for room: check for room on its behalf.
-    fn tell_writer(&self, rx: &Rx, done: &mut Vec<Body>) {
-        if rx.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Reader)) {
+    /// The reader may have drained the wake-up of a writer that waits for room: write if there is room now.
+    fn write_if_room(&self, rx: &Rx, done: &mut Vec<Body>) {
+        if rx.stream.as_ref().is_some_and(|stream| stream.take_drained_wakeup(By::Reader)) {
             fence(Ordering::SeqCst); // As in `serve`.
             if self.is_blocked() {
                 self.write_out(done);
@@ -199,7 +199,7 @@ impl Link {
         let mut done = Vec::new();
         let rx = self.rx.lock();
         let sleeps = rx.stream.as_ref().is_none_or(|stream| stream.resume_wakeups());
-        self.tell_writer(&rx, &mut done);
+        self.write_if_room(&rx, &mut done);
         drop(rx); // Then drop the written bodies: their owners' code runs with no lock held.
         sleeps
     }
@@ -247,7 +247,7 @@ impl Link {
 
     /// Reads for a receiver that has no message. If that finds nothing, the next receiver waits for a notification.
     pub(crate) fn try_read(&self) {
-        if self.read() != ReadOutcome::Some {
+        if self.read() != ReadOutcome::Bytes {
             self.read_pays.store(false, Ordering::Relaxed);
         }
     }
@@ -286,7 +286,7 @@ impl Link {
 
     /// Discards datagrams that the queue has no room for. The kernel would drop them uncounted. False: the link has
     /// none to discard.
-    fn lose_packets(&self, rx: &mut Rx) -> bool {
+    fn discard_packets(&self, rx: &mut Rx) -> bool {
         let (Some(stream), Some(packets)) = (&rx.stream, &mut rx.packets) else { return false };
         for _ in 0..LOSE_MAX {
             let lost = |reason| self.mailbox.lost.add(reason, 1);
@@ -309,8 +309,9 @@ impl Link {
         });
     }
 
-    /// Appends a message of one frame from our own side to the input.
-    pub(crate) fn bring(&self, message: &[u8]) {
+    /// Appends a message of one frame to the incoming queue that no peer has sent (ZMQ_ROUTER_NOTIFY,
+    /// ZMQ_STREAM_NOTIFY).
+    pub(crate) fn append_own_message(&self, message: &[u8]) {
         let mut bytes = Vec::new();
         frame::append(0, &[message], &mut bytes);
         self.take_in(|rx, done| self.feed_frames(rx, &bytes, done));
@@ -362,7 +363,7 @@ impl Link {
         let mut sink = [0; 16 * 1024];
         let rx = self.rx.lock();
         let Some(stream) = &rx.stream else { return Discarded::End };
-        stream.hear(true);
+        stream.on_wakeup(true);
         for _ in 0..64 {
             match stream.read(&mut sink, &mut []) {
                 Err(Errno::AGAIN) => return Discarded::All,
@@ -370,6 +371,6 @@ impl Link {
                 Ok(_) => {}
             }
         }
-        Discarded::Some
+        Discarded::More
     }
 }

@@ -4,9 +4,9 @@
 //! announced that it waits for what just happened; one byte ends one wait. The end of the socket is the end of the
 //! connection, once the ring is drained.
 //!
-//! The poll set is edge-triggered (EPOLLET), so wake-ups need not be read each time ([`WAITS_MAX`]). Draining them
-//! may swallow one that the link's other direction waits for, without any notification. So the drainer also checks
-//! the other direction ([`SharedStream::take_heard`]).
+//! The poll set is edge-triggered (EPOLLET), so wake-ups need not be read each time ([`WAITS_MAX`]). Draining them may
+//! swallow one that the link's other direction waits for, without any notification. So the drainer also checks the
+//! other direction ([`SharedStream::take_drained_wakeup`]).
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -184,14 +184,14 @@ impl SharedStream {
     /// Counts a wait, for which the peer may send one wake-up, and makes room for that on the socket.
     fn begin_wait(&self, fd: &OwnedFd, by: By) {
         if self.waits.fetch_add(1, Ordering::Relaxed) >= WAITS_MAX {
-            self.hear(fd, false);
+            self.on_wakeup(fd, false);
             self.heard[by as usize].store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether the direction `by` has drained the socket since the last call. Then it may have swallowed a wake-up of
     /// the other direction, so the caller checks that direction.
-    pub(super) fn take_heard(&self, by: By) -> bool {
+    pub(super) fn take_drained_wakeup(&self, by: By) -> bool {
         let heard = &self.heard[by as usize];
         heard.load(Ordering::Relaxed) && heard.swap(false, Ordering::SeqCst)
     }
@@ -227,7 +227,7 @@ impl SharedStream {
 
     /// Drains the socket, up to its end if it has ended (`ended`). True: the socket has ended, or is useless because
     /// the peer floods it.
-    pub(super) fn hear(&self, fd: &OwnedFd, ended: bool) -> bool {
+    pub(super) fn on_wakeup(&self, fd: &OwnedFd, ended: bool) -> bool {
         self.belled.store(false, Ordering::Relaxed);
         self.waits.store(0, Ordering::Relaxed); // A wait that begins meanwhile counts, drained or not.
         let mut bytes = [0; HEARD_BYTES];

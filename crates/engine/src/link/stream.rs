@@ -165,8 +165,8 @@ impl Stream {
     /// Whether `by` has drained the socket since the last call, and so may have swallowed the other direction's
     /// wake-up.
     #[inline]
-    pub(super) fn take_heard(&self, by: By) -> bool {
-        self.reader().is_some_and(|shared| shared.take_heard(by))
+    pub(super) fn take_drained_wakeup(&self, by: By) -> bool {
+        self.reader().is_some_and(|shared| shared.take_drained_wakeup(by))
     }
 
     /// Whether large bodies find little room in shared memory.
@@ -190,8 +190,8 @@ impl Stream {
     }
 
     /// Drains the wake-ups, up to the socket's end if it has ended (`ended`). True: the peer is gone, or has closed.
-    pub(super) fn hear(&self, ended: bool) -> bool {
-        self.reader().is_some_and(|shared| shared.hear(&self.fd, ended))
+    pub(super) fn on_wakeup(&self, ended: bool) -> bool {
+        self.reader().is_some_and(|shared| shared.on_wakeup(&self.fd, ended))
     }
 
     /// Writes as many bytes as possible. Errors: EAGAIN, none can be written.

@@ -58,7 +58,7 @@ pub(super) struct Switch {
     /// The directions that go through memory: `READS`, `WRITES`.
     directions: AtomicU8,
     /// How many times the I/O thread was asked to write to a full ring again.
-    looks: AtomicU32,
+    retries: AtomicU32,
     medium: Mutex<Medium>,
 }
 
@@ -132,7 +132,7 @@ impl Local {
             moved: AtomicI64::new(if offers { -DUE } else { NEVER }),
             offered: AtomicBool::new(false),
             directions: AtomicU8::new(0),
-            looks: AtomicU32::new(0),
+            retries: AtomicU32::new(0),
             medium: Mutex::new(Medium::Socket(FallbackReason::Brief)),
         };
         let agreement = Mutex::new(Agreement { passed, ..Agreement::default() });
@@ -186,20 +186,20 @@ impl Local {
     }
 
     /// The connection keeps its socket.
-    fn stay(&self, reason: FallbackReason) {
+    fn keep_socket(&self, reason: FallbackReason) {
         *self.switch.medium.lock() = Medium::Socket(reason);
         *self.agreement.lock() = Agreement::default();
     }
 
     fn decline(&self, reason: FallbackReason) -> StepFrame {
-        self.stay(reason);
+        self.keep_socket(reason);
         StepFrame::new(Step::Decline, None)
     }
 
-    /// Creates our memory, and the step that passes it.
-    fn give(&self, step: Step) -> Result<StepFrame, FallbackReason> {
+    /// Creates our memory, and the step that passes its descriptor.
+    fn create_memory(&self, step: Step) -> Result<StepFrame, FallbackReason> {
         let (memory, fd) = Memory::create(Half::size(RING_MAX)).map_err(|refused| match refused {
-            Refused::Full => FallbackReason::Full,
+            Refused::TooManyMappings => FallbackReason::Full,
             _ => FallbackReason::NoMemory,
         })?;
         self.agreement.lock().ours = Half::new(memory);
@@ -210,7 +210,7 @@ impl Local {
     fn open(&self) -> Result<(), FallbackReason> {
         let passed = self.agreement.lock().passed.take().ok_or(FallbackReason::Unfit)?;
         let memory = Memory::open(&passed, Half::is_size).map_err(|refused| match refused {
-            Refused::Full => FallbackReason::Full,
+            Refused::TooManyMappings => FallbackReason::Full,
             Refused::System(_) => FallbackReason::NoMemory,
             Refused::Unsealed | Refused::Size(_) => FallbackReason::Unfit,
         })?;
@@ -218,8 +218,8 @@ impl Local {
         Ok(())
     }
 
-    /// Makes the ring from both sides' memory. False: one of the two is missing.
-    fn take_up(&self, fd: &OwnedFd) -> bool {
+    /// Makes the shared stream of both sides' memory. False: one of the two is missing.
+    fn build_stream(&self, fd: &OwnedFd) -> bool {
         let mut agreement = self.agreement.lock();
         let (Some(ours), Some(theirs)) = (agreement.ours.take(), agreement.theirs.take()) else {
             return false;
@@ -235,21 +235,21 @@ impl Local {
         match step {
             Step::Offer if !switch.offers && is_first => {
                 switch.offered.store(true, Ordering::Relaxed);
-                let given = self.open().and_then(|()| self.give(Step::Accept));
+                let given = self.open().and_then(|()| self.create_memory(Step::Accept));
                 Ok(Some(given.unwrap_or_else(|reason| self.decline(reason))))
             }
             Step::Accept if switch.offers && has_ours => Ok(Some(match self.open() {
-                Ok(()) if self.take_up(fd) => StepFrame::new(Step::Go, None),
+                Ok(()) if self.build_stream(fd) => StepFrame::new(Step::Go, None),
                 Ok(()) => self.decline(FallbackReason::Unfit),
                 Err(reason) => self.decline(reason),
             })),
             Step::Go if switch.offers && self.memory.get().is_some() && !switch.reads_memory() => Ok(None),
-            Step::Go if !switch.offers && has_ours && self.take_up(fd) => {
+            Step::Go if !switch.offers && has_ours && self.build_stream(fd) => {
                 Ok(Some(StepFrame::new(Step::Go, None)))
             }
             Step::Decline if has_ours || !switch.offers && is_first => {
                 switch.offered.store(true, Ordering::Relaxed);
-                self.stay(FallbackReason::Declined);
+                self.keep_socket(FallbackReason::Declined);
                 Ok(None)
             }
             _ => Err(Errno::PROTO),
@@ -276,9 +276,9 @@ impl Link {
         let Some(local) = tx.stream.as_ref().and_then(|stream| stream.local()) else { return };
         local.switch.offered.store(true, Ordering::Relaxed);
         local.never_offer();
-        match local.give(Step::Offer) {
+        match local.create_memory(Step::Offer) {
             Ok(step_frame) => tx.step = Some(step_frame),
-            Err(reason) => local.stay(reason),
+            Err(reason) => local.keep_socket(reason),
         }
     }
 
@@ -387,8 +387,8 @@ impl Link {
     /// Has the I/O thread write again after a pause, which grows each time.
     pub(super) fn retry_later(&self) {
         let Some(switch) = &self.switch else { return };
-        let looks = switch.looks.fetch_add(1, Ordering::Relaxed);
-        let pause = FIRST_PAUSE * (1 << looks.min(DOUBLED));
+        let retries = switch.retries.fetch_add(1, Ordering::Relaxed);
+        let pause = FIRST_PAUSE * (1 << retries.min(DOUBLED));
         self.io.send(Command::TryLater(self.io_token, pause));
     }
 

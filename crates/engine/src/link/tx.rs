@@ -104,9 +104,9 @@ impl Tx {
         self.stream.as_ref().is_some_and(|stream| stream.lacks_room())
     }
 
-    /// Whether the writer may have drained a wake-up of the reader since the last call.
-    pub(super) fn take_heard(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.take_heard(By::Writer))
+    /// Whether the writer may have drained a wake-up that was for the reader; resets the flag.
+    pub(super) fn take_drained_wakeup(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.take_drained_wakeup(By::Writer))
     }
 
     fn refill(&mut self) -> bool {
@@ -177,13 +177,13 @@ impl Link {
             round = self.round(&mut tx, done);
         }
         let wanted = tx.outgoing.as_mut().is_some_and(|outgoing| outgoing.queue.take_room_wanted());
-        if tx.take_heard() {
+        if tx.take_drained_wakeup() {
             self.mailbox.read_again(self);
         }
         let blocked = matches!(round, Round::Blocked);
         if blocked != self.blocked.load(Ordering::Relaxed) {
             self.blocked.store(blocked, Ordering::Relaxed);
-            if !self.tells_by_input() {
+            if !self.reports_room_as_input() {
                 self.set_interest(|registration| registration.write = blocked);
             }
             if !blocked {
@@ -229,7 +229,7 @@ impl Link {
     /// Writes what a sender left behind if nothing was written since the last call, and in any case if this is the
     /// `last` check. True: senders do leave data behind. False: they write each message at once, and no check is
     /// needed.
-    pub(crate) fn flush_left(&self, last: bool) -> bool {
+    pub(crate) fn flush_left_behind(&self, last: bool) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
         let idle = self.writes_seen.swap(writes, Ordering::Relaxed) == writes;
         let in_use = self.left_behind.swap(false, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl Link {
         }
         let left = match self.tx.try_lock() {
             Some(mut tx) => tx.has_work(),
-            // Another thread writes. Waiting for it would make us meet a sender at each link that it turns to.
+            // Another thread writes. If we waited for it, we would contend with the sender at each of its links.
             None if !last => return true,
             None => self.has_unwritten(),
         };
@@ -362,7 +362,7 @@ impl Link {
         let after = queue.consumed();
         tx.begun += after.1 - before.1;
         if refused > 0 {
-            queue.gave_up(Amount { messages: refused, bytes: tx.begun });
+            queue.count_given_up(Amount { messages: refused, bytes: tx.begun });
         }
         if after.0 > before.0 {
             tx.begun = 0;
@@ -476,7 +476,7 @@ impl Link {
             // The peer already has what is in shared memory.
             _ if self.is_shared() || net::unsent(&stream) == 0 => Progress::Done,
             Discarded::All => Progress::Waits,
-            Discarded::Some => Progress::GoesOn,
+            Discarded::More => Progress::GoesOn,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::socket_kind::IncomingUse;
 /// From this many unread notices, ZAP requests of our own (`zap`) that no handshake waits for any more are
 /// withdrawn. Below it a busy handler gets to see them; above it a handler that never reads does not accumulate
 /// them.
-const QUESTIONS_MAX: usize = 4096;
+const ZAP_REQUESTS_MAX: usize = 4096;
 
 /// Drains the unread input of a pipe, unless the application receives it. Returns how many unwanted messages it had;
 /// commands and subscriptions do not count.
@@ -21,9 +21,9 @@ pub(super) fn drop_unwanted(pipe: &mut Pipe, incoming: IncomingUse) -> u64 {
     let (mut left, mut messages, mut inside) = (Vec::new(), 0, false);
     let mut look = |frame: pinnace_ring::Frame<'_>| {
         let first = !std::mem::replace(&mut inside, frame.flags() & MORE != 0);
-        let is_wish =
+        let is_subscription =
             incoming == IncomingUse::Subscriptions && subscription::from_message(frame.data()).is_some();
-        messages += u64::from(first && frame.flags() & COMMAND == 0 && !is_wish);
+        messages += u64::from(first && frame.flags() & COMMAND == 0 && !is_subscription);
     };
     while pipe.rx.queue.pop_leaving(|body| left.push(body), &mut look).is_some() {}
     messages
@@ -32,8 +32,8 @@ pub(super) fn drop_unwanted(pipe: &mut Pipe, incoming: IncomingUse) -> u64 {
 /// Removes the unread notices that the loss of a pipe's connection, or the pipe's end, makes obsolete. Otherwise the
 /// list of an idle socket would grow with every connection that comes and goes. The last of several connections is
 /// kept, because it identifies the sender of the messages in the pipe. All notices of a pipe are removed if the pipe
-/// has come and ended unseen and brought nothing, or nothing that is received (`IncomingUse`), or was a ZAP request
-/// of our own that no handshake waits for any more.
+/// was attached and has ended since the socket last read its notices, and has brought no message that the application
+/// receives (`IncomingUse`), or if it is a ZAP request of our own whose handshake has ended.
 #[cold]
 pub(super) fn remove_superseded(
     list: &mut Vec<Notice>,
@@ -42,7 +42,7 @@ pub(super) fn remove_superseded(
     incoming: IncomingUse,
 ) -> Vec<Notice> {
     let is_received = incoming == IncomingUse::Received;
-    let is_full = list.len() >= QUESTIONS_MAX;
+    let is_full = list.len() >= ZAP_REQUESTS_MAX;
     let is_withdrawn = |far: &Far| is_full && matches!(far, Far::Socket { mailbox, .. } if mailbox.internal);
     let brought_nothing = |notice: &mut Notice| match notice {
         Notice::Attach(other, pipe) => {

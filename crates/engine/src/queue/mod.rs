@@ -211,7 +211,7 @@ impl Sink {
             amount += self.queue.give_up_one(left);
         }
         if let Some(inlet) = &self.inlet {
-            inlet.gave_up(amount);
+            inlet.count_given_up(amount);
         }
         amount
     }
@@ -221,7 +221,7 @@ impl Sink {
     pub(crate) fn give_up(&mut self, left: &mut Vec<Body>) -> Amount {
         let mut amount = self.queue.give_up(left);
         if let Some(inlet) = &mut self.inlet {
-            inlet.gave_up(amount);
+            inlet.count_given_up(amount);
             amount += inlet.give_up(left);
         }
         amount

@@ -222,7 +222,7 @@ impl Inlet {
     }
 
     /// Records that messages taken out of the queue were given up.
-    pub(crate) fn gave_up(&self, amount: Amount) {
+    pub(crate) fn count_given_up(&self, amount: Amount) {
         self.slot.lock().given_up += amount;
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Closing {
     done: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// The closings that wait for a link or a connecter, by its token: its endpoint's and its socket's.
+/// For each link or connecter, by its token, the closings that wait for it: that of its endpoint, that of its socket.
 pub(super) type Closers = HashMap<u64, SmallVec<[u64; 1]>>;
 
 impl Reactor {
@@ -297,7 +297,8 @@ impl Closing {
 }
 
 /// Counts the losses when a pipe's far ends are dropped: unsent messages, with `reason`; and unread received ones, if
-/// the socket is closed. What a socket that `receives_subscriptions` has not read are subscriptions: they are no loss.
+/// the socket is closed. The unread input of a socket that `receives_subscriptions` consists of subscriptions, which
+/// are not lost messages.
 pub(super) fn count_losses(
     mailbox: &Mailbox,
     receives_subscriptions: bool,

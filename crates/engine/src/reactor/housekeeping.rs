@@ -182,7 +182,7 @@ impl CheckedLink {
         if self.link.is_broken() {
             return false;
         }
-        if self.link.flush_left(self.let_go) {
+        if self.link.flush_left_behind(self.let_go) {
             self.quiet = 0;
         } else {
             self.quiet += 1;

@@ -38,7 +38,7 @@ impl Rig {
         let socket = Context::new().unwrap().socket(socket_type).unwrap();
         set(socket);
         const ORIGIN: u64 = 7;
-        let owner = socket.look(|core| {
+        let owner = socket.visit(|core| {
             core.remember_scripted(ORIGIN);
             Ok(core.owner())
         });
@@ -92,7 +92,7 @@ impl Dialer {
         const ENDPOINT: &str = "tcp://127.0.0.1:1";
         let endpoint = Endpoint::parse(ENDPOINT, Role::Connect).unwrap();
         let (dial, owner) = socket
-            .look(|core| {
+            .visit(|core| {
                 let target = Target::new(&endpoint, &core.options)?;
                 Ok((core.dial(token, target, ENDPOINT).0, core.owner()))
             })

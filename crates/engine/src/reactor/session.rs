@@ -360,7 +360,7 @@ impl Reactor {
             monitor::emit(&owner.mailbox, Event::HandshakeSucceeded, 0, At::Between(&link.config.ends));
         }
         if owner.notifies(NOTIFY_CONNECT) && !owner.mailbox.is_closed() {
-            link.bring(b"");
+            link.append_own_message(b"");
         }
         self.heartbeat(link, &owner.options);
         link.feed(behind);

@@ -8,7 +8,7 @@ use crate::pipe::Far;
 
 impl SocketHandle for Socket {
     fn handle_notices(&self) -> bool {
-        self.look(|_| Ok(())).is_ok()
+        self.visit(|_| Ok(())).is_ok()
     }
 
     fn update_levels(&self) {

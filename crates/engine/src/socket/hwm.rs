@@ -66,7 +66,7 @@ impl Core {
         };
         pipe.tx.queue.set_limits(limits);
         pipe.tx.queue.set_max_bytes(send_bytes);
-        pipe.rx.queue.look_often(receive_bytes > 0);
+        pipe.rx.queue.check_room_at_each_message(receive_bytes > 0);
         pipe.rx.queue.set_mark(mark);
         if pipe.rx.queue.take_room_wanted() {
             self.pipes.tell_of_room(id);

@@ -141,7 +141,7 @@ impl Socket {
         Some(outcome)
     }
 
-    /// As `call`, for work that changes nothing itself: the pollers know of the notices already.
+    /// As `call`, for work that does not change what the socket is ready for, so pollers are not notified of it.
     #[inline(always)]
     fn call_quietly<R>(
         self,
@@ -151,9 +151,8 @@ impl Socket {
         within(self.lock()?, wait, work)
     }
 
-    /// As `call_quietly`, for occasional callers: the thread that uses the socket most keeps the ownership of its
-    /// lock.
-    pub(crate) fn look<R>(self, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
+    /// As `call_quietly`, for occasional callers (visitors): the owner of the socket's lock keeps the ownership.
+    pub(crate) fn visit<R>(self, work: impl FnOnce(&mut Core) -> Result<R, Error>) -> Result<R, Error> {
         within(Sockets::visit(self.0)?, false, work)
     }
 }

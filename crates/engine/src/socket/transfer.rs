@@ -50,7 +50,7 @@ impl Socket {
         wait: Wait,
         tried: bool,
     ) -> Result<(), Error> {
-        self.send_at_length(wait, tried, &mut move |core| core.send(frame, more))
+        self.send_slow(wait, tried, &mut move |core| core.send(frame, more))
     }
 
     /// As `send`, with a label, for the socket types that use one.
@@ -77,8 +77,8 @@ impl Socket {
         mut work: impl FnMut(&mut Core) -> Result<(), Error>,
     ) -> Result<(), Error> {
         match self.call_at_once(wait.waits(), |core| work(core)) {
-            None => self.send_at_length(wait, false, &mut work),
-            Some(Err(Error::WouldBlock)) => self.send_at_length(wait, true, &mut work),
+            None => self.send_slow(wait, false, &mut work),
+            Some(Err(Error::WouldBlock)) => self.send_slow(wait, true, &mut work),
             Some(outcome) => outcome,
         }
     }
@@ -86,7 +86,7 @@ impl Socket {
     /// `tried`: `work` has returned WouldBlock.
     #[cold]
     #[inline(never)]
-    fn send_at_length(
+    fn send_slow(
         self,
         wait: Wait,
         tried: bool,
@@ -133,7 +133,7 @@ impl Socket {
 
     /// Continues after `recv_now`; `tried`: that returned WouldBlock.
     pub fn recv_later(self, wait: Wait, tried: bool, sink: &mut dyn FnMut(Frame<'_>)) -> Result<bool, Error> {
-        self.recv_at_length(wait, tried, &mut |core: &mut Core| core.recv(sink))
+        self.recv_slow(wait, tried, &mut |core: &mut Core| core.recv(sink))
     }
 
     /// As `recv`, with label and peer.
@@ -158,8 +158,8 @@ impl Socket {
         mut work: impl FnMut(&mut Core) -> Result<R, Error>,
     ) -> Result<R, Error> {
         match self.call_at_once(false, |core| work(core)) {
-            None => self.recv_at_length(wait, false, &mut work),
-            Some(Err(Error::WouldBlock)) => self.recv_at_length(wait, true, &mut work),
+            None => self.recv_slow(wait, false, &mut work),
+            Some(Err(Error::WouldBlock)) => self.recv_slow(wait, true, &mut work),
             Some(outcome) => outcome,
         }
     }
@@ -167,7 +167,7 @@ impl Socket {
     /// `tried`: `work` has returned WouldBlock.
     #[cold]
     #[inline(never)]
-    fn recv_at_length<R>(
+    fn recv_slow<R>(
         self,
         wait: Wait,
         tried: bool,

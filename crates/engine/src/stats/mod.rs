@@ -71,7 +71,7 @@ pub struct Stats {
 impl Socket {
     /// The socket's statistics.
     pub fn stats(self) -> Result<Stats, Error> {
-        self.look(|core| Ok(core.stats()))
+        self.visit(|core| Ok(core.stats()))
     }
 }
 

@@ -23,17 +23,17 @@ pub(super) fn listen(
 
 /// Where to dial. Errors: Transport if the kernel lacks the family.
 pub(super) fn target(endpoint: &FamilyEndpoint) -> Result<Address, Error> {
-    if families::is_there(&endpoint.0) { Ok(endpoint.0) } else { Err(Error::Transport) }
+    if families::is_supported(&endpoint.0) { Ok(endpoint.0) } else { Err(Error::Transport) }
 }
 
 /// Whether this kernel has vsock(7).
 pub fn kernel_has_vsock() -> bool {
-    families::is_there(&Address::Vsock { cid: None, port: None })
+    families::is_supported(&Address::Vsock { cid: None, port: None })
 }
 
 /// Whether this kernel has TIPC.
 pub fn kernel_has_tipc() -> bool {
-    families::is_there(&Address::TipcSocket { node: 0, reference: 0 })
+    families::is_supported(&Address::TipcSocket { node: 0, reference: 0 })
 }
 
 fn known(error: Errno) -> Error {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pinnace_sys::net::{self, Local};
+use pinnace_sys::net::{self, UnixAddress};
 use pinnace_sys::{Errno, OwnedFd};
 
 use super::listening::Listening;
@@ -16,10 +16,10 @@ use crate::options::Options;
 /// Attempts to find a free name for `*`.
 const WILDCARD_TRIES: u32 = 100;
 
-pub(super) fn local(endpoint: &IpcEndpoint) -> Result<Local, Error> {
+pub(super) fn local(endpoint: &IpcEndpoint) -> Result<UnixAddress, Error> {
     match endpoint {
-        IpcEndpoint::Path(path) => Ok(Local::Path(PathBuf::from(path))),
-        IpcEndpoint::Abstract(name) => Ok(Local::Abstract(name.clone().into_bytes())),
+        IpcEndpoint::Path(path) => Ok(UnixAddress::Path(PathBuf::from(path))),
+        IpcEndpoint::Abstract(name) => Ok(UnixAddress::Abstract(name.clone().into_bytes())),
         IpcEndpoint::Any => Err(Error::Invalid(Invalid::Address)),
     }
 }
@@ -91,8 +91,8 @@ pub(super) fn listen(
 fn adopt(raw: i32) -> Result<(Listening, String, Option<SocketFile>), Error> {
     let (fd, at) = Listening::adopt(raw, net::local_address)?;
     let at = match at {
-        Local::Path(path) => format!("ipc://{}", path.display()),
-        Local::Abstract(name) => format!("ipc://@{}", String::from_utf8_lossy(&name)),
+        UnixAddress::Path(path) => format!("ipc://{}", path.display()),
+        UnixAddress::Abstract(name) => format!("ipc://@{}", String::from_utf8_lossy(&name)),
     };
     Ok((fd, at, None))
 }
@@ -101,7 +101,7 @@ fn adopt(raw: i32) -> Result<(Listening, String, Option<SocketFile>), Error> {
 fn listen_at(path: &Path, options: &Options) -> Result<(OwnedFd, Option<SocketFile>), Errno> {
     // Resolved before the bind, because another thread may change the directory.
     let resolved = resolve(path);
-    let fd = net::listen_local(&Local::Path(path.to_owned()), options.backlog, &setup(options))?;
+    let fd = net::listen_local(&UnixAddress::Path(path.to_owned()), options.backlog, &setup(options))?;
     Ok((fd, resolved.and_then(SocketFile::new)))
 }
 

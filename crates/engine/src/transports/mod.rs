@@ -11,7 +11,7 @@ mod tls;
 mod udp;
 
 use pinnace_sys::families::Address;
-use pinnace_sys::net::{self, Local, Setup};
+use pinnace_sys::net::{self, Setup, UnixAddress};
 use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd};
 
 use crate::endpoint::{Endpoint, EndpointPair, TcpEndpoint};
@@ -46,7 +46,7 @@ pub(crate) struct Target {
 
 /// Where a connecter dials.
 pub(crate) enum To {
-    Local(Local),
+    Local(UnixAddress),
     Remote(Remote),
     Family(Address),
 }

@@ -31,7 +31,7 @@ fn a_queue_takes_messages_while_it_holds_fewer_bytes() {
     for bytes in [0, 8, 300, 5_000, 100_000] {
         let (mut tx, mut rx) = queue(NO_LIMIT);
         tx.set_max_bytes(10_000);
-        rx.look_often(true);
+        rx.check_room_at_each_message(true);
         rx.set_mark(0);
         let wire = bytes + if bytes < 256 { 2 } else { 9 };
         assert_eq!(fill(&mut tx, bytes), 10_000_usize.div_ceil(wire), "{bytes} bytes");

@@ -52,7 +52,7 @@ impl Commands {
         if !header.is_command() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        if header.more() {
+        if header.has_more() {
             return Err(Misbehaviour::CommandWithMore.into());
         }
         let len = (header.header_len as u64).saturating_add(header.body_len);

@@ -130,8 +130,8 @@ fn long(unit: &[u8], context: &mut Context<'_>) -> Result<HandshakeStep, Error> 
     if theirs != ours.as_bytes() {
         return Err(Incompatibility::Mechanism { ours, theirs: theirs.to_vec() }.into());
     }
-    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never reads it. So 0 tells nothing, but two sides that
-    // announce to be servers would wait for each other. The filler is not checked: a later version may give it a
+    // RFC 37 has 0 or 1 here; libzmq always sends 0 and never reads it. So 0 says nothing about the peer. If both sides
+    // send 1, both are servers and would wait for each other. The filler is not checked: a later version may give it a
     // meaning.
     let as_server = unit[AS_SERVER] != 0;
     if as_server && context.config.mechanism.is_server() {

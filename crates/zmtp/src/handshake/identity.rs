@@ -41,7 +41,7 @@ impl Identity {
             return v1::parse(unit); // RFC 13: the flags of this frame are not validated.
         }
         match frame::parse(unit) {
-            Some(header) if header.more() || header.is_command() => {
+            Some(header) if header.has_more() || header.is_command() => {
                 Err(Misbehaviour::IdentityFrameFlags.into())
             }
             header => Ok(header),

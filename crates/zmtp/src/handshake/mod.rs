@@ -137,8 +137,8 @@ pub struct Handshake {
 enum Progress {
     Running(State),
     Advancing,
-    /// Waits for the caller's decision.
-    Asking(commands::Commands),
+    /// Waits for the caller's decision about the peer.
+    AwaitingAuthorization(commands::Commands),
     Done(Peer, Traffic),
     Failed(Error),
 }
@@ -233,7 +233,9 @@ impl Handshake {
         loop {
             match &self.progress {
                 Progress::Running(_) => {}
-                Progress::Advancing | Progress::Asking(_) | Progress::Done(..) => return Ok(used),
+                Progress::Advancing | Progress::AwaitingAuthorization(_) | Progress::Done(..) => {
+                    return Ok(used);
+                }
                 Progress::Failed(error) => return Err(error.clone()),
             }
             let take = (self.need - self.unit.len()).min(bytes.len() - used);
@@ -270,7 +272,7 @@ impl Handshake {
     /// and CURVE). Answer with [`authorize`](Handshake::authorize), at any time.
     pub fn authorization(&self) -> Option<AuthorizationRequest<'_>> {
         match &self.progress {
-            Progress::Asking(commands) => commands.request(),
+            Progress::AwaitingAuthorization(commands) => commands.request(),
             _ => None,
         }
     }
@@ -282,7 +284,7 @@ impl Handshake {
     /// [`reply`](Error::reply) to the peer. [`Misuse::NothingToAuthorize`] if no decision is pending.
     pub fn authorize(&mut self, decision: Decision) -> Result<(), Error> {
         let commands = match std::mem::replace(&mut self.progress, Progress::Advancing) {
-            Progress::Asking(commands) => commands,
+            Progress::AwaitingAuthorization(commands) => commands,
             other => {
                 self.progress = other;
                 return Err(Misuse::NothingToAuthorize.into());
@@ -343,7 +345,7 @@ impl Handshake {
                 self.unit.clear();
                 (state, 1)
             }
-            HandshakeStep::Ask(commands) => return Ok(Progress::Asking(commands)),
+            HandshakeStep::Ask(commands) => return Ok(Progress::AwaitingAuthorization(commands)),
             HandshakeStep::Done(peer, traffic) => return Ok(Progress::Done(peer, traffic)),
         };
         self.need = self.within_limit(need)?;

@@ -24,8 +24,8 @@ const MAX_CREDENTIAL: usize = 255;
 
 /// The security mechanism that a socket requires, its side of it, and the parameters.
 ///
-/// Only this tells clients and servers of a mechanism apart. The greeting's as-server field announces our side; the
-/// peer's field means little, because libzmq never sets it.
+/// The variant alone says whether we are the client or the server. The greeting's as-server field announces our side;
+/// the peer's field means little, because libzmq never sets it.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum MechanismConfig {

@@ -89,7 +89,7 @@ enum SocksProgress {
 }
 
 impl ProxyTarget {
-    /// From text: an address, with or without brackets, if it parses as one; else a name.
+    /// From text: an IP address, if it parses as one (IPv6 with or without brackets); else a host name.
     pub fn new(host: &str, port: u16) -> ProxyTarget {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = bare.parse().map_or_else(|_| Host::Name(host.into()), Host::Ip);

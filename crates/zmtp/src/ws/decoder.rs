@@ -119,7 +119,7 @@ impl Decoder {
         }
     }
 
-    /// Sets new limits. For a message that has begun, checks that were already made are not repeated.
+    /// Sets new limits. What was already checked of a message that has begun is not checked again.
     pub fn set_limits(&mut self, limits: DecoderLimits) {
         self.limits = limits;
     }

@@ -39,7 +39,7 @@ fn reserved_flags_are_ignored() {
         let header = frame::parse(&[flags, 0, 0, 0, 0, 0, 0, 0, 5]).unwrap();
         assert_eq!(header.flags, flags & 7);
         assert_eq!((header.header_len, header.body_len), if flags & LONG == 0 { (2, 0) } else { (9, 5) });
-        assert_eq!((header.more(), header.is_command()), (flags & 1 != 0, flags & 4 != 0));
+        assert_eq!((header.has_more(), header.is_command()), (flags & 1 != 0, flags & 4 != 0));
         assert_eq!(v1::parse(&[1, flags]).unwrap().unwrap().flags, flags & MORE);
     }
 }

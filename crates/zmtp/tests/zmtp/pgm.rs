@@ -55,7 +55,7 @@ fn messages_of(mut bytes: &[u8]) -> Vec<Message> {
     while let Some(header) = frame::parse(bytes) {
         let (whole, rest) = bytes.split_at(header.header_len + header.body_len as usize);
         message.push(whole[header.header_len..].to_vec());
-        if !header.more() {
+        if !header.has_more() {
             messages.push(std::mem::take(&mut message));
         }
         bytes = rest;

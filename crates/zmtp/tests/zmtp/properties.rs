@@ -180,7 +180,7 @@ proptest! {
         let mut rest = &frames[..];
         for command in expected {
             let header = pinnace_zmtp::frame::parse(rest).unwrap();
-            prop_assert!(header.is_command() && !header.more());
+            prop_assert!(header.is_command() && !header.has_more());
             let (frame, behind) = rest.split_at(header.header_len + header.body_len as usize);
             prop_assert_eq!(command::parse(&frame[header.header_len..]), Ok(command));
             rest = behind;

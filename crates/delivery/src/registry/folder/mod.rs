@@ -28,7 +28,7 @@ use std::time::Instant;
 use pinnace_sys::signals::as_errors;
 
 use super::members::check_name;
-use super::{Entry, Id, Members, PATIENCE, Registry, RegistryError};
+use super::{Entry, Id, LOCK_TIMEOUT, Members, Registry, RegistryError};
 use locks::lock_by;
 pub use names::file_name;
 use view::FolderView;
@@ -87,7 +87,7 @@ impl Folder {
             _ => Err(error),
         });
         let file = file.map_err(|error| self.failed("locking", &error))?;
-        lock_by(&file, Instant::now() + PATIENCE)?;
+        lock_by(&file, Instant::now() + LOCK_TIMEOUT)?;
         Ok(file)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::failed;
-use crate::registry::{PATIENCE, RegistryError};
+use crate::registry::{LOCK_TIMEOUT, RegistryError};
 
 /// `PRAGMA application_id`: "PNrg".
 const APPLICATION: i64 = 0x504e_7267;
@@ -48,8 +48,8 @@ pub fn open(path: &Path) -> Result<Connection, RegistryError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
-    let deadline = Instant::now() + PATIENCE;
+    connection.busy_timeout(LOCK_TIMEOUT).map_err(failed)?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match prepare(&mut connection) {
             // Changing the journal mode does not always wait for locks.

@@ -43,13 +43,13 @@ enum CurveServerState {
     /// Holds C'.
     Initiate(PublicKey),
     /// The caller decides about C; everything for acceptance is ready.
-    Asked(Box<Known>),
+    Asked(Box<VerifiedInitiate>),
     Done,
 }
 
 /// The content of a verified INITIATE.
 #[derive(Debug)]
-struct Known {
+struct VerifiedInitiate {
     client_key: PublicKey,
     /// The key of C' and S'.
     key: BoxKey,
@@ -83,7 +83,8 @@ impl Server {
         // RFC 26 fills the box with zeros. Only that it opens is checked, as in libzmq.
         key.open(&short_nonce(b"CurveZMQHELLO---", number), signature).map_err(unreadable("HELLO"))?;
 
-        let cookie = self.cookie_key.seal(&long_nonce(b"COOKIE--", &self.cookie_nonce), &*self.baked(client));
+        let cookie =
+            self.cookie_key.seal(&long_nonce(b"COOKIE--", &self.cookie_nonce), &*self.cookie_content(client));
         let told = [&self.transient.public[..], &self.cookie_nonce, &cookie].concat();
         let sealed = key.seal(&long_nonce(b"WELCOME-", &self.welcome_nonce), &told);
         output.command(&[WELCOME, &self.welcome_nonce, &sealed]);
@@ -91,17 +92,17 @@ impl Server {
         Ok(Outcome::Wait)
     }
 
-    /// The content of the cookie: C' and the secret of S'.
-    fn baked(&self, client: &PublicKey) -> Secret<64> {
-        let mut baked = Secret::zeroed();
-        baked[..32].copy_from_slice(client);
-        baked[32..].copy_from_slice(&*self.transient.secret);
-        baked
+    /// The content of the cookie: the client's transient key (C') and the secret of ours (S'), as in RFC 26.
+    fn cookie_content(&self, client: &PublicKey) -> Secret<64> {
+        let mut cookie_content = Secret::zeroed();
+        cookie_content[..32].copy_from_slice(client);
+        cookie_content[32..].copy_from_slice(&*self.transient.secret);
+        cookie_content
     }
 
     /// Opens an INITIATE from the outside in: the cookie, the box, the vouch. Returns nothing unless all three are
     /// valid.
-    fn known(&self, client: &PublicKey, initiate: &[u8], limits: &Limits) -> Result<Known, Error> {
+    fn known(&self, client: &PublicKey, initiate: &[u8], limits: &Limits) -> Result<VerifiedInitiate, Error> {
         let malformed = || Misbehaviour::MalformedInitiate;
         if initiate.len() < INITIATE_MIN {
             return Err(malformed().into());
@@ -118,7 +119,7 @@ impl Server {
         self.check_vouch(client, client_key, vouch)?;
 
         let properties = metadata::parse(metadata, limits.max_properties)?;
-        Ok(Known { client_key: *client_key, key, number: u64::from_be_bytes(*number), properties })
+        Ok(VerifiedInitiate { client_key: *client_key, key, number: u64::from_be_bytes(*number), properties })
     }
 
     /// The cookie must be ours, of this connection, and for this client.
@@ -126,7 +127,7 @@ impl Server {
         let forged = unreadable("INITIATE");
         let (nonce, sealed) = cookie.split_first_chunk().ok_or(Misbehaviour::MalformedInitiate)?;
         let opened = self.cookie_key.open(&long_nonce(b"COOKIE--", nonce), sealed).map_err(&forged)?;
-        if equal(&opened, &*self.baked(client)) { Ok(()) } else { Err(forged(Forged)) }
+        if equal(&opened, &*self.cookie_content(client)) { Ok(()) } else { Err(forged(Forged)) }
     }
 
     /// The vouch must state that C' is the transient key of C's owner, and that it is meant for our key. libzmq
@@ -148,8 +149,8 @@ impl Server {
         }
     }
 
-    fn ready(&mut self, known: Known, output: &mut Output) -> Outcome {
-        let Known { key, number, properties, .. } = known;
+    fn ready(&mut self, known: VerifiedInitiate, output: &mut Output) -> Outcome {
+        let VerifiedInitiate { key, number, properties, .. } = known;
         let sealed = key.seal(&short_nonce(b"CurveZMQREADY---", &READY_NUMBER), &self.metadata);
         output.command(&[READY, &READY_NUMBER, &sealed]);
         let sealer = Sealer::new(&key, TrafficRole::Server, FIRST_MESSAGE);

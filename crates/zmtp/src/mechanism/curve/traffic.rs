@@ -104,8 +104,8 @@ impl Opener {
 
     /// Opens the body of a frame in place.
     ///
-    /// The flags of the enclosing frame do not count: they are not sealed, so anyone on the path can change them.
-    /// Pass every frame to this function, message or command; only the flags in the box are valid.
+    /// The flags of the enclosing frame are ignored: they are not sealed, so anyone on the path can change them. Pass
+    /// every frame to this function, message or command; only the flags in the box are valid.
     ///
     /// # Errors
     /// [`Error::PeerMisbehaved`]: `frame_body` is not a MESSAGE, is too short, is not newer than the last one, or
