@@ -39,7 +39,7 @@ typedef struct pinnace_traffic_t {
 #define PINNACE_NO_MEMORY 9
 #define PINNACE_EXPIRED 10   /* not sent within ZMQ_LINGER, or its endpoint was disconnected */
 #define PINNACE_UNREAD 11    /* received by the library, but not by the application before the socket was closed */
-#define PINNACE_REASONS 12
+#define PINNACE_REASONS 32  /* elements of an array by reason; those without a name are 0, and for later versions */
 
 typedef struct pinnace_stats_t {
     size_t size; /* set to sizeof(pinnace_stats_t) before the call; later versions append members */

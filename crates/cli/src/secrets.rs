@@ -1,4 +1,4 @@
-//! Reads files with secrets so that no copy stays in memory, and knows the options that hold secrets.
+//! Reads files with secrets so that no copy stays in memory.
 //!
 //! A file is read completely or not at all: one that is too large is an error, not a truncated password.
 
@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use pinnace::OptionSpec;
 use pinnace_crypto::SecretBytes;
 
 use crate::outcome::{Failure, Outcome};
@@ -36,9 +35,4 @@ pub fn read(file: &Path, max: usize) -> Outcome<SecretBytes> {
 pub fn first_line(text: &[u8]) -> &[u8] {
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// Whether the option's value must not appear in error messages.
-pub fn is_secret(option: &OptionSpec) -> bool {
-    ["PASSWORD", "SECRET", "KEY_PEM"].iter().any(|part| option.name.contains(part))
 }

@@ -17,8 +17,8 @@ use crate::table::{SocketArgs, StatsFormat};
 /// The largest file with a password, in bytes.
 const PASSWORD_FILE_MAX: usize = 64 << 10;
 
-/// Transports without CURVE and PLAIN: peers are not authenticated and nothing is encrypted.
-const UNGUARDED: [&str; 4] = ["inproc", "udp", "pgm", "epgm"];
+/// Transports with CURVE and PLAIN. Over any other peers are not authenticated and nothing is encrypted.
+const GUARDED: [&str; 7] = ["tcp", "ipc", "ws", "wss", "tls+tcp", "vsock", "tipc"];
 
 /// A context with the ZAP handler that the flags require. Error: the flags ask for security that one of `endpoints`
 /// cannot provide.
@@ -86,9 +86,9 @@ fn asks_for_security(given: &SocketArgs) -> bool {
 /// Checks that keys and passwords have an effect at this endpoint.
 fn check_security_support(endpoint: &str) -> Outcome {
     let transport = split_prefix(endpoint).1.split("://").next().unwrap_or_default();
-    match UNGUARDED.contains(&transport) {
-        true => Err(Failure::usage(format!("{endpoint}: {transport} supports neither CURVE nor PLAIN"))),
-        false => Ok(()),
+    match GUARDED.contains(&transport) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{endpoint}: {transport} supports neither CURVE nor PLAIN"))),
     }
 }
 
@@ -169,7 +169,7 @@ pub fn set(socket: &Socket, name: &str, text: &[u8]) -> Outcome {
     if !spec.types.is_empty() && !spec.types.contains(&socket_type) {
         return Err(Failure::usage(format!("{name}: not an option of {} sockets", socket_type.name())));
     }
-    let shown = if secrets::is_secret(spec) { "its value".into() } else { String::from_utf8_lossy(text) };
+    let shown = if spec.is_secret() { "its value".into() } else { String::from_utf8_lossy(text) };
     let wrong = |why: &str| Failure::usage(format!("{name}={shown}: {why}"));
     let number = || -> Outcome<i128> {
         let digits = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());

@@ -30,7 +30,7 @@ pub const CONFLATED: usize = 7;
 pub const LIMIT: usize = 8;
 pub const EXPIRED: usize = 10;
 pub const UNREAD: usize = 11;
-const REASONS: usize = 12;
+const REASONS: usize = 32;
 
 /// `pinnace_stats_t`.
 #[repr(C)]
@@ -134,7 +134,7 @@ impl Context {
     /// Messages lost by sockets now closed, by reason.
     #[track_caller]
     pub fn lost(&self) -> [u64; REASONS] {
-        let mut lost = [0; REASONS];
+        let mut lost = [u64::MAX; REASONS];
         // SAFETY: an open context, and an array of that many numbers.
         errno::check(unsafe { pinnace_ctx_lost(self.raw(), lost.as_mut_ptr()) }).expect("numbers");
         lost

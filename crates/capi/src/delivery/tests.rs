@@ -103,7 +103,7 @@ fn send_options_are_of_this_version_or_an_earlier_one() {
     };
     let size = size_of::<SendOptions>();
     assert_eq!((given(size, 0, 0, 1), given(size + 8, u32::MAX.into(), 1, 0)), (0, 0));
-    refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not support");
+    refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not have");
     refused(given(0, 0, 0, 0), libc::EINVAL, "send options: 0;");
     refused(given(usize::MAX, 0, 0, 0), libc::EINVAL, "set it to the size of the structure");
     refused(given(size, 0, 7, 0), libc::EINVAL, "durability 7");

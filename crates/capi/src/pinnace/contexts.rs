@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
-use pinnace_engine::{Error, Leftover, Reason};
+use pinnace_engine::{Error, Leftover};
 
-use super::stats::REASONS;
+use super::stats::{ByReason, by_reason};
 use super::timeout;
 use crate::arguments::SizedStruct;
 use crate::context::own;
@@ -41,18 +41,16 @@ pub unsafe extern "C" fn pinnace_ctx_held_bytes(context: *mut c_void, held: *mut
 /// elements.
 ///
 /// # Safety
-/// `lost` must be null or point to this many u64s.
+/// `lost` must be null or point to an array of PINNACE_REASONS u64s.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut u64) -> c_int {
+pub unsafe extern "C" fn pinnace_ctx_lost(context: *mut c_void, lost: *mut ByReason) -> c_int {
     guard(|| {
         let drops = own(context)?.drops_of_closed();
         if lost.is_null() {
             return Err(Error::Fault);
         }
-        for (index, reason) in Reason::ALL.into_iter().enumerate() {
-            // SAFETY: not null, and the caller's promise.
-            unsafe { lost.add(index).write(drops.of(reason)) };
-        }
+        // SAFETY: not null, and the caller's promise.
+        unsafe { lost.write_unaligned(by_reason(&drops)) };
         Ok(0)
     })
 }
@@ -63,13 +61,13 @@ pub struct LeftoverT {
     size: usize,
     messages: u64,
     bytes: u64,
-    lost: [u64; REASONS],
+    lost: ByReason,
     open_sockets: u64,
 }
 
 impl From<Leftover> for LeftoverT {
     fn from(Leftover { messages, bytes, lost, open_sockets }: Leftover) -> LeftoverT {
-        let lost = Reason::ALL.map(|reason| lost.of(reason));
+        let lost = by_reason(&lost);
         LeftoverT { size: size_of::<LeftoverT>(), messages, bytes, lost, open_sockets }
     }
 }

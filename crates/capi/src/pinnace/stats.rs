@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use pinnace_engine::{Error, Medium, PeerStats, Reason, Stats, Traffic, prometheus};
+use pinnace_engine::{Drops, Error, Medium, PeerStats, Reason, Stats, Traffic, prometheus};
 
 use super::put_text;
 use crate::arguments::{SizedStruct, text};
@@ -24,7 +24,7 @@ pub struct StatsT {
     size: usize,
     received: TrafficT,
     sent: TrafficT,
-    dropped: [u64; REASONS],
+    dropped: ByReason,
     connected: u64,
     accepted: u64,
     disconnected: u64,
@@ -57,10 +57,22 @@ pub struct PeerT {
     fallback_reason: [c_char; 64],
 }
 
-/// PINNACE_REASONS.
-pub(super) const REASONS: usize = Reason::ALL.len();
+/// PINNACE_REASONS: more than there are reasons, so that a new one changes neither structs nor arrays of programs.
+const REASONS: usize = 32;
+/// Numbers of messages by reason.
+pub(super) type ByReason = [u64; REASONS];
 /// The longest routing id (255 bytes) and one unused byte.
 const ID_MAX: usize = 256;
+
+/// The numbers of `drops`; 0 in the elements that have no reason yet.
+pub(super) fn by_reason(drops: &Drops) -> ByReason {
+    const { assert!(Reason::ALL.len() <= REASONS) };
+    let mut numbers = [0; REASONS];
+    for (number, reason) in numbers.iter_mut().zip(Reason::ALL) {
+        *number = drops.of(reason);
+    }
+    numbers
+}
 
 impl From<Traffic> for TrafficT {
     fn from(Traffic { messages, bytes, queued }: Traffic) -> TrafficT {
@@ -76,7 +88,7 @@ impl StatsT {
             size: size_of::<StatsT>(),
             received: stats.received.into(),
             sent: stats.sent.into(),
-            dropped: Reason::ALL.map(|reason| stats.drops.of(reason)),
+            dropped: by_reason(&stats.drops),
             connected: event("connected"),
             accepted: event("accepted"),
             disconnected: event("disconnected"),

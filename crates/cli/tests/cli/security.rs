@@ -30,6 +30,7 @@ fn a_transport_without_security_is_refused_where_it_is_asked_for() {
     let commands = [
         &["send", "-t", "radio", "-g", "news", "-m", "a", "udp://127.0.0.1:9"][..],
         &["send", "-m", "a", ">inproc://here"],
+        &["send", "-m", "a", "an-unknown-transport://here"],
         &["send", "-m", "a", SOMEWHERE, "epgm://lo;239.192.1.1:5555"],
         &["recv", "-t", "dish", "-g", "news", "@udp://127.0.0.1:*"],
         &["proxy", SOMEWHERE, SOMEWHERE, "--capture", "inproc://copies"],

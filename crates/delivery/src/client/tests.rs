@@ -186,7 +186,7 @@ fn peer_loops() -> BTreeSet<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     // A thread may end in the meantime.
     let is_one = |task: &PathBuf| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "pinnace-carry")
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "pinnace-peers")
     };
     tasks.filter(is_one).map(|task| task.display().to_string()).collect()
 }

@@ -51,7 +51,7 @@ pub fn set<'a>(options: &mut Options, number: i32, value: &'a [u8]) -> Result<Ef
             bytes_in(kind, value)?;
             set(options, value)?;
         }
-        (Store::Key(_, set), _) => set(options, &key_in(value)?),
+        (Store::Key(_, set) | Store::SecretKey(_, set), _) => set(options, &key_in(value)?),
         (Store::Int(_, set), kind) => set(options, int_in(kind, value)?),
         (Store::Int64(_, set), kind) => set(options, int64_in(kind, value)?),
         (Store::Bits(_, set), _) => set(options, u64::from_ne_bytes(exactly(value)?)),
@@ -111,7 +111,7 @@ impl OptionSpec {
             Store::Text(get, _) => put_text(value, get(options)),
             Store::SecretText(get, _) => put_text(value, get(options).text()),
             Store::Bytes(get, _) => put(value, get(options)),
-            Store::Key(get, _) => put_key(value, get(options)),
+            Store::Key(get, _) | Store::SecretKey(get, _) => put_key(value, get(options)),
             Store::Parsed(_) | Store::Absent | Store::Subscribe | Store::Unsubscribe => {
                 Err(Error::Invalid(Invalid::OptionWriteOnly))
             }

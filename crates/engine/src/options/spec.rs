@@ -101,6 +101,8 @@ pub(super) enum Store {
     Subscribe,
     Unsubscribe,
     Key(fn(&Options) -> &[u8; 32], fn(&mut Options, &SecretKey)),
+    /// As Key, for a secret key.
+    SecretKey(fn(&Options) -> &[u8; 32], fn(&mut Options, &SecretKey)),
     /// Bytes with a format of their own; cannot be read.
     Parsed(fn(&mut Options, &[u8]) -> Result<(), Error>),
     /// libzmq has the option if it was built with a library that we do not include. Here it is unknown, as in a
@@ -132,6 +134,11 @@ pub(super) const fn absent(number: i32, name: &'static str, kind: OptionKind) ->
 }
 
 impl OptionSpec {
+    /// Whether the value is a secret, which must not appear in an error text or a log.
+    pub const fn is_secret(&self) -> bool {
+        matches!(self.store, Store::SecretText(..) | Store::SecretKey(..))
+    }
+
     pub(super) const fn now(mut self) -> OptionSpec {
         self.when = When::Now;
         self

@@ -88,8 +88,8 @@ macro_rules! message {
 
 /// A key of our own; setting it selects CURVE.
 macro_rules! curve_key {
-    ($field:ident, $make:expr) => {
-        Store::Key(
+    ($variant:ident, $field:ident, $make:expr) => {
+        Store::$variant(
             |options| &options.security.$field,
             |options, key| {
                 options.security.$field = $make(key);
@@ -140,8 +140,8 @@ pub const TABLE: &[OptionSpec] = &[
     row(45, "PLAIN_USERNAME", text(SHORT), PLAIN_USERNAME),
     row(46, "PLAIN_PASSWORD", text(SHORT), PLAIN_PASSWORD),
     row(47, "CURVE_SERVER", flag(0), CURVE_SERVER),
-    row(48, "CURVE_PUBLICKEY", OptionKind::Key, curve_key!(public_key, |key: &SecretKey| **key)),
-    row(49, "CURVE_SECRETKEY", OptionKind::Key, curve_key!(secret_key, SecretKey::clone)),
+    row(48, "CURVE_PUBLICKEY", OptionKind::Key, curve_key!(Key, public_key, |key: &SecretKey| **key)),
+    row(49, "CURVE_SECRETKEY", OptionKind::Key, curve_key!(SecretKey, secret_key, SecretKey::clone)),
     row(50, "CURVE_SERVERKEY", OptionKind::Key, CURVE_SERVERKEY),
     row(51, "PROBE_ROUTER", from(0, 0), switch!(probe_router)).pattern(PROBERS).set_only(),
     row(52, "REQ_CORRELATE", from(0, 0), switch!(req_correlate)).pattern(&[Req]).set_only(),

@@ -299,6 +299,15 @@ fn properties_of_our_own_have_a_form() {
 }
 
 #[test]
+fn secrets_are_marked() {
+    let secrets: Vec<_> = TABLE.iter().filter(|row| row.is_secret()).map(|row| row.name).collect();
+    assert_eq!(secrets, ["PLAIN_PASSWORD", "CURVE_SECRETKEY", "SOCKS_PASSWORD", "WSS_KEY_PEM"]);
+    let named =
+        |row: &&OptionSpec| ["PASSWORD", "SECRET", "KEY_PEM"].iter().any(|part| row.name.contains(part));
+    assert!(TABLE.iter().filter(named).all(OptionSpec::is_secret), "a name that tells of a secret");
+}
+
+#[test]
 fn unknown_numbers_are_refused() {
     for number in [i32::MIN, -1, 0, 1, 10, 20, 26, 29, 30, 67, 70, 82, 83, 125, i32::MAX] {
         assert!(
