@@ -30,7 +30,8 @@ pub const CONFLATED: usize = 7;
 pub const LIMIT: usize = 8;
 pub const EXPIRED: usize = 10;
 pub const UNREAD: usize = 11;
-const REASONS: usize = 32;
+/// `PINNACE_REASONS`.
+pub const REASONS: usize = 32;
 
 /// `pinnace_stats_t`.
 #[repr(C)]

@@ -4,11 +4,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use support::peer::{RawListener, RawPeer};
-use support::pinnace::{EXPIRED, Leftover, UNREAD};
+use support::pinnace::{EXPIRED, Leftover, REASONS, UNREAD};
 use support::*;
 
 const EMPTY: Leftover =
-    Leftover { size: size_of::<Leftover>(), messages: 0, bytes: 0, lost: [0; 12], open_sockets: 0 };
+    Leftover { size: size_of::<Leftover>(), messages: 0, bytes: 0, lost: [0; REASONS], open_sockets: 0 };
 
 over_transports!(
     all_that_is_delivered_leaves_nothing,

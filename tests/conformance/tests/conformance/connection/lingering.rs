@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::filler::{number_of, numbered};
 use support::peer::{RawListener, RawPeer};
-use support::pinnace::{EXPIRED, Leftover};
+use support::pinnace::{EXPIRED, Leftover, REASONS};
 use support::*;
 
 over_wires!(
@@ -77,7 +77,7 @@ fn a_close_goes_on_with_the_next_connection(transport: Transport) {
     // Only messages that the kernels held are lost with the connection.
     assert!((1..COUNT).contains(&read_to_the_last(&mut receiver(&listener))));
     let left = ended.join().expect("an end");
-    assert_eq!((left.messages, left.lost), (0, [0; 12]));
+    assert_eq!((left.messages, left.lost), (0, [0; REASONS]));
 }
 
 /// The socket stays open and reports what became of each message.
@@ -90,7 +90,7 @@ fn a_disconnect_goes_on_with_the_next_connection(transport: Transport) {
     assert!((1..COUNT).contains(&read_to_the_last(&mut receiver(&listener))));
     until("the peer has ended", || push.send("nobody", DONTWAIT).is_err() && push.peers().is_empty());
     let stats = push.stats();
-    assert_eq!((stats.sent.messages, stats.sent.queued, stats.dropped), (COUNT, 0, [0; 12]));
+    assert_eq!((stats.sent.messages, stats.sent.queued, stats.dropped), (COUNT, 0, [0; REASONS]));
     assert_eq!((stats.handshakes_succeeded, stats.ended_peers), (2, 1));
     assert!(!listener.knocked(150), "it does not come again");
 }
@@ -111,7 +111,7 @@ fn a_connection_that_is_lost_at_the_close_is_made_again(transport: Transport) {
         }
         let ended = end(ctx);
         read_to_the_last(&mut receiver(&listener));
-        assert_eq!(ended.join().expect("an end").lost, [0; 12], "turn {turn}");
+        assert_eq!(ended.join().expect("an end").lost, [0; REASONS], "turn {turn}");
     }
 }
 
@@ -130,7 +130,7 @@ fn a_heartbeat_that_is_missed_makes_the_next_connection(transport: Transport) {
         assert_eq!(number_of(&message_of_a_live_peer(&mut second)), number);
     }
     drop((silent, second));
-    assert_eq!(ended.join().expect("an end").lost, [0; 12]);
+    assert_eq!(ended.join().expect("an end").lost, [0; REASONS]);
 }
 
 /// The next message; answers each PING before it.
@@ -155,7 +155,7 @@ fn connections_are_lost_again_and_again(transport: Transport) {
         before = number;
     }
     assert!(read_to_the_last(&mut receiver(&listener)) > before);
-    assert_eq!(ended.join().expect("an end").lost, [0; 12]);
+    assert_eq!(ended.join().expect("an end").lost, [0; REASONS]);
 }
 
 /// The linger ends while no peer is connected: unsent messages are counted, and those already read are not.
@@ -185,7 +185,7 @@ fn nothing_is_dialed_for_when_all_was_sent(transport: Transport) {
     drop(peer);
     push.close().expect("close");
     // The library may have noticed the loss before the close; it does not reconnect then either.
-    assert_eq!(ctx.term_within(PATIENCE_MS.into()).expect("an end").lost, [0; 12]);
+    assert_eq!(ctx.term_within(PATIENCE_MS.into()).expect("an end").lost, [0; REASONS]);
 }
 
 /// Without reconnecting, or without it after a disconnect, unsent messages are counted at once.

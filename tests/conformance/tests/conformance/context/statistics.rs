@@ -1,6 +1,6 @@
 //! Statistics: the counts add up, and each lost message has its reason.
 
-use support::pinnace::{EXPIRED, FULL, LIMIT, PEER_LOST, UNREAD, UNROUTABLE, UNWANTED, text};
+use support::pinnace::{EXPIRED, FULL, LIMIT, PEER_LOST, REASONS, UNREAD, UNROUTABLE, UNWANTED, text};
 use support::*;
 
 over_transports!(
@@ -33,7 +33,7 @@ fn counts_what_was_moved(transport: Transport) {
     if transport == Transport::Inproc {
         assert_eq!(out.sent.queued, 40, "what the receiver has not taken");
     }
-    assert_eq!((out.dropped, come.dropped), ([0; 12], [0; 12]));
+    assert_eq!((out.dropped, come.dropped), ([0; REASONS], [0; REASONS]));
     assert_eq!((out.peers, come.peers), (1, 1));
     for _ in 0..40 {
         pull.rx();
