@@ -159,7 +159,7 @@ class Client {
         detail::noted(pinnace_client_registry_error(handle()) < 0, error);
         return error;
     }
-    /* Removes the registry entries that dead clients left for a topic; returns their number. */
+    /* Ends the subscriptions of a topic by dead clients; returns their number. */
     int clear_addresses(const std::string &topic) {
         return detail::checked(pinnace_client_clear_addresses(handle(), topic.c_str()));
     }

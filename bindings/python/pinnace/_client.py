@@ -219,7 +219,7 @@ class Client:
         return error
 
     def clear_addresses(self, topic: str) -> int:
-        """Removes the registry entries that dead clients left for a topic. Returns their number."""
+        """Ends the subscriptions of a topic by dead clients. Returns their number."""
         return checked(lib.pinnace_client_clear_addresses(self._handle, in_c(topic)))
 
     def send_to(self, topic: str, body: Body) -> None:

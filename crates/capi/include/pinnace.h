@@ -255,7 +255,8 @@ int pinnace_client_addresses(pinnace_client_t *client, const char *topic, char *
  * clients. It retries on its own. EHOSTUNREACH: a server does not answer; EEXIST: another client has taken the name. */
 int pinnace_client_registry_error(pinnace_client_t *client);
 
-/* Removes the registry entries that dead clients left for a topic; returns their number. */
+/* Ends the subscriptions of a topic by dead clients: messages to all are no longer kept for them. Returns their
+ * number. */
 int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
 
 #define PINNACE_SYNC 0     /* on the disk before the call returns */

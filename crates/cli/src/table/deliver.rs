@@ -228,7 +228,7 @@ pub struct Registry {
     /// Print a line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Remove the entries of dead clients that listened on this topic, and print how many were removed
+    /// End the subscriptions of this topic by dead clients, and print how many there were
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["watch", "json"])]
     pub clear: Option<String>,
 }

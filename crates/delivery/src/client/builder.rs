@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -315,7 +315,7 @@ impl Builder {
             name: self.name.clone(),
             id: record.id,
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
-            topics: [std::slice::from_ref(&self.topic), &self.topics].concat(),
+            topics: self.topics_with(instance.store.topics(record.number)),
             lease: self.lease,
         };
         let client = Client {
@@ -324,6 +324,7 @@ impl Builder {
             instance: instance.clone(),
             inbox,
             closed: AtomicBool::new(false),
+            joined: AtomicBool::new(false),
             routes: Arc::default(),
             watch,
             handlers: Mutex::default(),
@@ -339,9 +340,21 @@ impl Builder {
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());
         if let Some(watch) = &client.watch {
+            // On the disk first: a client that is killed later starts with these topics.
+            let batch = instance.store.set_topics(client.record.number, &entry.topics)?;
+            instance.store.log().wait(batch, None)?;
             watch.join(entry, tell, client.trouble.clone())?;
+            client.joined.store(true, Ordering::Relaxed);
         }
         Ok(client)
+    }
+
+    /// All topics of the settings, and those that the client listened on when it was killed; sorted.
+    fn topics_with(&self, mut topics: Vec<String>) -> Vec<String> {
+        topics.extend([std::slice::from_ref(&self.topic), &self.topics].concat());
+        topics.sort_unstable();
+        topics.dedup();
+        topics
     }
 
     /// The address of the registry; None: `none`.

@@ -5,6 +5,7 @@ mod cursor;
 mod pending;
 mod receive;
 mod requeue;
+mod routes;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use pending::Pending;
 pub(crate) use receive::read_envelope;
 pub use receive::{Dead, Deliveries, Delivery};
-use send::Routes;
+use routes::{Publisher, Routes};
 pub use send::{Durability, Options, Ticket};
 
 /// A client. Thread-safe.
@@ -40,6 +41,8 @@ pub struct Client {
     instance: Arc<Instance>,
     inbox: Arc<Inbox>,
     closed: AtomicBool,
+    /// It has joined its registry: to drop it ends its subscriptions.
+    joined: AtomicBool,
     routes: Arc<Mutex<Routes>>,
     /// The registry's thread, which keeps this client's entry.
     watch: Option<Arc<Watch>>,
@@ -92,7 +95,7 @@ impl Client {
 }
 
 impl Client {
-    /// Listens on another topic.
+    /// Listens on another topic, also after this process was killed and the client started again, until it is closed.
     pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.push(topic.to_owned()))
     }
@@ -107,9 +110,17 @@ impl Client {
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = entry.clone();
         change(&mut changed.topics);
+        changed.topics.sort_unstable();
+        changed.topics.dedup();
         watch.change(changed.clone())?;
+        let batch = self.instance.store.set_topics(self.record.number, &changed.topics)?;
         *entry = changed;
-        Ok(())
+        Ok(self.instance.store.log().wait(batch, None)?)
+    }
+
+    /// The topics that it listens on, sorted.
+    pub fn topics(&self) -> Vec<String> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner).topics.clone()
     }
 
     /// The endpoints of known clients that listen on a topic.
@@ -125,8 +136,8 @@ impl Client {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Removes what dead clients on a topic left in the registry: messages sent to all are no longer kept for them.
-    /// Returns how many there were. Messages already kept stay ([`clear_pending`](Self::clear_pending)).
+    /// Ends the subscriptions of a topic by dead clients: messages sent to all are no longer kept for them. Returns how
+    /// many there were. Messages already kept stay ([`clear_pending`](Self::clear_pending)).
     pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
         let Some(registry) = &self.registry else { return Ok(0) };
         Ok(crate::registry::open(registry)?.clear(topic)?)
@@ -134,13 +145,19 @@ impl Client {
 
     /// The callback for changes of the registry's members.
     fn teller(&self, given: Vec<Member>) -> MembersCallback {
-        let (routes, instance, client) =
-            (self.routes.clone(), Arc::downgrade(&self.instance), self.record.number);
+        let (routes, instance) = (self.routes.clone(), Arc::downgrade(&self.instance));
+        let (client, name) = (self.record.number, self.record.name.clone());
         Box::new(move |members| {
             let Some(instance) = instance.upgrade() else { return };
             // Without peers of its own, share the list with the registry's other clients.
             let members = if given.is_empty() { members.clone() } else { Arc::new(members.with(&given)) };
-            routes.lock().unwrap_or_else(PoisonError::into_inner).change(members.clone());
+            let publisher = Publisher { store: &instance.store, client, name: &name };
+            let mut state = instance.store.lock();
+            let mut routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
+            // A failure of the log is reported elsewhere; the next send opens the streams.
+            let opened = routes.change(&publisher, &mut state, members.clone()).unwrap_or_default();
+            drop((routes, state));
+            opened.into_iter().for_each(|stream| instance.peer_loop.tell(Command::Stream(stream)));
             instance.peer_loop.tell(Command::Members { client, members });
         })
     }
@@ -152,6 +169,10 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.instance.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
+            if self.joined.load(Ordering::Relaxed) {
+                // A failure of the log is reported elsewhere.
+                let _ = self.instance.store.set_topics(self.record.number, &[]);
+            }
             watch.leave(&self.record.name, self.record.id);
         }
         self.inbox.close();

@@ -1,10 +1,8 @@
 //! Sending messages.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use foldhash::HashMap;
 
 use super::Client;
 use crate::Error;
@@ -12,9 +10,7 @@ use crate::clock::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
-use crate::registry::Members;
 use crate::signal::Patience;
-use crate::store::records::Receiver;
 use crate::store::{Sending, State};
 use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
 
@@ -60,56 +56,6 @@ impl From<Ticket> for u64 {
 impl From<u64> for Ticket {
     fn from(batch: u64) -> Ticket {
         Ticket { batch }
-    }
-}
-
-/// The streams of each topic.
-#[derive(Default)]
-pub(super) struct Routes {
-    members: Arc<Members>,
-    /// For messages to one, and for messages to all.
-    in_turn: HashMap<String, Turns>,
-    to_all: HashMap<String, Arc<[u32]>>,
-}
-
-struct Turns {
-    streams: Arc<[u32]>,
-    next: usize,
-}
-
-/// The streams of one message.
-enum Route {
-    One(u32),
-    All(Arc<[u32]>),
-}
-
-impl Turns {
-    fn take(&mut self) -> Route {
-        let turn = self.next % self.streams.len();
-        self.next = turn + 1;
-        Route::One(self.streams[turn])
-    }
-}
-
-impl Route {
-    fn streams(&self) -> &[u32] {
-        match self {
-            Route::One(stream) => std::slice::from_ref(stream),
-            Route::All(streams) => streams,
-        }
-    }
-}
-
-impl Routes {
-    /// Replaces the members, and forgets the cached streams.
-    pub(super) fn change(&mut self, members: Arc<Members>) {
-        self.members = members;
-        self.in_turn.clear();
-        self.to_all.clear();
-    }
-
-    pub(super) fn members(&self) -> &Members {
-        &self.members
     }
 }
 
@@ -301,73 +247,5 @@ impl Client {
             }
             state = store.lock();
         }
-    }
-
-    /// The streams for a message.
-    fn route(
-        &self,
-        state: &mut State,
-        topic: &str,
-        all: bool,
-        opened: &mut Vec<u32>,
-    ) -> Result<Route, Error> {
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if all {
-            if let Some(streams) = routes.to_all.get(topic) {
-                return Ok(Route::All(streams.clone()));
-            }
-            let streams: Arc<[u32]> = self.streams_to_all(state, &routes.members, topic)?.into();
-            opened.extend_from_slice(&streams);
-            routes.to_all.insert(topic.to_owned(), streams.clone());
-            return Ok(Route::All(streams));
-        }
-        if let Some(turns) = routes.in_turn.get_mut(topic) {
-            return Ok(turns.take());
-        }
-        let streams = self.streams_of(state, &routes.members, topic)?;
-        opened.extend_from_slice(&streams);
-        let mut turns = Turns { streams: streams.into(), next: 0 };
-        let route = turns.take();
-        routes.in_turn.insert(topic.to_owned(), turns);
-        Ok(route)
-    }
-
-    /// The streams of `streams_of`, and those to clients that died while listening, until they return or are cleared.
-    fn streams_to_all(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
-        let (store, client) = (&self.instance.store, self.record.number);
-        let mut away = members.away_from(topic).filter(|member| member.name != self.record.name).peekable();
-        let nobody_else = members.of_topic(topic).all(|member| member.name == self.record.name);
-        let mut streams = match away.peek().is_some() && nobody_else {
-            true => state.outbox.known_on(client, topic),
-            false => self.streams_of(state, members, topic)?,
-        };
-        for member in away {
-            let stream = store.stream(state, client, &Receiver::Client(member.name.clone()), topic)?;
-            if !streams.contains(&stream) {
-                streams.push(stream);
-            }
-        }
-        Ok(streams)
-    }
-
-    /// The streams to the clients that listen on a topic; if there is none, to those that did before; and if there
-    /// never was any, to the first that will listen.
-    fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, Error> {
-        let (store, client) = (&self.instance.store, self.record.number);
-        let listening = members.of_topic(topic).filter(|member| member.name != self.record.name);
-        let receivers: Vec<Receiver> =
-            listening.map(|member| Receiver::Client(member.name.clone())).collect();
-        let Some(first) = receivers.first() else {
-            let known = state.outbox.known_on(client, topic);
-            return match known.is_empty() {
-                true => Ok(vec![store.stream(state, client, &Receiver::Anyone, topic)?]),
-                false => Ok(known),
-            };
-        };
-        // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.
-        if let Some(waiting) = state.outbox.find(client, &Receiver::Anyone, topic) {
-            store.hand_over(state, waiting, first.clone())?;
-        }
-        receivers.iter().map(|receiver| Ok(store.stream(state, client, receiver, topic)?)).collect()
     }
 }

@@ -236,3 +236,34 @@ fn a_store_that_has_failed_keeps_nobody_busy() {
     assert!(used(&peer_loop) - before <= 10, "{} of 50", used(&peer_loop) - before);
     assert!(sender.pending() > 0);
 }
+
+/// A power cut keeps what a client subscribed to; an orderly close ends it.
+#[test]
+fn topics_outlive_a_power_cut_and_not_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = format!("dir://{}", dir.path().join("registry").display());
+    let start = |disk: &Faulty, name: &str| {
+        let builder = Client::builder(name, "t").registry(&registry).topics(&["given"]);
+        let instance = Instance::over(Arc::new(disk.clone()), builder.settings()).unwrap();
+        builder.start_in(&Arc::new(instance))
+    };
+    let disk = Faulty::new(1);
+    let client = start(&disk, "one").unwrap();
+    client.subscribe("more").unwrap();
+    client.subscribe("less").unwrap();
+    client.unsubscribe("less").unwrap();
+    let disk = disk.left_by_power();
+    drop(client);
+    let client = start(&disk, "one").unwrap();
+    assert_eq!(client.topics(), ["given", "more", "t"]);
+    // A start that fails, because the name is taken, ends nothing.
+    let disk = disk.left_by_power();
+    drop(client);
+    let holder = start(&Faulty::new(2), "one").unwrap();
+    assert!(start(&disk, "one").is_err());
+    drop(holder);
+    let client = start(&disk, "one").unwrap();
+    assert_eq!(client.topics(), ["given", "more", "t"]);
+    drop(client);
+    assert_eq!(start(&disk, "one").unwrap().topics(), ["given", "t"]);
+}

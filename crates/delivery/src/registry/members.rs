@@ -88,6 +88,11 @@ impl Member {
 }
 
 impl Members {
+    /// The entry of a client, whether it lives or is away.
+    pub fn find(&self, name: &str) -> Option<&Member> {
+        self.living.get(name).or_else(|| self.away.get(name))
+    }
+
     pub fn get(&self, name: &str) -> Option<&Member> {
         self.living.get(name)
     }
@@ -115,7 +120,8 @@ impl Members {
         all
     }
 
-    /// Adds clients that died without giving their names back: they may return, and no other client has their names.
+    /// Adds clients that died, with the topics that they listened on, and clients that gave their names back, without
+    /// topics.
     pub fn with_away(mut self, away: impl IntoIterator<Item = Member>) -> Members {
         self.away.extend(away.into_iter().map(|member| (member.name.clone(), member)));
         self

@@ -49,6 +49,10 @@ pub use redis::Redis;
 pub use sqlite::Sqlite;
 pub(crate) use watch::{MembersCallback, Trouble, Watch};
 
+/// How long the entry of a client that gave its name back is kept.
+pub const LEFT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The id in such an entry, and in one that was cleared: no client has it, so the entry cannot be renewed.
+const NO_ID: Id = [0; 16];
 /// How long a call waits while others have the place locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -72,16 +76,19 @@ pub trait Registry: Send {
         held.iter().map(|(name, id)| self.renew(name, id)).collect()
     }
 
-    /// Gives the name back at once; Ok also if no client has it. Error: Lost, another client has it and keeps it.
+    /// Gives the name back at once; Ok also if no client has it. The entry stays for [`LEFT_FOR`] as that of a client
+    /// that is away and listens on nothing, so that others can tell that it has left from that the registry has lost
+    /// it. Error: Lost, another client has the name and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// All clients with live leases, including those of this object, and as away those that died without giving their
-    /// names back. Every completed claim and release is visible; a death once its lease has expired (in a [`Folder`], a
+    /// All clients with live leases, including those of this object, and as away those that died or gave their names
+    /// back. Every completed claim and release is visible; a death once its lease has expired (in a [`Folder`], a
     /// moment after the death). None: nothing has changed since this object's last call, which is cheap to find out.
     fn members(&mut self) -> Result<Option<Members>, RegistryError>;
 
-    /// Removes the entries of dead clients that listened on a topic. Returns how many there were. Without this they are
-    /// away until their names are claimed again.
+    /// Ends the subscription of a topic by dead clients, whose entries stay. Returns how many there were. Without this
+    /// they listen until their names are claimed again. One that lives after all has lost its name, and claims it
+    /// again.
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError>;
 }
 

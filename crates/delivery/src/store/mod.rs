@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::HashSet;
-use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM};
+use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM, TOPICS};
 
 use crate::clock::now_ms;
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
@@ -38,6 +38,8 @@ pub struct State {
     senders: HashMap<(u32, Id), Opening>,
     /// The ids under which receivers know the clients.
     known: HashMap<(u32, String), records::Known>,
+    /// The topics that each client listens on, until it is closed.
+    topics: HashMap<u32, Vec<String>>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -133,6 +135,29 @@ impl Store {
             return Ok(());
         };
         self.append(state, Urgency::Sync, STREAM, &[&record]).map(drop)
+    }
+
+    /// Records whether the receiver of a stream has ended its subscription.
+    pub fn set_left(&self, state: &mut State, stream: u32, left: bool) -> Result<(), LogError> {
+        let Some(of) = state.outbox.get(stream).filter(|of| of.record.left != left) else { return Ok(()) };
+        let record = records::StreamRecord { left, ..of.record.clone() };
+        state.outbox.set_left(stream, left);
+        self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
+    }
+
+    /// The topics that a client listened on when it was killed.
+    pub fn topics(&self, client: u32) -> Vec<String> {
+        self.lock().topics.get(&client).cloned().unwrap_or_default()
+    }
+
+    /// Records the topics that a client listens on. Returns the batch of the log.
+    pub fn set_topics(&self, client: u32, topics: &[String]) -> Result<u64, LogError> {
+        let mut state = self.lock();
+        if state.topics.get(&client).map_or(&[][..], Vec::as_slice) == topics {
+            return Ok(0);
+        }
+        state.topics.insert(client, topics.to_owned());
+        self.append(&mut state, Urgency::Sync, TOPICS, &[&records::write_topics(client, topics)])
     }
 
     /// Waits until none of these streams is in the middle of a message. None: the time is over.
@@ -335,6 +360,9 @@ impl Checkpointer for State {
         for known in self.known.values() {
             add(KNOWN, &[&known.write()]);
         }
+        for (client, topics) in self.topics.iter().filter(|(_, topics)| !topics.is_empty()) {
+            add(TOPICS, &[&records::write_topics(*client, topics)]);
+        }
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -399,6 +427,10 @@ impl State {
             KNOWN => {
                 let known = records::Known::read(payload)?;
                 self.known.insert((known.client, known.receiver.clone()), known);
+            }
+            TOPICS => {
+                let (client, topics) = records::read_topics(payload)?;
+                self.topics.insert(client, topics);
             }
             _ => {}
         }

@@ -115,6 +115,24 @@ impl Outbox {
         known.map(|record| record.number).collect()
     }
 
+    /// The client's streams on a topic with a named receiver that has not ended its subscription.
+    pub fn listening_on(&self, client: u32, topic: &str) -> Vec<u32> {
+        let mut known = self.known_on(client, topic);
+        // Of two streams to one receiver, later messages use the one that `find` finds.
+        let is_one = |record: &records::StreamRecord| {
+            !record.left && self.find(client, &record.receiver, topic) == Some(record.number)
+        };
+        known.retain(|stream| self.get(*stream).is_some_and(|stream| is_one(&stream.record)));
+        known
+    }
+
+    /// Records whether a stream's receiver has ended its subscription.
+    pub fn set_left(&mut self, stream: u32, left: bool) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.record.left = left;
+        }
+    }
+
     /// A stream of the client on a topic, to any receiver.
     pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
         let mut streams = self.streams.values();
@@ -132,6 +150,7 @@ impl Outbox {
             topic: topic.to_owned(),
             last: 0,
             done: RangeSet::default(),
+            left: false,
         };
         self.insert(record)
     }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! client   = number name id count *opening                     ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done       ; kind 3: the state of a stream
+//! stream   = number client kind receiver topic last done left  ; kind 3: the state of a stream; left: 0 or 1
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of an outgoing stream
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
 //! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
+//! topics   = client count *topic                               ; kind 8: what a client listens on
 //! ```
 
 use crate::ranges::RangeSet;
@@ -19,6 +20,7 @@ pub const MESSAGE: u8 = 4;
 pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
+pub const TOPICS: u8 = 8;
 
 /// Bytes of a message's header, and of each destination.
 pub const HEADER: usize = 16;
@@ -53,6 +55,8 @@ pub struct StreamRecord {
     /// The last number assigned.
     pub last: u64,
     pub done: RangeSet,
+    /// The receiver has ended its subscription of the topic: messages to all do not go to it.
+    pub left: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +134,7 @@ impl StreamRecord {
         put_counted(&mut to, self.topic.as_bytes());
         put_number(&mut to, self.last);
         put_ranges(&mut to, &self.done);
+        to.push(u8::from(self.left));
         to
     }
 
@@ -143,7 +148,9 @@ impl StreamRecord {
             _ => return None,
         };
         let (topic, last, done) = (name(&mut from)?, from.number()?, take_ranges(&mut from)?);
-        Some(StreamRecord { number, client, receiver, topic, last, done })
+        // Records of the first version end here.
+        let left = from.byte().is_some_and(|left| left != 0);
+        Some(StreamRecord { number, client, receiver, topic, last, done, left })
     }
 }
 
@@ -193,6 +200,21 @@ impl Known {
             opening: Opening::take(&mut from)?,
         })
     }
+}
+
+pub fn write_topics(client: u32, topics: &[String]) -> Vec<u8> {
+    let mut to = Vec::new();
+    put_number(&mut to, u64::from(client));
+    put_number(&mut to, topics.len() as u64);
+    topics.iter().for_each(|topic| put_counted(&mut to, topic.as_bytes()));
+    to
+}
+
+pub fn read_topics(payload: &[u8]) -> Option<(u32, Vec<String>)> {
+    let mut from = Bytes::new(payload);
+    let (client, count) = (number(&mut from)?, from.number()?);
+    let topics = (0..count).map(|_| name(&mut from)).collect::<Option<Vec<String>>>()?;
+    Some((client, topics))
 }
 
 pub fn write_done(stream: u32, done: &RangeSet) -> Vec<u8> {

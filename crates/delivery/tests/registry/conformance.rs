@@ -155,6 +155,75 @@ pub fn what_is_sent_to_all_waits_for_the_killed(place: &Place) {
     until("it to be handled", || waiting(&sender) == [("client1".to_owned(), 1)]);
 }
 
+/// The sender's own store knows its receivers, whatever the registry has lost.
+pub fn a_registry_that_forgets_hides_no_receiver(place: &Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = |name: &str| {
+        Client::builder(name, "all").data_dir(dir.path().join(name)).registry(&place.url()).lease(SHORT * 3)
+    };
+    let soon = || Some(Instant::now() + Duration::from_secs(30));
+    let waiting = |sender: &Client| -> Vec<_> {
+        let waiting = sender.pending_by_peer().into_iter().filter(|of| of.messages > 0);
+        waiting.map(|of| (of.receiver.unwrap_or_default(), of.messages)).collect()
+    };
+    let mut receivers = place.child("hold", 0..2, LONG);
+    let sender = builder("sender").start().unwrap();
+    until("the receivers", || sender.addresses_of("all").len() == 3);
+    sender.send_all("all", b"one").unwrap();
+    receivers.kill();
+    place.forget();
+    let live = builder("live").start().unwrap();
+    until("the living alone", || sender.addresses_of("all").len() == 2);
+    sender.send_all("all", b"two").unwrap();
+    // Nor does a start forget: the registry shows the sender one receiver, its store knows three.
+    drop(sender);
+    let sender = builder("sender").start().unwrap();
+    until("the living", || sender.addresses_of("all").len() == 2);
+    sender.send_all("all", b"three").unwrap();
+    for body in [&b"two"[..], b"three"] {
+        let delivery = live.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), body);
+        delivery.ack();
+    }
+    let both = |messages| ["client0", "client1"].map(|name| (name.to_owned(), messages));
+    until("the living to have them", || waiting(&sender) == both(3));
+    let first = builder("client0").start().unwrap();
+    for body in [&b"one"[..], b"two", b"three"] {
+        let delivery = first.recv(soon()).unwrap();
+        assert_eq!(delivery.body(), body);
+        delivery.ack();
+    }
+    until("the first to have them", || waiting(&sender) == [("client1".to_owned(), 3)]);
+    // One that was closed gets no more, also if its entry is forgotten later.
+    drop(first);
+    until("it to go", || sender.addresses_of("all").len() == 2);
+    place.forget();
+    until("the living again", || sender.addresses_of("all").len() == 2);
+    sender.send_all("all", b"four").unwrap();
+    live.recv(soon()).unwrap().ack();
+    until("the living to have it", || waiting(&sender) == [("client1".to_owned(), 4)]);
+}
+
+/// A receiver that is known but was sent nothing yet is not forgotten either.
+pub fn one_that_begins_to_listen_is_known_from_then_on(place: &Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let builder =
+        |name: &str| Client::builder(name, "all").data_dir(dir.path().join(name)).registry(&place.url());
+    let sender = builder("sender").lease(SHORT * 3).start().unwrap();
+    sender.send_all("all", b"to whom it concerns").unwrap();
+    let mut late = place.child("hold", 0..2, LONG);
+    until("the late", || sender.addresses_of("all").len() == 3);
+    late.kill();
+    place.forget();
+    until("it to be forgotten", || sender.addresses_of("all").len() == 1);
+    sender.send_all("all", b"news").unwrap();
+    let of = |name: &str| {
+        let all = sender.pending_by_peer().into_iter();
+        all.filter(|of| of.receiver.as_deref() == Some(name)).map(|of| of.messages).sum::<u64>()
+    };
+    assert!(of("client0") >= 1 && of("client1") >= 1, "{:?}", sender.pending_by_peer());
+}
+
 pub fn the_killed_come_back(place: &Place) {
     let mut observer = place.observer();
     let mut child = place.child("hold", 0..1, LONG);
@@ -190,9 +259,10 @@ pub fn what_the_dead_left_is_cleared(place: &Place) {
     assert_eq!(away(&mut observer, "all").len(), 5);
     assert_eq!(observer.registry.clear("nobody's"), Ok(0));
     assert_eq!(observer.registry.clear("client3's"), Ok(1));
-    assert_eq!(observer.registry.clear("all"), Ok(4));
+    assert_eq!(observer.registry.clear("all"), Ok(5));
     assert_eq!(observer.registry.clear("all"), Ok(0));
-    until("the dead to be forgotten", || observer.look().away().count() == 0);
+    until("the dead to be forgotten", || away(&mut observer, "all").is_empty());
+    assert_eq!(away(&mut observer, "client0's"), ["client0"], "it listens on its other topics");
     assert_eq!(observer.look().addresses_of("all").collect::<Vec<_>>(), ["tcp://127.0.0.1:9"]);
     observer.registry.renew("mine", &id(9)).unwrap();
 }

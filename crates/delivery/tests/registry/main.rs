@@ -37,6 +37,8 @@ over_all! {
     conformance::who_lost_the_name_hears_of_it
     conformance::the_killed_leave
     conformance::the_killed_come_back
+    conformance::a_registry_that_forgets_hides_no_receiver
+    conformance::one_that_begins_to_listen_is_known_from_then_on
     conformance::what_is_sent_to_all_waits_for_the_killed
     conformance::nothing_new_is_said_once
     conformance::what_the_dead_left_is_cleared

@@ -68,6 +68,19 @@ impl Place {
         until("the lease to run out", || observer.get(name).is_none());
     }
 
+    /// Makes the registry lose all that it has.
+    pub fn forget(&self) {
+        let remove = |name: &str| match std::fs::remove_file(self.dir.path().join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => {}
+        };
+        match &self.kind {
+            Kind::Folder => std::fs::remove_dir_all(self.path()).unwrap(),
+            Kind::Sqlite => ["registry", "registry-wal", "registry-shm"].map(remove).into_iter().collect(),
+            Kind::Redis(server) => redis::cmd("FLUSHALL").exec(&mut server.connect()).unwrap(),
+        }
+    }
+
     /// Starts a child process that claims the names of these numbers, and waits until it has them.
     pub fn child(&self, task: &str, numbers: std::ops::Range<u32>, lease: Duration) -> Child {
         let mut child = Command::new(std::env::current_exe().unwrap())

@@ -55,6 +55,18 @@ impl FoundName {
         self.member.as_ref().filter(|_| self.held)
     }
 
+    /// Returns true if the client gave its name back.
+    pub fn has_left(&self) -> bool {
+        self.away().is_some_and(|member| member.topics.is_empty())
+    }
+
+    /// Returns true if the file was written at least `age` ago.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        let modified = u64::try_from(self.stamp.modified_s).unwrap_or(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        now.as_secs().saturating_sub(modified) >= age.as_secs()
+    }
+
     /// The client, if it has died.
     pub fn away(&self) -> Option<&Arc<Member>> {
         self.member.as_ref().filter(|_| !self.held)

@@ -28,7 +28,7 @@ use std::time::Instant;
 use pinnace_sys::signals::as_errors;
 
 use super::members::check_name;
-use super::{Entry, Id, LOCK_TIMEOUT, Members, Registry, RegistryError};
+use super::{Entry, Id, LOCK_TIMEOUT, Member, Members, NO_ID, Registry, RegistryError};
 use locks::lock_by;
 pub use names::file_name;
 use view::FolderView;
@@ -96,17 +96,17 @@ impl Folder {
     }
 
     /// Puts a client's locked file in its place. The caller holds the folder's lock.
-    fn put(&self, me: &Entry) -> io::Result<HeldName> {
+    fn put(&self, member: &Member, id: Id) -> io::Result<HeldName> {
         let new = self.path.join(NEW);
         // Left behind by a process that was killed.
         remove(&new)?;
         let mut file = OpenOptions::new().create_new(true).write(true).open(&new)?;
         // Cannot fail: no other process opens the file before the rename.
         file.try_lock()?;
-        as_errors(|| file.write_all(&record::write(&me.to_member(), &me.id)))?;
+        as_errors(|| file.write_all(&record::write(member, &id)))?;
         let inode = file.metadata()?.ino();
-        fs::rename(&new, self.path.join(file_name(&me.name)))?;
-        Ok(HeldName { id: me.id, inode, _file: file })
+        fs::rename(&new, self.path.join(file_name(&member.name)))?;
+        Ok(HeldName { id, inode, _file: file })
     }
 
     /// Returns true if the file that this object holds for the name is the one in its place.
@@ -128,6 +128,32 @@ impl Folder {
         })
     }
 
+    /// Replaces a client's file by that of a client that has left. The caller holds the folder's lock.
+    fn leave(&self, name: &str) -> io::Result<()> {
+        match entry::read(&self.path, &file_name(name))?.and_then(|found| found.member) {
+            Some(member) => {
+                self.put(&Member { topics: Vec::new(), ..Member::clone(&member) }, NO_ID).map(drop)
+            }
+            None => remove(&self.path.join(file_name(name))),
+        }
+    }
+
+    /// Removes the files of clients that left long ago.
+    fn forget(&self, left: &[String]) -> Result<(), RegistryError> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let _locked = self.lock()?;
+        for name in left {
+            let removed = entry::read(&self.path, name).and_then(|found| match found {
+                Some(found) if found.has_left() => remove(&self.path.join(name)),
+                _ => Ok(()),
+            });
+            removed.map_err(|error| self.failed("removing from", &error))?;
+        }
+        Ok(())
+    }
+
     fn clear_in(&self, topic: &str) -> io::Result<usize> {
         let mut cleared = 0;
         for entry in fs::read_dir(&self.path)? {
@@ -136,8 +162,10 @@ impl Folder {
                 continue;
             }
             let found = entry::read(&self.path, &name)?.filter(|found| !found.held);
-            if found.and_then(|found| found.member).is_some_and(|member| member.listens_on(topic)) {
-                remove(&self.path.join(name))?;
+            let member = found.and_then(|found| found.member).filter(|member| member.listens_on(topic));
+            if let Some(mut member) = member.map(|member| Member::clone(&member)) {
+                member.topics.retain(|other| other != topic);
+                self.put(&member, NO_ID)?;
                 cleared += 1;
             }
         }
@@ -152,7 +180,7 @@ impl Registry for Folder {
         if self.owner(&me.name, &me.id)? == Owner::Another {
             return Err(RegistryError::NameTaken);
         }
-        let held = self.put(me).map_err(|error| self.failed("writing to", &error))?;
+        let held = self.put(&me.to_member(), me.id).map_err(|error| self.failed("writing to", &error))?;
         // Dropping the old file releases its lock, after the new file is in its place.
         self.held.insert(me.name.clone(), held);
         Ok(())
@@ -170,8 +198,9 @@ impl Registry for Folder {
         check_name(name)?;
         let _locked = self.lock()?;
         match self.owner(name, id)? {
-            Owner::Me { .. } => remove(&self.path.join(file_name(name)))
-                .map_err(|error| self.failed("removing from", &error))?,
+            Owner::Me { .. } => {
+                self.leave(name).map_err(|error| self.failed("writing to", &error))?;
+            }
             Owner::Another => return Err(RegistryError::Lost),
             Owner::Nobody => {}
         }
@@ -181,7 +210,12 @@ impl Registry for Folder {
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
         let news = self.view.news(&self.path);
-        news.map_err(|error| self.failed("reading", &error))
+        let news = news.map_err(|error| self.failed("reading", &error))?;
+        if news.is_some() {
+            // Members are known even if the folder cannot be written to.
+            let _ = self.forget(&self.view.left_long_ago());
+        }
+        Ok(news)
     }
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {

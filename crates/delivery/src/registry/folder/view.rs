@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::entry::{self, FoundName, Stamp};
-use crate::registry::{Member, Members};
+use crate::registry::{LEFT_FOR, Member, Members};
 
 const PROBE: Duration = Duration::from_millis(100);
 /// After a probe, pause this many times as long as it took.
@@ -43,6 +43,12 @@ impl FolderView {
             self.files.values().filter_map(found).map(|member| Member::clone(member))
         };
         Ok(Some(members(FoundName::shown).collect::<Members>().with_away(members(FoundName::away))))
+    }
+
+    /// The files of clients that gave their names back [`LEFT_FOR`] ago.
+    pub fn left_long_ago(&self) -> Vec<String> {
+        let is_one = |found: &FoundName| found.has_left() && found.is_older_than(LEFT_FOR);
+        self.files.iter().filter(|(_, found)| is_one(found)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Lists the folder if it may have changed. After an error the view is unchanged.

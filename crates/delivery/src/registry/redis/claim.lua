@@ -1,8 +1,14 @@
--- NAME ID LEASE_MS ENDPOINT TOPICS: 1, or 0 where another has the name and lives.
-local name, id, lease_ms, endpoint, listened = unpack(ARGV)
+-- NAME ID LEASE_MS ENDPOINT TOPICS LEFT_MS: 1, or 0 where another has the name and lives.
+local name, id, lease_ms, endpoint, listened, left_ms = unpack(ARGV)
 local other, lives = holder(name)
 if lives and other ~= id then
   return 0
+end
+-- Clients that gave their names back long ago.
+for _, left in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', plain(now_ms - left_ms))) do
+  if redis.call('HGET', topics, left) == '\0' then
+    remove(left)
+  end
 end
 changed()
 redis.call('HSET', clients, name, table.concat({id, lease_ms, endpoint}, ' '))

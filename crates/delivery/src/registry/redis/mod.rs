@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use redis::{ConnectionLike, ErrorKind, FromRedisValue, RedisError, ScriptInvocation};
 
 use super::members::check_name;
-use super::{Entry, Id, Members, Registry, RegistryError};
+use super::{Entry, Id, LEFT_FOR, Members, NO_ID, Registry, RegistryError};
 use address::Address;
 use link::Link;
 use record::{write_id, write_topics};
@@ -139,7 +139,7 @@ impl Registry for Redis {
         let has_it: bool = self.run(|scripts| {
             let mut claim = call(&scripts.claim);
             claim.arg(&me.name).arg(write_id(&me.id)).arg(me.lease.as_millis() as u64);
-            claim.arg(&me.endpoint).arg(&topics);
+            claim.arg(&me.endpoint).arg(&topics).arg(LEFT_FOR.as_millis() as u64);
             claim
         })?;
         if has_it { Ok(()) } else { Err(RegistryError::NameTaken) }
@@ -177,7 +177,7 @@ impl Registry for Redis {
         check_name(name)?;
         let is_free: bool = self.run(|scripts| {
             let mut release = call(&scripts.release);
-            release.arg(name).arg(write_id(id));
+            release.arg(name).arg(write_id(id)).arg(write_id(&NO_ID));
             release
         })?;
         if is_free { Ok(()) } else { Err(RegistryError::Lost) }
@@ -202,7 +202,7 @@ impl Registry for Redis {
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {
         self.run(|scripts| {
             let mut clear = call(&scripts.clear);
-            clear.arg(topic);
+            clear.arg(topic).arg(write_id(&NO_ID));
             clear
         })
     }

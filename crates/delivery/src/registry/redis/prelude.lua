@@ -14,6 +14,14 @@ local function holder(name)
   return id, tonumber(until_ms) > now_ms, tonumber(lease_ms)
 end
 
+-- Gives an entry an id that nobody has, so that it cannot be renewed.
+local function void(name, no_id)
+  local rest = (redis.call('HGET', clients, name) or ''):match('^%x+( .*)$')
+  if rest then
+    redis.call('HSET', clients, name, no_id .. rest)
+  end
+end
+
 local function remove(name)
   redis.call('ZREM', leases, name)
   redis.call('HDEL', clients, name)

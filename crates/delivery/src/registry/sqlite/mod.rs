@@ -24,7 +24,7 @@ use pinnace_sys::signals::as_errors;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::members::check_name;
-use super::{Entry, Id, Member, Members, Registry, RegistryError};
+use super::{Entry, Id, LEFT_FOR, Member, Members, NO_ID, Registry, RegistryError};
 
 const NOW_MS: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
@@ -131,10 +131,7 @@ impl Registry for Sqlite {
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
         check_name(name)?;
         self.alone(|work, now_ms| match holder(work, name, now_ms).map_err(failed)? {
-            Some(holder) if holder.id == *id => work
-                .execute("DELETE FROM clients WHERE name = ?", [name])
-                .and_then(|_| changed(work))
-                .map_err(failed),
+            Some(holder) if holder.id == *id => leave(work, name, now_ms).map_err(failed),
             Some(holder) if holder.lives => Err(RegistryError::Lost),
             _ => Ok(()),
         })
@@ -147,10 +144,13 @@ impl Registry for Sqlite {
 
     fn clear(&mut self, topic: &str) -> Result<usize, RegistryError> {
         self.alone(|work, now_ms| {
-            let gone = "DELETE FROM clients WHERE until_ms <= ?
+            let dead = "UPDATE clients SET id = ? WHERE until_ms <= ?
                         AND name IN (SELECT client FROM topics WHERE topic = ?)";
-            let cleared = work.execute(gone, params![now_ms, topic]).map_err(failed)?;
+            let cleared = work.execute(dead, params![NO_ID, now_ms, topic]).map_err(failed)?;
             if cleared > 0 {
+                let ended = "DELETE FROM topics WHERE topic = ?
+                             AND client IN (SELECT name FROM clients WHERE until_ms <= ?)";
+                work.execute(ended, params![topic, now_ms]).map_err(failed)?;
                 changed(work).map_err(failed)?;
             }
             Ok(cleared)
@@ -187,6 +187,11 @@ fn holder(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<O
 /// Writes a client's entry, in place of any other under its name.
 fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> {
     let member = me.to_member();
+    let long_ago = now_ms - LEFT_FOR.as_millis() as i64;
+    work.prepare_cached(
+        "DELETE FROM clients WHERE until_ms <= ? AND name NOT IN (SELECT client FROM topics)",
+    )?
+    .execute([long_ago])?;
     // A lease is at most 30 days.
     let lease_ms = me.lease.as_millis() as i64;
     work.prepare_cached("DELETE FROM clients WHERE name = ?")?.execute([&me.name])?;
@@ -201,6 +206,13 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
     for topic in &member.topics {
         insert.execute([&me.name, topic])?;
     }
+    changed(work)
+}
+
+/// Replaces a client's entry by that of a client that has left.
+fn leave(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<()> {
+    work.execute("UPDATE clients SET id = ?, until_ms = ? WHERE name = ?", params![NO_ID, now_ms, name])?;
+    work.execute("DELETE FROM topics WHERE client = ?", [name])?;
     changed(work)
 }
 

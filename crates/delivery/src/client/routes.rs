@@ -1,0 +1,203 @@
+//! The receivers of each message.
+//!
+//! A message to one goes to a client that listens on the topic now. A message to all goes to each client that listens,
+//! and to each that is known to have listened and has not ended its subscription. The sender's own store knows these: a
+//! stream to each of them is opened when the registry first shows it, and it is left out only when the registry shows
+//! the client without the topic. A client that a registry does not show may live, since a registry can lose its entry.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use foldhash::HashMap;
+
+use super::Client;
+use crate::Error;
+use crate::log::LogError;
+use crate::registry::Members;
+use crate::store::records::{Receiver, StreamRecord};
+use crate::store::{State, Store};
+
+/// The streams of each topic.
+#[derive(Default)]
+pub(super) struct Routes {
+    members: Arc<Members>,
+    /// For messages to one, and for messages to all.
+    in_turn: HashMap<String, Turns>,
+    to_all: HashMap<String, Arc<[u32]>>,
+    /// Topics on which messages were sent to all.
+    published: BTreeSet<String>,
+}
+
+/// The client that sends.
+pub(super) struct Publisher<'a> {
+    pub store: &'a Store,
+    pub client: u32,
+    pub name: &'a str,
+}
+
+struct Turns {
+    streams: Arc<[u32]>,
+    next: usize,
+}
+
+/// The streams of one message.
+pub(super) enum Route {
+    One(u32),
+    All(Arc<[u32]>),
+}
+
+impl Turns {
+    fn take(&mut self) -> Route {
+        let turn = self.next % self.streams.len();
+        self.next = turn + 1;
+        Route::One(self.streams[turn])
+    }
+}
+
+impl Route {
+    pub(super) fn streams(&self) -> &[u32] {
+        match self {
+            Route::One(stream) => std::slice::from_ref(stream),
+            Route::All(streams) => streams,
+        }
+    }
+}
+
+impl Routes {
+    /// Replaces the members. Records which receivers have ended a subscription, and opens streams to those that have
+    /// begun one, so that they are known even if the registry loses them. Returns the streams opened.
+    pub(super) fn change(
+        &mut self,
+        publisher: &Publisher<'_>,
+        state: &mut State,
+        members: Arc<Members>,
+    ) -> Result<Vec<u32>, LogError> {
+        self.members = members;
+        self.in_turn.clear();
+        self.to_all.clear();
+        publisher.note_left(state, &self.members)?;
+        let mut opened = Vec::new();
+        for topic in &self.published {
+            for name in publisher.listeners(&self.members, topic) {
+                opened.push(publisher.store.stream(
+                    state,
+                    publisher.client,
+                    &Receiver::Client(name),
+                    topic,
+                )?);
+            }
+        }
+        Ok(opened)
+    }
+
+    pub(super) fn members(&self) -> &Members {
+        &self.members
+    }
+}
+
+impl Publisher<'_> {
+    /// Records for each stream whether its receiver has ended its subscription. One that the registry does not show
+    /// has not.
+    fn note_left(&self, state: &mut State, members: &Members) -> Result<(), LogError> {
+        let own =
+            state.outbox.iter().map(|stream| &stream.record).filter(|record| record.client == self.client);
+        let left = |record: &StreamRecord| match &record.receiver {
+            Receiver::Client(name) => members.find(name).map(|member| !member.listens_on(&record.topic)),
+            Receiver::Anyone => None,
+        };
+        let changed = own.filter_map(|record| Some((record.number, left(record)?, record.left)));
+        let changed: Vec<(u32, bool)> =
+            changed.filter(|(_, now, before)| now != before).map(|(number, now, _)| (number, now)).collect();
+        changed.into_iter().try_for_each(|(stream, left)| self.store.set_left(state, stream, left))
+    }
+
+    /// The other clients that listen on a topic, and those that listened until they died.
+    fn listeners(&self, members: &Members, topic: &str) -> Vec<String> {
+        let all = members.of_topic(topic).chain(members.away_from(topic));
+        all.map(|member| member.name.clone()).filter(|name| name != self.name).collect()
+    }
+
+    /// The streams of a message to all.
+    fn streams_to_all(
+        &self,
+        state: &mut State,
+        members: &Members,
+        topic: &str,
+    ) -> Result<Vec<u32>, LogError> {
+        let (listeners, is_heard) = (self.listeners(members, topic), self.listens_now(members, topic));
+        // With a living listener this also hands over the messages that wait for the first.
+        let in_turn = if is_heard || listeners.is_empty() {
+            self.streams_of(state, members, topic)?
+        } else {
+            Vec::new()
+        };
+        for name in listeners {
+            self.store.stream(state, self.client, &Receiver::Client(name), topic)?;
+        }
+        let known = state.outbox.listening_on(self.client, topic);
+        Ok(if known.is_empty() { in_turn } else { known })
+    }
+
+    /// Returns true if another client listens on the topic and lives.
+    fn listens_now(&self, members: &Members, topic: &str) -> bool {
+        members.of_topic(topic).any(|member| member.name != self.name)
+    }
+
+    /// The streams to the clients that listen on a topic; if there is none, to those that did before; and if there
+    /// never was any, to the first that will listen.
+    fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, LogError> {
+        let listening = members.of_topic(topic).filter(|member| member.name != self.name);
+        let receivers: Vec<Receiver> =
+            listening.map(|member| Receiver::Client(member.name.clone())).collect();
+        let Some(first) = receivers.first() else {
+            let known = state.outbox.known_on(self.client, topic);
+            return match known.is_empty() {
+                true => Ok(vec![self.store.stream(state, self.client, &Receiver::Anyone, topic)?]),
+                false => Ok(known),
+            };
+        };
+        // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.
+        if let Some(waiting) = state.outbox.find(self.client, &Receiver::Anyone, topic) {
+            self.store.hand_over(state, waiting, first.clone())?;
+        }
+        receivers.iter().map(|receiver| self.store.stream(state, self.client, receiver, topic)).collect()
+    }
+}
+
+impl Client {
+    /// This client as a sender.
+    fn as_publisher(&self) -> Publisher<'_> {
+        Publisher { store: &self.instance.store, client: self.record.number, name: &self.record.name }
+    }
+
+    /// The streams for a message.
+    pub(super) fn route(
+        &self,
+        state: &mut State,
+        topic: &str,
+        all: bool,
+        opened: &mut Vec<u32>,
+    ) -> Result<Route, Error> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if all {
+            if let Some(streams) = routes.to_all.get(topic) {
+                return Ok(Route::All(streams.clone()));
+            }
+            let streams: Arc<[u32]> =
+                self.as_publisher().streams_to_all(state, &routes.members, topic)?.into();
+            opened.extend_from_slice(&streams);
+            routes.to_all.insert(topic.to_owned(), streams.clone());
+            routes.published.insert(topic.to_owned());
+            return Ok(Route::All(streams));
+        }
+        if let Some(turns) = routes.in_turn.get_mut(topic) {
+            return Ok(turns.take());
+        }
+        let streams = self.as_publisher().streams_of(state, &routes.members, topic)?;
+        opened.extend_from_slice(&streams);
+        let mut turns = Turns { streams: streams.into(), next: 0 };
+        let route = turns.take();
+        routes.in_turn.insert(topic.to_owned(), turns);
+        Ok(route)
+    }
+}
