@@ -147,13 +147,14 @@ static void deliveries_outlive_their_client(void) {
     pinnace_delivery_t *delivery = pinnace_client_recv(receiver, SOON_MS);
     EXPECT(pinnace_client_close(receiver) == 0);
     EXPECT(memcmp(pinnace_delivery_body(delivery), "one", 3) == 0);
+    receiver = start("receiver", "r");
     FAILS(pinnace_delivery_ack(delivery), ECANCELED);
     no_delivery(delivery);
-    receiver = start("receiver", "r");
     delivery = pinnace_client_recv(receiver, SOON_MS);
-    EXPECT(pinnace_delivery_size(delivery) == 3 && pinnace_delivery_ack(delivery) == 0);
-    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0);
-    EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+    EXPECT(pinnace_delivery_size(delivery) == 3 && pinnace_client_close(receiver) == 0);
+    EXPECT(pinnace_delivery_ack(delivery) == 0);
+    no_delivery(delivery);
+    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0 && pinnace_client_close(sender) == 0);
 }
 
 struct crowd {

@@ -387,6 +387,21 @@ def what_was_not_handled_comes_again(open_driver):
     driver.settled("sender")
 
 
+def an_acknowledgement_after_the_close_counts(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("receiver", "news")
+    for text in ("one", "two"):
+        driver.tell("send", "sender", "news", f"={text}")
+    held = driver.recv("receiver")
+    driver.tell("close", "receiver")
+    driver.tell("ack", held.number)
+    driver.tell("settle", "sender", 1, SOON_MS)
+    driver.start("receiver", "news")
+    driver.take("receiver", "=two")
+    driver.settled("sender")
+
+
 def a_name_is_for_one_client(open_driver):
     driver = open_driver()
     driver.start("one", "t")

@@ -302,7 +302,8 @@ int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn 
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
 /* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate and
- * _fail, even after the client was closed. Settling frees it, and everything that its functions returned. */
+ * _fail, even after the client was closed; until then the client's store stays open. Settling frees it, and everything
+ * that its functions returned. */
 pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
 
 const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even if the body is empty */
@@ -338,7 +339,8 @@ const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
 int pinnace_delivery_dead_reason(pinnace_delivery_t *delivery);
 
-/* ECANCELED: the client was closed; the message is redelivered when the client is started again. */
+/* They count also if the client was closed meanwhile. ECANCELED: a client of the same name was started since; the
+ * message is redelivered. */
 int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* handled successfully */
 int pinnace_delivery_nack(pinnace_delivery_t *delivery,
                           long delay_ms);                     /* redeliver after it; negative: growing delay */

@@ -1,6 +1,7 @@
 //! What clients of one process share if they use the same directory: the store, and the peer loop's thread.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,8 +19,30 @@ pub struct Instance {
     pub store: Arc<Store>,
     pub doorbell: Arc<Doorbell>,
     pub peer_loop: Handle,
-    /// Names in use by clients.
-    names: Mutex<Vec<String>>,
+    /// Names in use by clients; for each how to end a client that was closed.
+    names: Mutex<HashMap<String, Option<EndClosed>>>,
+}
+
+/// Ends a client if it was closed, and returns true; false: it is open.
+type EndClosed = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// A name in use, which is given back when this is dropped.
+pub struct NameHold {
+    name: String,
+    instance: Arc<Instance>,
+}
+
+impl NameHold {
+    /// Lets a later client of the same name end this one by `end`, if it was closed.
+    pub fn may_end_by(&self, end: impl Fn() -> bool + Send + Sync + 'static) {
+        self.instance.names().insert(self.name.clone(), Some(Arc::new(end)));
+    }
+}
+
+impl Drop for NameHold {
+    fn drop(&mut self) {
+        self.instance.names().remove(&self.name);
+    }
 }
 
 /// Open instances, by directory.
@@ -68,21 +91,26 @@ impl Instance {
         Ok(Instance { store, doorbell, peer_loop, names: Mutex::default() })
     }
 
-    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Option<EndClosed>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn take_name(&self, name: &str) -> Result<(), Error> {
-        let mut names = self.names();
-        if names.iter().any(|taken| taken == name) {
-            return Err(Error::NameTaken);
+    /// Takes a name. A client that was closed, and has the name until its deliveries are settled, loses it. Error:
+    /// NameTaken.
+    pub fn take_name(self: &Arc<Instance>, name: &str) -> Result<NameHold, Error> {
+        loop {
+            let end = match self.names().entry(name.to_owned()) {
+                Entry::Occupied(taken) => taken.get().clone(),
+                Entry::Vacant(free) => {
+                    free.insert(None);
+                    return Ok(NameHold { name: name.to_owned(), instance: self.clone() });
+                }
+            };
+            // Without the lock, since the name is given back meanwhile.
+            if !end.is_some_and(|end| end()) {
+                return Err(Error::NameTaken);
+            }
         }
-        names.push(name.to_owned());
-        Ok(())
-    }
-
-    pub fn give_name_back(&self, name: &str) {
-        self.names().retain(|taken| taken != name);
     }
 }
 

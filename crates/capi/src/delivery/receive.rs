@@ -1,7 +1,7 @@
 //! Receiving. A delivery belongs to C until it is settled.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Verdict};
@@ -19,8 +19,8 @@ static DELIVERIES: Registry<Held> = Registry::new();
 struct Held {
     /// None while another thread is settling it.
     delivery: Mutex<Option<Delivery>>,
-    /// The client that received it.
-    of: Weak<Open>,
+    /// The fork generation of the process that received it.
+    fork: u32,
     from: OnceLock<CString>,
     topic: OnceLock<CString>,
     dead: OnceLock<(CString, CString)>,
@@ -42,7 +42,7 @@ const SENDER_TEXT: usize = 33;
 pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
     DELIVERIES.insert(Held {
         delivery: Mutex::new(Some(delivery)),
-        of: Arc::downgrade(of),
+        fork: of.fork,
         from: OnceLock::new(),
         topic: OnceLock::new(),
         dead: OnceLock::new(),
@@ -53,18 +53,17 @@ fn none() -> CallError {
     CallError::new(libc::EFAULT, "not a delivery, or it is already settled")
 }
 
-/// Takes a delivery back to settle it. None: its client was closed, and the message will be redelivered.
+/// Takes a delivery back to settle it. None: its client was closed and started again, and the message will be
+/// redelivered.
 fn take(handle: *mut c_void) -> Result<Option<Delivery>, CallError> {
     let held = DELIVERIES.remove(handle).map_err(|_| none())?;
     let delivery = held.delivery.lock().take().ok_or_else(none)?;
-    match held.of.upgrade() {
-        Some(open) if open.fork != fork::generation() => {
-            // The delivery belongs to the parent process, which settles it.
-            std::mem::forget((delivery, open));
-            Err(none())
-        }
-        open => Ok(open.map(|_| delivery)),
+    if held.fork != fork::generation() {
+        // The delivery belongs to the parent process, which settles it.
+        std::mem::forget(delivery);
+        return Err(none());
     }
+    Ok(Some(delivery).filter(|delivery| !delivery.is_void()))
 }
 
 /// As `take`, for a delivery that a handler may have settled.

@@ -10,6 +10,7 @@ use pinnace_crypto::{KeyPair, PublicKey};
 use pinnace_sys::signals::Mask;
 
 use super::Client;
+use super::registration::Registration;
 use crate::Error;
 use crate::inbox::{Inbox, Retry};
 use crate::instance::{self, Instance};
@@ -280,15 +281,7 @@ impl Builder {
 
     /// Starts the client in an instance.
     pub(super) fn start_in(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
-        instance.take_name(&self.name)?;
-        let started = self.start_with_name(instance);
-        if started.is_err() {
-            instance.give_name_back(&self.name);
-        }
-        started
-    }
-
-    fn start_with_name(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
+        let hold = instance.take_name(&self.name)?;
         let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
         let registry = self.registry_url();
@@ -303,6 +296,7 @@ impl Builder {
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
             Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
+        let registration = Registration::new(number, hold, instance, inbox.clone());
         instance.peer_loop.tell(Command::Add(Box::new(Listening {
             client: record.clone(),
             socket,
@@ -323,6 +317,7 @@ impl Builder {
             endpoint,
             instance: instance.clone(),
             inbox,
+            registration,
             closed: AtomicBool::new(false),
             joined: AtomicBool::new(false),
             routes: Arc::default(),

@@ -4,6 +4,7 @@ mod builder;
 mod cursor;
 mod pending;
 mod receive;
+mod registration;
 mod requeue;
 mod routes;
 mod send;
@@ -11,7 +12,6 @@ mod send;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use pending::Pending;
 pub(crate) use receive::read_envelope;
 pub use receive::{Dead, Deliveries, Delivery};
+use registration::Registration;
 use routes::{Publisher, Routes};
 pub use send::{Durability, Options, Ticket};
 
@@ -40,6 +41,7 @@ pub struct Client {
     endpoint: String,
     instance: Arc<Instance>,
     inbox: Arc<Inbox>,
+    registration: Arc<Registration>,
     closed: AtomicBool,
     /// It has joined its registry: to drop it ends its subscriptions.
     joined: AtomicBool,
@@ -165,7 +167,8 @@ impl Client {
 
 impl Drop for Client {
     /// Logs what was handled. Messages on the disk stay; messages in memory have [`Builder::linger`] to be
-    /// acknowledged.
+    /// acknowledged. Deliveries in hand can still be acknowledged, until a client of this name is started in this
+    /// process; the store stays open as long.
     fn drop(&mut self) {
         self.instance.store.wait_for_held(self.record.number, Instant::now() + self.linger);
         if let Some(watch) = &self.watch {
@@ -182,10 +185,6 @@ impl Drop for Client {
             // A thread that panicked has printed its message already.
             let _ = thread.join();
         }
-        let (done, removed) = channel();
-        self.instance.peer_loop.tell(Command::Remove { client: self.record.number, done });
-        // An error means that the peer loop has ended, and removed everything.
-        let _ = removed.recv();
-        self.instance.give_name_back(&self.record.name);
+        self.registration.close();
     }
 }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use super::Client;
+use super::registration::Registration;
 use crate::Error;
-use crate::inbox::{Inbox, Message, Parts};
+use crate::inbox::{Message, Parts};
 use crate::pack::unpack;
 use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
 
@@ -26,7 +27,7 @@ pub struct Delivery {
     whole: Option<Vec<u8>>,
     begin: usize,
     dead: Option<Box<Dead>>,
-    inbox: Arc<Inbox>,
+    registration: Arc<Registration>,
 }
 
 /// Why a message became a dead letter.
@@ -44,14 +45,14 @@ pub struct Dead {
 
 impl Delivery {
     /// Err: the message cannot be decompressed, or is too large.
-    fn new(message: Message, inbox: Arc<Inbox>) -> Result<Delivery, (Message, Verdict)> {
+    fn new(message: Message, registration: Arc<Registration>) -> Result<Delivery, (Message, Verdict)> {
         let whole = match &message.parts {
             Parts::One(_) => None,
             Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
         };
         let (is_dead, is_packed) = (message.parts.first().has(DEAD), message.parts.first().has(PACKED));
-        let most = inbox.largest();
-        let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, inbox };
+        let most = registration.inbox.largest();
+        let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, registration };
         if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
             (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);
         }
@@ -104,17 +105,23 @@ impl Delivery {
         self.dead.as_deref()
     }
 
-    /// Marks it as handled: it is not delivered again once this is on the disk here.
+    /// Returns true if settling it has no effect any more: its client was closed, and one of the same name was started.
+    pub fn is_void(&self) -> bool {
+        self.registration.has_ended()
+    }
+
+    /// Marks it as handled: it is not delivered again once this is on the disk here. This counts also if the client was
+    /// closed meanwhile.
     pub fn ack(mut self) {
         if let Some(message) = self.message.take() {
-            self.inbox.ack(&message);
+            self.registration.inbox.ack(&message);
         }
     }
 
     /// Restarts the handler's time limit, if there is one ([`Builder::ack_within`](super::Builder::ack_within)).
     pub fn in_progress(&self) {
         if let Some(message) = self.message() {
-            self.inbox.go_on(message);
+            self.registration.inbox.go_on(message);
         }
     }
 
@@ -122,14 +129,14 @@ impl Delivery {
     /// so it is then out of order.
     pub fn nack(mut self, delay: Option<Duration>) {
         if let Some(message) = self.message.take() {
-            self.inbox.put_off(message, delay);
+            self.registration.inbox.put_off(message, delay);
         }
     }
 
     /// Gives it up: it is never delivered again, and its sender keeps it as a dead letter.
     pub fn terminate(mut self) {
         if let Some(message) = self.message.take() {
-            self.inbox.give_up(&message, Verdict::Terminated);
+            self.registration.inbox.give_up(&message, Verdict::Terminated);
         }
     }
 }
@@ -145,7 +152,7 @@ pub(crate) fn read_envelope(body: &[u8]) -> Option<(Dead, usize)> {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(message) = self.message.take() {
-            self.inbox.fail(message);
+            self.registration.inbox.fail(message);
         }
     }
 }
@@ -169,7 +176,7 @@ impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
         loop {
-            match Delivery::new(self.inbox.next(deadline)?, self.inbox.clone()) {
+            match Delivery::new(self.inbox.next(deadline)?, self.registration.clone()) {
                 Ok(delivery) => return Ok(delivery),
                 Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
@@ -185,7 +192,7 @@ impl Client {
     pub async fn recv_async(&self) -> Result<Delivery, Error> {
         loop {
             let message = std::future::poll_fn(|task| self.inbox.poll_next(task)).await?;
-            match Delivery::new(message, self.inbox.clone()) {
+            match Delivery::new(message, self.registration.clone()) {
                 Ok(delivery) => return Ok(delivery),
                 Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
@@ -206,23 +213,24 @@ impl Client {
         &self,
         mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
     ) -> Result<(), Error> {
-        let (inbox, signals) = (self.inbox.clone(), self.signals);
-        let mut handle = move |message, inbox: &Arc<Inbox>| match Delivery::new(message, inbox.clone()) {
+        let (registration, signals) = (self.registration.clone(), self.signals);
+        let mut handle = move |message, to: &Arc<Registration>| match Delivery::new(message, to.clone()) {
             // Dropping the delivery marks it as failed.
             Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
                 Ok(Ok(())) => delivery.ack(),
                 Ok(Err(_)) | Err(_) => drop(delivery),
             },
-            Err((message, verdict)) => inbox.give_up(&message, verdict),
+            Err((message, verdict)) => to.inbox.give_up(&message, verdict),
         };
         let work = move || {
+            let inbox = &registration.inbox;
             let no_wait = Some(Instant::now());
             while let Ok(first) = inbox.next(None) {
                 // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {
                     let mut next = Ok(first);
                     while let Ok(message) = next {
-                        handle(message, &inbox);
+                        handle(message, &registration);
                         next = inbox.next(no_wait);
                     }
                 });

@@ -64,3 +64,37 @@ fn closing_ends_who_waits_for_room_on_the_disk() {
 fn closing_ends_who_waits_for_room_in_memory() {
     closing_ends_who_waits_for_room(Durability::Memory, |builder| builder.memory_limit(5_000_000));
 }
+
+/// A delivery in hand outlasts its client, until one of the same name is started.
+#[test]
+fn an_acknowledgement_after_the_close_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = format!("dir://{}", dir.path().join("registry").display());
+    let client = |name: &str| Client::builder(name, name).data_dir(dir.path().join(name)).registry(&registry);
+    let receiver = || client("receiver").start().unwrap();
+    let sender = client("sender").start().unwrap();
+    for body in ["one", "two", "three"] {
+        sender.send_to("receiver", body.as_bytes()).unwrap();
+    }
+    let first = receiver();
+    let (one, two) = (first.recv(soon()).unwrap(), first.recv(soon()).unwrap());
+    drop(first);
+    one.ack();
+    // With the last delivery in hand all of it is said, and the name is free.
+    assert!(!two.is_void());
+    two.ack();
+    sender.wait_pending(1, soon()).unwrap();
+    let second = receiver();
+    let three = second.recv(soon()).unwrap();
+    assert_eq!(three.body(), b"three");
+    drop(second);
+    // One that is started takes over: the delivery in hand has no effect any more, and comes again.
+    let third = receiver();
+    assert!(three.is_void());
+    let again = third.recv(soon()).unwrap();
+    assert_eq!(again.body(), b"three");
+    three.ack();
+    assert_eq!(sender.pending(), 1);
+    again.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
