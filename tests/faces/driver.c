@@ -326,6 +326,12 @@ static void wait_pending(int count, char **words) {
     answer(pinnace_client_wait_pending(client(words[1]), strtoull(words[2], NULL, 10), atol(words[3])));
 }
 
+static void wait_listeners(int count, char **words) {
+    (void)count;
+    size_t listeners = strtoull(words[3], NULL, 10);
+    answer(pinnace_client_wait_listeners(client(words[1]), words[2], listeners, atol(words[4])));
+}
+
 static void subscribe(int count, char **words) {
     (void)count;
     answer(pinnace_client_subscribe(client(words[1]), words[2]));
@@ -381,6 +387,7 @@ static const struct {
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", unsubscribe},
     {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
+    {"wait_listeners", wait_listeners},
     {"schema", schema},     {"by_peer", by_peer},           {"start_process", forward},
 };
 

@@ -243,6 +243,8 @@ static std::string other(const Words &words) {
         return "who " + one.name() + ' ' + one.endpoint();
     if (words[0] == "settle")
         one.wait_pending(std::stoull(words[2]), ms(words[3]));
+    else if (words[0] == "wait_listeners")
+        one.wait_listeners(words[2], std::stoull(words[3]), ms(words[4]));
     else if (words[0] == "subscribe")
         one.subscribe(words[2]);
     else if (words[0] == "unsubscribe")

@@ -23,6 +23,7 @@ suite uses a face only through its driver.
     by_peer CLIENT                            -> by_peer RECEIVER:TOPIC:MESSAGES..., with - for any receiver
     settle CLIENT MOST TIMEOUT_MS             waits until at most MOST are pending
     subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC
+    wait_listeners CLIENT TOPIC COUNT TIMEOUT_MS
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...
     who CLIENT                                -> who NAME ENDPOINT
     interrupt CLIENT                          closes it while another thread receives -> that thread's error

@@ -304,6 +304,9 @@ impl Driver {
             ["settle", client, most, timeout] => {
                 ok(self.client(client).wait_pending(number(most), deadline(timeout)))
             }
+            ["wait_listeners", client, topic, count, timeout] => {
+                ok(self.client(client).wait_listeners(topic, number(count) as usize, deadline(timeout)))
+            }
             ["subscribe", client, topic] => ok(self.client(client).subscribe(topic)),
             ["unsubscribe", client, topic] => ok(self.client(client).unsubscribe(topic)),
             ["addresses", client, topic] => {

@@ -154,6 +154,11 @@ def wait_pending(client: str, most: str, timeout: str) -> str:
     return "ok"
 
 
+def wait_listeners(client: str, topic: str, count: str, timeout: str) -> str:
+    clients[client].wait_listeners(topic, int(count), seconds(timeout))
+    return "ok"
+
+
 def subscribe(client: str, topic: str) -> str:
     clients[client].subscribe(topic)
     return "ok"
@@ -198,6 +203,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "start_process": start_process,
     "pending": lambda client: f"number {clients[client].pending}",
     "settle": wait_pending,
+    "wait_listeners": wait_listeners,
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
     "addresses": lambda client, topic: " ".join(["addresses", *clients[client].addresses(topic)]),

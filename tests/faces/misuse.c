@@ -63,6 +63,7 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_subscribe(none, "t"), EFAULT);
     FAILS(pinnace_client_unsubscribe(none, "t"), EFAULT);
     FAILS(pinnace_client_addresses(none, "t", NULL, &size), EFAULT);
+    FAILS(pinnace_client_wait_listeners(none, "t", 0, 0), EFAULT);
     FAILS(pinnace_client_send_to(none, "t", "", 0), EFAULT);
     FAILS(pinnace_client_send_all(none, "t", "", 0), EFAULT);
     FAILS(pinnace_client_send(none, "t", "", 0, NULL), EFAULT);
@@ -130,6 +131,7 @@ static void null_arguments(void) {
     FAILS(pinnace_client_send_async(client, "t", "", 0, NULL, NULL), EFAULT);
     FAILS(pinnace_client_pending(client, NULL), EFAULT);
     FAILS(pinnace_client_pending_by_peer(client, NULL, NULL), EFAULT);
+    FAILS(pinnace_client_wait_listeners(client, NULL, 0, 0), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, NULL), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, &size), ENOBUFS);
     EXPECT(size > 1);

@@ -125,6 +125,19 @@ def subscriptions_come_and_go(open_driver):
     listening(driver, "sender", "r", 1)
 
 
+def listeners_are_waited_for(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.tell("wait_listeners", "sender", "news", 0, 0)
+    refused(errno.EAGAIN, driver.tell, "wait_listeners", "sender", "news", 1, 1)
+    for client in ("one", "two"):
+        driver.start(client, "news")
+    driver.tell("wait_listeners", "sender", "news", 2, SOON_MS)
+    driver.tell("wait_listeners", "sender", "s", 1, SOON_MS)
+    expect(len(driver.tell("addresses", "sender", "news")) == 2, "two addresses")
+    refused(errno.EAGAIN, driver.tell, "wait_listeners", "sender", "news", 3, 1)
+
+
 def a_killed_subscriber_of_several_topics_misses_nothing(open_driver):
     """It listens on all of them from its start, and after a kill also on those that it subscribed to later."""
     driver = open_driver()

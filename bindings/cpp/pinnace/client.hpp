@@ -212,6 +212,15 @@ class Client {
         detail::checked(pinnace_client_clear_pending(handle(), topic.c_str(), &number));
         return number;
     }
+    /* Waits until at least `count` clients listen on a topic, of which it may be one. EAGAIN: timeout. */
+    void wait_listeners(const std::string &topic, std::size_t count, Millis timeout = forever) {
+        detail::checked(pinnace_client_wait_listeners(handle(), topic.c_str(), count, timeout.count()));
+    }
+    bool wait_listeners(const std::string &topic, std::size_t count, Millis timeout, std::error_code &error) noexcept {
+        return detail::noted(
+            pinnace_client_wait_listeners(handle(), topic.c_str(), count, timeout.count()) < 0, error);
+    }
+
     void wait_pending(std::uint64_t most = 0, Millis timeout = forever) {
         detail::checked(pinnace_client_wait_pending(handle(), most, timeout.count()));
     }

@@ -300,6 +300,11 @@ class Client:
         checked(lib.pinnace_client_clear_pending(self._handle, in_c(topic), ctypes.byref(number)))
         return number.value
 
+    def wait_listeners(self, topic: str, count: int, timeout: Optional[float] = None) -> None:
+        """Waits until at least `count` clients listen on a topic, of which it may be one."""
+        name = in_c(topic)
+        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_listeners(self._handle, name, count, ms)))
+
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:
         """Waits until at most `most` messages and message parts are pending."""
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))

@@ -59,6 +59,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_pending": (c_int, [c_void_p, POINTER(c_uint64)]),
     "pinnace_client_pending_by_peer": (c_int, [c_void_p, PENDING, c_void_p]),
     "pinnace_client_clear_pending": (c_int, [c_void_p, c_char_p, POINTER(c_uint64)]),
+    "pinnace_client_wait_listeners": (c_int, [c_void_p, c_char_p, c_size_t, c_long]),
     "pinnace_client_wait_pending": (c_int, [c_void_p, c_uint64, c_long]),
     "pinnace_client_recv": (c_void_p, [c_void_p, c_long]),
     "pinnace_client_on_error": (c_int, [c_void_p, REPORTER, c_void_p]),

@@ -251,6 +251,9 @@ int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
  * `buffer` on entry, and the size of the text with its NUL on return. ENOBUFS: the text does not fit. */
 int pinnace_client_addresses(pinnace_client_t *client, const char *topic, char *buffer, size_t *size);
 
+/* Waits until at least `count` clients listen on a topic, of which it may be one. EAGAIN: timeout. */
+int pinnace_client_wait_listeners(pinnace_client_t *client, const char *topic, size_t count, long timeout_ms);
+
 /* Returns 0, or -1 with the current error of the registry: the client is not registered, or cannot read the other
  * clients. It retries on its own. EHOSTUNREACH: a server does not answer; EEXIST: another client has taken the name. */
 int pinnace_client_registry_error(pinnace_client_t *client);

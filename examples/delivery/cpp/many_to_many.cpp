@@ -11,8 +11,7 @@ constexpr int said_by_each = 25, heard_by_each = said_by_each * (people.size() -
 
 static void talk(const std::string &name, std::atomic<int> &heard_by_all) {
     pinnace::Client person(pinnace::Options(name, "room"));
-    while (person.addresses("room").size() < people.size())
-        std::this_thread::yield();
+    person.wait_listeners("room", people.size());
     for (int number = 1; number <= said_by_each; number++)
         person.send_all("room", name + " says " + std::to_string(number)); /* not delivered to its sender */
     int heard = 0;

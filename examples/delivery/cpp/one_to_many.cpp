@@ -1,6 +1,5 @@
 /* One to many: an agency sends its news to all newspapers that listen. */
 #include <iostream>
-#include <thread>
 
 #include <pinnace/client.hpp>
 
@@ -11,8 +10,7 @@ int main() {
         papers.emplace_back(pinnace::Options(name, "news"));
     pinnace::Client agency(pinnace::Options("agency", "tips"));
     /* Clients discover each other a moment after their start. */
-    while (agency.addresses("news").size() < papers.size())
-        std::this_thread::yield();
+    agency.wait_listeners("news", papers.size());
 
     pinnace::SendOptions to_all;
     to_all.all = true;

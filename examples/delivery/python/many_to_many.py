@@ -21,8 +21,7 @@ async def listen(person: Client) -> int:
 
 async def talk(name: str) -> int:
     with Client(name, "room") as person:
-        while len(person.addresses("room")) < len(PEOPLE):
-            await asyncio.to_thread(lambda: None)
+        await asyncio.to_thread(person.wait_listeners, "room", len(PEOPLE))
         for number in range(SAID_BY_EACH):
             person.send_all("room", f"{name} says {number}".encode())  # Not delivered to its sender.
         heard = await listen(person)

@@ -10,8 +10,7 @@ with ExitStack() as stack:
     papers = [stack.enter_context(Client(name, "news")) for name in NAMES]
     agency = stack.enter_context(Client("agency", "tips"))
     # Clients discover each other a moment after their start.
-    while len(agency.addresses("news")) < len(papers):
-        pass
+    agency.wait_listeners("news", len(papers))
     for number in range(NEWS):
         last = agency.send_async("news", str(number).encode(), all=True)
     agency.wait(last)  # Once the last message is on the disk, all are.

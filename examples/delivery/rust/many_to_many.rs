@@ -13,9 +13,7 @@ const HEARD_BY_EACH: usize = SAID_BY_EACH * (PEOPLE.len() - 1);
 
 fn talk(name: &str) -> Result<usize, Error> {
     let person = Client::builder(name, "room").start()?;
-    while person.addresses_of("room").len() < PEOPLE.len() {
-        thread::yield_now();
-    }
+    person.wait_listeners("room", PEOPLE.len(), None)?;
     for number in 1..=SAID_BY_EACH {
         // Not delivered to its sender.
         person.send_all("room", format!("{name} says {number}").as_bytes())?;

@@ -12,9 +12,7 @@ fn main() -> Result<(), Error> {
     let papers: Vec<Client> = PAPERS.iter().map(start).collect::<Result<_, _>>()?;
     let agency = Client::builder("agency", "tips").start()?;
     // Clients discover each other a moment after their start.
-    while agency.addresses_of("news").len() < papers.len() {
-        std::thread::yield_now();
-    }
+    agency.wait_listeners("news", papers.len(), None)?;
     let (to_all, mut last) = (Options { all: true, ..Options::default() }, None);
     for number in 1..=NEWS {
         // Wait for the disk only with the last message: once it is on the disk, all are.

@@ -15,7 +15,7 @@ mod send;
 mod tests;
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -24,7 +24,7 @@ use pinnace_sys::fork;
 use pinnace_sys::signals::Mask;
 
 use crate::delivery::options::{OPTIONS, no_options, string};
-use crate::pinnace::put_text;
+use crate::pinnace::{deadline, put_text};
 use crate::registry::Registry;
 use call_error::{CallError, delivery_call, of_registry};
 use closing::CloseMark;
@@ -161,6 +161,26 @@ pub unsafe extern "C" fn pinnace_client_unsubscribe(handle: *mut c_void, topic: 
         let open = open(handle)?;
         // SAFETY: the caller's promise.
         open.client.unsubscribe(unsafe { string(topic, "the topic") }?)?;
+        Ok(0)
+    })
+}
+
+/// Waits until at least `count` clients are subscribed to a topic.
+///
+/// # Safety
+/// `topic` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_wait_listeners(
+    handle: *mut c_void,
+    topic: *const c_char,
+    count: usize,
+    timeout_ms: c_long,
+) -> c_int {
+    delivery_call(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        let topic = unsafe { string(topic, "the topic") }?;
+        open.client.wait_listeners(topic, count, deadline(timeout_ms))?;
         Ok(0)
     })
 }

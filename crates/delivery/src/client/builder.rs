@@ -321,6 +321,7 @@ impl Builder {
             closed: AtomicBool::new(false),
             joined: AtomicBool::new(false),
             routes: Arc::default(),
+            members_changed: Arc::default(),
             watch,
             handlers: Mutex::default(),
             entry: Mutex::new(entry.clone()),

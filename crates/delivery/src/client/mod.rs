@@ -24,7 +24,7 @@ use crate::instance::Instance;
 use crate::log::Damage;
 use crate::peer_loop::Command;
 use crate::registry::{Entry, Member, MembersCallback, RegistryError, Trouble, Watch};
-use crate::signal::Patience;
+use crate::signal::{Patience, Signal};
 use crate::store::records;
 pub use builder::Builder;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
@@ -46,6 +46,8 @@ pub struct Client {
     /// It has joined its registry: to drop it ends its subscriptions.
     joined: AtomicBool,
     routes: Arc<Mutex<Routes>>,
+    /// Signalled when the members that `routes` knows have changed.
+    members_changed: Arc<Signal>,
     /// The registry's thread, which keeps this client's entry.
     watch: Option<Arc<Watch>>,
     /// The threads of `listen`.
@@ -87,6 +89,8 @@ impl Client {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.instance.store.wake_waiters();
+        drop(self.routes.lock());
+        self.members_changed.tell();
         self.inbox.close();
     }
 
@@ -131,6 +135,20 @@ impl Client {
         routes.members().addresses_of(topic).map(str::to_owned).collect()
     }
 
+    /// Waits until at least `count` clients listen on a topic, of which it may be one. Errors: TimedOut after the
+    /// deadline, Closed.
+    pub fn wait_listeners(&self, topic: &str, count: usize, deadline: Option<Instant>) -> Result<(), Error> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        while routes.members().of_topic(topic).take(count).count() < count {
+            routes = match self.members_changed.wait(routes, self.patience(deadline)) {
+                Some(again) => again,
+                None if self.closed.load(Ordering::Relaxed) => return Err(Error::Closed),
+                None => return Err(Error::TimedOut),
+            };
+        }
+        Ok(())
+    }
+
     /// Why this client is not registered, or does not know the other clients; None: all is well. The registry is
     /// retried; meanwhile the client works on: its messages are stored, and reach the clients that it knows. NameTaken:
     /// another live client has taken the name while the registry was unreachable.
@@ -148,6 +166,7 @@ impl Client {
     /// The callback for changes of the registry's members.
     fn teller(&self, given: Vec<Member>) -> MembersCallback {
         let (routes, instance) = (self.routes.clone(), Arc::downgrade(&self.instance));
+        let changed = self.members_changed.clone();
         let (client, name) = (self.record.number, self.record.name.clone());
         Box::new(move |members| {
             let Some(instance) = instance.upgrade() else { return };
@@ -159,6 +178,7 @@ impl Client {
             // A failure of the log is reported elsewhere; the next send opens the streams.
             let opened = routes.change(&publisher, &mut state, members.clone()).unwrap_or_default();
             drop((routes, state));
+            changed.tell();
             opened.into_iter().for_each(|stream| instance.peer_loop.tell(Command::Stream(stream)));
             instance.peer_loop.tell(Command::Members { client, members });
         })
