@@ -103,7 +103,11 @@ static void send_some(int count, char **words) {
         options.timeout_ms = atoll(words[7]);
         answer(pinnace_client_send(to, words[2], bytes, size, &options));
     } else if (words[0][0] == 'a') {
-        answer(pinnace_client_send_all(to, words[2], bytes, size));
+        int receivers = pinnace_client_send_all(to, words[2], bytes, size);
+        if (receivers < 0)
+            answer(receivers);
+        else
+            printf("number %d\n", receivers);
     } else {
         answer(pinnace_client_send_to(to, words[2], bytes, size));
     }

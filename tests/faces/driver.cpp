@@ -78,7 +78,7 @@ static std::string send(const Words &words) {
         options.timeout = ms(words[7]);
         client(words).send(words[2], bytes, options);
     } else if (words[0] == "all") {
-        client(words).send_all(words[2], bytes);
+        return "number " + std::to_string(client(words).send_all(words[2], bytes));
     } else {
         client(words).send_to(words[2], bytes);
     }

@@ -4,7 +4,7 @@ suite uses a face only through its driver.
     start CLIENT NAME TOPIC [KEY=VALUE]...    a client, referred to as CLIENT; topic=TOPIC, peer=NAME@ENDPOINT@TOPIC
     close CLIENT
     send CLIENT TOPIC BODY                    to one of the listeners; `all` to each
-    all CLIENT TOPIC BODY
+    all CLIENT TOPIC BODY                     -> number RECEIVERS
     with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    with options, as numbers; TTL_MS 0: none
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32

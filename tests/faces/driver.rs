@@ -134,7 +134,10 @@ impl Driver {
         let (client, body) = (self.client(client), body(spec));
         let [all, interval, ttl, timeout] = options else {
             let all = *call == "all";
-            return ok(if all { client.send_all(topic, &body) } else { client.send_to(topic, &body) });
+            if all {
+                return Ok(format!("number {}", client.send_all(topic, &body)?));
+            }
+            return ok(client.send_to(topic, &body));
         };
         let durability = if *interval == "1" { Durability::Interval } else { Durability::Sync };
         let ttl = ms(ttl).filter(|ttl| !ttl.is_zero());

@@ -47,8 +47,7 @@ def send(client: str, topic: str, spec: str) -> str:
 
 
 def send_all(client: str, topic: str, spec: str) -> str:
-    clients[client].send_all(topic, body(spec))
-    return "ok"
+    return f"number {clients[client].send_all(topic, body(spec))}"
 
 
 def send_with(client: str, topic: str, spec: str, every: str, interval: str, ttl: str, timeout: str) -> str:

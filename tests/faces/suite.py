@@ -138,6 +138,16 @@ def listeners_are_waited_for(open_driver):
     refused(errno.EAGAIN, driver.tell, "wait_listeners", "sender", "news", 3, 1)
 
 
+def what_is_sent_to_all_says_its_receivers(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s")
+    expect(driver.tell("all", "sender", "news", "=first") == ["0"], "it is kept for the first")
+    for client in ("one", "two"):
+        driver.start(client, "news")
+    driver.tell("wait_listeners", "sender", "news", 2, SOON_MS)
+    expect(driver.tell("all", "sender", "news", "=both") == ["2"], "two receivers")
+
+
 def a_killed_subscriber_of_several_topics_misses_nothing(open_driver):
     """It listens on all of them from its start, and after a kill also on those that it subscribed to later."""
     driver = open_driver()

@@ -112,6 +112,7 @@ struct SendOptions {
 /* A message on its way to the disk. */
 struct Ticket {
     std::uint64_t number;
+    int receivers = 0; /* of a message to all; 0: it is kept for the first */
 };
 
 /* The messages pending for one receiver on one topic. */
@@ -169,8 +170,9 @@ class Client {
     void send_to(const std::string &topic, std::string_view body) {
         detail::checked(pinnace_client_send_to(handle(), topic.c_str(), body.data(), body.size()));
     }
-    void send_all(const std::string &topic, std::string_view body) {
-        detail::checked(pinnace_client_send_all(handle(), topic.c_str(), body.data(), body.size()));
+    /* Returns the number of receivers; 0: it is kept for the first. */
+    int send_all(const std::string &topic, std::string_view body) {
+        return detail::checked(pinnace_client_send_all(handle(), topic.c_str(), body.data(), body.size()));
     }
     void send(const std::string &topic, std::string_view body, const SendOptions &options) {
         const pinnace_send_options_t given = c_options(options);
@@ -186,9 +188,9 @@ class Client {
     /* Does not wait for the disk. Messages reach the disk in the order of their tickets. */
     Ticket send_async(const std::string &topic, std::string_view body, const SendOptions &options = {}) {
         const pinnace_send_options_t given = c_options(options);
-        Ticket ticket{0};
-        detail::checked(pinnace_client_send_async(handle(), topic.c_str(), body.data(), body.size(), &given,
-                                                  &ticket.number));
+        Ticket ticket{};
+        ticket.receivers = detail::checked(pinnace_client_send_async(
+            handle(), topic.c_str(), body.data(), body.size(), &given, &ticket.number));
         return ticket;
     }
     void wait(Ticket ticket, Millis timeout = forever) {

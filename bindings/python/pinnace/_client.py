@@ -13,7 +13,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
-from typing import Any, Callable, NamedTuple, NewType, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _signals
 from ._delivery import Delivery, Verdict
@@ -23,8 +23,18 @@ from ._library import milliseconds, text
 Handler = Callable[[Delivery], Optional[Verdict]]
 """Called with each message. Returning None counts as Verdict.ACK."""
 
-Ticket = NewType("Ticket", int)
-"""A message on its way to the disk. Messages reach the disk in the order of their tickets."""
+
+class Ticket(int):
+    """A message on its way to the disk. Messages reach the disk in the order of their tickets."""
+
+    receivers: int
+    """The number of receivers of a message to all; 0: it is kept for the first."""
+
+    def __new__(cls, number: int, receivers: int = 0) -> "Ticket":
+        ticket = super().__new__(cls, number)
+        ticket.receivers = receivers
+        return ticket
+
 
 Body = Union[bytes, bytearray, memoryview]
 """The bytes of a message."""
@@ -227,9 +237,12 @@ class Client:
         will. Returns once the message is on this machine's disk."""
         self.send(topic, body)
 
-    def send_all(self, topic: str, body: Body) -> None:
-        """Sends to each client that listens on a topic."""
-        self.send(topic, body, all=True)
+    def send_all(self, topic: str, body: Body) -> int:
+        """Sends to each client that listens on a topic, and to each that did until it was killed. Returns the number
+        of these receivers; 0: it is kept for the first."""
+        ticket = self.send_async(topic, body, all=True)
+        self.wait(ticket)
+        return ticket.receivers
 
     def send(
         self,
@@ -269,8 +282,8 @@ class Client:
 
         # After a timeout for lack of room nothing was sent, so the call may be repeated. A message in parts may take
         # longer than one slice, so its slices grow.
-        _in_slices(timeout, send, 2.0 if len(content) > _PART else 1.0)
-        return Ticket(ticket.value)
+        receivers = _in_slices(timeout, send, 2.0 if len(content) > _PART else 1.0)
+        return Ticket(ticket.value, receivers)
 
     def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
         """Waits until a message is on the disk."""

@@ -279,8 +279,9 @@ typedef struct pinnace_send_options_t {
 
 /* Returns 0 once the message is on this machine's disk and will be delivered: to a client that listens or, if there is
  * none yet, to the first that will. send_all delivers to each client that listens, and to each that did until it was
- * killed. After EAGAIN and EIO the message may be stored, or may be stored later. `options` NULL: as
- * pinnace_client_send_to. E2BIG: options are set that this version does not know. */
+ * killed; it returns the number of these receivers, as do send and send_async with `all`. After EAGAIN and EIO the
+ * message may be stored, or may be stored later. `options` NULL: as pinnace_client_send_to. E2BIG: options are set
+ * that this version does not know. */
 int pinnace_client_send_to(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send_all(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send(pinnace_client_t *client, const char *topic, const void *data, size_t size,

@@ -75,7 +75,7 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
     Ok(Options { all: given.all != 0, durability, ttl, deadline: deadline(given.timeout_ms) })
 }
 
-/// Sends a message with options.
+/// Sends a message with options. Returns the number of receivers if it is sent to all, else 0.
 ///
 /// # Safety
 /// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes.
@@ -88,8 +88,17 @@ unsafe fn send(
     let open = open(handle)?;
     // SAFETY: the caller's promise.
     let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
-    open.client.send(topic, body, &options?)?;
-    Ok(0)
+    let options = options?;
+    let ticket = open.client.send_async(topic, body, &options)?;
+    if options.durability == Durability::Sync {
+        open.client.wait(ticket, options.deadline)?;
+    }
+    Ok(receivers(&options, &ticket))
+}
+
+/// The number of receivers of a message to all; 0 for a message to one.
+fn receivers(options: &Options, ticket: &Ticket) -> c_int {
+    if options.all { c_int::try_from(ticket.receivers()).unwrap_or(c_int::MAX) } else { 0 }
 }
 
 /// # Safety
@@ -116,7 +125,7 @@ pub unsafe extern "C" fn pinnace_client_send_to(
     delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(Options::default())) })
 }
 
-/// Sends to every client that listens on a topic.
+/// Sends to every client that listens on a topic. Returns the number of receivers.
 ///
 /// # Safety
 /// `topic` must be null or a C string, `data` null or valid for reads of `size` bytes.
@@ -171,11 +180,12 @@ pub unsafe extern "C" fn pinnace_client_send_async(
         if ticket.is_null() {
             return Err(CallError::new(libc::EFAULT, "the ticket pointer is NULL"));
         }
-        let given = u64::from(open.client.send_async(topic, body, &options)?);
+        let sent = open.client.send_async(topic, body, &options)?;
+        let given = u64::from(sent);
         open.tickets.fetch_max(given, Ordering::Relaxed);
         // SAFETY: as above; it is not null.
         unsafe { ticket.write(given) };
-        Ok(0)
+        Ok(receivers(&options, &sent))
     })
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Routes {
     members: Arc<Members>,
     /// For messages to one, and for messages to all.
     in_turn: HashMap<String, Turns>,
-    to_all: HashMap<String, Arc<[u32]>>,
+    to_all: HashMap<String, Receivers>,
     /// Topics on which messages were sent to all.
     published: BTreeSet<String>,
 }
@@ -35,6 +35,14 @@ pub(super) struct Publisher<'a> {
     pub name: &'a str,
 }
 
+/// The streams of a message to all.
+#[derive(Clone)]
+pub(super) struct Receivers {
+    streams: Arc<[u32]>,
+    /// How many of them have a receiver; the other one, if any, waits for the first.
+    pub count: usize,
+}
+
 struct Turns {
     streams: Arc<[u32]>,
     next: usize,
@@ -43,7 +51,7 @@ struct Turns {
 /// The streams of one message.
 pub(super) enum Route {
     One(u32),
-    All(Arc<[u32]>),
+    All(Receivers),
 }
 
 impl Turns {
@@ -58,7 +66,15 @@ impl Route {
     pub(super) fn streams(&self) -> &[u32] {
         match self {
             Route::One(stream) => std::slice::from_ref(stream),
-            Route::All(streams) => streams,
+            Route::All(receivers) => &receivers.streams,
+        }
+    }
+
+    /// The number of receivers of a message to all; of one to a single client, 1.
+    pub(super) fn receivers(&self) -> usize {
+        match self {
+            Route::One(_) => 1,
+            Route::All(receivers) => receivers.count,
         }
     }
 }
@@ -180,15 +196,19 @@ impl Client {
     ) -> Result<Route, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if all {
-            if let Some(streams) = routes.to_all.get(topic) {
-                return Ok(Route::All(streams.clone()));
+            if let Some(receivers) = routes.to_all.get(topic) {
+                return Ok(Route::All(receivers.clone()));
             }
             let streams: Arc<[u32]> =
                 self.as_publisher().streams_to_all(state, &routes.members, topic)?.into();
             opened.extend_from_slice(&streams);
-            routes.to_all.insert(topic.to_owned(), streams.clone());
+            let has_receiver = |stream: &&u32| {
+                state.outbox.get(**stream).is_some_and(|stream| stream.record.receiver != Receiver::Anyone)
+            };
+            let receivers = Receivers { count: streams.iter().filter(has_receiver).count(), streams };
+            routes.to_all.insert(topic.to_owned(), receivers.clone());
             routes.published.insert(topic.to_owned());
-            return Ok(Route::All(streams));
+            return Ok(Route::All(receivers));
         }
         if let Some(turns) = routes.in_turn.get_mut(topic) {
             return Ok(turns.take());

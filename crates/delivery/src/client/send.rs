@@ -43,6 +43,14 @@ pub struct Options {
 #[must_use = "whether it is on the disk is known when it was waited for"]
 pub struct Ticket {
     batch: u64,
+    receivers: usize,
+}
+
+impl Ticket {
+    /// The number of receivers of a message to all; 0: it is kept for the first. Of a message to one client it is 1.
+    pub fn receivers(&self) -> usize {
+        self.receivers
+    }
 }
 
 /// For callers that store it as a number.
@@ -52,10 +60,10 @@ impl From<Ticket> for u64 {
     }
 }
 
-/// Waiting for a number that never was a ticket of the client may last until the deadline.
+/// Waiting for a number that never was a ticket of the client may last until the deadline. The receivers are not known.
 impl From<u64> for Ticket {
     fn from(batch: u64) -> Ticket {
-        Ticket { batch }
+        Ticket { batch, receivers: 0 }
     }
 }
 
@@ -80,19 +88,26 @@ impl Client {
 
     /// Sends to each client that listens on a topic, and to those that listened until they were killed, for when they
     /// return ([`Client::clear_addresses`] forgets them); if there is none, to the first that will listen.
-    pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
-        self.send(topic, body, &Options { all: true, ..Options::default() })
+    /// Returns the number of receivers; 0: it is kept for the first.
+    pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<usize, Error> {
+        let options = Options { all: true, ..Options::default() };
+        Ok(self.send_and_wait(topic, body, &options)?.receivers)
     }
 
     /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, if the
     /// client was closed while there was no room. After TimedOut the message may be on the disk already, or reach it
     /// later.
     pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
+        self.send_and_wait(topic, body, options).map(drop)
+    }
+
+    fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
-            Durability::Sync => self.wait(ticket, options.deadline),
-            Durability::Interval | Durability::Memory => Ok(()),
+            Durability::Sync => self.wait(ticket, options.deadline)?,
+            Durability::Interval | Durability::Memory => {}
         }
+        Ok(ticket)
     }
 
     /// Waits until a message is on the disk; returns at once for one that is held in memory.
@@ -158,7 +173,7 @@ impl Client {
         };
         // Tell the peer loop even if this message fails: the streams exist now.
         opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
-        let (parts, streams) = (parts_of(body), route.streams());
+        let (parts, streams, receivers) = (parts_of(body), route.streams(), route.receivers());
         if parts > 1 && options.durability != Durability::Memory {
             state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
             store.begin_parts(&mut state, streams);
@@ -173,11 +188,13 @@ impl Client {
             urgency,
         };
         if options.durability == Durability::Memory {
-            return self.hold(state, &mut sending, body, patience);
+            self.hold(state, &mut sending, body, patience)?;
+            return Ok(Ticket { batch: 0, receivers });
         }
         if parts == 1 {
             (sending.flags, sending.body) = part_of(body, 0, flags);
-            return Ok(Ticket { batch: self.accept(state, &sending, true, patience)? });
+            let batch = self.accept(state, &sending, true, patience)?;
+            return Ok(Ticket { batch, receivers });
         }
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
@@ -191,7 +208,7 @@ impl Client {
         }
         let left = if sent.is_ok() { 0 } else { accepted };
         store.end_parts(&mut store.lock(), streams, left)?;
-        Ok(Ticket { batch: sent? })
+        Ok(Ticket { batch: sent?, receivers })
     }
 
     /// Accepts a message that is held in memory, once there is room.
@@ -201,7 +218,7 @@ impl Client {
         sending: &mut Sending<'a>,
         body: &'a [u8],
         patience: Patience<'_>,
-    ) -> Result<Ticket, Error> {
+    ) -> Result<(), Error> {
         let (store, parts, flags) = (&self.instance.store, parts_of(body), sending.flags);
         let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
@@ -216,7 +233,7 @@ impl Client {
         if is_news {
             self.instance.doorbell.ring();
         }
-        Ok(Ticket { batch: 0 })
+        Ok(())
     }
 
     /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part. Returns the
