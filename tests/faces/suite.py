@@ -146,6 +146,9 @@ def what_is_sent_to_all_says_its_receivers(open_driver):
         driver.start(client, "news")
     driver.tell("wait_listeners", "sender", "news", 2, SOON_MS)
     expect(driver.tell("all", "sender", "news", "=both") == ["2"], "two receivers")
+    heard = sorted([driver.tell("take", "one", 1), driver.tell("take", "two", 1)])
+    expect(heard == [["both"], ["first"]], f"the first heard what was kept: {heard}")
+    driver.tell("settle", "sender", 1, SOON_MS)
 
 
 def a_killed_subscriber_of_several_topics_misses_nothing(open_driver):

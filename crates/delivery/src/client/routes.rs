@@ -94,13 +94,8 @@ impl Routes {
         publisher.note_left(state, &self.members)?;
         let mut opened = Vec::new();
         for topic in &self.published {
-            for name in publisher.listeners(&self.members, topic) {
-                opened.push(publisher.store.stream(
-                    state,
-                    publisher.client,
-                    &Receiver::Client(name),
-                    topic,
-                )?);
+            if !publisher.listeners(&self.members, topic).is_empty() {
+                opened.extend(publisher.streams_to_all(state, &self.members, topic)?);
             }
         }
         Ok(opened)
