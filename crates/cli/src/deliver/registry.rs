@@ -56,15 +56,17 @@ fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Sign
 }
 
 fn shown(given: &Registry, members: &Members) -> String {
+    // Clients without topics have left.
+    let away = || members.away().filter(|member| !member.topics.is_empty());
     if given.json {
         let client = |of: &Member| json!({ "name": of.name, "address": of.endpoint, "topics": of.topics });
         let clients: Vec<_> = members.iter().map(client).collect();
-        let away: Vec<_> = members.away().map(client).collect();
+        let away: Vec<_> = away().map(client).collect();
         return format!("{}\n", json!({ "clients": clients, "away": away }));
     }
     let row = |name: &str, address: &str, topics: String| vec![name.to_owned(), address.to_owned(), topics];
     let mut rows = vec![row("NAME", "ADDRESS", "TOPICS".to_owned())];
     rows.extend(members.iter().map(|member| row(&member.name, &member.endpoint, member.topics.join(" "))));
-    rows.extend(members.away().map(|member| row(&member.name, "away", member.topics.join(" "))));
+    rows.extend(away().map(|member| row(&member.name, "away", member.topics.join(" "))));
     columns(&rows)
 }

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::{Builder, Client, Durability, Options};
@@ -13,6 +14,7 @@ use crate::Error;
 use crate::checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
 use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
+use crate::peer_loop::Command;
 
 /// Messages that a receiver may have acknowledged but not logged at a power cut: the connection's credit.
 const UNDER_WAY: usize = (8 << 20) / (64 + 12);
@@ -204,6 +206,10 @@ fn start_with_peer_loop(powered: &mut Powered, dir: &Path) -> (Arc<Client>, Stri
         // Another test may start one at the same time.
         let before = peer_loops();
         let client = powered.start(dir);
+        // A thread that has answered has its name.
+        let (done, answered) = channel();
+        client.instance.peer_loop.tell(Command::Remove { client: u32::MAX, done });
+        answered.recv().unwrap();
         let new: Vec<String> = peer_loops().difference(&before).cloned().collect();
         match &new[..] {
             [one] => return (client, one.clone()),
