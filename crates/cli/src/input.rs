@@ -126,15 +126,15 @@ pub struct Input {
     names: VecDeque<OsString>,
     open: Option<(String, File)>,
     cutter: Cutter,
-    cut: Framing,
+    framing: Framing,
     chunk: Vec<u8>,
 }
 
 impl Input {
     /// `-` is standard input; no names at all also mean standard input.
-    pub fn new(names: Vec<OsString>, cut: Framing, max: usize) -> Input {
+    pub fn new(names: Vec<OsString>, framing: Framing, max: usize) -> Input {
         let names = if names.is_empty() { vec!["-".into()] } else { names };
-        Input { names: names.into(), open: None, cutter: Cutter::new(max), cut, chunk: vec![0; CHUNK] }
+        Input { names: names.into(), open: None, cutter: Cutter::new(max), framing, chunk: vec![0; CHUNK] }
     }
 
     /// The next message's bytes, without its delimiter; `None` at the end of all input.
@@ -146,7 +146,7 @@ impl Input {
                 continue;
             };
             let unfit = |why| Failure::of(&name, format!("a message is {why}"));
-            match self.cut {
+            match self.framing {
                 Framing::At(end) => {
                     if let Some(mut piece) = self.cutter.next(end).map_err(unfit)? {
                         piece.pop();
@@ -160,7 +160,7 @@ impl Input {
                 Ok(0) => {
                     self.open = None;
                     let rest = self.cutter.rest();
-                    if self.cut == Framing::Whole || !rest.is_empty() {
+                    if self.framing == Framing::Whole || !rest.is_empty() {
                         return Ok(Some(rest));
                     }
                 }

@@ -89,10 +89,7 @@ unsafe fn send(
     // SAFETY: the caller's promise.
     let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
     let options = options?;
-    let ticket = open.client.send_async(topic, body, &options)?;
-    if options.durability == Durability::Sync {
-        open.client.wait(ticket, options.deadline)?;
-    }
+    let ticket = open.client.send_and_wait(topic, body, &options)?;
     Ok(receivers(&options, &ticket))
 }
 

@@ -176,10 +176,10 @@ impl Client {
             let mut state = instance.store.lock();
             let mut routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
             // A failure of the log is reported elsewhere; the next send opens the streams.
-            let opened = routes.change(&publisher, &mut state, members.clone()).unwrap_or_default();
+            let _ = routes.change(&publisher, &mut state, members.clone());
             drop((routes, state));
             changed.tell();
-            opened.into_iter().for_each(|stream| instance.peer_loop.tell(Command::Stream(stream)));
+            // The peer loop also finds the streams that were opened.
             instance.peer_loop.tell(Command::Members { client, members });
         })
     }

@@ -40,7 +40,7 @@ pub(super) struct Publisher<'a> {
 pub(super) struct Receivers {
     streams: Arc<[u32]>,
     /// How many of them have a receiver; the other one, if any, waits for the first.
-    pub count: usize,
+    count: usize,
 }
 
 struct Turns {
@@ -81,24 +81,23 @@ impl Route {
 
 impl Routes {
     /// Replaces the members. Records which receivers have ended a subscription, and opens streams to those that have
-    /// begun one, so that they are known even if the registry loses them. Returns the streams opened.
+    /// begun one, so that they are known even if the registry loses them.
     pub(super) fn change(
         &mut self,
         publisher: &Publisher<'_>,
         state: &mut State,
         members: Arc<Members>,
-    ) -> Result<Vec<u32>, LogError> {
+    ) -> Result<(), LogError> {
         self.members = members;
         self.in_turn.clear();
         self.to_all.clear();
         publisher.note_left(state, &self.members)?;
-        let mut opened = Vec::new();
         for topic in &self.published {
             if !publisher.listeners(&self.members, topic).is_empty() {
-                opened.extend(publisher.streams_to_all(state, &self.members, topic)?);
+                publisher.streams_to_all(state, &self.members, topic)?;
             }
         }
-        Ok(opened)
+        Ok(())
     }
 
     pub(super) fn members(&self) -> &Members {

@@ -101,7 +101,8 @@ impl Client {
         self.send_and_wait(topic, body, options).map(drop)
     }
 
-    fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+    /// As `send`. Returns the ticket, which has the number of receivers.
+    pub fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
             Durability::Sync => self.wait(ticket, options.deadline)?,

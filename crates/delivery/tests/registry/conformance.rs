@@ -210,7 +210,7 @@ pub fn one_that_begins_to_listen_is_known_from_then_on(place: &Place) {
     let builder =
         |name: &str| Client::builder(name, "all").data_dir(dir.path().join(name)).registry(&place.url());
     let sender = builder("sender").lease(SHORT * 3).start().unwrap();
-    sender.send_all("all", b"to whom it concerns").unwrap();
+    sender.send_all("all", b"before the first listener").unwrap();
     let mut late = place.child("hold", 0..2, LONG);
     until("the late", || sender.addresses_of("all").len() == 3);
     late.kill();

@@ -36,7 +36,8 @@ pub(super) struct Closing {
     done: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// For each link or connecter, by its token, the closings that wait for it: that of its endpoint, that of its socket.
+/// The closings that wait for a link or a connecter to end, by its token. An endpoint and a socket may both wait for
+/// it.
 pub(super) type Closers = HashMap<u64, SmallVec<[u64; 1]>>;
 
 impl Reactor {
