@@ -28,8 +28,8 @@
 #[path = "../tests/faults/checker.rs"]
 mod checker;
 mod client;
-mod clock;
 mod dead_letters;
+mod environment;
 mod error;
 mod inbox;
 mod instance;

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::environment::now;
+
 /// How long a call may wait.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
@@ -21,7 +23,7 @@ impl Patience<'_> {
 
     pub fn is_over(&self) -> bool {
         self.called_off.is_some_and(|called_off| called_off.load(Ordering::Relaxed))
-            || self.until.is_some_and(|until| until <= Instant::now())
+            || self.until.is_some_and(|until| until <= now())
     }
 }
 
@@ -52,7 +54,7 @@ impl Signal {
         if patience.is_over() {
             return None;
         }
-        let time = patience.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let time = patience.until.map(|until| until.saturating_duration_since(now()));
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let guard = match time {
             None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),

@@ -12,6 +12,7 @@ use pinnace_sys::signals::Mask;
 use super::Client;
 use super::registration::Registration;
 use crate::Error;
+use crate::environment::random;
 use crate::inbox::{Inbox, Retry};
 use crate::instance::{self, Instance};
 use crate::log::Settings;
@@ -282,7 +283,7 @@ impl Builder {
     /// Starts the client in an instance.
     pub(super) fn start_in(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
         let hold = instance.take_name(&self.name)?;
-        let id = pinnace_sys::random::bytes().map_err(|error| Error::Io(error.kind()))?;
+        let id = random().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
         let registry = self.registry_url();
         let watch = registry.as_deref().map(Watch::open).transpose()?;

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use pinnace_sys::signals::Mask;
 
 use crate::Error;
+use crate::environment::now;
 use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::log::Damage;
@@ -190,7 +191,7 @@ impl Drop for Client {
     /// acknowledged. Deliveries in hand can still be acknowledged, until a client of this name is started in this
     /// process; the store stays open as long.
     fn drop(&mut self) {
-        self.instance.store.wait_for_held(self.record.number, Instant::now() + self.linger);
+        self.instance.store.wait_for_held(self.record.number, now() + self.linger);
         if let Some(watch) = &self.watch {
             if self.joined.load(Ordering::Relaxed) {
                 // A failure of the log is reported elsewhere.

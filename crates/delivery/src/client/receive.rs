@@ -12,6 +12,7 @@ use futures_core::Stream;
 use super::Client;
 use super::registration::Registration;
 use crate::Error;
+use crate::environment::now;
 use crate::inbox::{Message, Parts};
 use crate::pack::unpack;
 use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
@@ -224,7 +225,7 @@ impl Client {
         };
         let work = move || {
             let inbox = &registration.inbox;
-            let no_wait = Some(Instant::now());
+            let no_wait = Some(now());
             while let Ok(first) = inbox.next(None) {
                 // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {

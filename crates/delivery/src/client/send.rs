@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Client;
 use crate::Error;
-use crate::clock::now_ms;
+use crate::environment::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pinnace_engine::Body;
 
 use crate::Error;
-use crate::clock::now_ms;
+use crate::environment::now_ms;
 use crate::ranges::RangeSet;
 use crate::signal::Signal;
 use crate::store::Incoming;

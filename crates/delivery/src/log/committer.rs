@@ -9,16 +9,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::queue::{PendingBatch, ToSeal};
+use super::queue::{PendingBatch, Queue, ToSeal};
 use super::segment::Segment;
-use super::{Failure, Shared, locked};
+use super::{Failure, Shared, Step, locked};
+use crate::environment::now;
 
 /// Bytes to write and sync before waiting callers are notified of the progress.
 const ROUND_BYTES: usize = 1 << 20;
 /// How long records that no caller waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
-/// What the committer has written and not synced.
+/// Writes and syncs the batches of a log. The thread, or a simulation, calls `step`.
+pub struct Committer {
+    unsynced: Unsynced,
+    /// The last batch that is written, and the last that is on the disk.
+    written: u64,
+    durable: u64,
+    /// Since when records gather that no caller waits for.
+    gathers_since: Option<Instant>,
+}
+
+/// What is written and not synced.
 #[derive(Default)]
 struct Unsynced {
     segments: Vec<Arc<Segment>>,
@@ -28,39 +39,98 @@ struct Unsynced {
     since: Option<Instant>,
 }
 
-enum Work {
-    Write { batches: Vec<PendingBatch>, sync: bool },
+enum DueWork {
+    Write {
+        batches: Vec<PendingBatch>,
+        sync: bool,
+    },
     Sync,
+    /// There is nothing to do before this time; None: until more is appended.
+    Wait(Option<Instant>),
     Stop,
 }
 
 pub fn run(shared: &Shared) {
-    let mut unsynced = Unsynced::default();
-    // The last batch that is written, and the last that is on the disk.
-    let (mut written, mut durable) = {
-        let queue = locked(&shared.queue);
-        (queue.written, queue.durable)
-    };
+    let mut committer = Committer::new(shared);
     loop {
-        let (outcome, batches) = match next(shared, &unsynced) {
-            Work::Stop => return close(shared),
-            Work::Sync => (unsynced.sync().map(|()| durable = written), Vec::new()),
-            Work::Write { mut batches, sync } => {
-                let outcome = batches.iter_mut().try_for_each(|batch| unsynced.write(batch, durable));
-                written = batches.last().map_or(written, |last| last.number);
-                let outcome = match sync {
-                    true => outcome.and_then(|()| unsynced.sync()).map(|()| durable = written),
-                    false => outcome,
-                };
+        match committer.step(shared) {
+            Step::Worked => {}
+            Step::Wait(queue, until) => drop(shared.work.wait(queue, until)),
+            Step::Stop => return close(shared),
+        }
+    }
+}
+
+impl Committer {
+    pub fn new(shared: &Shared) -> Committer {
+        let queue = locked(&shared.queue);
+        let (written, durable) = (queue.written, queue.durable);
+        Committer { unsynced: Unsynced::default(), written, durable, gathers_since: None }
+    }
+
+    /// Writes or syncs what is due.
+    pub fn step<'a>(&mut self, shared: &'a Shared) -> Step<'a> {
+        let mut queue = locked(&shared.queue);
+        let next = self.next(&mut queue, shared.settings.interval);
+        let (outcome, batches) = match next {
+            DueWork::Wait(until) => return Step::Wait(queue, until),
+            DueWork::Stop => return Step::Stop,
+            DueWork::Sync => {
+                drop(queue);
+                (self.unsynced.sync().map(|()| self.durable = self.written), Vec::new())
+            }
+            DueWork::Write { mut batches, sync } => {
+                drop(queue);
+                let outcome = self.write(&mut batches, sync);
                 (outcome, batches)
             }
         };
-        record_outcome(shared, outcome.map(|()| (written, durable)), batches);
+        record_outcome(shared, outcome.map(|()| (self.written, self.durable)), batches);
+        Step::Worked
+    }
+
+    fn write(&mut self, batches: &mut [PendingBatch], sync: bool) -> io::Result<()> {
+        batches.iter_mut().try_for_each(|batch| self.unsynced.write(batch, self.durable))?;
+        self.written = batches.last().map_or(self.written, |last| last.number);
+        if sync {
+            self.unsynced.sync()?;
+            self.durable = self.written;
+        }
+        Ok(())
+    }
+
+    /// What is to be done now.
+    fn next(&mut self, queue: &mut Queue, interval: Duration) -> DueWork {
+        if queue.failed.is_some() {
+            return DueWork::Stop;
+        }
+        let now = now();
+        let sync_at = self.unsynced.since.map(|since| since + interval);
+        let overdue = sync_at.is_some_and(|at| at <= now);
+        let some = queue.open.records > 0 || !queue.closed.is_empty();
+        let write_at = some.then(|| *self.gathers_since.get_or_insert(now) + GATHER_FOR);
+        let enough = queue.urgency_level() > 1 || write_at.is_some_and(|at| at <= now);
+        if some && (enough || overdue || queue.stop) {
+            self.gathers_since = None;
+            if queue.open.records > 0 {
+                queue.close();
+            }
+            let batches = queue.take_closed(ROUND_BYTES);
+            let sync = overdue || queue.stop || batches.iter().any(|batch| batch.sync);
+            return DueWork::Write { batches, sync };
+        }
+        if overdue || (queue.stop && self.unsynced.since.is_some()) {
+            return DueWork::Sync;
+        }
+        match queue.stop {
+            true => DueWork::Stop,
+            false => DueWork::Wait([write_at, sync_at].into_iter().flatten().min()),
+        }
     }
 }
 
 /// Seals the last segment, to record where the log ends. Everything is on the disk already, so an error is ignored.
-fn close(shared: &Shared) {
+pub fn close(shared: &Shared) {
     let (segment, end) = {
         let queue = locked(&shared.queue);
         if queue.failed.is_some() {
@@ -69,42 +139,6 @@ fn close(shared: &Shared) {
         (queue.open.segment.clone(), queue.open.at)
     };
     let _ = segment.seal(0, end, &[]).and_then(|()| segment.sync());
-}
-
-/// Waits for the next work.
-fn next(shared: &Shared, unsynced: &Unsynced) -> Work {
-    let mut queue = locked(&shared.queue);
-    let mut gathers_since = None;
-    loop {
-        if queue.failed.is_some() {
-            return Work::Stop;
-        }
-        let now = Instant::now();
-        let sync_at = unsynced.since.map(|since| since + shared.settings.interval);
-        let overdue = sync_at.is_some_and(|at| at <= now);
-        let some = queue.open.records > 0 || !queue.closed.is_empty();
-        let since = *gathers_since.get_or_insert(now);
-        let enough = queue.urgency_level() > 1 || since + GATHER_FOR <= now;
-        if some && (enough || overdue || queue.stop) {
-            if queue.open.records > 0 {
-                queue.close();
-            }
-            let batches = queue.take_closed(ROUND_BYTES);
-            let sync = overdue || queue.stop || batches.iter().any(|batch| batch.sync);
-            return Work::Write { batches, sync };
-        }
-        if overdue || (queue.stop && unsynced.since.is_some()) {
-            return Work::Sync;
-        }
-        if queue.stop {
-            return Work::Stop;
-        }
-        if !some {
-            gathers_since = None;
-        }
-        let until = [some.then(|| since + GATHER_FOR), sync_at].into_iter().flatten().min();
-        queue = shared.work.wait(queue, until).unwrap_or_else(|| locked(&shared.queue));
-    }
 }
 
 /// Publishes the result: the last batch written and the last on the disk.
@@ -132,7 +166,7 @@ impl Unsynced {
             self.sync()?;
         }
         self.has_begun |= batch.first;
-        self.since.get_or_insert_with(Instant::now);
+        self.since.get_or_insert_with(now);
         batch.finish(durable);
         if batch.first {
             batch.segment.begin()?;
@@ -149,7 +183,7 @@ impl Unsynced {
     fn sync(&mut self) -> io::Result<()> {
         self.segments.drain(..).try_for_each(|segment| segment.sync())?;
         self.has_begun = false;
-        self.since = (!self.seals.is_empty()).then(Instant::now);
+        self.since = (!self.seals.is_empty()).then(now);
         for seal in self.seals.drain(..) {
             seal.segment.seal(seal.next, seal.end, &seal.summary)?;
             self.segments.push(seal.segment);

@@ -12,6 +12,7 @@
 //! - A write or sync that fails ends the log, and all waiting callers get the error.
 
 mod committer;
+mod error;
 mod format;
 mod queue;
 mod reading;
@@ -25,13 +26,13 @@ mod storage;
 pub mod tests;
 mod viewing;
 
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use error::{Damage, Failure, LogError};
 pub use format::MAX_PAYLOAD;
 use queue::Queue;
 use reading::Window;
@@ -95,59 +96,29 @@ pub trait Replay {
     fn record(&mut self, position: Position, kind: u8, payload: &[u8]);
 }
 
-/// Something that was on the disk is missing or changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Damage {
-    /// A file with content, but without a valid segment header.
-    Header { file: String },
-    /// A second file with this segment's number.
-    Twice { segment: u64, file: String },
-    /// A segment that should exist.
-    Missing { segment: u64 },
-    /// A segment is unreadable from this offset on.
-    Batches { segment: u64, file: String, at: u64 },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::Header { file } => write!(f, "{file} does not begin as a file of the log"),
-            Damage::Twice { segment, file } => {
-                write!(f, "{file} says to be segment {segment}, which another is")
-            }
-            Damage::Missing { segment } => write!(f, "segment {segment} is missing"),
-            Damage::Batches { file, at, .. } => write!(f, "{file} cannot be read from byte {at} on"),
-        }
-    }
-}
-
-/// Why a log has failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub kind: io::ErrorKind,
-    pub text: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogError {
-    Io(io::ErrorKind),
-    /// A write failed earlier; the log accepts nothing until it is reopened.
-    Failed(Failure),
-    Damaged(Vec<Damage>),
-    /// No file for a new segment: one is being made, or could not be made for this reason.
-    NoRoom(Option<io::ErrorKind>),
-    /// More than MAX_PAYLOAD, or than a segment holds.
-    TooLarge,
-    TimedOut,
-}
-
 /// Called after progress of writing or syncing; the argument is true if the log has failed.
 pub type SyncCallback = Box<dyn Fn(bool) + Send + Sync>;
 
 /// An open log. Calls may come from any thread.
 pub struct Log {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    workers: Workers,
+}
+
+/// What writes the log.
+enum Workers {
+    Threads(Vec<JoinHandle<()>>),
+    /// Its user, who calls `Log::step`. A call that waits does the work itself.
+    #[cfg(test)]
+    Stepped(Mutex<committer::Committer>),
+}
+
+/// The result of a worker's step.
+enum Step<'a> {
+    Worked,
+    /// There is nothing to do before this time; None: until the state changes.
+    Wait(MutexGuard<'a, Queue>, Option<Instant>),
+    Stop,
 }
 
 struct Shared {
@@ -193,6 +164,18 @@ fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes steps until the next must wait. Returns how long.
+#[cfg(test)]
+fn all_due<'a>(mut step: impl FnMut() -> Step<'a>) -> Option<Instant> {
+    loop {
+        match step() {
+            Step::Worked => {}
+            Step::Wait(_, until) => return until,
+            Step::Stop => return None,
+        }
+    }
+}
+
 /// Reads the log in a storage.
 pub fn open(
     storage: Arc<dyn Storage>,
@@ -211,6 +194,24 @@ impl Opened {
 
     /// Continues the log in a new segment.
     pub fn start(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Log, LogError> {
+        let mut log = Log { shared: self.begin(keeper, tell)?, workers: Workers::Threads(Vec::new()) };
+        let threads =
+            vec![log.spawn("pinnace-log", committer::run)?, log.spawn("pinnace-spares", spares::run)?];
+        log.workers = Workers::Threads(threads);
+        Ok(log)
+    }
+
+    /// As `start`, without threads: the caller calls `Log::step`.
+    #[cfg(test)]
+    pub fn start_stepped(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Log, LogError> {
+        let shared = self.begin(keeper, tell)?;
+        let workers = Workers::Stepped(Mutex::new(committer::Committer::new(&shared)));
+        let log = Log { shared, workers };
+        log.step();
+        Ok(log)
+    }
+
+    fn begin(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Arc<Shared>, LogError> {
         let Opened { storage, settings, mut found } = self;
         // Retire torn segments before a seal declares an end of the log that precedes them.
         for segment in found.torn.drain(..) {
@@ -247,19 +248,25 @@ impl Opened {
         let queue = Mutex::new(queue);
         let shared =
             Shared { storage, settings, queue, work, progressed, wants_spare, is_rotten, is_crowded, tell };
-        let shared = Arc::new(shared);
-        let mut log = Log { shared, threads: Vec::new() };
-        log.spawn("pinnace-log", committer::run)?;
-        log.spawn("pinnace-spares", spares::run)?;
-        Ok(log)
+        Ok(Arc::new(shared))
     }
 }
 
 impl Log {
-    fn spawn(&mut self, name: &str, work: fn(&Shared)) -> Result<(), LogError> {
+    fn spawn(&self, name: &str, work: fn(&Shared)) -> Result<JoinHandle<()>, LogError> {
         let shared = self.shared.clone();
-        self.threads.push(pinnace_sys::thread::start(name, move || work(&shared))?);
-        Ok(())
+        Ok(pinnace_sys::thread::start(name, move || work(&shared))?)
+    }
+
+    /// Does all work that is due in a log without threads. Returns when more is due.
+    #[cfg(test)]
+    pub fn step(&self) -> Option<Instant> {
+        let Workers::Stepped(committer) = &self.workers else { return None };
+        let mut committer = committer.lock().unwrap_or_else(PoisonError::into_inner);
+        let commit_at = all_due(|| committer.step(&self.shared));
+        // A failed file is tried again by each call.
+        let spare_at = all_due(|| spares::step(&self.shared));
+        spare_at.into_iter().chain(commit_at).min()
     }
 
     /// Appends a record of one of the keeper's kinds (2 and above). Its payload is the concatenation of `parts`.
@@ -352,6 +359,11 @@ impl Log {
         patience: Patience<'_>,
         mut outcome: impl FnMut(&Queue) -> Option<Result<R, LogError>>,
     ) -> Result<R, LogError> {
+        #[cfg(test)]
+        if matches!(self.workers, Workers::Stepped(_)) {
+            self.step();
+            return outcome(&locked(&self.shared.queue)).unwrap_or(Err(LogError::TimedOut));
+        }
         let mut queue = locked(&self.shared.queue);
         loop {
             if let Some(outcome) = outcome(&queue) {
@@ -447,20 +459,13 @@ impl Drop for Log {
         locked(&self.shared.queue).stop = true;
         self.shared.work.tell();
         self.shared.wants_spare.tell();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        match &mut self.workers {
+            Workers::Threads(threads) => threads.drain(..).for_each(|thread| drop(thread.join())),
+            #[cfg(test)]
+            Workers::Stepped(_) => {
+                self.step();
+                committer::close(&self.shared);
+            }
         }
-    }
-}
-
-impl From<io::Error> for LogError {
-    fn from(error: io::Error) -> LogError {
-        LogError::Io(error.kind())
-    }
-}
-
-impl Failure {
-    fn of(error: &io::Error) -> Failure {
-        Failure { kind: error.kind(), text: error.to_string() }
     }
 }

@@ -12,6 +12,7 @@ use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::recent::{Recent, Written};
 use super::segment::{self, MAX_BYTES, MIN_BYTES, Segment, Spare};
 use super::{Appended, Checkpointer, Damage, Failure, LogError, Position, Urgency};
+use crate::environment::{now, random};
 
 /// Kinds of records that the log writes itself: the list of segments in use before this one, each with the end of its
 /// batches; and a segment freed since.
@@ -132,7 +133,7 @@ impl Queue {
             ends: BTreeMap::new(),
             first_batch: BTreeMap::from([(first.segment.header.number, number)]),
             checkpoint_bytes: first.bytes.len(),
-            began: Instant::now(),
+            began: now(),
             pace_bytes: MIN_BYTES,
             largest_record: 0,
             gathered: first.bytes.len() - BATCH_HEADER,
@@ -244,7 +245,8 @@ impl Queue {
         self.segments.insert(first.segment.header.number, first.segment.clone());
         self.first_batch.insert(first.segment.header.number, first.number);
         self.checkpoint_bytes = first.bytes.len();
-        let before = std::mem::replace(&mut self.began, Instant::now()).elapsed();
+        let began = now();
+        let before = began - std::mem::replace(&mut self.began, began);
         self.pace_bytes = match before {
             quick if quick < SEGMENT_TIME => (first.segment.header.bytes * 2).min(PACE_MAX),
             slow if slow > 20 * SEGMENT_TIME => (self.pace_bytes / 2).max(MIN_BYTES),
@@ -379,6 +381,5 @@ pub fn first_batch(
 
 /// A random generation, unlikely to be one of the file's earlier ones.
 pub fn generation() -> Result<u32, LogError> {
-    let bytes = pinnace_sys::random::bytes::<4>().map_err(|error| LogError::Io(error.kind()))?;
-    Ok(u32::from_le_bytes(bytes) | 1)
+    Ok(u32::from_le_bytes(random()?) | 1)
 }

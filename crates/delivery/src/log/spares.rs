@@ -6,12 +6,14 @@
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
-use std::time::{Duration, Instant};
+use std::sync::MutexGuard;
+use std::time::Duration;
 
 use super::queue::Queue;
 use super::segment::{MAX_BYTES, MIN_BYTES, Spare, bytes_to_begin_with};
 use super::storage::Storage;
-use super::{Shared, locked};
+use super::{Shared, Step, locked};
+use crate::environment::now;
 
 /// The number of spares to keep: one for the next segment, one for records that free space.
 pub const WANTED: usize = 2;
@@ -22,70 +24,79 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Makes spares on demand, until the log stops.
 pub fn run(shared: &Shared) {
-    let mut queue = locked(&shared.queue);
-    while !queue.stop && queue.failed.is_none() {
-        if let Some(spare) = superfluous(&mut queue) {
-            drop(queue);
-            // If removal fails, the next opening of the log finds and uses the file.
-            let _ = shared.storage.remove(&spare.name);
-            queue = locked(&shared.queue);
-            continue;
+    loop {
+        match step(shared) {
+            Step::Worked => {}
+            Step::Wait(queue, until) => drop(shared.wants_spare.wait(queue, until)),
+            Step::Stop => return,
         }
-        let bytes = wanted_bytes(&queue);
-        queue.reclaim();
-        shared.progressed.tell();
-        if is_wanted(&queue) {
-            let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
-            // Fall back to the smallest usable size.
-            let least = least_bytes(&queue);
-            let bytes = if bytes <= room { bytes } else { least };
-            drop(queue);
-            let made = match bytes <= room {
-                true => create(&*shared.storage, bytes).or_else(|error| match error.kind() {
-                    ErrorKind::StorageFull if least < bytes => create(&*shared.storage, least),
-                    _ => Err(error),
-                }),
-                false => Err(ErrorKind::QuotaExceeded.into()),
-            };
-            queue = locked(&shared.queue);
-            match made {
-                Ok(spare) => {
-                    queue.no_spare = None;
-                    queue.spares.push(spare);
-                }
-                Err(error) => {
-                    if let Some(spare) = too_small(&mut queue, room) {
-                        drop(queue);
-                        // If removal fails, the next opening of the log finds and uses the file.
-                        let _ = shared.storage.remove(&spare.name);
-                        queue = locked(&shared.queue);
-                        continue;
-                    }
-                    queue.no_spare = Some(error.kind());
-                    shared.progressed.tell();
-                    let again_at = Instant::now() + AGAIN_AFTER;
-                    queue = shared
-                        .wants_spare
-                        .wait(queue, Some(again_at))
-                        .unwrap_or_else(|| locked(&shared.queue));
-                }
-            }
-            shared.progressed.tell();
-            continue;
-        }
-        if let Some(bytes) = larger_bytes(&queue, shared.settings.most) {
-            drop(queue);
-            // Optional: the log works without it.
-            let made = create(&*shared.storage, bytes);
-            queue = locked(&shared.queue);
-            match made {
-                Ok(spare) => queue.spares.push(spare),
-                Err(_) => queue.pace_bytes = bytes / 2,
-            }
-            continue;
-        }
-        queue = shared.wants_spare.wait(queue, None).unwrap_or_else(|| locked(&shared.queue));
     }
+}
+
+/// Makes or removes one file, if that is needed.
+pub fn step(shared: &Shared) -> Step<'_> {
+    let mut queue = locked(&shared.queue);
+    if queue.stop || queue.failed.is_some() {
+        return Step::Stop;
+    }
+    if let Some(spare) = superfluous(&mut queue) {
+        return remove(shared, queue, &spare);
+    }
+    let bytes = wanted_bytes(&queue);
+    queue.reclaim();
+    shared.progressed.tell();
+    if is_wanted(&queue) {
+        return make(shared, queue, bytes);
+    }
+    let Some(bytes) = larger_bytes(&queue, shared.settings.most) else { return Step::Wait(queue, None) };
+    drop(queue);
+    // Optional: the log works without it.
+    let made = create(&*shared.storage, bytes);
+    let mut queue = locked(&shared.queue);
+    match made {
+        Ok(spare) => queue.spares.push(spare),
+        Err(_) => queue.pace_bytes = bytes / 2,
+    }
+    Step::Worked
+}
+
+/// Makes a spare of `bytes` bytes, or of the smallest usable size if there is not enough room.
+fn make<'a>(shared: &'a Shared, queue: MutexGuard<'a, Queue>, bytes: u64) -> Step<'a> {
+    let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
+    let least = least_bytes(&queue);
+    let bytes = if bytes <= room { bytes } else { least };
+    drop(queue);
+    let made = match bytes <= room {
+        true => create(&*shared.storage, bytes).or_else(|error| match error.kind() {
+            ErrorKind::StorageFull if least < bytes => create(&*shared.storage, least),
+            _ => Err(error),
+        }),
+        false => Err(ErrorKind::QuotaExceeded.into()),
+    };
+    let mut queue = locked(&shared.queue);
+    let step = match made {
+        Ok(spare) => {
+            queue.no_spare = None;
+            queue.spares.push(spare);
+            Step::Worked
+        }
+        Err(error) => {
+            if let Some(spare) = too_small(&mut queue, room) {
+                return remove(shared, queue, &spare);
+            }
+            queue.no_spare = Some(error.kind());
+            Step::Wait(queue, Some(now() + AGAIN_AFTER))
+        }
+    };
+    shared.progressed.tell();
+    step
+}
+
+fn remove<'a>(shared: &Shared, queue: MutexGuard<'a, Queue>, spare: &Spare) -> Step<'a> {
+    drop(queue);
+    // If removal fails, the next opening of the log finds and uses the file.
+    let _ = shared.storage.remove(&spare.name);
+    Step::Worked
 }
 
 /// Returns true if another spare is needed: there are too few, or none is large enough for the start of a segment.

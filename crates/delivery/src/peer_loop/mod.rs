@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, POLLIN, PollTarget, Poller, Socket, SocketType};
 
-use crate::clock::now_ms;
+use crate::environment::now_ms;
 use crate::inbox::Inbox;
 use crate::log::LogError;
 use crate::ranges::RangeSet;

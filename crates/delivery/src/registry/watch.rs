@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Entry, Id, Member, Members, Registry, RegistryError, open};
+use crate::environment::now;
 use crate::process::PerProcess;
 
 /// Between two polls for members.
@@ -37,8 +38,24 @@ pub type Trouble = Arc<Mutex<Option<RegistryError>>>;
 /// Controls the thread, which ends when this is dropped.
 pub struct Watch {
     jobs: Mutex<Option<Sender<Job>>>,
-    /// Carries no values; disconnected when the thread ends.
-    ended: Mutex<Receiver<()>>,
+    worker: Worker,
+}
+
+/// What calls the registry.
+enum Worker {
+    /// The thread. The channel carries no values, and is disconnected when the thread ends.
+    Thread(Mutex<Receiver<()>>),
+    /// The user of the watch, who calls `Watch::step`.
+    #[cfg(test)]
+    Stepped(Mutex<Stepped>),
+}
+
+#[cfg(test)]
+struct Stepped {
+    watcher: Watcher,
+    jobs: Receiver<Job>,
+    /// The registry answers nobody: jobs wait.
+    hangs: bool,
 }
 
 enum Job {
@@ -90,7 +107,33 @@ impl Watch {
             drop(alive);
         });
         started.map_err(|error| RegistryError::io(&error, "starting a thread"))?;
-        Ok(Arc::new(Watch { jobs: Mutex::new(Some(jobs)), ended: Mutex::new(ended) }))
+        Ok(Arc::new(Watch { jobs: Mutex::new(Some(jobs)), worker: Worker::Thread(Mutex::new(ended)) }))
+    }
+
+    /// A watch without a thread.
+    #[cfg(test)]
+    pub fn stepped(registry: Box<dyn Registry>) -> Arc<Watch> {
+        let (sender, jobs) = channel();
+        let watcher = Watcher { registry, joined: Vec::new(), members: Arc::default(), blind: None };
+        let worker = Worker::Stepped(Mutex::new(Stepped { watcher, jobs, hangs: false }));
+        Arc::new(Watch { jobs: Mutex::new(Some(sender)), worker })
+    }
+
+    /// Does what the thread does each time that it wakes up.
+    #[cfg(test)]
+    pub fn step(&self) {
+        let Worker::Stepped(stepped) = &self.worker else { return };
+        let mut stepped = stepped.lock().unwrap_or_else(PoisonError::into_inner);
+        let Stepped { watcher, jobs, hangs: false } = &mut *stepped else { return };
+        jobs.try_iter().for_each(|job| watcher.on(job));
+        watcher.work();
+    }
+
+    #[cfg(test)]
+    pub fn set_hangs(&self, hangs: bool) {
+        if let Worker::Stepped(stepped) = &self.worker {
+            stepped.lock().unwrap_or_else(PoisonError::into_inner).hangs = hangs;
+        }
     }
 
     /// Claims a name, now, or once the registry is reachable. Until `leave`, `tell` is called with the members, and
@@ -121,6 +164,10 @@ impl Watch {
             // A thread that has ended drops the job, and with it the reply.
             let _ = jobs.send(job(reply));
         }
+        #[cfg(test)]
+        let patience = if matches!(self.worker, Worker::Stepped(_)) { Duration::ZERO } else { patience };
+        #[cfg(test)]
+        self.step();
         match answer.recv_timeout(patience) {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => Ok(()),
@@ -135,8 +182,14 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        // If the registry hangs, the thread ends once it answers or the call times out.
-        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_TIMEOUT);
+        match &mut self.worker {
+            // If the registry hangs, the thread ends once it answers or the call times out.
+            Worker::Thread(ended) => {
+                let _ = ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_TIMEOUT);
+            }
+            #[cfg(test)]
+            Worker::Stepped(_) => {}
+        }
     }
 }
 
@@ -156,10 +209,15 @@ impl Watcher {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.keep();
-            self.update();
-            self.joined.iter().for_each(|joined| joined.say(self.blind.as_ref()));
+            self.work();
         }
+    }
+
+    /// Keeps the names and updates the members.
+    fn work(&mut self) {
+        self.keep();
+        self.update();
+        self.joined.iter().for_each(|joined| joined.say(self.blind.as_ref()));
     }
 
     fn on(&mut self, job: Job) {
@@ -175,7 +233,7 @@ impl Watcher {
     }
 
     fn join(&mut self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
-        let (member, due) = (entry.to_member(), Instant::now());
+        let (member, due) = (entry.to_member(), now());
         let mut joined =
             Joined { entry, member, tell, trouble, claimed: false, error: None, due, corrected: None };
         let claimed = self.registry.claim(&joined.entry);
@@ -208,7 +266,7 @@ impl Watcher {
 
     /// Renews leases that are due, and claims names that are not claimed or were lost.
     fn keep(&mut self) {
-        let now = Instant::now();
+        let now = now();
         let (registry, is_due) = (&mut self.registry, |joined: &&mut Joined| joined.due <= now);
         let mut held: Vec<&mut Joined> =
             self.joined.iter_mut().filter(is_due).filter(|one| one.claimed).collect();
@@ -251,13 +309,13 @@ impl Joined {
         match done {
             Ok(()) => {
                 (self.claimed, self.error) = (true, None);
-                self.due = Instant::now() + in_good_time;
+                self.due = now() + in_good_time;
             }
             // It stays due, to be claimed.
             Err(RegistryError::Lost) => self.claimed = false,
             Err(error) => {
                 self.claimed &= error != RegistryError::NameTaken;
-                self.due = Instant::now() + in_good_time.min(RETRY_AFTER);
+                self.due = now() + in_good_time.min(RETRY_AFTER);
                 self.error = Some(error);
             }
         }
@@ -267,7 +325,7 @@ impl Joined {
     /// another client uses the same id, the delay keeps the two from overwriting each other endlessly.
     fn correct(&mut self, forgotten: bool) {
         if self.claimed {
-            let now = Instant::now();
+            let now = now();
             let later = self.corrected.map(|at| at + self.entry.lease / RENEWALS).filter(|_| !forgotten);
             (self.claimed, self.due) = (false, later.map_or(now, |later| later.max(now)));
             self.corrected = Some(self.due);

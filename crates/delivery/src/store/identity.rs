@@ -7,6 +7,7 @@
 
 use super::records::{self, CLIENT, KNOWN};
 use super::{State, Store};
+use crate::environment::random;
 use crate::log::{LogError, Urgency};
 use crate::ranges::RangeSet;
 use crate::wire::{Id, Opening};
@@ -18,7 +19,7 @@ const OPENINGS: usize = 64;
 impl Store {
     /// Opens a new epoch of the client of this name, which is added to the store if it is missing.
     pub fn claim(&self, name: &str, id: Id) -> Result<records::ClientRecord, LogError> {
-        let mark = pinnace_sys::random::bytes().map_err(|error| LogError::Io(error.kind()))?;
+        let mark = random()?;
         let mut state = self.lock();
         let found = state.clients.iter().position(|client| client.name == name);
         let number = found.unwrap_or(state.clients.len());
@@ -60,7 +61,7 @@ impl Store {
 
     /// Gives a client a new id towards one receiver.
     pub fn part(&self, state: &mut State, client: u32, receiver: &str) -> Result<(), LogError> {
-        let id = pinnace_sys::random::bytes().map_err(|error| LogError::Io(error.kind()))?;
+        let id = random()?;
         let receiver = receiver.to_owned();
         self.put_known(state, records::Known { client, receiver, id, opening: Opening::default() })
     }

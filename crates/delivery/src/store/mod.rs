@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use foldhash::HashSet;
 use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM, TOPICS};
 
-use crate::clock::now_ms;
+use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
 use crate::ranges::RangeSet;
 use crate::signal::{Patience, Signal};
@@ -86,11 +86,20 @@ impl Store {
         settings: Settings,
         tell: log::SyncCallback,
     ) -> Result<Store, LogError> {
+        Store::open_by(storage, settings, |opened, state| opened.start(state, tell))
+    }
+
+    /// As `open`; `start` starts the log.
+    pub fn open_by(
+        storage: Arc<dyn Storage>,
+        settings: Settings,
+        start: impl FnOnce(log::Opened, &State) -> Result<Log, LogError>,
+    ) -> Result<Store, LogError> {
         let mut state = State::default();
         let opened = log::open(storage, settings, &mut state)?;
         state.finish_recovery();
         let damage = opened.damage().to_vec();
-        let log = opened.start(&state, tell)?;
+        let log = start(opened, &state)?;
         for segment in log.segments() {
             if !state.outbox.is_used(segment) {
                 log.free(segment, &state)?;
@@ -242,13 +251,13 @@ impl Store {
         patience: Patience<'_>,
     ) -> Option<MutexGuard<'a, State>> {
         while state.outbox.held_cost() > most {
-            let now = now_ms();
-            let (expired, next_ms) = state.outbox.held_expired(now);
+            let time_ms = now_ms();
+            let (expired, next_ms) = state.outbox.held_expired(time_ms);
             if expired.is_empty() {
                 if patience.is_over() {
                     return None;
                 }
-                let next = next_ms.map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now)));
+                let next = next_ms.map(|at| now() + Duration::from_millis(at.saturating_sub(time_ms)));
                 match self.progressed.wait(state, patience.until(next)) {
                     Some(again) => state = again,
                     None => state = self.lock(),

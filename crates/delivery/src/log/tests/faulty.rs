@@ -1,7 +1,7 @@
 //! A storage in memory that fails as disks do: a power cut loses unsynced sectors, all or some of them; an operation
 //! fails; bytes rot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -25,14 +25,48 @@ struct Disk {
     random: u64,
 }
 
+/// Sectors by number; those that are missing are zeros.
+type Sectors = BTreeMap<usize, Arc<[u8; SECTOR]>>;
+
 #[derive(Default, Clone)]
 struct Content {
+    len: usize,
     /// The content as read now.
-    seen: Vec<u8>,
+    seen: Sectors,
     /// The content certainly on the disk.
-    durable: Vec<u8>,
-    /// Unsynced writes: offset and length.
-    unsynced: Vec<(usize, usize)>,
+    durable: Sectors,
+    /// Sectors written since the last sync.
+    unsynced: BTreeSet<usize>,
+}
+
+impl Content {
+    fn read(&self, into: &mut [u8], at: usize) {
+        into.fill(0);
+        let end = at + into.len();
+        for (number, sector) in self.seen.range(at / SECTOR..end.div_ceil(SECTOR)) {
+            let begin = number * SECTOR;
+            let (from, to) = (begin.max(at), (begin + SECTOR).min(end));
+            into[from - at..to - at].copy_from_slice(&sector[from - begin..to - begin]);
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], at: usize) {
+        let end = at + bytes.len();
+        for number in at / SECTOR..end.div_ceil(SECTOR) {
+            let begin = number * SECTOR;
+            let (from, to) = (begin.max(at), (begin + SECTOR).min(end));
+            let sector = Arc::make_mut(self.seen.entry(number).or_insert_with(|| Arc::new([0; SECTOR])));
+            sector[from - begin..to - begin].copy_from_slice(&bytes[from - at..to - at]);
+            self.unsynced.insert(number);
+        }
+    }
+
+    /// Brings a sector to the disk.
+    fn keep(&mut self, number: usize) {
+        if let Some(sector) = self.seen.get(&number) {
+            self.durable.insert(number, sector.clone());
+        }
+    }
 }
 
 struct Open {
@@ -57,14 +91,9 @@ impl Faulty {
         let Disk { files, random, .. } = &mut *disk;
         for content in files.values_mut() {
             let kept = next(random) % 3;
-            for (at, len) in std::mem::take(&mut content.unsynced) {
-                let sectors = at / SECTOR..=(at + len - 1) / SECTOR;
-                for sector in sectors {
-                    if kept == 0 || (kept == 1 && next(random).is_multiple_of(2)) {
-                        continue;
-                    }
-                    let range = sector * SECTOR..((sector + 1) * SECTOR).min(content.seen.len());
-                    content.durable[range.clone()].copy_from_slice(&content.seen[range]);
+            for sector in std::mem::take(&mut content.unsynced) {
+                if kept == 2 || (kept == 1 && !next(random).is_multiple_of(2)) {
+                    content.keep(sector);
                 }
             }
             content.seen.clone_from(&content.durable);
@@ -104,14 +133,23 @@ impl Faulty {
 
     /// All files, with their bytes.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
-        self.disk().files.iter().map(|(name, content)| (name.clone(), content.seen.clone())).collect()
+        let all = |content: &Content| {
+            let mut bytes = vec![0; content.len];
+            content.read(&mut bytes, 0);
+            bytes
+        };
+        self.disk().files.iter().map(|(name, content)| (name.clone(), all(content))).collect()
     }
 
     /// Changes a file, including what is on the disk.
     pub fn spoil(&self, name: &str, spoil: impl FnOnce(&mut Vec<u8>)) {
         let mut disk = self.disk();
         let content = disk.files.get_mut(name).unwrap();
-        spoil(&mut content.seen);
+        let mut bytes = vec![0; content.len];
+        content.read(&mut bytes, 0);
+        spoil(&mut bytes);
+        (content.len, content.seen) = (bytes.len(), Sectors::new());
+        content.write(&bytes, 0);
         content.durable.clone_from(&content.seen);
         content.unsynced.clear();
     }
@@ -164,13 +202,11 @@ impl Storage for Faulty {
         if let Some(kind) = disk.refuses {
             return Err(kind.into());
         }
-        let taken: u64 = disk.files.values().map(|content| content.seen.len() as u64).sum();
+        let taken: u64 = disk.files.values().map(|content| content.len as u64).sum();
         if disk.space.is_some_and(|space| taken + bytes > space) {
             return Err(ErrorKind::StorageFull.into());
         }
-        let zeros = vec![0; bytes as usize];
-        let content = Content { seen: zeros.clone(), durable: zeros, unsynced: Vec::new() };
-        disk.files.insert(name.to_owned(), content);
+        disk.files.insert(name.to_owned(), Content { len: bytes as usize, ..Content::default() });
         Ok(Box::new(Open { disk: self.clone(), name: name.to_owned() }))
     }
 
@@ -183,14 +219,16 @@ impl Storage for Faulty {
 
 impl File for Open {
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.disk.disk().file(&self.name)?.seen.len() as u64)
+        Ok(self.disk.disk().file(&self.name)?.len as u64)
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         let mut disk = self.disk.disk();
         let content = disk.file(&self.name)?;
-        let from = content.seen.get(at as usize..at as usize + into.len());
-        into.copy_from_slice(from.ok_or(ErrorKind::UnexpectedEof)?);
+        if at as usize + into.len() > content.len {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        content.read(into, at as usize);
         Ok(())
     }
 
@@ -198,11 +236,8 @@ impl File for Open {
         let mut disk = self.disk.disk();
         disk.step()?;
         let (at, content) = (at as usize, disk.file(&self.name)?);
-        assert!(at + bytes.len() <= content.seen.len(), "a log stays within its files");
-        content.seen[at..at + bytes.len()].copy_from_slice(bytes);
-        if !bytes.is_empty() {
-            content.unsynced.push((at, bytes.len()));
-        }
+        assert!(at + bytes.len() <= content.len, "a log stays within its files");
+        content.write(bytes, at);
         Ok(())
     }
 
@@ -213,9 +248,7 @@ impl File for Open {
         let content = disk.file(&self.name)?;
         let unsynced = std::mem::take(&mut content.unsynced);
         outcome?;
-        for (at, len) in unsynced {
-            content.durable[at..at + len].copy_from_slice(&content.seen[at..at + len]);
-        }
+        unsynced.into_iter().for_each(|sector| content.keep(sector));
         Ok(())
     }
 }

@@ -1,0 +1,118 @@
+//! Time and randomness. In a simulation both come from its seed.
+
+use std::io;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The monotonic clock.
+pub fn now() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
+    Instant::now()
+}
+
+/// The time of day, in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    #[cfg(test)]
+    if let Some(now_ms) = simulated::now_ms() {
+        return now_ms;
+    }
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
+/// N random bytes.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    #[cfg(test)]
+    if let Some(bytes) = simulated::random() {
+        return Ok(bytes);
+    }
+    Ok(pinnace_sys::random::bytes()?)
+}
+
+/// The environment of a simulation, which runs on one thread.
+#[cfg(test)]
+pub mod simulated {
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    /// The time of day when a simulation begins, in milliseconds since 1970.
+    const BEGINS_MS: u64 = 1_800_000_000_000;
+
+    #[derive(Clone, Copy)]
+    struct Simulated {
+        began: Instant,
+        elapsed: Duration,
+        /// What the process that runs now has as the time of day, relative to the true one.
+        skew_ms: i64,
+        random: u64,
+    }
+
+    thread_local! {
+        static THIS: Cell<Option<Simulated>> = const { Cell::new(None) };
+    }
+
+    /// Begins a simulation on this thread, which lasts until the value is dropped.
+    pub struct Simulation(());
+
+    impl Simulation {
+        pub fn begin(seed: u64) -> Simulation {
+            let began = Instant::now();
+            THIS.set(Some(Simulated { began, elapsed: Duration::ZERO, skew_ms: 0, random: seed }));
+            Simulation(())
+        }
+    }
+
+    impl Drop for Simulation {
+        fn drop(&mut self) {
+            THIS.set(None);
+        }
+    }
+
+    fn change<R>(change: impl FnOnce(&mut Simulated) -> R) -> Option<R> {
+        let mut this = THIS.get()?;
+        let changed = change(&mut this);
+        THIS.set(Some(this));
+        Some(changed)
+    }
+
+    pub fn now() -> Option<Instant> {
+        THIS.get().map(|this| this.began + this.elapsed)
+    }
+
+    pub fn now_ms() -> Option<u64> {
+        THIS.get()
+            .map(|this| (BEGINS_MS + this.elapsed.as_millis() as u64).saturating_add_signed(this.skew_ms))
+    }
+
+    /// The time since the simulation began.
+    pub fn elapsed() -> Duration {
+        THIS.get().map_or(Duration::ZERO, |this| this.elapsed)
+    }
+
+    pub fn advance_to(elapsed: Duration) {
+        change(|this| this.elapsed = this.elapsed.max(elapsed));
+    }
+
+    pub fn set_skew_ms(skew_ms: i64) {
+        change(|this| this.skew_ms = skew_ms);
+    }
+
+    pub fn random<const N: usize>() -> Option<[u8; N]> {
+        change(|this| std::array::from_fn(|_| next(&mut this.random) as u8))
+    }
+
+    /// A number below `bound`, which is at least 1.
+    pub fn below(bound: u64) -> u64 {
+        change(|this| next(&mut this.random) % bound).unwrap_or(0)
+    }
+
+    /// splitmix64.
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = *state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
