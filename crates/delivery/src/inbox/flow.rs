@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pinnace_stream::RangeSet;
+
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
-use crate::ranges::RangeSet;
 use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, VOLATILE, Verdict};
 
 pub struct Flow {

@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Body;
+use pinnace_stream::RangeSet;
 
 use crate::Error;
 use crate::clock::now_ms;
-use crate::ranges::RangeSet;
 use crate::signal::Signal;
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Error, Frame, Label, Outgoing, Socket};
+use pinnace_stream::RangeSet;
 
 use super::keys::{Keyring, USER_ID};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
-use crate::ranges::RangeSet;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
 
