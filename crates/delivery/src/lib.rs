@@ -39,7 +39,6 @@ pub mod paths;
 mod peek;
 mod peer_loop;
 mod process;
-mod ranges;
 pub mod registry;
 mod signal;
 mod store;

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use pinnace_stream::RangeSet;
+
 use super::Client;
 use crate::Error;
 use crate::peer_loop::Command;
-use crate::ranges::RangeSet;
 use crate::store::Stream;
 use crate::store::records::Receiver;
 

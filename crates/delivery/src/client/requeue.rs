@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
+use pinnace_stream::RangeSet;
+
 use super::Client;
 use super::receive::read_envelope;
 use super::send::Options;
@@ -10,7 +12,6 @@ use crate::Error;
 use crate::dead_letters::LetterNumber;
 use crate::pack::unpack;
 use crate::peer_loop::Command;
-use crate::ranges::RangeSet;
 use crate::store::{StreamMessage, Wanted};
 use crate::wire::{BEGINS, DEAD, ENDS, PACKED, Verdict};
 

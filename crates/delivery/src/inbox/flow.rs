@@ -4,24 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pinnace_stream::{Acceptance, Batch, RangeSet};
+
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
-use crate::ranges::RangeSet;
 use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, VOLATILE, Verdict};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
-    /// The number up to which it has arrived without a gap.
-    pub received: u64,
-    /// Numbers handled, and numbers that will never be handled.
-    pub done: RangeSet,
-    /// The number up to which `done` is final and acknowledged.
+    /// Which numbers have arrived, and which are done: handled, or never to be handled.
+    pub acceptance: Acceptance,
+    /// The number up to which what is done is final and acknowledged.
     pub settled: u64,
-    /// `done` includes messages of the sender's log, and is not logged here yet.
+    /// What is done includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
     /// More is done than the peer loop was told of.
     pub dirty: bool,
-    /// The present connection was already asked to resend what follows this number.
-    asked_after: Option<u64>,
     queue: VecDeque<Arrived>,
     /// Bytes of the message that is arriving; and the number of the first part of one that is too large.
     growing: usize,
@@ -30,8 +27,6 @@ pub struct Flow {
     again: VecDeque<Message>,
     /// Delivery is paused until then, so that a failed message keeps its place.
     pub held_until: Option<Instant>,
-    /// It is in `Waiting::ready`.
-    pub listed: bool,
     /// Credit of messages that need no handling, by connection; to be returned.
     pub unpaid: Vec<(u32, u64)>,
     /// Given-up messages that the sender has not made dead letters yet, by the number of the last part.
@@ -90,49 +85,43 @@ impl Flow {
     pub fn new(origin: Arc<Origin>) -> Flow {
         Flow {
             origin,
-            received: 0,
-            done: RangeSet::default(),
+            acceptance: Acceptance::default(),
             settled: 0,
             to_note: false,
             dirty: false,
-            asked_after: None,
             queue: VecDeque::new(),
             growing: 0,
             skipping: None,
             again: VecDeque::new(),
             held_until: None,
-            listed: false,
             unpaid: Vec::new(),
             given_up: BTreeMap::new(),
         }
     }
 
-    /// A new connection begins: the earlier one's request to resend may be lost.
-    pub fn begin(&mut self) {
-        self.asked_after = None;
-    }
-
     /// Marks a message or part as done.
     pub fn finish(&mut self, part: &Arrived) {
-        self.done.add(part.first, part.seq);
+        self.acceptance.mark_done(part.first, part.seq);
         self.to_note |= !part.has(VOLATILE);
     }
 
     /// Marks what the sender no longer has as done.
-    pub fn mark_gone(&mut self, done: &RangeSet) {
+    pub fn mark_gone(&mut self, gone: &RangeSet) {
         self.to_note = true;
-        self.done.add_all(done, u64::MAX);
-        self.received = self.received.max(self.done.all_upto());
-        self.given_up.retain(|seq, _| !done.contains(*seq));
+        self.acceptance.mark_gone(gone);
+        self.given_up.retain(|seq, _| !gone.contains(*seq));
     }
 
     /// Takes in the messages of a data frame.
     pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
-        if data.prev > self.received {
-            // These messages are dropped, resent later, and charged again then.
+        let dropped = match self.acceptance.check(data.prev) {
+            Batch::Accept => None,
+            Batch::Gap { resend_after } => Some(Outcome::Gap(resend_after)),
+            Batch::GapRequested => Some(Outcome::Taken),
+        };
+        if let Some(outcome) = dropped {
+            // These messages are resent later, and charged again then.
             let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
-            let is_asked_for = self.asked_after.replace(self.received) == Some(self.received);
-            let outcome = if is_asked_for { Outcome::Taken } else { Outcome::Gap(self.received) };
             return Taken { outcome, cost, at_once: cost, given_up: Vec::new() };
         }
         let mut prev = data.prev;
@@ -142,14 +131,13 @@ impl Flow {
             let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
             taken.cost += COST + entry.body.len() as u64;
             let first = std::mem::replace(&mut prev, entry.seq) + 1;
-            let is_new = entry.seq > self.received && !self.done.contains(entry.seq);
+            let is_new = self.acceptance.accept(entry.seq);
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             let skipped = is_new && self.skips(&entry, first, largest);
             if !(is_new && is_whole) || skipped {
                 // Return the credit of parts on arrival: a message may be larger than the window.
                 taken.at_once += COST + entry.body.len() as u64;
             }
-            self.received = self.received.max(entry.seq);
             if skipped && entry.flags & ENDS != 0 {
                 taken.given_up.extend(self.give_up_skipped(entry.seq));
             } else if is_new && !skipped {
@@ -210,15 +198,15 @@ impl Flow {
     pub fn next(&mut self, now_ms: impl Fn() -> u64) -> Option<Message> {
         while let Some(mut message) = self.again.pop_front() {
             // A late handler may have finished it since.
-            if !self.done.contains(message.parts.last_seq()) {
+            if !self.acceptance.done().contains(message.parts.last_seq()) {
                 message.deliveries += 1;
                 return Some(message);
             }
         }
         loop {
             let parts = self.next_parts()?;
-            if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !self.done.contains(part.seq))
-            {
+            let is_done = |part: &Arrived| self.acceptance.done().contains(part.seq);
+            if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !is_done(part)) {
                 return Some(Message { parts, deliveries: 1, watch: None, settled: self.settled });
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
@@ -326,7 +314,7 @@ mod tests {
         assert_eq!(take(&mut flow, frame(0, 1)), (Outcome::Taken, 0));
         assert_eq!(take(&mut flow, frame(2, 3)), (Outcome::Gap(1), COST + 10));
         assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Taken, COST + 10), "it is asked for");
-        flow.begin();
+        flow.acceptance.begin_connection();
         assert_eq!(take(&mut flow, frame(3, 4)), (Outcome::Gap(1), COST + 10), "by another connection, too");
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, 0));
         assert_eq!(take(&mut flow, frame(1, 2)), (Outcome::Taken, COST + 10), "it is there already");

@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Body;
+use pinnace_stream::RangeSet;
 
 use crate::Error;
 use crate::environment::now_ms;
-use crate::ranges::RangeSet;
 use crate::signal::Signal;
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
@@ -187,14 +187,14 @@ impl Inbox {
             flow.origin =
                 Arc::new(Origin { of, from: from.to_owned(), topic: topic.to_owned(), flow: index });
         }
-        flow.begin();
-        flow.done.add_all(noted, u64::MAX);
+        flow.acceptance.begin_connection();
+        flow.acceptance.mark_gone(noted);
         flow.settled = flow.settled.max(noted.all_upto());
         flow.mark_gone(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
-        let (origin, received) = (flow.origin.clone(), flow.received);
+        let (origin, received) = (flow.origin.clone(), flow.acceptance.received());
         // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
-        let done = if index == next { flow.done.clone() } else { gone.clone() };
+        let done = if index == next { flow.acceptance.done().clone() } else { gone.clone() };
         state.note(index);
         self.tell_once(&mut state);
         (origin, received, done, given_up)
@@ -303,9 +303,8 @@ impl Inbox {
     }
 
     fn pop(&self, state: &mut MutexGuard<'_, Waiting>) -> Option<Message> {
-        while let Some(index) = state.ready.pop_front() {
+        while let Some(index) = state.ready.take() {
             let flow = &mut state.flows[index];
-            flow.listed = false;
             if flow.held_until.is_some() {
                 continue;
             }
@@ -339,7 +338,7 @@ impl Inbox {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
         state.take_back(message);
-        if state.flows[index].done.contains(message.parts.last_seq()) {
+        if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
             return;
         }
         for part in message.parts.as_slice() {
@@ -435,7 +434,7 @@ impl Inbox {
             let flow = &mut state.flows[index];
             flow.dirty = false;
             let to_note = std::mem::take(&mut flow.to_note);
-            news.done.push((flow.origin.of, flow.done.clone(), to_note));
+            news.done.push((flow.origin.of, flow.acceptance.done().clone(), to_note));
         }
         news
     }

@@ -1,8 +1,10 @@
 //! The inbox's queues: streams waiting for their turn, messages for their time, tasks for messages.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::task::Waker;
 use std::time::{Duration, Instant};
+
+use pinnace_stream::RoundRobin;
 
 use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
@@ -19,8 +21,8 @@ pub struct Out {
 pub struct Waiting {
     pub flows: Vec<Flow>,
     pub by_stream: HashMap<Incoming, usize>,
-    /// Flows with deliverable messages, in round-robin order.
-    pub ready: VecDeque<usize>,
+    /// Flows with deliverable messages.
+    pub ready: RoundRobin,
     /// Deferred messages, by the time they are due.
     pub later: BTreeMap<(Instant, u64), Message>,
     /// Distinguishes messages that are due at the same time.
@@ -87,9 +89,8 @@ impl Waiting {
     }
 
     pub fn list(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        if flow.has_some() && !std::mem::replace(&mut flow.listed, true) {
-            self.ready.push_back(index);
+        if self.flows[index].has_some() {
+            self.ready.list(index);
         }
     }
 

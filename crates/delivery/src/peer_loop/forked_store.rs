@@ -3,9 +3,10 @@
 //! Towards such a peer, our client takes a new id. Pending messages are sent under it, and none is taken for one that
 //! the copy has sent.
 
+use pinnace_stream::RangeSet;
+
 use super::PeerLoop;
 use crate::Error;
-use crate::ranges::RangeSet;
 use crate::store::State;
 use crate::wire::{FromSender, Opening, Refusal, VERSION};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Error, Frame, Label, Outgoing, Socket};
+use pinnace_stream::{RangeSet, ReceiverCredit};
 
 use super::keys::{Keyring, USER_ID};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
-use crate::ranges::RangeSet;
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
 
@@ -30,10 +30,7 @@ struct Session {
     opening: Opening,
     /// By the sender's stream number.
     streams: HashMap<u64, Arc<Origin>>,
-    /// Credit, as totals: handled, granted, and used by the sender.
-    taken: u64,
-    granted: u64,
-    received: u64,
+    credit: ReceiverCredit,
 }
 
 /// The incoming side of one client.
@@ -149,12 +146,12 @@ impl Inward {
         for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
             self.refuse(*other, Refusal::OldEpoch, name);
         }
-        let (name, streams) = (name.to_owned(), HashMap::new());
-        let session = Session { id, name, opening, streams, taken: 0, granted: WINDOW, received: 0 };
-        self.sessions.insert(from, session);
+        let (streams, credit) = (HashMap::new(), ReceiverCredit::new(WINDOW, OVERDRAFT));
+        let bytes = credit.granted();
+        self.sessions.insert(from, Session { id, name: name.to_owned(), opening, streams, credit });
         let (name, id) = (self.client.name.clone(), self.client.id);
         self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id, known });
-        self.say(from, &FromReceiver::Credit { bytes: WINDOW });
+        self.say(from, &FromReceiver::Credit { bytes });
     }
 
     fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
@@ -194,9 +191,8 @@ impl Inward {
         let Some(origin) = origin else { return };
         let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, session: from, origin });
         let Some(session) = self.sessions.get_mut(&from) else { return };
-        session.received += cost;
-        if session.received > session.granted + OVERDRAFT {
-            return self.refuse(from, Refusal::Protocol, "more bytes than the credit granted");
+        if let Err(exceeded) = session.credit.receive(cost) {
+            return self.refuse(from, Refusal::Protocol, &exceeded.to_string());
         }
         match outcome {
             Outcome::Taken => {}
@@ -291,13 +287,10 @@ impl Inward {
         self.sessions.iter().find(|(_, session)| session.id == of.1).map(|(from, _)| *from)
     }
 
-    /// Returns credit, and grants more to the sender once a quarter of the window is free.
+    /// Gives back the credit of handled messages, and announces it to the sender if that is due.
     fn grant(&mut self, from: u32, bytes: u64) {
-        let Some(session) = self.sessions.get_mut(&from) else { return };
-        session.taken += bytes;
-        if session.taken + WINDOW - session.granted >= WINDOW / 4 {
-            session.granted = session.taken + WINDOW;
-            let bytes = session.granted;
+        let total = self.sessions.get_mut(&from).and_then(|session| session.credit.give_back(bytes));
+        if let Some(bytes) = total {
             self.say(from, &FromReceiver::Credit { bytes });
         }
     }

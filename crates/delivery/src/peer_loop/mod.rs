@@ -20,11 +20,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, POLLIN, PollTarget, Poller, Socket, SocketType};
+use pinnace_stream::RangeSet;
 
 use crate::environment::now_ms;
 use crate::inbox::Inbox;
 use crate::log::LogError;
-use crate::ranges::RangeSet;
 use crate::registry::Members;
 use crate::store::Store;
 use crate::store::records::{self, Receiver as To};

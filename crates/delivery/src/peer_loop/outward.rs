@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use foldhash::{HashMap, HashSet};
 use pinnace_engine::{Outgoing, Socket};
+use pinnace_stream::RangeSet;
 
 use super::peer::Peer;
 use crate::log::{Log, LogError, Position};
-use crate::ranges::RangeSet;
 use crate::store::Store;
 use crate::store::records::{self, MessageRecord};
 use crate::wire::{FromSender, WINDOW};

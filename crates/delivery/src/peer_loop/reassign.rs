@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use pinnace_stream::RangeSet;
+
 use super::{PeerLoop, TRY_AGAIN_AFTER};
 use crate::log::LogError;
-use crate::ranges::RangeSet;
 use crate::store::records::Receiver;
 use crate::store::{Messages, State, Store, Wanted};
 use crate::wire::{ANY, FrameEntry};

@@ -5,11 +5,12 @@
 //! does not know that opening as its own, it takes a new id towards this receiver, and sends its pending messages under
 //! that id.
 
+use pinnace_stream::RangeSet;
+
 use super::records::{self, CLIENT, KNOWN};
 use super::{State, Store};
 use crate::environment::random;
 use crate::log::{LogError, Urgency};
-use crate::ranges::RangeSet;
 use crate::wire::{Id, Opening};
 
 /// How many recent openings a client remembers, in addition to the last one that a receiver is known to have heard

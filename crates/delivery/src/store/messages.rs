@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use pinnace_stream::RangeSet;
+
 use super::records::{MESSAGE, MessageRecord};
 use super::{Sending, State, Store};
 use crate::log::{LogError, Urgency};
-use crate::ranges::RangeSet;
 use crate::wire::{ENDS, FrameEntry};
 
 /// Bytes of the log read at once.

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::HashMap;
+use pinnace_stream::RangeSet;
 
 use super::records::{self, Receiver};
 use super::volatile::{Volatile, VolatileRun};
 use crate::log::Position;
-use crate::ranges::RangeSet;
 use crate::wire::{Bytes, COST, FrameEntry, put_number};
 
 /// The numbers of an epoch begin above the epoch shifted left by this.

@@ -11,7 +11,8 @@
 //! topics   = client count *topic                               ; kind 8: what a client listens on
 //! ```
 
-use crate::ranges::RangeSet;
+use pinnace_stream::RangeSet;
+
 use crate::wire::{Bytes, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, take_ranges};
 
 pub const CLIENT: u8 = 2;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use pinnace_engine::Body;
+use pinnace_stream::RangeSet;
 
 use crate::log::Position;
-use crate::ranges::RangeSet;
 use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, make_room};
 
 /// Consecutive messages, with no logged message between them.

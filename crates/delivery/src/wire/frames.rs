@@ -3,12 +3,12 @@
 use std::fmt;
 
 use pinnace_engine::Body;
+use pinnace_stream::RangeSet;
 
 use super::{
     BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, put_counted,
     put_number,
 };
-use crate::ranges::RangeSet;
 
 const HELLO: u8 = 0x01;
 const OPEN: u8 = 0x02;

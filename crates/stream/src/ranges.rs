@@ -1,4 +1,20 @@
 //! A set of message numbers: all up to one, and ranges after it.
+//!
+//! The numbers of a stream are settled nearly in order, so the set stays small: its size is the count of ranges, not of
+//! numbers. A look-up is one comparison for a number below the first gap, and a binary search above it. Equal sets have
+//! one representation.
+//!
+//! ```
+//! use pinnace_stream::RangeSet;
+//!
+//! let mut done = RangeSet::default();
+//! done.add(1, 2);
+//! done.add(4, 6);
+//! assert!(done.contains(2) && !done.contains(3));
+//! assert_eq!((done.all_upto(), done.later()), (2, &[(4, 6)][..]));
+//! done.add(3, 3);
+//! assert_eq!((done.all_upto(), done.later()), (6, &[][..]));
+//! ```
 
 /// Numbers from 1 on: those up to `upto`, and the ranges of `later`. These are sorted, do not touch each other, and
 /// begin after `upto + 1`.
@@ -9,7 +25,8 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// None: `later` is not sorted, or ranges overlap or touch.
+    /// A set of all numbers up to `upto` and the ranges of `later`, first and last number. None: `later` is not sorted,
+    /// or ranges overlap or touch.
     pub fn new(upto: u64, later: Vec<(u64, u64)>) -> Option<RangeSet> {
         let mut end = upto;
         for &(first, last) in &later {
@@ -21,20 +38,25 @@ impl RangeSet {
         Some(RangeSet { upto, later })
     }
 
-    /// The number up to which all are in the set.
+    /// The number up to which all are in the set; 0: number 1 is not.
+    #[inline]
     pub fn all_upto(&self) -> u64 {
         self.upto
     }
 
+    /// The ranges after `all_upto`, first and last number, sorted.
+    #[inline]
     pub fn later(&self) -> &[(u64, u64)] {
         &self.later
     }
 
-    /// The largest number in it.
+    /// The largest number in it; 0: it is empty.
     pub fn last(&self) -> u64 {
         self.later.last().map_or(self.upto, |range| range.1)
     }
 
+    /// Returns true if it contains `number`.
+    #[inline]
     pub fn contains(&self, number: u64) -> bool {
         number <= self.upto || self.later[..self.after(number)].last().is_some_and(|range| number <= range.1)
     }

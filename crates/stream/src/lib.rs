@@ -1,0 +1,30 @@
+//! Flow control of numbered streams, as state without effects.
+//!
+//! A stream carries numbered messages from one sender to one receiver; many streams share a connection. This crate
+//! decides what may be sent, what has to be sent again, and what is a duplicate. It has no socket, clock, disk or
+//! thread: events are arguments and actions are results, so a test can run it through any sequence of events.
+//!
+//! | module | end | what it decides |
+//! | --- | --- | --- |
+//! | `ranges` | both | which numbers of a stream are done, in a few words of memory |
+//! | `credit` | both | how many bytes may be under way on a connection |
+//! | `lanes` | sender | which message of the log goes out next on which stream |
+//! | `acceptance` | receiver | whether a message is the next one, a duplicate, or behind a gap |
+//! | `pacing` | receiver | which stream has its turn |
+//!
+//! Every type is a plain value without locks. The same events give the same actions, in the same order.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod acceptance;
+mod credit;
+mod lanes;
+mod pacing;
+mod ranges;
+
+pub use acceptance::{Acceptance, Batch};
+pub use credit::{CreditExceeded, ReceiverCredit, SenderCredit};
+pub use lanes::{Lane, LaneMut, Lanes, Served};
+pub use pacing::RoundRobin;
+pub use ranges::RangeSet;
