@@ -90,6 +90,10 @@ pub mod simulated {
         THIS.get().map_or(Duration::ZERO, |this| this.elapsed)
     }
 
+    pub fn since_begin(at: Instant) -> Duration {
+        THIS.get().map_or(Duration::ZERO, |this| at.saturating_duration_since(this.began))
+    }
+
     pub fn advance_to(elapsed: Duration) {
         change(|this| this.elapsed = this.elapsed.max(elapsed));
     }

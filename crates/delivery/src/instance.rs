@@ -7,17 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pinnace_engine::Context;
+use pinnace_eventloop::EventLoop;
 
 use crate::Error;
 use crate::log::{Directory, Settings, Storage};
-use crate::peer_loop::{self, Doorbell, Handle};
+use crate::peer_loop::{Doorbell, Handle, Network, Sockets};
 use crate::process::PerProcess;
+#[cfg(test)]
+use crate::store::State;
 use crate::store::Store;
 
 /// A store with its peer loop.
 pub struct Instance {
     pub store: Arc<Store>,
     pub doorbell: Arc<Doorbell>,
+    pub network: Arc<dyn Network>,
     pub peer_loop: Handle,
     /// Names in use by clients; for each how to end a client that was closed.
     names: Mutex<HashMap<String, Option<EndClosed>>>,
@@ -82,13 +86,42 @@ impl Instance {
 
     /// An instance over a storage.
     pub fn over(storage: Arc<dyn Storage>, settings: Settings) -> Result<Instance, Error> {
-        let doorbell = Arc::new(Doorbell::new().map_err(Error::Endpoint)?);
+        let events = EventLoop::new().map_err(Error::Endpoint)?;
+        let doorbell = Arc::new(Doorbell::new(events.doorbell()));
         let ring = doorbell.clone();
         let store =
             Arc::new(Store::open(storage, settings, Box::new(move |failed| ring.ring_where_wanted(failed)))?);
-        let peer_loop =
-            peer_loop::start(store.clone(), context()?, doorbell.clone()).map_err(Error::Endpoint)?;
-        Ok(Instance { store, doorbell, peer_loop, names: Mutex::default() })
+        let network: Arc<dyn Network> = Arc::new(Sockets::new(context()?, events.interest()));
+        let peer_loop = Handle::start(events, store.clone(), network.clone(), doorbell.clone());
+        let peer_loop = peer_loop.map_err(Error::Endpoint)?;
+        Ok(Instance { store, doorbell, network, peer_loop, names: Mutex::default() })
+    }
+
+    /// An instance without threads, over a storage and a network.
+    #[cfg(test)]
+    pub fn stepped(
+        storage: Arc<dyn Storage>,
+        settings: Settings,
+        network: Arc<dyn Network>,
+    ) -> Result<Instance, Error> {
+        let bell = Arc::new(pinnace_eventloop::Doorbell::new().map_err(Error::Endpoint)?);
+        let doorbell = Arc::new(Doorbell::new(bell));
+        let ring = doorbell.clone();
+        let tell: crate::log::SyncCallback = Box::new(move |failed| ring.ring_where_wanted(failed));
+        let start = |opened: crate::log::Opened, state: &State| opened.start_stepped(state, tell);
+        let store = Arc::new(Store::open_by(storage, settings, start)?);
+        let peer_loop = Handle::stepped(store.clone(), network.clone(), doorbell.clone());
+        Ok(Instance { store, doorbell, network, peer_loop, names: Mutex::default() })
+    }
+
+    /// Does all that is due in an instance without threads. Returns when more is due.
+    #[cfg(test)]
+    pub fn step(&self, ready: Vec<crate::peer_loop::Token>) -> Option<std::time::Instant> {
+        let log_at = self.store.log().step();
+        let peers_at = self.peer_loop.step(ready);
+        // The peer loop may have appended.
+        let log_at = self.store.log().step().or(log_at);
+        log_at.into_iter().chain(peers_at).min()
     }
 
     fn names(&self) -> MutexGuard<'_, HashMap<String, Option<EndClosed>>> {

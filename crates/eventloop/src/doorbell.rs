@@ -23,10 +23,15 @@ impl Doorbell {
         }
     }
 
-    /// Returns true if it was rung since the last call.
-    pub fn clear(&self) -> bool {
+    /// What was changed before a ring is seen after this.
+    pub fn clear(&self) {
         self.wake.clear();
-        self.rung.swap(false, Ordering::SeqCst)
+        self.rung.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns true if it was rung since the last `clear`.
+    pub fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst)
     }
 
     /// The descriptor, which can be read after a ring.

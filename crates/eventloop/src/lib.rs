@@ -80,6 +80,7 @@ enum Source<T> {
 }
 
 /// The sockets and descriptors that a task waits for.
+#[derive(Clone)]
 pub struct Interest<T>(Arc<Poller<Source<T>>>);
 
 impl<T: Clone> Interest<T> {
@@ -140,9 +141,7 @@ impl<T: Clone + Send + Sync + 'static> EventLoop<T> {
             };
             for event in events {
                 match event.data {
-                    Source::Doorbell => {
-                        self.doorbell.clear();
-                    }
+                    Source::Doorbell => self.doorbell.clear(),
                     Source::Task(token) => task.on_ready(token),
                 }
             }

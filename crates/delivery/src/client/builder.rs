@@ -14,10 +14,10 @@ use super::registration::Registration;
 use crate::Error;
 use crate::environment::random;
 use crate::inbox::{Inbox, Retry};
-use crate::instance::{self, Instance};
+use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
-use crate::peer_loop::{self, Command, Keyring, Listening, Notify};
+use crate::peer_loop::{Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
@@ -276,31 +276,41 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage }
     }
 
     /// Starts the client in an instance.
     pub(super) fn start_in(&self, instance: &Arc<Instance>) -> Result<Client, Error> {
+        let registry = self.registry_url();
+        let watch = registry.as_deref().map(Watch::open).transpose()?;
+        self.start_with(instance, watch, registry)
+    }
+
+    /// Starts the client in an instance, with a registry that is open.
+    pub(crate) fn start_with(
+        &self,
+        instance: &Arc<Instance>,
+        watch: Option<Arc<Watch>>,
+        registry: Option<String>,
+    ) -> Result<Client, Error> {
         let hold = instance.take_name(&self.name)?;
         let id = random().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
-        let registry = self.registry_url();
-        let watch = registry.as_deref().map(Watch::open).transpose()?;
         let record = instance.store.claim(&self.name, id)?;
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
         let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
         let endpoint = self.endpoint.clone().unwrap_or_else(own);
-        let (socket, endpoint) =
-            peer_loop::listen(&instance::context()?, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
+        let (listener, endpoint) =
+            instance.network.listen(record.number, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
             Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
         let registration = Registration::new(number, hold, instance, inbox.clone());
         instance.peer_loop.tell(Command::Add(Box::new(Listening {
             client: record.clone(),
-            socket,
+            listener,
             inbox: inbox.clone(),
             keys,
             notify: Arc::new(move |error| signals.during(|| notify(error))),

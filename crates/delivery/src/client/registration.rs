@@ -4,12 +4,10 @@
 //! message is not handled again. A client of the same name that is started meanwhile ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::inbox::Inbox;
 use crate::instance::{Instance, NameHold};
-use crate::peer_loop::Command;
 
 /// Held by a client and by each of its deliveries. Dropping the last one removes the client from its peer loop.
 pub struct Registration {
@@ -63,10 +61,7 @@ impl Registration {
     fn end(&self) {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_some() {
-            let (done, removed) = channel();
-            self.instance.peer_loop.tell(Command::Remove { client: self.client, done });
-            // An error means that the peer loop has ended, and removed everything.
-            let _ = removed.recv();
+            self.instance.peer_loop.remove(self.client);
             *hold = None;
         }
     }

@@ -14,7 +14,7 @@ use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
 
 use crate::Error;
-use crate::environment::now_ms;
+use crate::environment::{now, now_ms, random};
 use crate::signal::Signal;
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
@@ -144,7 +144,7 @@ impl Retry {
     /// The pause after `deliveries` deliveries, randomized by a quarter, so that not all messages retry at once.
     fn wait(&self, deliveries: u32) -> Duration {
         let doubled = self.first.saturating_mul(1 << (deliveries - 1).min(20)).min(self.most);
-        let bytes = pinnace_sys::random::bytes::<2>().unwrap_or_default();
+        let bytes = random::<2>().unwrap_or_default();
         doubled.mul_f64(0.75 + 0.5 * f64::from(u16::from_le_bytes(bytes)) / 65_536.0)
     }
 }
@@ -253,7 +253,7 @@ impl Inbox {
             if let Some(message) = self.pop(&mut state) {
                 return Ok(message);
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if deadline.is_some_and(|deadline| deadline <= now()) {
                 return Err(Error::TimedOut);
             }
             let until = deadline.into_iter().chain(due).min();
@@ -325,7 +325,7 @@ impl Inbox {
                         // The peer loop must watch the time for the handler.
                         (self.tell)();
                     }
-                    state.watch(&mut message, Instant::now() + within);
+                    state.watch(&mut message, now() + within);
                 }
                 return Some(message);
             }
@@ -366,7 +366,7 @@ impl Inbox {
             return state.put_off(self.retry.wait(message.deliveries), message);
         }
         let (index, until) =
-            (message.parts.first().frame.origin.flow, Instant::now() + self.retry.wait(message.deliveries));
+            (message.parts.first().frame.origin.flow, now() + self.retry.wait(message.deliveries));
         state.flows[index].put_back(message, until);
         let until = state.flows[index].held_until.unwrap_or(until);
         state.resting.insert((until, index), ());
@@ -389,7 +389,7 @@ impl Inbox {
     pub fn go_on(&self, message: &Message) {
         let (mut state, within) = (self.lock(), self.retry.within);
         let (Some(watch), Some(within)) = (message.watch, within) else { return };
-        let until = Instant::now() + within;
+        let until = now() + within;
         if let Some(out) = state.out.get_mut(&watch) {
             let before = std::mem::replace(&mut out.until, until);
             state.limits.remove(&(before, watch));
@@ -451,13 +451,13 @@ impl Inbox {
         if state.later.is_empty() && state.resting.is_empty() && state.limits.is_empty() {
             return None;
         }
-        let now = Instant::now();
-        while let Some((_, watch)) = state.limits.first().copied().filter(|(until, _)| *until <= now) {
+        let time = now();
+        while let Some((_, watch)) = state.limits.first().copied().filter(|(until, _)| *until <= time) {
             // The late handler may still finish; another may try in the meantime.
             if let Some(out) = state.take_out(watch) {
                 self.fail_in(state, out.message);
             }
         }
-        state.wake(now)
+        state.wake(time)
     }
 }

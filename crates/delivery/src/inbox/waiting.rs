@@ -8,6 +8,7 @@ use pinnace_stream::RoundRobin;
 
 use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
+use crate::environment::now;
 use crate::store::Incoming;
 
 /// A message in the hands of a handler with a time limit.
@@ -84,7 +85,7 @@ impl Waiting {
 
     pub fn put_off(&mut self, delay: Duration, message: Message) {
         self.put_off_last += 1;
-        let at = (Instant::now() + delay, self.put_off_last);
+        let at = (now() + delay, self.put_off_last);
         self.later.insert(at, message);
     }
 

@@ -1,15 +1,11 @@
-//! Wakes the peer loop.
+//! Wakes the peer loop, and says why.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use pinnace_engine::Error;
-use pinnace_sys::wake::WakeFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rings once until the peer loop has heard it.
 pub struct Doorbell {
-    pub wake: WakeFd,
-    pub rung: AtomicBool,
+    bell: Arc<pinnace_eventloop::Doorbell>,
     /// The peer loop waits for progress of the log.
     pub wants_disk: AtomicBool,
     /// Clients with inbox news.
@@ -17,10 +13,12 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
+    pub fn new(bell: Arc<pinnace_eventloop::Doorbell>) -> Doorbell {
+        Doorbell { bell, wants_disk: AtomicBool::new(true), news: Mutex::default() }
+    }
+
     pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            self.wake.signal();
-        }
+        self.bell.ring();
     }
 
     /// Called after progress of the log, or when it has failed.
@@ -35,13 +33,13 @@ impl Doorbell {
         self.ring();
     }
 
-    pub fn new() -> Result<Doorbell, Error> {
-        let wake = WakeFd::new().map_err(Error::from)?;
-        Ok(Doorbell {
-            wake,
-            rung: AtomicBool::new(false),
-            wants_disk: AtomicBool::new(true),
-            news: Mutex::default(),
-        })
+    #[cfg(test)]
+    pub fn clear(&self) {
+        self.bell.clear();
+    }
+
+    #[cfg(test)]
+    pub fn is_rung(&self) -> bool {
+        self.bell.is_rung()
     }
 }

@@ -42,13 +42,14 @@ impl PeerLoop {
     /// Takes a new id towards a peer. At most once per opening of the store, so that a lying peer cannot keep us busy.
     pub(super) fn part(&mut self, index: usize) {
         let Some(peer) = self.outward.peer(index) else { return };
-        let (client, name, socket) = (peer.client, peer.name.clone(), peer.socket);
+        let (client, name) = (peer.client, peer.name.clone());
         if !peer.is_forked {
             let mut state = self.store.lock();
             let parted = self.store.part(&mut state, client, &name);
             let hello = hello(&state, client, &name);
             drop(state);
-            if parted.is_ok() && socket.configure(|options| options.hello_msg = Some(hello)).is_ok() {
+            let is_set = self.outward.peer(index).is_some_and(|peer| peer.link.set_hello(hello).is_ok());
+            if parted.is_ok() && is_set {
                 self.outward.part(index);
                 return self.notify(client, &Error::Copied { peer: name });
             }

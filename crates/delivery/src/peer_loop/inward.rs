@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Body, Error, Frame, Label, Outgoing, Socket};
+use pinnace_engine::{Body, Error};
 use pinnace_stream::{RangeSet, ReceiverCredit};
 
 use super::keys::{Keyring, USER_ID};
+use super::network::{Arrival, LOST, Listener};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
+use crate::environment::now;
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
@@ -36,7 +38,7 @@ struct Session {
 /// The incoming side of one client.
 pub struct Inward {
     pub client: records::ClientRecord,
-    pub socket: Socket,
+    listener: Box<dyn Listener>,
     pub inbox: Arc<Inbox>,
     /// Present if peers have to authenticate.
     pub keys: Option<Arc<Keyring>>,
@@ -50,19 +52,11 @@ pub struct Inward {
     note_at: Option<Instant>,
 }
 
-/// The bytes of a frame; those of a large one are not copied.
-fn taken(frame: Frame<'_>) -> Body {
-    match frame {
-        Frame::Body { body, .. } => body.take().unwrap_or_else(|| Vec::new().into()),
-        Frame::Bytes { data, .. } => data.to_vec().into(),
-    }
-}
-
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
-        let Listening { client, socket, inbox, keys, notify, patience } = listening;
+        let Listening { client, listener, inbox, keys, notify, patience } = listening;
         let (sessions, noted, unnoted, note_at) = Default::default();
-        Inward { client, socket, inbox, keys, notify, patience, sessions, noted, unnoted, note_at }
+        Inward { client, listener, inbox, keys, notify, patience, sessions, noted, unnoted, note_at }
     }
 
     /// Returns true if acknowledgements wait for the disk.
@@ -74,12 +68,10 @@ impl Inward {
     pub fn receive(&mut self, store: &Store, most: usize) -> bool {
         let mut any = false;
         for _ in 0..most {
-            let mut bytes = None;
-            let received = self.socket.recv_labelled(false, &mut |frame| bytes = Some(taken(frame)));
-            let (Ok(received), Some(bytes)) = (received, bytes) else { break };
+            let Some(Arrival { from, about, bytes }) = self.listener.recv() else { break };
             any = true;
-            let user_id = received.about.as_deref().and_then(|about| about.get(USER_ID));
-            self.on_frame(store, received.label.routing_id, user_id, bytes);
+            let user_id = about.as_deref().and_then(|about| about.get(USER_ID));
+            self.on_frame(store, from, user_id, bytes);
         }
         if any {
             self.inbox.announce();
@@ -88,7 +80,7 @@ impl Inward {
     }
 
     fn on_frame(&mut self, store: &Store, from: u32, user_id: Option<&[u8]>, bytes: Body) {
-        if *bytes == super::LOST {
+        if *bytes == LOST {
             self.sessions.remove(&from);
             return;
         }
@@ -223,21 +215,21 @@ impl Inward {
                 (None, None) => self.acknowledge_one(&of, done),
             }
         }
-        match self.note_in() {
-            Some(Duration::ZERO) => self.note(store),
-            _ => Ok(()),
-        }
+        if self.is_note_due() { self.note(store) } else { Ok(()) }
     }
 
-    /// The time until progress is to be logged, if there is any.
-    pub fn note_in(&self) -> Option<Duration> {
-        let in_time = self.note_at.map(|at| at.saturating_duration_since(Instant::now()));
-        (!self.unnoted.is_empty()).then_some(in_time.unwrap_or_default())
+    /// When progress is to be logged, if there is any.
+    pub fn note_at(&self) -> Option<Instant> {
+        (!self.unnoted.is_empty()).then(|| self.note_at.unwrap_or_else(now))
+    }
+
+    pub fn is_note_due(&self) -> bool {
+        self.note_at().is_some_and(|at| at <= now())
     }
 
     /// Logs the progress.
     fn note(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
-        self.note_at = Some(Instant::now() + TRY_AGAIN_AFTER);
+        self.note_at = Some(now() + TRY_AGAIN_AFTER);
         while let Some((of, done)) = self.unnoted.last().cloned() {
             let mut state = store.lock();
             if let Some(cursor) = state.cursors.get_mut(&of) {
@@ -248,7 +240,7 @@ impl Inward {
             self.unnoted.pop();
             self.noted.push((batch, of, done));
         }
-        self.note_at = Some(Instant::now() + NOTE_EVERY);
+        self.note_at = Some(now() + NOTE_EVERY);
         Ok(())
     }
 
@@ -258,11 +250,11 @@ impl Inward {
         // Messages that cannot be logged as handled are delivered again.
         let _ = self.note(store);
         let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
-        let until = Instant::now() + LAST_WORD;
+        let until = now() + LAST_WORD;
         if store.log().wait(batch, Some(until)).is_ok() {
             self.acknowledge(batch);
         }
-        let _ = self.socket.configure(|options| options.linger = Some(LAST_WORD));
+        self.listener.set_linger(LAST_WORD);
     }
 
     /// Acknowledges what is on the disk, up to this batch.
@@ -302,10 +294,8 @@ impl Inward {
 
     /// Sends a frame. If the peer does not read, disconnect it: all frames are repeated after it reconnects.
     fn say(&self, to: u32, said: &FromReceiver<'_>) {
-        let label = Label { routing_id: to, ..Label::default() };
-        let sent = self.socket.send_labelled(Outgoing::Bytes(&said.write()), &label, false, false);
-        if sent == Err(Error::WouldBlock) {
-            let _ = self.socket.disconnect_peer(to);
+        if self.listener.send(to, &said.write()) == Err(Error::WouldBlock) {
+            self.listener.disconnect_peer(to);
         }
     }
 }

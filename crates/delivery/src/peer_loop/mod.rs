@@ -1,28 +1,28 @@
 //! The peer loop: the thread that moves messages from the log to peers, and from peers to the inboxes.
 //!
-//! Only this thread uses the sockets. Other threads send it a [`Command`] or ring its doorbell. It holds the store's
-//! lock only briefly.
+//! It is a task of an event loop (`pinnace_eventloop`). Only this thread uses the connections. Other threads send it a
+//! [`Command`] or ring its doorbell. It holds the store's lock only briefly.
 
 mod dead;
 mod doorbell;
 mod forked_store;
+mod handle;
 mod inward;
 mod keys;
+pub(crate) mod network;
 mod outward;
 mod peer;
 mod reassign;
 mod sockets;
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Context, Error, POLLIN, PollTarget, Poller, Socket, SocketType};
+use pinnace_eventloop::{Next, Task};
 use pinnace_stream::RangeSet;
 
-use crate::environment::now_ms;
+use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::log::LogError;
 use crate::registry::Members;
@@ -33,15 +33,14 @@ use dead::GivenUpMessage;
 pub use dead::SUFFIX;
 pub use doorbell::Doorbell;
 use forked_store::hello;
+pub use handle::{Command, Handle};
 use inward::Inward;
 pub use keys::Keyring;
+use network::{LOST, Listener, Target};
+pub use network::{Network, Token};
 use outward::Outward;
 use reassign::Reassign;
-pub use sockets::listen;
-use sockets::{prepare, roomy};
-
-/// Our sockets receive this when a connection is lost; no frame begins with this byte.
-const LOST: [u8; 1] = [0];
+pub use sockets::Sockets;
 
 /// The pause before logging is retried after there was no room.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -55,7 +54,7 @@ pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
 /// A listening client.
 pub struct Listening {
     pub client: records::ClientRecord,
-    pub socket: Socket,
+    pub listener: Box<dyn Listener>,
     pub inbox: Arc<Inbox>,
     /// Present if peers have to authenticate.
     pub keys: Option<Arc<Keyring>>,
@@ -64,60 +63,10 @@ pub struct Listening {
     pub patience: Option<Duration>,
 }
 
-/// A request to the peer loop.
-pub enum Command {
-    /// Adds a client.
-    Add(Box<Listening>),
-    /// Removes a client, then signals `done`.
-    Remove { client: u32, done: Sender<()> },
-    /// The members that a client knows have changed.
-    Members { client: u32, members: Arc<Members> },
-    /// A stream was opened, or has new messages.
-    Stream(u32),
-    /// Some messages of a stream are no longer to be sent.
-    Gone(u32),
-}
-
-/// Controls the peer loop, which ends when this is dropped.
-pub struct Handle {
-    commands: Mutex<Option<Sender<Command>>>,
-    doorbell: Arc<Doorbell>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Handle {
-    pub fn tell(&self, command: Command) {
-        if let Some(commands) = &*self.commands.lock().unwrap_or_else(PoisonError::into_inner) {
-            // An error means that the peer loop has ended: there is nothing to do.
-            let _ = commands.send(command);
-        }
-        self.doorbell.ring();
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.doorbell.ring();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token {
-    Doorbell,
-    In(u32),
-    Out(usize),
-}
-
 struct PeerLoop {
     store: Arc<Store>,
-    context: Context,
+    network: Arc<dyn Network>,
     doorbell: Arc<Doorbell>,
-    commands: Receiver<Command>,
-    poller: Poller<Token>,
     inward: Vec<Inward>,
     outward: Outward,
     members: Vec<(u32, Arc<Members>)>,
@@ -128,122 +77,94 @@ struct PeerLoop {
     turn: usize,
     /// The log's progress (written, durable) when last looked at.
     seen: (u64, u64),
+    /// Frames may wait at a listener.
+    busy: bool,
     /// The log has failed, and all clients were notified.
     failed: bool,
 }
 
-/// Starts the peer loop's thread, which ends when the handle is dropped.
-pub fn start(store: Arc<Store>, context: Context, doorbell: Arc<Doorbell>) -> Result<Handle, Error> {
-    let (sender, commands) = channel();
-    let poller = Poller::new()?;
-    poller.add(PollTarget::Fd(doorbell.wake.raw()), POLLIN, Token::Doorbell)?;
-    let outward = Outward::new(store.log());
-    let ring = doorbell.clone();
-    let (inward, members, reassign, move_at, turn, seen, failed) = Default::default();
-    let peer_loop = PeerLoop {
-        store,
-        context,
-        doorbell,
-        commands,
-        poller,
-        inward,
-        outward,
-        members,
-        reassign,
-        move_at,
-        turn,
-        seen,
-        failed,
-    };
-    let thread =
-        pinnace_sys::thread::start("pinnace-peers", move || peer_loop.run()).map_err(|_| Error::NoMemory)?;
-    Ok(Handle { commands: Mutex::new(Some(sender)), doorbell: ring, thread: Some(thread) })
+impl Task for PeerLoop {
+    type Token = Token;
+    type Command = Command;
+
+    fn on_ready(&mut self, token: Token) {
+        match token {
+            Token::In(client) => self.busy |= self.receive(client),
+            Token::Out(peer) => self.receive_from_peer(peer),
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Add(listening) => self.inward.push(Inward::new(*listening)),
+            Command::Remove { client, done } => {
+                self.remove(client);
+                let _ = done.send(());
+            }
+            Command::Members { client, members } => {
+                self.members.retain(|(other, _)| *other != client);
+                self.members.push((client, members));
+                self.find_all(client);
+            }
+            Command::Stream(stream) => self.find(stream),
+            Command::Gone(stream) => self.outward.tell_gone(&self.store, stream),
+        }
+    }
+
+    fn work(&mut self) -> Next {
+        // A failed log is reported to all clients once.
+        if let Err(error @ LogError::Failed(_)) = self.note_handled()
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            self.notify_all(&crate::Error::from(error));
+        }
+        let moved = self.pump().unwrap_or(false);
+        for index in self.outward.take_full() {
+            self.was_refused(index, "it grants more credit than it reads");
+        }
+        let rot = self.store.log().take_rot();
+        if !rot.is_empty() {
+            self.notify_all(&crate::Error::Damaged(rot));
+        }
+        self.move_on();
+        let busy = std::mem::take(&mut self.busy) || moved;
+        if busy || self.is_behind_disk() { Next::Now } else { Next::Wait(self.next_due()) }
+    }
 }
 
 impl PeerLoop {
-    fn run(mut self) {
-        let mut busy = true;
-        loop {
-            let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
-            let due = due.map(|due| due.saturating_duration_since(Instant::now()));
-            // A failed log accepts no more progress.
-            let note_in = self.inward.iter().filter(|_| !self.failed).filter_map(Inward::note_in).min();
-            let move_in = self.move_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let later = self.outward.ask_again().into_iter().chain(note_in).chain(due).chain(move_in).min();
-            let timeout = if busy || self.is_behind_disk() { Some(Duration::ZERO) } else { later };
-            let events = match self.poller.wait(64, timeout, None) {
-                Ok(events) => events,
-                Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
-                Err(_) => return,
-            };
-            busy = false;
-            for event in events {
-                match event.data {
-                    Token::Doorbell => {
-                        self.doorbell.wake.clear();
-                        self.doorbell.rung.store(false, Ordering::SeqCst);
-                    }
-                    Token::In(client) => busy |= self.receive(client),
-                    Token::Out(peer) => self.receive_from_peer(peer),
-                }
-            }
-            if !self.obey() {
-                return;
-            }
-            // A failed log is reported to all clients once.
-            if let Err(error @ LogError::Failed(_)) = self.note_handled()
-                && !std::mem::replace(&mut self.failed, true)
-            {
-                self.notify_all(&crate::Error::from(error));
-            }
-            busy |= self.pump().unwrap_or(false);
-            for index in self.outward.take_full() {
-                self.was_refused(index, "it grants more credit than it reads");
-            }
-            let rot = self.store.log().take_rot();
-            if !rot.is_empty() {
-                self.notify_all(&crate::Error::Damaged(rot));
-            }
-            self.move_on();
+    fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
+        let outward = Outward::new(store.log());
+        let (inward, members, reassign, move_at, turn, seen, busy, failed) = Default::default();
+        PeerLoop {
+            store,
+            network,
+            doorbell,
+            inward,
+            outward,
+            members,
+            reassign,
+            move_at,
+            turn,
+            seen,
+            busy,
+            failed,
         }
+    }
+
+    /// When there is work without an event.
+    fn next_due(&mut self) -> Option<Instant> {
+        let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
+        // A failed log accepts no more progress.
+        let note_at = self.inward.iter().filter(|_| !self.failed).filter_map(Inward::note_at).min();
+        self.outward.ask_again().into_iter().chain(note_at).chain(due).chain(self.move_at).min()
     }
 
     /// Returns true if the log has made relevant progress. Also sets whether the log rings the doorbell for it.
     fn is_behind_disk(&mut self) -> bool {
-        let wants = self.outward.is_live() || self.inward.iter().any(Inward::has_noted);
+        let wants = self.outward.lanes.is_any_connected() || self.inward.iter().any(Inward::has_noted);
         self.doorbell.wants_disk.store(wants, Ordering::SeqCst);
         wants && self.store.log().progress().is_ok_and(|progress| progress != self.seen)
-    }
-
-    /// Executes the pending commands. Returns false if the handle was dropped.
-    fn obey(&mut self) -> bool {
-        use std::sync::mpsc::TryRecvError;
-        loop {
-            match self.commands.try_recv() {
-                Ok(Command::Add(listening)) => self.add(*listening),
-                Ok(Command::Remove { client, done }) => {
-                    self.remove(client);
-                    let _ = done.send(());
-                }
-                Ok(Command::Members { client, members }) => {
-                    self.members.retain(|(other, _)| *other != client);
-                    self.members.push((client, members));
-                    self.find_all(client);
-                }
-                Ok(Command::Stream(stream)) => self.find(stream),
-                Ok(Command::Gone(stream)) => self.outward.tell_gone(&self.store, stream),
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
-            }
-        }
-    }
-
-    fn add(&mut self, listening: Listening) {
-        let (socket, number) = (listening.socket, listening.client.number);
-        if let Err(error) = self.poller.add(PollTarget::Socket(socket), POLLIN, Token::In(number)) {
-            (listening.notify)(&crate::Error::Endpoint(error));
-        }
-        self.inward.push(Inward::new(listening));
     }
 
     fn notify_all(&self, error: &crate::Error) {
@@ -261,13 +182,8 @@ impl PeerLoop {
         self.members.retain(|(other, _)| *other != client);
         for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
             inward.say_last(&self.store);
-            let _ = self.poller.remove(PollTarget::Socket(inward.socket));
-            let _ = inward.socket.close();
         }
-        for socket in self.outward.remove_client(client) {
-            let _ = self.poller.remove(PollTarget::Socket(socket));
-            let _ = socket.close();
-        }
+        self.outward.remove_client(client);
     }
 
     /// Finds the receivers of a client's streams.
@@ -301,7 +217,7 @@ impl PeerLoop {
         };
         let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else {
             self.reassign.is_away(number);
-            self.move_at = Some(Instant::now());
+            self.move_at = Some(now());
             return;
         };
         self.reassign.is_back(number);
@@ -320,28 +236,16 @@ impl PeerLoop {
             return Some(index);
         }
         let inward = self.inward.iter().find(|inward| inward.client.number == sender.number)?;
-        let keys = inward.keys.clone();
-        let socket = self.context.socket(SocketType::Client).ok()?;
-        let hello = hello(&self.store.lock(), sender.number, name);
-        let prepared = prepare(socket)
-            .and_then(|()| keys.map_or(Ok(()), |keys| keys.address(socket, name)))
-            .and_then(|()| roomy(socket, endpoint))
-            .and_then(|()| {
-                socket.configure(|options| {
-                    options.hello_msg = Some(hello);
-                    options.hiccup_msg = Some(LOST.to_vec());
-                })
-            })
-            .and_then(|()| socket.connect(endpoint));
         let index = self.outward.peers.len();
-        let added =
-            prepared.and_then(|()| self.poller.add(PollTarget::Socket(socket), POLLIN, Token::Out(index)));
-        if let Err(error) = added {
-            let _ = socket.close();
-            self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
-            return None;
+        let hello = hello(&self.store.lock(), sender.number, name);
+        let link = self.network.link(Target { index, name, endpoint, hello, keys: inward.keys.as_deref() });
+        match link {
+            Ok(link) => Some(self.outward.add_peer(sender.number, name, endpoint, link)),
+            Err(error) => {
+                self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
+                None
+            }
         }
-        Some(self.outward.add_peer(sender.number, name, endpoint, socket))
     }
 
     /// Takes frames received for a client. Returns true if there were any.
@@ -354,15 +258,14 @@ impl PeerLoop {
     fn receive_from_peer(&mut self, index: usize) {
         let mut frame = Vec::new();
         for _ in 0..TURN {
-            let Some(socket) = self.outward.peer(index).map(|peer| peer.socket) else { return };
             frame.clear();
-            if socket.recv(false, &mut |from| frame.extend_from_slice(from.data())).is_err() {
+            if !self.outward.peer(index).is_some_and(|peer| peer.link.recv(&mut frame)) {
                 return;
             }
             match FromReceiver::read(&frame) {
                 _ if frame == LOST => self.outward.lost(index),
                 Some(FromReceiver::Welcome { known, .. }) => self.was_welcomed(index, known),
-                Some(FromReceiver::Credit { bytes }) => self.outward.credit(index, bytes),
+                Some(FromReceiver::Credit { bytes }) => self.outward.lanes.grant(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
                         self.go_on(index, stream, received, done);
@@ -376,8 +279,7 @@ impl PeerLoop {
                 }
                 Some(FromReceiver::Again { stream, received }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        let done = self.outward.done_of(stream);
-                        self.outward.resume(&self.store, stream, received, done);
+                        self.outward.resend(&self.store, stream, received);
                     }
                 }
                 Some(FromReceiver::Final { stream, first, last, verdict, deliveries }) => {
@@ -427,7 +329,7 @@ impl PeerLoop {
         let durable = self.seen.1;
         let mut outcome = Ok(());
         for inward in &mut self.inward {
-            if news.contains(&inward.client.number) || inward.note_in() == Some(Duration::ZERO) {
+            if news.contains(&inward.client.number) || inward.is_note_due() {
                 outcome = inward.note_handled(&self.store).and(outcome);
             }
             inward.acknowledge(durable);

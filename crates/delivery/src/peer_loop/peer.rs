@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use pinnace_engine::{Error, Outgoing, Socket};
+use pinnace_engine::{Error, Outgoing};
+
+use super::network::Link;
 
 /// A client that one of ours sends to.
 pub struct Peer {
@@ -11,15 +13,7 @@ pub struct Peer {
     pub endpoint: String,
     /// A newer endpoint, to be used once the live connection is lost.
     pub elsewhere: Option<String>,
-    pub socket: Socket,
-    /// It has accepted our streams, and the connection was not lost since.
-    pub live: bool,
-    /// The total credit granted since then, and the credit used.
-    pub credit: u64,
-    pub sent: u64,
-    pub lanes: Vec<u32>,
-    /// Lanes waiting for credit.
-    pub stalled: Vec<u32>,
+    pub link: Box<dyn Link>,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
@@ -31,18 +25,13 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(client: u32, name: &str, endpoint: &str, socket: Socket) -> Peer {
+    pub fn new(client: u32, name: &str, endpoint: &str, link: Box<dyn Link>) -> Peer {
         Peer {
             client,
             name: name.to_owned(),
             endpoint: endpoint.to_owned(),
             elsewhere: None,
-            socket,
-            live: false,
-            credit: 0,
-            sent: 0,
-            lanes: Vec::new(),
-            stalled: Vec::new(),
+            link,
             again_at: None,
             was_refused: false,
             is_forked: false,
@@ -50,18 +39,17 @@ impl Peer {
         }
     }
 
-    /// The socket has no high-water mark: credit limits what is in flight. Frames lost with a connection are sent
-    /// again.
+    /// The link has no high-water mark: credit limits what is in flight. Frames lost with a connection are sent again.
     pub fn send(&mut self, frame: Outgoing<'_>) {
-        self.is_full |= self.socket.send(frame, false, false) == Err(Error::WouldBlock);
+        self.is_full |= self.link.send(frame) == Err(Error::WouldBlock);
     }
 
     /// Connects to the newer endpoint, if there is one.
     pub fn move_on(&mut self) {
         let Some(endpoint) = self.elsewhere.take() else { return };
         // If the new endpoint cannot be connected to, keep the old one.
-        if self.socket.connect(&endpoint).is_ok() {
-            let _ = self.socket.disconnect(&self.endpoint);
+        if self.link.connect(&endpoint).is_ok() {
+            self.link.disconnect(&self.endpoint);
             self.endpoint = endpoint;
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pinnace_stream::RangeSet;
 
 use super::{PeerLoop, TRY_AGAIN_AFTER};
+use crate::environment::now;
 use crate::log::LogError;
 use crate::store::records::Receiver;
 use crate::store::{Messages, State, Store, Wanted};
@@ -32,7 +33,7 @@ struct Away {
 impl Reassign {
     /// Records that a stream's receiver is away, since now or an earlier call, and has all its messages examined.
     pub fn is_away(&mut self, stream: u32) {
-        self.away.entry(stream).or_insert_with(|| Away { since: Instant::now(), upto: 0 }).upto = 0;
+        self.away.entry(stream).or_insert_with(|| Away { since: now(), upto: 0 }).upto = 0;
     }
 
     pub fn is_back(&mut self, stream: u32) {
@@ -74,7 +75,7 @@ impl Reassign {
 impl PeerLoop {
     /// Moves some messages of receivers that have been away for too long.
     pub(super) fn move_on(&mut self) {
-        if self.move_at.is_none_or(|at| at > Instant::now()) {
+        if self.move_at.is_none_or(|at| at > now()) {
             return;
         }
         let open = self.reassign.open(&self.store.lock());
@@ -92,7 +93,7 @@ impl PeerLoop {
             };
             next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
         }
-        self.move_at = next.map(|wait| Instant::now() + wait);
+        self.move_at = next.map(|wait| now() + wait);
     }
 
     /// How long a stream waits for its receiver before others may get its messages, its topic, and its client.

@@ -52,7 +52,7 @@ pub(crate) use watch::{MembersCallback, Trouble, Watch};
 /// How long the entry of a client that gave its name back is kept.
 pub const LEFT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The id in such an entry, and in one that was cleared: no client has it, so the entry cannot be renewed.
-const NO_ID: Id = [0; 16];
+pub(crate) const NO_ID: Id = [0; 16];
 /// How long a call waits while others have the place locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 

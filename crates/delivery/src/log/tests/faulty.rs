@@ -101,6 +101,13 @@ impl Faulty {
         disk.fails_in = None;
     }
 
+    /// The disk after its process was killed: everything written is there. All later operations on `self` fail.
+    pub fn left_by_kill(&self) -> Faulty {
+        let left = self.copy();
+        self.disk().fails_in = Some((0, ErrorKind::Other));
+        left
+    }
+
     /// The disk after a power cut. All later operations on `self` fail.
     pub fn left_by_power(&self) -> Faulty {
         let mut disk = self.disk();
@@ -120,6 +127,12 @@ impl Faulty {
     /// Makes the operation after `count` more fail.
     pub fn fail_in(&self, count: u64, kind: ErrorKind) {
         self.disk().fails_in = Some((count, kind));
+    }
+
+    /// Ends what `fail_in` began, unless the disk is dead.
+    pub fn stop_failing(&self) {
+        let mut disk = self.disk();
+        disk.fails_in = disk.fails_in.filter(|(left, _)| *left == 0);
     }
 
     /// Makes creation of files fail with this error.

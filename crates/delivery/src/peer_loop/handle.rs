@@ -1,0 +1,130 @@
+//! How other threads reach a peer loop.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use pinnace_engine::Error;
+use pinnace_eventloop::EventLoop;
+
+use super::network::{Network, Token};
+use super::{Doorbell, Listening, PeerLoop};
+use crate::registry::Members;
+use crate::store::Store;
+
+/// A request to the peer loop.
+pub enum Command {
+    /// Adds a client.
+    Add(Box<Listening>),
+    /// Removes a client, then signals `done`.
+    Remove { client: u32, done: Sender<()> },
+    /// The members that a client knows have changed.
+    Members { client: u32, members: Arc<Members> },
+    /// A stream was opened, or has new messages.
+    Stream(u32),
+    /// Some messages of a stream are no longer to be sent.
+    Gone(u32),
+}
+
+/// Controls the peer loop, which ends when this is dropped.
+pub struct Handle(Runner);
+
+/// What runs the peer loop.
+enum Runner {
+    Thread(pinnace_eventloop::Handle<Command>),
+    /// The user of the handle, who calls `Handle::step`.
+    #[cfg(test)]
+    Stepped(stepped::Stepped),
+}
+
+impl Handle {
+    /// Starts the peer loop's thread.
+    pub fn start(
+        events: EventLoop<Token>,
+        store: Arc<Store>,
+        network: Arc<dyn Network>,
+        doorbell: Arc<Doorbell>,
+    ) -> Result<Handle, Error> {
+        let handle = events.start("pinnace-peers", PeerLoop::new(store, network, doorbell))?;
+        Ok(Handle(Runner::Thread(handle)))
+    }
+
+    pub fn tell(&self, command: Command) {
+        match &self.0 {
+            Runner::Thread(handle) => handle.send(command),
+            #[cfg(test)]
+            Runner::Stepped(stepped) => stepped.tell(command),
+        }
+    }
+
+    /// Removes a client. Returns once that is done.
+    pub fn remove(&self, client: u32) {
+        let (done, removed) = channel();
+        self.tell(Command::Remove { client, done });
+        #[cfg(test)]
+        if let Runner::Stepped(stepped) = &self.0 {
+            stepped.step(Vec::new());
+        }
+        // An error means that the peer loop has ended, and removed everything.
+        let _ = removed.recv();
+    }
+}
+
+/// A peer loop without a thread.
+#[cfg(test)]
+mod stepped {
+    use std::collections::VecDeque;
+    use std::sync::{Mutex, PoisonError};
+    use std::time::Instant;
+
+    use pinnace_eventloop::{Next, Task};
+
+    use super::*;
+    use crate::environment::now;
+
+    pub struct Stepped {
+        peer_loop: Mutex<PeerLoop>,
+        commands: Mutex<VecDeque<Command>>,
+        doorbell: Arc<Doorbell>,
+    }
+
+    impl Stepped {
+        pub fn tell(&self, command: Command) {
+            self.commands.lock().unwrap_or_else(PoisonError::into_inner).push_back(command);
+            self.doorbell.ring();
+        }
+
+        /// Does all that is due. Returns when more is due.
+        pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {
+            let mut peer_loop = self.peer_loop.lock().unwrap_or_else(PoisonError::into_inner);
+            ready.into_iter().for_each(|token| peer_loop.on_ready(token));
+            loop {
+                self.doorbell.clear();
+                let commands =
+                    std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner));
+                commands.into_iter().for_each(|command| peer_loop.on_command(command));
+                match peer_loop.work() {
+                    Next::Wait(until)
+                        if !self.doorbell.is_rung() && until.is_none_or(|until| until > now()) =>
+                    {
+                        return until;
+                    }
+                    Next::Now | Next::Wait(_) => {}
+                }
+            }
+        }
+    }
+
+    impl Handle {
+        pub fn stepped(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> Handle {
+            let peer_loop = Mutex::new(PeerLoop::new(store, network, doorbell.clone()));
+            Handle(Runner::Stepped(Stepped { peer_loop, commands: Mutex::default(), doorbell }))
+        }
+
+        pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {
+            match &self.0 {
+                Runner::Thread(_) => None,
+                Runner::Stepped(stepped) => stepped.step(ready),
+            }
+        }
+    }
+}

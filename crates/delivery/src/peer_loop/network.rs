@@ -1,0 +1,86 @@
+//! The connections between clients, as the peer loop uses them. The engine's sockets implement them (`sockets`), and
+//! the simulator's network does.
+//!
+//! Frames of one connection arrive in order. When a connection is lost, frames under way may be lost with it, or may
+//! arrive on the next one, after its Hello.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinnace_engine::{About, Body, Error, Outgoing};
+
+use super::Keyring;
+
+/// Received when a connection is lost; no frame begins with this byte.
+pub const LOST: [u8; 1] = [0];
+
+/// Names a socket of the peer loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// The listener of the client of this number.
+    In(u32),
+    /// The link to the peer of this index.
+    Out(usize),
+}
+
+/// Makes listeners and links.
+pub trait Network: Send + Sync {
+    /// A listener for the client of this number, and its endpoint. With keys, peers have to authenticate.
+    fn listen(
+        &self,
+        client: u32,
+        endpoint: &str,
+        keys: Option<&Arc<Keyring>>,
+    ) -> Result<(Box<dyn Listener>, String), Error>;
+
+    /// A link to a peer.
+    fn link(&self, peer: Target<'_>) -> Result<Box<dyn Link>, Error>;
+}
+
+/// The peer of a link.
+pub struct Target<'a> {
+    pub index: usize,
+    pub name: &'a str,
+    pub endpoint: &'a str,
+    /// Sent first on each connection.
+    pub hello: Vec<u8>,
+    pub keys: Option<&'a Keyring>,
+}
+
+/// The connection to one peer, which is made again whenever it is lost; then `LOST` is received. Closed when dropped.
+pub trait Link: Send {
+    /// Error: WouldBlock, too much waits already.
+    fn send(&self, frame: Outgoing<'_>) -> Result<(), Error>;
+
+    /// Appends the next frame. Returns false if there is none.
+    fn recv(&self, into: &mut Vec<u8>) -> bool;
+
+    fn connect(&self, endpoint: &str) -> Result<(), Error>;
+
+    fn disconnect(&self, endpoint: &str);
+
+    /// Sets what is sent first on later connections.
+    fn set_hello(&self, hello: Vec<u8>) -> Result<(), Error>;
+}
+
+/// A received frame.
+pub struct Arrival {
+    /// The connection, which gets a new number each time that it is made.
+    pub from: u32,
+    /// What is known of the peer, such as its key if it had to authenticate.
+    pub about: Option<Arc<About>>,
+    pub bytes: Body,
+}
+
+/// The socket on which a client listens. When a connection is lost, `LOST` is received from it. Closed when dropped.
+pub trait Listener: Send {
+    fn recv(&self) -> Option<Arrival>;
+
+    /// Error: WouldBlock, the peer does not read.
+    fn send(&self, to: u32, frame: &[u8]) -> Result<(), Error>;
+
+    fn disconnect_peer(&self, peer: u32);
+
+    /// How long frames may still be sent after it was dropped.
+    fn set_linger(&self, linger: Duration);
+}
