@@ -210,7 +210,7 @@ impl PeerLoop {
 
     /// Returns true if the log has made relevant progress. Also sets whether the log rings the doorbell for it.
     fn is_behind_disk(&mut self) -> bool {
-        let wants = self.outward.is_live() || self.inward.iter().any(Inward::has_noted);
+        let wants = self.outward.lanes.is_any_connected() || self.inward.iter().any(Inward::has_noted);
         self.doorbell.wants_disk.store(wants, Ordering::SeqCst);
         wants && self.store.log().progress().is_ok_and(|progress| progress != self.seen)
     }
@@ -362,7 +362,7 @@ impl PeerLoop {
             match FromReceiver::read(&frame) {
                 _ if frame == LOST => self.outward.lost(index),
                 Some(FromReceiver::Welcome { known, .. }) => self.was_welcomed(index, known),
-                Some(FromReceiver::Credit { bytes }) => self.outward.credit(index, bytes),
+                Some(FromReceiver::Credit { bytes }) => self.outward.lanes.grant(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
                         self.go_on(index, stream, received, done);
@@ -376,8 +376,7 @@ impl PeerLoop {
                 }
                 Some(FromReceiver::Again { stream, received }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        let done = self.outward.done_of(stream);
-                        self.outward.resume(&self.store, stream, received, done);
+                        self.outward.resend(&self.store, stream, received);
                     }
                 }
                 Some(FromReceiver::Final { stream, first, last, verdict, deliveries }) => {

@@ -12,14 +12,6 @@ pub struct Peer {
     /// A newer endpoint, to be used once the live connection is lost.
     pub elsewhere: Option<String>,
     pub socket: Socket,
-    /// It has accepted our streams, and the connection was not lost since.
-    pub live: bool,
-    /// The total credit granted since then, and the credit used.
-    pub credit: u64,
-    pub sent: u64,
-    pub lanes: Vec<u32>,
-    /// Lanes waiting for credit.
-    pub stalled: Vec<u32>,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
@@ -38,11 +30,6 @@ impl Peer {
             endpoint: endpoint.to_owned(),
             elsewhere: None,
             socket,
-            live: false,
-            credit: 0,
-            sent: 0,
-            lanes: Vec::new(),
-            stalled: Vec::new(),
             again_at: None,
             was_refused: false,
             is_forked: false,

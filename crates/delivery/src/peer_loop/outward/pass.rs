@@ -1,8 +1,9 @@
 //! One read of a part of the log, which serves the lanes that stand there.
 
 use pinnace_engine::{Body, Outgoing};
+use pinnace_stream::Served;
 
-use super::{At, Expired, Lane, Outward};
+use super::{Expired, Outward};
 use crate::log::Position;
 use crate::peer_loop::peer::Peer;
 use crate::store::Store;
@@ -12,11 +13,12 @@ use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, make_room};
 /// Frames at least this large are passed by reference, not copied.
 const HAND_OVER_BYTES: usize = 16 << 10;
 
-/// The lanes that a read of the log serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Served {
-    Current,
-    Behind,
+/// The topic of a lane's stream, and the frame that is gathered for it during a read.
+pub struct LaneFrame {
+    pub(super) topic: String,
+    bytes: Vec<u8>,
+    /// The times in the frame count from it.
+    time: u64,
 }
 
 /// One read of a part of the log.
@@ -36,59 +38,58 @@ impl Pass<'_> {
     }
 
     fn offer(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
-        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
-        let is_its_turn = match lane.at {
-            At::Current => self.serves == Served::Current,
-            At::Behind(from) => self.serves == Served::Behind && from <= position,
-            At::Stalled(_) => false,
-        };
-        if !is_its_turn || !lane.ready || seq <= lane.sent || lane.done.contains(seq) {
-            return;
-        }
+        let Some(mut lane) = self.outward.lanes.offer(stream, seq, position, self.serves) else { return };
         let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
-        // Gaps in the numbers may be filled by volatile messages.
-        let has_all = seq == lane.sent + 1
-            || self.outward.send_held_below(self.store, stream, seq, self.now_ms, &mut self.expired);
-        let Some(lane) = self.outward.lanes.get_mut(&stream) else { return };
+        let mut has_all = seq == lane.lane().sent() + 1;
+        if !has_all {
+            // Gaps in the numbers may be filled by volatile messages.
+            has_all = self.outward.send_held_below(self.store, stream, seq, self.now_ms, &mut self.expired);
+            let Some(again) = self.outward.lanes.lane_mut(stream) else { return };
+            lane = again;
+        }
         if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
             // If nothing before it is left to send, the numbers before it expire with it.
-            self.expired.push((stream, if has_all { lane.sent + 1 } else { seq }, seq));
+            self.expired.push((stream, if has_all { lane.lane().sent() + 1 } else { seq }, seq));
             return;
         }
-        let Some(peer) = self.outward.peers[lane.peer].as_mut() else { return };
-        if !has_all || peer.sent >= peer.credit {
-            lane.at = At::Stalled(position);
-            peer.stalled.push(stream);
-            return;
-        }
-        peer.sent += COST + message.body.len() as u64;
+        let prev = if has_all { lane.send(seq, COST + message.body.len() as u64) } else { None };
+        let Some(prev) = prev else { return lane.stall(position) };
         let (accepted_ms, flags, body) = (message.accepted_ms, message.flags, message.body);
         let entry = FrameEntry { seq, accepted_ms, ttl_ms, flags, body };
-        if lane.frame.len() + entry.bytes_at_most() > FRAME_BYTES {
-            flush_lane(lane, peer);
+        let index = lane.lane().peer();
+        let frame = lane.data_mut();
+        if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES
+            && let Some(peer) = self.outward.peers[index].as_mut()
+        {
+            frame.flush(peer);
         }
-        make_room(&mut lane.frame, &entry);
-        if lane.frame.is_empty() {
-            lane.time = message.accepted_ms;
-            Data::begin(&mut lane.frame, u64::from(stream), lane.sent, lane.time);
+        make_room(&mut frame.bytes, &entry);
+        if frame.bytes.is_empty() {
+            frame.time = message.accepted_ms;
+            Data::begin(&mut frame.bytes, u64::from(stream), prev, frame.time);
             self.outward.touched.push(stream);
         }
-        entry.put(&mut lane.frame, lane.sent, lane.time);
-        lane.sent = seq;
+        entry.put(&mut frame.bytes, prev, frame.time);
     }
 }
 
-/// Sends the frame gathered for a lane.
-pub(super) fn flush_lane(lane: &mut Lane, peer: &mut Peer) {
-    if !lane.frame.is_empty() {
-        let frame = match lane.frame.len() < HAND_OVER_BYTES {
-            true => Outgoing::Bytes(&lane.frame),
-            false => Outgoing::Body(std::mem::take(&mut lane.frame).into()),
-        };
-        peer.send(frame);
-        if lane.frame.capacity() > HAND_OVER_BYTES {
-            drop(Body::from(std::mem::take(&mut lane.frame)));
+impl LaneFrame {
+    pub(super) fn new(topic: &str) -> LaneFrame {
+        LaneFrame { topic: topic.to_owned(), bytes: Vec::new(), time: 0 }
+    }
+
+    /// Sends what is gathered.
+    pub(super) fn flush(&mut self, peer: &mut Peer) {
+        if !self.bytes.is_empty() {
+            let frame = match self.bytes.len() < HAND_OVER_BYTES {
+                true => Outgoing::Bytes(&self.bytes),
+                false => Outgoing::Body(std::mem::take(&mut self.bytes).into()),
+            };
+            peer.send(frame);
+            if self.bytes.capacity() > HAND_OVER_BYTES {
+                drop(Body::from(std::mem::take(&mut self.bytes)));
+            }
+            self.bytes.clear();
         }
-        lane.frame.clear();
     }
 }
