@@ -105,6 +105,23 @@ impl Flow {
         self.to_note |= !part.has(VOLATILE);
     }
 
+    /// Gives a message up. The sender learns of it by its parts' own numbers, and of the gap before it as done.
+    pub fn give_up(&mut self, message: &Message, verdict: Verdict) -> (u64, GivenUp) {
+        let (first, last) = (message.parts.first(), message.parts.last_seq());
+        let given_up = GivenUp { first: first.seq, verdict, deliveries: message.deliveries };
+        self.given_up.insert(last, given_up);
+        self.finish_gap(first.first, first.seq);
+        (last, given_up)
+    }
+
+    /// Marks the numbers from `first` to the one before `seq` as done: no message has them.
+    fn finish_gap(&mut self, first: u64, seq: u64) {
+        if first < seq {
+            self.acceptance.mark_done(first, seq - 1);
+            self.to_note = true;
+        }
+    }
+
     /// Marks what the sender no longer has as done.
     pub fn mark_gone(&mut self, gone: &RangeSet) {
         self.to_note = true;
@@ -166,9 +183,11 @@ impl Flow {
         if self.growing > largest && self.skipping.is_none() {
             let begin = self.queue.iter().rposition(|part| part.has(BEGINS) && !part.has(ENDS));
             let begin = begin.filter(|_| entry.flags & BEGINS == 0);
-            let first = begin.map_or(first, |at| self.queue[at].first);
+            let (first, seq) =
+                begin.map_or((first, entry.seq), |at| (self.queue[at].first, self.queue[at].seq));
             self.queue.truncate(begin.unwrap_or(self.queue.len()));
-            self.skipping = Some(first);
+            self.finish_gap(first, seq);
+            self.skipping = Some(seq);
         }
         self.skipping.is_some()
     }

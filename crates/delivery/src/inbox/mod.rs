@@ -411,10 +411,9 @@ impl Inbox {
 
     fn give_up_in(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message, verdict: Verdict) {
         let origin = message.parts.first().frame.origin.clone();
-        let (first, last) = (message.parts.first().first, message.parts.last_seq());
-        let given_up = GivenUp { first, verdict, deliveries: message.deliveries };
-        state.flows[origin.flow].given_up.insert(last, given_up);
+        let (last, given_up) = state.flows[origin.flow].give_up(message, verdict);
         state.news.given_up.push((origin.of, last, given_up));
+        state.note(origin.flow);
         state.credit(message);
         self.tell_once(state);
     }

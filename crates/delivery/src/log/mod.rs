@@ -219,6 +219,7 @@ impl Opened {
             found.spares.push(segment.into_spare());
         }
         for (segment, end) in &found.unsealed {
+            segment.rewrite(*end)?;
             segment.seal(0, *end, &keeper.summary(segment.header.number))?;
             segment.sync()?;
         }

@@ -14,6 +14,9 @@ pub fn bytes_to_begin_with(bytes: u64) -> u64 {
     (bytes * 2 + 4 * PAGE).next_power_of_two().clamp(MIN_BYTES, MAX_BYTES)
 }
 
+/// Bytes rewritten at once.
+const REWRITE_BYTES: usize = 256 << 10;
+
 /// The number in the header of a retired segment; valid numbers begin at 1.
 const RETIRED: u64 = 0;
 
@@ -92,6 +95,20 @@ impl Segment {
     pub fn begin(&self) -> io::Result<()> {
         self.file.write_at(&self.header.write(), 0)?;
         if self.is_fresh { self.file.sync() } else { Ok(()) }
+    }
+
+    /// Writes the header and the batches up to `end` again. After a sync that failed, what a file shows may be in memory
+    /// only, and no later sync would bring it to the disk: the kernel takes it for written.
+    pub fn rewrite(&self, end: u64) -> io::Result<()> {
+        let mut buffer = vec![0; REWRITE_BYTES];
+        let mut at = 0;
+        while at < end {
+            let bytes = &mut buffer[..(end - at).min(REWRITE_BYTES as u64) as usize];
+            self.read(bytes, at)?;
+            self.write(bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
     }
 
     /// Durably invalidates everything in the file.

@@ -1,10 +1,14 @@
 //! The dead-letter queue: a message that its receiver gave up is kept by its sender, as a message on the dead-letter
 //! topic.
 
+use std::cell::Cell;
+
+use pinnace_stream::RangeSet;
+
 use crate::log::LogError;
 use crate::store::records::Receiver;
 use crate::store::{Messages, Store, StreamMessage, Wanted};
-use crate::wire::{BEGINS, DEAD, ENDS, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
+use crate::wire::{BEGINS, DEAD, ENDS, FrameEntry, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
 
 /// The suffix of a dead-letter topic.
 pub const SUFFIX: &str = ".dead";
@@ -29,10 +33,16 @@ pub fn topic_of(topic: &str) -> String {
 
 impl GivenUpMessage {
     /// Moves the message to the stream of its dead-letter topic, and returns that stream. None: it was moved already,
-    /// or was never sent.
+    /// or does not exist, and is done.
     pub fn put_away(&self, store: &Store, receiver: &str) -> Result<Option<u32>, LogError> {
-        let Some(mut parts) = self.read(store)? else { return Ok(None) };
+        let parts = self.read(store)?;
         let mut state = store.lock();
+        let Some(mut parts) = parts else {
+            // It was held in memory by a process that has ended. Without this it would stay pending for ever.
+            let mut done = RangeSet::default();
+            done.add(self.last, self.last);
+            return store.mark_done(&mut state, self.stream, &done).map(|_| None);
+        };
         let Some(of) = state.outbox.get(self.stream) else { return Ok(None) };
         if of.record.done.contains(self.last) {
             return Ok(None);
@@ -63,14 +73,22 @@ impl GivenUpMessage {
         to
     }
 
-    /// Its parts. None: the numbers given are not those of exactly one whole message.
+    /// Its parts. None: it does not exist, or `last` is not the number of a message's last part.
     fn read(&self, store: &Store) -> Result<Option<Messages>, LogError> {
-        let one = Wanted { range: self.first..=self.last, enough_bytes: 0, filter: &|_| true };
+        // Receivers of version 0.1.0 give as `first` the number after the message before it, which may be long done.
+        let begin = Cell::new(None);
+        let note_begin = |entry: &FrameEntry<'_>| {
+            if entry.flags & BEGINS != 0 {
+                begin.set(begin.get().max(Some(entry.seq)));
+            }
+            false
+        };
+        let wanted = Wanted { range: self.first..=self.last, enough_bytes: usize::MAX, filter: &note_begin };
+        store.messages(self.stream, &wanted)?;
+        let Some(begin) = begin.get() else { return Ok(None) };
+        let one = Wanted { range: begin..=self.last, enough_bytes: 0, filter: &|_| true };
         let parts = store.messages(self.stream, &one)?;
-        // `first` may be the number of a gap before it.
-        let begins = |part: &StreamMessage| part.flags & BEGINS != 0;
         let ends = |part: &StreamMessage| part.seq == self.last && part.flags & ENDS != 0;
-        let is_one = parts.list.first().is_some_and(begins) && parts.list.last().is_some_and(ends);
-        Ok(is_one.then_some(parts))
+        Ok(parts.list.last().is_some_and(ends).then_some(parts))
     }
 }

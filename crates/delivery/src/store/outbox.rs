@@ -157,7 +157,7 @@ impl Outbox {
 
     fn insert(&mut self, record: records::StreamRecord) -> &Stream {
         let (number, key) = (record.number, (record.client, record.receiver.clone(), record.topic.clone()));
-        self.by_receiver.insert(key, number);
+        self.use_later(key, number);
         self.last_stream = self.last_stream.max(number);
         self.streams
             .entry(number)
@@ -171,14 +171,20 @@ impl Outbox {
             .into_mut()
     }
 
+    /// Later messages use this stream, unless the receiver has one of the topic that was opened later: recovery then
+    /// makes the same choice, and messages stay in order.
+    fn use_later(&mut self, key: (u32, Receiver, String), stream: u32) {
+        let used = self.by_receiver.entry(key).or_default();
+        *used = stream.max(*used);
+    }
+
     /// Changes the receiver of a stream.
     pub fn hand_over(&mut self, stream: u32, receiver: Receiver) -> Option<&Stream> {
         let record = &mut self.streams.get_mut(&stream)?.record;
         let old = std::mem::replace(&mut record.receiver, receiver);
         let key = (record.client, record.receiver.clone(), record.topic.clone());
-        // If the new receiver has a stream of this topic already, later messages use that one.
-        self.by_receiver.entry(key).or_insert(stream);
         let old = (record.client, old, record.topic.clone());
+        self.use_later(key, stream);
         if self.by_receiver.get(&old) == Some(&stream) {
             self.by_receiver.remove(&old);
         }
