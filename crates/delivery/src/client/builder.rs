@@ -21,6 +21,9 @@ use crate::peer_loop::{Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
+/// The versions of an entry in one opening of the store begin at its epoch shifted left by this.
+const VERSION_SHIFT: u32 = 20;
+
 /// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
 
@@ -129,7 +132,7 @@ impl Builder {
     pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
         let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
-        self.peers.push(Member { name, id: None, endpoint, topics });
+        self.peers.push(Member { name, id: None, endpoint, topics, version: 0 });
         self
     }
 
@@ -322,6 +325,7 @@ impl Builder {
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
             topics: self.topics_with(instance.store.topics(record.number)),
             lease: self.lease,
+            version: record.opening().epoch << VERSION_SHIFT,
         };
         let client = Client {
             record,

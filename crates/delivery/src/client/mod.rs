@@ -119,6 +119,7 @@ impl Client {
         change(&mut changed.topics);
         changed.topics.sort_unstable();
         changed.topics.dedup();
+        changed.version += 1;
         watch.change(changed.clone())?;
         let batch = self.instance.store.set_topics(self.record.number, &changed.topics)?;
         *entry = changed;

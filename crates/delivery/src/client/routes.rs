@@ -13,8 +13,8 @@ use foldhash::HashMap;
 use super::Client;
 use crate::Error;
 use crate::log::LogError;
-use crate::registry::Members;
-use crate::store::records::{Receiver, StreamRecord};
+use crate::registry::{Member, Members, NO_ID};
+use crate::store::records::{Receiver, SeenEntry, StreamRecord};
 use crate::store::{State, Store};
 
 /// The streams of each topic.
@@ -105,20 +105,31 @@ impl Routes {
     }
 }
 
+/// The entry that a registry shows of a receiver. None: it is older than the one seen before, since the registry has
+/// come back with what it held earlier.
+fn latest(seen: SeenEntry, member: &Member) -> Option<SeenEntry> {
+    // An entry that was given back or cleared has no id.
+    let id = member.id.filter(|id| *id != NO_ID).unwrap_or(seen.id);
+    let is_old = id == seen.id && member.version > 0 && member.version < seen.version;
+    (!is_old).then_some(SeenEntry { id, version: member.version })
+}
+
 impl Publisher<'_> {
-    /// Records for each stream whether its receiver has ended its subscription. One that the registry does not show
-    /// has not.
+    /// Records for each stream whether its receiver has ended its subscription. One that the registry does not show, or
+    /// shows with an older entry, has not.
     fn note_left(&self, state: &mut State, members: &Members) -> Result<(), LogError> {
         let own =
             state.outbox.iter().map(|stream| &stream.record).filter(|record| record.client == self.client);
         let left = |record: &StreamRecord| match &record.receiver {
-            Receiver::Client(name) => members.find(name).map(|member| !member.listens_on(&record.topic)),
+            Receiver::Client(name) => {
+                let member = members.find(name)?;
+                let seen = latest(record.seen, member)?;
+                Some((record.number, !member.listens_on(&record.topic), seen))
+            }
             Receiver::Anyone => None,
         };
-        let changed = own.filter_map(|record| Some((record.number, left(record)?, record.left)));
-        let changed: Vec<(u32, bool)> =
-            changed.filter(|(_, now, before)| now != before).map(|(number, now, _)| (number, now)).collect();
-        changed.into_iter().try_for_each(|(stream, left)| self.store.set_left(state, stream, left))
+        let all: Vec<(u32, bool, SeenEntry)> = own.filter_map(left).collect();
+        all.into_iter().try_for_each(|(stream, left, seen)| self.store.set_left(state, stream, left, seen))
     }
 
     /// The other clients that listen on a topic, and those that listened until they died.
@@ -134,18 +145,21 @@ impl Publisher<'_> {
         members: &Members,
         topic: &str,
     ) -> Result<Vec<u32>, LogError> {
-        let (listeners, is_heard) = (self.listeners(members, topic), self.listens_now(members, topic));
-        // With a living listener this also hands over the messages that wait for the first.
-        let in_turn = if is_heard || listeners.is_empty() {
-            self.streams_of(state, members, topic)?
-        } else {
-            Vec::new()
-        };
-        for name in listeners {
-            self.store.stream(state, self.client, &Receiver::Client(name), topic)?;
+        if self.listens_now(members, topic) {
+            // This also hands over the messages that wait for the first listener.
+            self.streams_of(state, members, topic)?;
+        }
+        for name in self.listeners(members, topic) {
+            let before = state.outbox.find(self.client, &Receiver::Client(name.clone()), topic);
+            let stream = self.store.stream(state, self.client, &Receiver::Client(name.clone()), topic)?;
+            let seen = members.find(&name).and_then(|member| latest(SeenEntry::default(), member));
+            if let (None, Some(seen)) = (before, seen) {
+                self.store.set_left(state, stream, false, seen)?;
+            }
         }
         let known = state.outbox.listening_on(self.client, topic);
-        Ok(if known.is_empty() { in_turn } else { known })
+        // The registry may show listeners of which this store knows that they have left since.
+        if known.is_empty() { self.streams_of(state, members, topic) } else { Ok(known) }
     }
 
     /// Returns true if another client listens on the topic and lives.

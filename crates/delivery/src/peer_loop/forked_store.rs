@@ -32,7 +32,8 @@ impl PeerLoop {
         let may_have_given = self.store.lock().may_have_given(stream, received.max(done.last()));
         match may_have_given {
             true => {
-                self.mark_done(stream, &done);
+                // A failure of the log is reported elsewhere.
+                let _ = self.store.mark_reported(&mut self.store.lock(), stream, &done);
                 self.outward.resume(&self.store, stream, received, done);
             }
             false => self.part(index),

@@ -118,6 +118,7 @@ impl Task for PeerLoop {
         {
             self.notify_all(&crate::Error::from(error));
         }
+        self.outward.tell_recorded(&self.store);
         let moved = self.pump().unwrap_or(false);
         for index in self.outward.take_full() {
             self.was_refused(index, "it grants more credit than it reads");

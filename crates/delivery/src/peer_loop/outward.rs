@@ -5,7 +5,7 @@
 
 mod pass;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Outgoing;
@@ -34,8 +34,18 @@ pub struct Outward {
     pub lanes: Lanes<Position, LaneFrame>,
     /// Streams that may have unsent volatile messages.
     held: BTreeSet<u32>,
+    /// What a peer is told of a stream once this side's record of what is done is on the disk. Without the record a
+    /// restarted sender would send again what the peer then takes for done, and drops.
+    untold: BTreeMap<u32, Untold>,
     buffer: Vec<u8>,
     touched: Vec<u32>,
+}
+
+/// What waits to be told of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Untold {
+    Open,
+    Gone,
 }
 
 /// Expired messages: the stream, and the first and last number of a range.
@@ -45,8 +55,8 @@ impl Outward {
     /// Starts at the last segment of the log, after everything found when it was opened.
     pub fn new(log: &Log) -> Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
-        let (peers, held, buffer, touched) = Default::default();
-        Outward { peers, lanes: Lanes::new(tail), held, buffer, touched }
+        let (peers, held, untold, buffer, touched) = Default::default();
+        Outward { peers, lanes: Lanes::new(tail), held, untold, buffer, touched }
     }
 
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
@@ -99,10 +109,38 @@ impl Outward {
         }
     }
 
+    /// What is done of a stream. None: the record of it is not on the disk yet, and `what` is told later.
+    fn recorded_done(&mut self, store: &Store, stream: u32, what: Untold) -> Option<RangeSet> {
+        let (done, recorded_in) = {
+            let state = store.lock();
+            let of = state.outbox.get(stream);
+            (of.map(|of| of.record.done.clone()).unwrap_or_default(), of.map_or(0, |of| of.done_in))
+        };
+        let is_recorded =
+            recorded_in == 0 || store.log().progress().is_ok_and(|(_, durable)| recorded_in <= durable);
+        match (is_recorded, self.untold.get(&stream)) {
+            (true, _) => drop(self.untold.remove(&stream)),
+            (false, Some(Untold::Open)) => {}
+            (false, _) => drop(self.untold.insert(stream, what)),
+        }
+        is_recorded.then_some(done)
+    }
+
+    /// Tells the peers what had to wait for the disk.
+    pub fn tell_recorded(&mut self, store: &Store) {
+        for (stream, what) in std::mem::take(&mut self.untold) {
+            let is_connected = |peer: usize| self.lanes.is_connected(peer);
+            match (self.lanes.lane(stream).is_some_and(|lane| is_connected(lane.peer())), what) {
+                (true, Untold::Open) => self.open(store, stream),
+                (true, Untold::Gone) => self.tell_gone(store, stream),
+                (false, _) => {}
+            }
+        }
+    }
+
     fn open(&mut self, store: &Store, stream: u32) {
+        let Some(gone) = self.recorded_done(store, stream, Untold::Open) else { return };
         let Some(lane) = self.lanes.lane(stream) else { return };
-        let gone =
-            store.lock().outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
         let open = FromSender::Open { stream: u64::from(stream), topic: &lane.data().topic, gone };
         if let Some(peer) = self.peers[lane.peer()].as_mut() {
             peer.send(Outgoing::Bytes(&open.write()));
@@ -121,9 +159,12 @@ impl Outward {
 
     /// Tells the peer which messages of a stream are no longer here.
     pub fn tell_gone(&mut self, store: &Store, stream: u32) {
-        let Some(lane) = self.lanes.lane(stream).filter(|lane| lane.is_ready()) else { return };
-        let gone = store.lock().outbox.get(stream).map(|stream| stream.record.done.clone());
-        if let (Some(peer), Some(gone)) = (self.peers[lane.peer()].as_mut(), gone) {
+        let Some(peer) = self.lanes.lane(stream).filter(|lane| lane.is_ready()).map(|lane| lane.peer())
+        else {
+            return;
+        };
+        let Some(gone) = self.recorded_done(store, stream, Untold::Gone) else { return };
+        if let Some(peer) = self.peers[peer].as_mut() {
             let gone = FromSender::Gone { stream: u64::from(stream), gone };
             peer.send(Outgoing::Bytes(&gone.write()));
         }

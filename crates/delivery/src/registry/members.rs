@@ -10,6 +10,9 @@ use crate::wire::{Id, NAME_MAX};
 pub const ENDPOINT_MAX: usize = 1024;
 /// The most topics that one client listens on.
 pub const TOPICS_MAX: usize = 1 << 16;
+/// With this begins the topic under which a registry stores an entry's version; topics of clients do not. Builds before
+/// the version was added take it for a topic that nobody sends to.
+const VERSION_TOPIC: &str = "\u{1}version ";
 /// The longest lease.
 pub const LEASE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -27,6 +30,9 @@ pub struct Entry {
     pub topics: Vec<String>,
     /// How long it keeps the name without renewing: 1 ms to 30 days.
     pub lease: Duration,
+    /// Grows with each change by the client, over all its starts, so that what an old copy of the registry shows is known
+    /// to be old; 0: unknown.
+    pub version: u64,
 }
 
 /// A client as others see it.
@@ -38,6 +44,8 @@ pub struct Member {
     pub endpoint: String,
     /// The topics it listens on, including its own. From a registry: sorted by bytes, without duplicates.
     pub topics: Vec<String>,
+    /// As in [`Entry::version`]; 0: unknown.
+    pub version: u64,
 }
 
 /// All known clients: the living, which all calls but two refer to, and those that are away.
@@ -54,7 +62,9 @@ impl Entry {
         if self.endpoint.is_empty() || self.endpoint.len() > ENDPOINT_MAX || self.endpoint.contains('\0') {
             return Err(RegistryError::Endpoint);
         }
-        let taken = |topic: &String| topic.len() <= NAME_MAX && !topic.contains('\0');
+        let taken = |topic: &String| {
+            topic.len() <= NAME_MAX && !topic.contains('\0') && !topic.starts_with(VERSION_TOPIC)
+        };
         if self.topics.len() > TOPICS_MAX || !self.topics.iter().all(taken) {
             return Err(RegistryError::Topics);
         }
@@ -69,7 +79,8 @@ impl Entry {
         let mut topics = self.topics.clone();
         topics.sort_unstable();
         topics.dedup();
-        Member { name: self.name.clone(), id: Some(self.id), endpoint: self.endpoint.clone(), topics }
+        let (name, endpoint) = (self.name.clone(), self.endpoint.clone());
+        Member { name, id: Some(self.id), endpoint, topics, version: self.version }
     }
 }
 
@@ -82,6 +93,29 @@ pub(super) fn check_name(name: &str) -> Result<(), RegistryError> {
 }
 
 impl Member {
+    /// The topics as a registry stores them, with the version.
+    pub(super) fn stored_topics(&self) -> Vec<String> {
+        let has_room = self.topics.len() < TOPICS_MAX;
+        let version = (self.version > 0 && has_room).then(|| format!("{VERSION_TOPIC}{}", self.version));
+        version.into_iter().chain(self.topics.iter().cloned()).collect()
+    }
+
+    /// Takes the version out of stored topics.
+    pub(super) fn with_stored_topics(mut self, topics: Vec<String>) -> Member {
+        let version = |topic: &String| topic.strip_prefix(VERSION_TOPIC)?.parse().ok();
+        self.version = topics.iter().find_map(version).unwrap_or(0);
+        self.topics = topics;
+        self.topics.retain(|topic| !topic.starts_with(VERSION_TOPIC));
+        self
+    }
+
+    /// Returns true if its values are within their ranges.
+    pub(super) fn is_valid(&self) -> bool {
+        let Member { name, id, endpoint, topics, version } = self.clone();
+        let (id, lease) = (id.unwrap_or_default(), Duration::from_secs(1));
+        Entry { name, id, endpoint, topics, lease, version }.check().is_ok()
+    }
+
     pub fn listens_on(&self, topic: &str) -> bool {
         self.topics.iter().any(|other| other == topic)
     }

@@ -23,6 +23,7 @@
 //!     endpoint: "tcp://127.0.0.1:5555".into(),
 //!     topics: vec!["invoices".into()],
 //!     lease: Duration::from_secs(10),
+//!     version: 1,
 //! })?;
 //! let members = mine.members()?.ok_or("the first answer always tells")?;
 //! assert_eq!(members.addresses_of("invoices").collect::<Vec<_>>(), ["tcp://127.0.0.1:5555"]);

@@ -45,7 +45,7 @@ impl Store {
     pub fn acknowledge(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<(), LogError> {
         let is_logged = state.outbox.get(stream).is_some_and(|of| of.is_logged_upto(done.last()));
         // The receiver does not record its progress on volatile messages.
-        if self.mark_done(state, stream, done)? && is_logged {
+        if self.mark_reported(state, stream, done)? && is_logged {
             self.is_heard(state, stream)?;
         }
         Ok(())

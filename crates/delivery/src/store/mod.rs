@@ -146,11 +146,18 @@ impl Store {
         self.append(state, Urgency::Sync, STREAM, &[&record]).map(drop)
     }
 
-    /// Records whether the receiver of a stream has ended its subscription.
-    pub fn set_left(&self, state: &mut State, stream: u32, left: bool) -> Result<(), LogError> {
-        let Some(of) = state.outbox.get(stream).filter(|of| of.record.left != left) else { return Ok(()) };
-        let record = records::StreamRecord { left, ..of.record.clone() };
-        state.outbox.set_left(stream, left);
+    /// Records what the latest entry of a stream's receiver says: whether it has ended its subscription.
+    pub fn set_left(
+        &self,
+        state: &mut State,
+        stream: u32,
+        left: bool,
+        seen: records::SeenEntry,
+    ) -> Result<(), LogError> {
+        let is_new = |of: &&Stream| (of.record.left, of.record.seen) != (left, seen);
+        let Some(of) = state.outbox.get(stream).filter(is_new) else { return Ok(()) };
+        let record = records::StreamRecord { left, seen, ..of.record.clone() };
+        state.outbox.set_left(stream, left, seen);
         self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
     }
 
@@ -294,22 +301,35 @@ impl Store {
         }
     }
 
-    /// Marks messages of an outgoing stream as done. False: `done` is invalid, or not new.
+    /// Marks messages of an outgoing stream as done, of which the receiver is told once this is on the disk
+    /// ([`Stream::done_in`]). False: `done` is invalid, or not new.
     pub fn mark_done(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
-        let Some(of) = state.outbox.get(stream) else { return Ok(false) };
+        let batch = self.finish(state, stream, done)?;
+        if let Some(batch) = batch.filter(|batch| *batch > 0) {
+            state.outbox.set_done_in(stream, batch);
+        }
+        Ok(batch.is_some())
+    }
+
+    /// Marks messages as done that the receiver has reported as done. False: `done` is invalid, or not new.
+    pub fn mark_reported(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
+        Ok(self.finish(state, stream, done)?.is_some())
+    }
+
+    /// Returns the batch that records it; 0: it concerns no message of the log. None: `done` is invalid, or not new.
+    fn finish(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<Option<u64>, LogError> {
+        let Some(of) = state.outbox.get(stream) else { return Ok(None) };
         let epoch = state.clients[of.record.client as usize].opening().epoch;
         let is_logged = of.is_logged_upto(done.last());
         if !state.outbox.mark_done(stream, epoch, done) {
-            return Ok(false);
+            return Ok(None);
         }
+        self.progressed.tell();
         if !is_logged {
-            self.progressed.tell();
-            return Ok(true);
+            return Ok(Some(0));
         }
         let all_done = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        self.progressed.tell();
-        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)])?;
-        Ok(true)
+        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)]).map(Some)
     }
 
     /// Waits until at most `most` of a client's messages are not done. False: the time is over.

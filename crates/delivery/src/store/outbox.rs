@@ -35,6 +35,8 @@ pub struct Stream {
     /// The last message logged since the log was opened.
     logged: Option<Position>,
     volatile: Volatile,
+    /// The batch that records the last numbers marked as done by this side, of which the receiver does not know.
+    pub done_in: u64,
     /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
     missing: RangeSet,
 }
@@ -106,30 +108,36 @@ impl Outbox {
         self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
     }
 
-    /// The client's streams on a topic with a named receiver.
+    /// The client's streams on a topic with a named receiver; of two to one receiver, the one for later messages.
     pub fn known_on(&self, client: u32, topic: &str) -> Vec<u32> {
         let records = self.streams.values().map(|stream| &stream.record);
         let known = records.filter(|record| {
-            record.client == client && record.topic == topic && record.receiver != Receiver::Anyone
+            record.client == client
+                && record.topic == topic
+                && record.receiver != Receiver::Anyone
+                && self.find(client, &record.receiver, topic) == Some(record.number)
         });
         known.map(|record| record.number).collect()
     }
 
-    /// The client's streams on a topic with a named receiver that has not ended its subscription.
+    /// Of those, the streams to receivers that have not ended their subscription.
     pub fn listening_on(&self, client: u32, topic: &str) -> Vec<u32> {
         let mut known = self.known_on(client, topic);
-        // Of two streams to one receiver, later messages use the one that `find` finds.
-        let is_one = |record: &records::StreamRecord| {
-            !record.left && self.find(client, &record.receiver, topic) == Some(record.number)
-        };
-        known.retain(|stream| self.get(*stream).is_some_and(|stream| is_one(&stream.record)));
+        known.retain(|stream| self.get(*stream).is_some_and(|stream| !stream.record.left));
         known
     }
 
-    /// Records whether a stream's receiver has ended its subscription.
-    pub fn set_left(&mut self, stream: u32, left: bool) {
+    /// Notes the batch that records what was marked as done by this side.
+    pub fn set_done_in(&mut self, stream: u32, batch: u64) {
         if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.record.left = left;
+            stream.done_in = batch;
+        }
+    }
+
+    /// Records what the latest entry of a stream's receiver says: whether it has ended its subscription.
+    pub fn set_left(&mut self, stream: u32, left: bool, seen: records::SeenEntry) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            (stream.record.left, stream.record.seen) = (left, seen);
         }
     }
 
@@ -151,6 +159,7 @@ impl Outbox {
             last: 0,
             done: RangeSet::default(),
             left: false,
+            seen: records::SeenEntry::default(),
         };
         self.insert(record)
     }
@@ -166,6 +175,7 @@ impl Outbox {
                 runs: VecDeque::new(),
                 logged: None,
                 volatile: Volatile::default(),
+                done_in: 0,
                 missing: RangeSet::default(),
             })
             .into_mut()

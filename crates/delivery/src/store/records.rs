@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client   = number name id count *opening                     ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done left  ; kind 3: the state of a stream; left: 0 or 1
+//! stream   = number client kind receiver topic last done left id version ; kind 3: the state of a stream; left: 0 or 1
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of an outgoing stream
@@ -58,6 +58,14 @@ pub struct StreamRecord {
     pub done: RangeSet,
     /// The receiver has ended its subscription of the topic: messages to all do not go to it.
     pub left: bool,
+    pub seen: SeenEntry,
+}
+
+/// The latest entry of a receiver that a registry has shown: of two with one id, that with the higher version is later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeenEntry {
+    pub id: Id,
+    pub version: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +144,8 @@ impl StreamRecord {
         put_number(&mut to, self.last);
         put_ranges(&mut to, &self.done);
         to.push(u8::from(self.left));
+        to.extend_from_slice(&self.seen.id);
+        put_number(&mut to, self.seen.version);
         to
     }
 
@@ -151,7 +161,9 @@ impl StreamRecord {
         let (topic, last, done) = (name(&mut from)?, from.number()?, take_ranges(&mut from)?);
         // Records of the first version end here.
         let left = from.byte().is_some_and(|left| left != 0);
-        Some(StreamRecord { number, client, receiver, topic, last, done, left })
+        let seen = from.array().and_then(|id| Some(SeenEntry { id, version: from.number()? }));
+        let seen = seen.unwrap_or_default();
+        Some(StreamRecord { number, client, receiver, topic, last, done, left, seen })
     }
 }
 

@@ -109,6 +109,25 @@ pub fn the_killed_leave(place: &Place) {
     assert_eq!(away(&mut observer, "all"), ["client1", "client2"], "who gives a name back has gone");
 }
 
+/// The version of an entry outlives its client, and is no topic of it.
+pub fn versions_stay(place: &Place) {
+    let (mut one, mut observer) = (place.open(), place.observer());
+    let mine = Entry { version: 41, ..with_topics(entry("mine", 1), &["b", "a"]) };
+    one.claim(&mine).unwrap();
+    until("the entry", || observer.get("mine").is_some());
+    let member = observer.get("mine").unwrap();
+    assert_eq!((member.version, &member.topics[..]), (41, &["a".to_owned(), "b".to_owned()][..]));
+    one.claim(&Entry { version: 42, ..mine.clone() }).unwrap();
+    until("the later entry", || observer.get("mine").is_some_and(|member| member.version == 42));
+    one.release("mine", &id(1)).unwrap();
+    until("the end", || observer.get("mine").is_none());
+    let left = observer.look().away().next().cloned().unwrap();
+    assert_eq!((left.version, left.topics), (42, Vec::new()));
+    let unversioned = Entry { version: 0, ..mine };
+    one.claim(&unversioned).unwrap();
+    until("an entry of an earlier build", || observer.get("mine").is_some_and(|member| member.version == 0));
+}
+
 fn away(observer: &mut Observer, topic: &str) -> Vec<String> {
     observer.look().away_from(topic).map(|member| member.name.clone()).collect()
 }
@@ -324,7 +343,7 @@ pub fn what_is_out_of_range_is_refused(place: &Place) {
         assert_eq!(registry.renew(name, &id(1)), Err(RegistryError::Name));
         assert_eq!(registry.release(name, &id(1)), Err(RegistryError::Name));
     }
-    for topic in ["a\0b", &"x".repeat(256)] {
+    for topic in ["a\0b", "\u{1}version 7", &"x".repeat(256)] {
         assert_eq!(registry.claim(&with_topics(entry("a", 1), &[topic])), Err(RegistryError::Topics));
     }
     assert_eq!(registry.claim(&with_topics(entry("a", 1), &["a"; 65_537])), Err(RegistryError::Topics));

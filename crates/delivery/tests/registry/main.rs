@@ -44,6 +44,7 @@ over_all! {
     conformance::what_the_dead_left_is_cleared
     conformance::any_name_will_do
     conformance::what_is_out_of_range_is_refused
+    conformance::versions_stay
     crowds::a_thousand_clients
     crowds::ten_thousand_topics
     crowds::of_many_at_once_one_has_the_name

@@ -172,6 +172,7 @@ pub fn entry(name: &str, number: u32) -> Entry {
         endpoint: format!("tcp://127.0.0.1:{number}"),
         topics: vec![own, "all".to_owned()],
         lease: LONG,
+        version: u64::from(number) << 20,
     }
 }
 

@@ -9,10 +9,8 @@
 //!
 //! A file that does not parse to its last byte, or has a value out of range, is invalid as a whole.
 
-use std::time::Duration;
-
 use super::names::file_name;
-use crate::registry::members::{ENDPOINT_MAX, Entry, Member, TOPICS_MAX};
+use crate::registry::members::{ENDPOINT_MAX, Member, TOPICS_MAX};
 use crate::wire::{Bytes, NAME_MAX, put_counted, put_number};
 
 const MAGIC: &[u8] = b"PNREG\x01";
@@ -26,8 +24,9 @@ pub fn write(member: &Member, id: &[u8; 16]) -> Vec<u8> {
     put_counted(&mut to, member.name.as_bytes());
     to.extend_from_slice(id);
     put_counted(&mut to, member.endpoint.as_bytes());
-    put_number(&mut to, member.topics.len() as u64);
-    for topic in &member.topics {
+    let topics = member.stored_topics();
+    put_number(&mut to, topics.len() as u64);
+    for topic in &topics {
         put_counted(&mut to, topic.as_bytes());
     }
     let check = crc32c::crc32c(&to);
@@ -50,11 +49,11 @@ pub fn read(file: &str, bytes: &[u8]) -> Option<Member> {
     for _ in 0..count {
         topics.push(from.text(NAME_MAX)?.to_owned());
     }
-    let entry = Entry { name, id, endpoint, topics, lease: Duration::from_secs(1) };
-    if !from.is_empty() || entry.check().is_err() || file_name(&entry.name) != file {
-        return None;
-    }
-    Some(entry.to_member())
+    topics.sort_unstable();
+    topics.dedup();
+    let member = Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0 };
+    let member = member.with_stored_topics(topics);
+    (from.is_empty() && member.is_valid() && file_name(&member.name) == file).then_some(member)
 }
 
 #[cfg(test)]
@@ -63,15 +62,16 @@ mod tests {
 
     use super::*;
 
-    fn member(topics: &[&str]) -> Member {
+    fn member(topics: &[&str], version: u64) -> Member {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        Member { name: "on/e".into(), id: Some([9; 16]), endpoint: "tcp://[::1]:7".into(), topics }
+        let (id, endpoint) = (Some([9; 16]), "tcp://[::1]:7".into());
+        Member { name: "on/e".into(), id, endpoint, topics, version }
     }
 
     #[test]
     fn what_is_written_comes_back() {
         for topics in [&[][..], &["", "news", "ü"]] {
-            let member = member(topics);
+            let member = member(topics, 1 << 40);
             let bytes = write(&member, &[9; 16]);
             assert_eq!(read("on%2fe", &bytes), Some(member));
             assert_eq!(read("on", &bytes), None);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_longest_fits() {
         let topics = (0..TOPICS_MAX).map(|number| format!("{number:0255}")).collect();
-        let member = Member { topics, endpoint: "e".repeat(ENDPOINT_MAX), ..member(&[]) };
+        let member = Member { topics, endpoint: "e".repeat(ENDPOINT_MAX), ..member(&[], 0) };
         let bytes = write(&member, &[9; 16]);
         assert!(bytes.len() <= BYTES_MAX);
         assert_eq!(read("on%2fe", &bytes), Some(member));
@@ -104,7 +104,7 @@ mod tests {
                 bytes
             };
             read("on%2fe", &sealed([MAGIC, &rest].concat()));
-            let mut bytes = write(&member(&["news"]), &[9; 16]);
+            let mut bytes = write(&member(&["news"], 7), &[9; 16]);
             bytes.truncate(bytes.len() - CHECK_BYTES);
             let at = at % bytes.len();
             bytes[at] ^= by;

@@ -6,7 +6,8 @@ if lives and other ~= id then
 end
 -- Clients that gave their names back long ago.
 for _, left in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', plain(now_ms - left_ms))) do
-  if redis.call('HGET', topics, left) == '\0' then
+  local all = redis.call('HGET', topics, left)
+  if all and all == '\0' .. stored_version(all) then
     remove(left)
   end
 end

@@ -22,6 +22,11 @@ local function void(name, no_id)
   end
 end
 
+-- The topic that holds an entry's version, with the NUL after it; empty where there is none.
+local function stored_version(all)
+  return all:match('%z(\1version %d+%z)') or ''
+end
+
 local function remove(name)
   redis.call('ZREM', leases, name)
   redis.call('HDEL', clients, name)

@@ -3,9 +3,7 @@
 //! In the hash of clients: its id in hexadecimal, its lease in milliseconds and its endpoint, separated by blanks. In
 //! the hash of topics: a NUL, then each topic followed by a NUL, so that a topic can be found with its delimiters.
 
-use std::time::Duration;
-
-use crate::registry::{Entry, Id, Member};
+use crate::registry::{Id, Member};
 
 pub fn write_id(id: &Id) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -13,8 +11,8 @@ pub fn write_id(id: &Id) -> String {
 
 pub fn write_topics(member: &Member) -> String {
     let mut text = "\0".to_owned();
-    for topic in &member.topics {
-        text.push_str(topic);
+    for topic in member.stored_topics() {
+        text.push_str(&topic);
         text.push('\0');
     }
     text
@@ -24,14 +22,15 @@ pub fn write_topics(member: &Member) -> String {
 pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Member> {
     let mut parts = std::str::from_utf8(client).ok()?.splitn(3, ' ');
     let id = read_id(parts.next()?)?;
-    let lease = Duration::from_millis(parts.next()?.parse().ok()?);
+    let _lease_ms: u64 = parts.next()?.parse().ok()?;
     let endpoint = parts.next()?.to_owned();
     let topics = std::str::from_utf8(topics).ok()?.strip_prefix('\0')?;
-    let topics = topics.split_terminator('\0').map(str::to_owned).collect();
+    let mut topics: Vec<String> = topics.split_terminator('\0').map(str::to_owned).collect();
+    topics.sort_unstable();
+    topics.dedup();
     let name = std::str::from_utf8(name).ok()?.to_owned();
-    let entry = Entry { name, id, endpoint, topics, lease };
-    entry.check().ok()?;
-    Some(entry.to_member())
+    let member = Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0 };
+    Some(member.with_stored_topics(topics)).filter(Member::is_valid)
 }
 
 fn read_id(text: &str) -> Option<Id> {

@@ -189,7 +189,8 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
     let member = me.to_member();
     let long_ago = now_ms - LEFT_FOR.as_millis() as i64;
     work.prepare_cached(
-        "DELETE FROM clients WHERE until_ms <= ? AND name NOT IN (SELECT client FROM topics)",
+        "DELETE FROM clients WHERE until_ms <= ?
+         AND name NOT IN (SELECT client FROM topics WHERE topic NOT LIKE char(1) || 'version %')",
     )?
     .execute([long_ago])?;
     // A lease is at most 30 days.
@@ -203,8 +204,8 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
         now_ms + lease_ms
     ])?;
     let mut insert = work.prepare_cached("INSERT INTO topics VALUES (?, ?)")?;
-    for topic in &member.topics {
-        insert.execute([&me.name, topic])?;
+    for topic in member.stored_topics() {
+        insert.execute([&me.name, &topic])?;
     }
     changed(work)
 }
@@ -212,7 +213,8 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
 /// Replaces a client's entry by that of a client that has left.
 fn leave(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<()> {
     work.execute("UPDATE clients SET id = ?, until_ms = ? WHERE name = ?", params![NO_ID, now_ms, name])?;
-    work.execute("DELETE FROM topics WHERE client = ?", [name])?;
+    let topics = "DELETE FROM topics WHERE client = ? AND topic NOT LIKE char(1) || 'version %'";
+    work.execute(topics, [name])?;
     changed(work)
 }
 
@@ -226,14 +228,20 @@ fn members(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Members> {
     while let Some(row) = rows.next()? {
         let name = row.get_ref(0)?.as_str()?;
         if members.last().is_none_or(|(last, _)| last.name != name) {
-            let (id, endpoint) = (Some(row.get(1)?), row.get(2)?);
-            members.push((Member { name: name.to_owned(), id, endpoint, topics: Vec::new() }, row.get(4)?));
+            let (name, id, endpoint) = (name.to_owned(), Some(row.get(1)?), row.get(2)?);
+            let member = Member { name, id, endpoint, topics: Vec::new(), version: 0 };
+            members.push((member, row.get(4)?));
         }
         if let (Some((member, _)), Some(topic)) = (members.last_mut(), row.get(3)?) {
             member.topics.push(topic);
         }
     }
-    let (living, away): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, lives)| *lives);
+    let with_version = |(mut member, lives): (Member, bool)| {
+        let topics = std::mem::take(&mut member.topics);
+        (member.with_stored_topics(topics), lives)
+    };
+    let (living, away): (Vec<_>, Vec<_>) =
+        members.into_iter().map(with_version).partition(|(_, lives)| *lives);
     let living: Members = living.into_iter().map(|(member, _)| member).collect();
     Ok(living.with_away(away.into_iter().map(|(member, _)| member)))
 }
