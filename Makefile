@@ -24,6 +24,8 @@ help:
 	@echo 'make mutation          each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
+	@echo 'make simulate          guaranteed delivery in virtual time [RUNS=N seeds] [SEED=N: from it, or it alone]'
+	@echo 'make simulate-selftest faults planted in the code one by one; the simulation finds each'
 	@echo 'make interop           interoperation with every other implementation of ZMTP, as a table'
 	@echo 'make older             interoperation with older builds of Pinnace; building each takes minutes [REVISIONS=]'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
@@ -83,6 +85,12 @@ faults:
 	tools/setup test
 	tools/faults
 
+simulate:
+	tools/simulate $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
+
+simulate-selftest:
+	tools/test-simulate
+
 interop: build
 	tools/setup interop
 	tests/interop-matrix/install
@@ -118,4 +126,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test check clients mutation pgm faults \
-	interop older fuzz bench counts bench-beside bench-delivery tidy clean
+	simulate simulate-selftest interop older fuzz bench counts bench-beside bench-delivery tidy clean

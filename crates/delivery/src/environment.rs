@@ -30,6 +30,15 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(pinnace_sys::random::bytes()?)
 }
 
+/// The window of a connection and how far it may be exceeded, both in bytes; smaller in a simulation.
+pub fn credit(window: u64, overdraft: u64) -> (u64, u64) {
+    #[cfg(test)]
+    if let Some(window) = simulated::window() {
+        return (window, simulated::OVERDRAFT);
+    }
+    (window, overdraft)
+}
+
 /// The environment of a simulation, which runs on one thread.
 #[cfg(test)]
 pub mod simulated {
@@ -46,7 +55,11 @@ pub mod simulated {
         /// What the process that runs now has as the time of day, relative to the true one.
         skew_ms: i64,
         random: u64,
+        window: u64,
     }
+
+    /// How far a window may be exceeded: by a message, or by a run of messages that are held in memory.
+    pub const OVERDRAFT: u64 = 100_000;
 
     thread_local! {
         static THIS: Cell<Option<Simulated>> = const { Cell::new(None) };
@@ -58,7 +71,13 @@ pub mod simulated {
     impl Simulation {
         pub fn begin(seed: u64) -> Simulation {
             let began = Instant::now();
-            THIS.set(Some(Simulated { began, elapsed: Duration::ZERO, skew_ms: 0, random: seed }));
+            THIS.set(Some(Simulated {
+                began,
+                elapsed: Duration::ZERO,
+                skew_ms: 0,
+                random: seed,
+                window: u64::MAX,
+            }));
             Simulation(())
         }
     }
@@ -100,6 +119,14 @@ pub mod simulated {
 
     pub fn set_skew_ms(skew_ms: i64) {
         change(|this| this.skew_ms = skew_ms);
+    }
+
+    pub fn window() -> Option<u64> {
+        THIS.get().map(|this| this.window)
+    }
+
+    pub fn set_window(window: u64) {
+        change(|this| this.window = window);
     }
 
     pub fn random<const N: usize>() -> Option<[u8; N]> {

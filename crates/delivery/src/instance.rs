@@ -104,8 +104,8 @@ impl Instance {
         settings: Settings,
         network: Arc<dyn Network>,
     ) -> Result<Instance, Error> {
-        let bell = Arc::new(pinnace_eventloop::Doorbell::new().map_err(Error::Endpoint)?);
-        let doorbell = Arc::new(Doorbell::new(bell));
+        let wake = Arc::new(pinnace_eventloop::Doorbell::new().map_err(Error::Endpoint)?);
+        let doorbell = Arc::new(Doorbell::new(wake));
         let ring = doorbell.clone();
         let tell: crate::log::SyncCallback = Box::new(move |failed| ring.ring_where_wanted(failed));
         let start = |opened: crate::log::Opened, state: &State| opened.start_stepped(state, tell);

@@ -41,6 +41,8 @@ mod peer_loop;
 mod process;
 pub mod registry;
 mod signal;
+#[cfg(test)]
+mod simulator;
 mod store;
 mod wire;
 

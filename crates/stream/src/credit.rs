@@ -10,7 +10,7 @@
 //! ```
 //! use pinnace_stream::{ReceiverCredit, SenderCredit};
 //!
-//! let mut receiver = ReceiverCredit::new(1000, 100);
+//! let mut receiver = ReceiverCredit::new(1000, 100, 0);
 //! let mut sender = SenderCredit::new(1000);
 //! assert!(sender.is_exhausted());
 //! sender.grant(receiver.granted());
@@ -30,8 +30,10 @@ use std::fmt;
 /// The receiver's end of one connection's credit.
 #[derive(Debug, Clone)]
 pub struct ReceiverCredit {
-    window: u64,
+    /// The window without what was held when the connection began.
+    free: u64,
     overdraft: u64,
+    quarter: u64,
     /// Totals since the connection began: bytes received, bytes given back, and the credit announced.
     received: u64,
     given_back: u64,
@@ -52,9 +54,12 @@ impl Error for CreditExceeded {}
 
 impl ReceiverCredit {
     /// The credit of a new connection, all in bytes. `window`: the most that is granted and not given back.
-    /// `overdraft`: how far the sender may exceed its credit; at least the largest frame.
-    pub fn new(window: u64, overdraft: u64) -> ReceiverCredit {
-        ReceiverCredit { window, overdraft, received: 0, given_back: 0, granted: window }
+    /// `overdraft`: how far the sender may exceed its credit; at least the largest frame. `held`: what is held of the
+    /// sender's earlier connections, and is given back on this one; without it each reconnection would grant a window
+    /// more.
+    pub fn new(window: u64, overdraft: u64, held: u64) -> ReceiverCredit {
+        let free = window.saturating_sub(held);
+        ReceiverCredit { free, overdraft, quarter: window / 4, received: 0, given_back: 0, granted: free }
     }
 
     /// The total that is granted now, to be announced when the connection begins.
@@ -81,8 +86,8 @@ impl ReceiverCredit {
     #[inline]
     pub fn give_back(&mut self, bytes: u64) -> Option<u64> {
         self.given_back = self.given_back.saturating_add(bytes);
-        let total = self.given_back.saturating_add(self.window);
-        if total - self.granted < self.window / 4 {
+        let total = self.given_back.saturating_add(self.free);
+        if total - self.granted < self.quarter {
             return None;
         }
         self.granted = total;
@@ -138,7 +143,7 @@ mod tests {
         fn a_sender_within_its_credit_is_never_refused_and_never_stuck(
             steps in prop::collection::vec((0_u8..4, 1..=FRAME), 0..200),
         ) {
-            let mut receiver = ReceiverCredit::new(WINDOW, FRAME);
+            let mut receiver = ReceiverCredit::new(WINDOW, FRAME, 0);
             let mut sender = SenderCredit::new(WINDOW);
             let (mut frames, mut held, mut announced) = (Vec::new(), Vec::new(), vec![receiver.granted()]);
             let receive = |receiver: &mut ReceiverCredit, frames: &mut Vec<u64>, held: &mut Vec<u64>| {
@@ -168,14 +173,14 @@ mod tests {
 
     #[test]
     fn more_than_the_overdraft_is_refused() {
-        let mut receiver = ReceiverCredit::new(WINDOW, FRAME);
+        let mut receiver = ReceiverCredit::new(WINDOW, FRAME, 0);
         assert_eq!(receiver.receive(WINDOW + FRAME), Ok(()));
         assert_eq!(receiver.receive(1), Err(CreditExceeded));
     }
 
     #[test]
     fn credit_is_announced_by_quarters_of_the_window() {
-        let mut receiver = ReceiverCredit::new(WINDOW, FRAME);
+        let mut receiver = ReceiverCredit::new(WINDOW, FRAME, 0);
         assert_eq!(receiver.granted(), WINDOW);
         assert_eq!((receiver.give_back(249), receiver.give_back(1)), (None, Some(WINDOW + 250)));
         assert_eq!((receiver.give_back(0), receiver.give_back(700)), (None, Some(WINDOW + 950)));
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_largest_totals_do_no_harm() {
-        let (mut receiver, mut sender) = (ReceiverCredit::new(WINDOW, FRAME), SenderCredit::new(WINDOW));
+        let (mut receiver, mut sender) = (ReceiverCredit::new(WINDOW, FRAME, 0), SenderCredit::new(WINDOW));
         assert_eq!(receiver.receive(u64::MAX), Err(CreditExceeded));
         assert_eq!(receiver.give_back(u64::MAX), Some(u64::MAX));
         assert_eq!(receiver.give_back(u64::MAX), None);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use pinnace_crypto::{KeyPair, PublicKey};
 use pinnace_sys::signals::Mask;
 
-use super::Client;
 use super::registration::Registration;
+use super::{Client, entry_version};
 use crate::Error;
 use crate::environment::random;
 use crate::inbox::{Inbox, Retry};
@@ -19,10 +19,8 @@ use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Member, Trouble, Watch};
+use crate::store::records::Subscriptions;
 use crate::wire::NAME_MAX;
-
-/// The versions of an entry in one opening of the store begin at its epoch shifted left by this.
-const VERSION_SHIFT: u32 = 20;
 
 /// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
@@ -319,13 +317,14 @@ impl Builder {
             notify: Arc::new(move |error| signals.during(|| notify(error))),
             patience: self.patience,
         })));
+        let before = instance.store.subscriptions(record.number);
         let entry = Entry {
             name: self.name.clone(),
             id: record.id,
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
-            topics: self.topics_with(instance.store.topics(record.number)),
+            topics: self.topics_with(before.topics),
             lease: self.lease,
-            version: record.opening().epoch << VERSION_SHIFT,
+            version: entry_version(before.version),
         };
         let client = Client {
             record,
@@ -352,7 +351,8 @@ impl Builder {
         tell(&Arc::default());
         if let Some(watch) = &client.watch {
             // On the disk first: a client that is killed later starts with these topics.
-            let batch = instance.store.set_topics(client.record.number, &entry.topics)?;
+            let (topics, version) = (entry.topics.clone(), entry.version);
+            let batch = instance.store.subscribe(client.record.number, Subscriptions { topics, version })?;
             instance.store.log().wait(batch, None)?;
             watch.join(entry, tell, client.trouble.clone())?;
             client.joined.store(true, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use pinnace_sys::signals::Mask;
 
 use crate::Error;
-use crate::environment::now;
+use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::log::Damage;
@@ -119,9 +119,11 @@ impl Client {
         change(&mut changed.topics);
         changed.topics.sort_unstable();
         changed.topics.dedup();
-        changed.version += 1;
+        changed.version = entry_version(changed.version);
         watch.change(changed.clone())?;
-        let batch = self.instance.store.set_topics(self.record.number, &changed.topics)?;
+        let (topics, version) = (changed.topics.clone(), changed.version);
+        let subscriptions = records::Subscriptions { topics, version };
+        let batch = self.instance.store.subscribe(self.record.number, subscriptions)?;
         *entry = changed;
         Ok(self.instance.store.log().wait(batch, None)?)
     }
@@ -187,6 +189,12 @@ impl Client {
     }
 }
 
+/// The version of a client's next entry in the registry. By the time of day it is later also if the client's store was
+/// replaced by an old copy; by the version before it, also if the clock was set back.
+fn entry_version(before: u64) -> u64 {
+    now_ms().max(before + 1)
+}
+
 impl Drop for Client {
     /// Logs what was handled. Messages on the disk stay; messages in memory have [`Builder::linger`] to be
     /// acknowledged. Deliveries in hand can still be acknowledged, until a client of this name is started in this
@@ -196,7 +204,9 @@ impl Drop for Client {
         if let Some(watch) = &self.watch {
             if self.joined.load(Ordering::Relaxed) {
                 // A failure of the log is reported elsewhere.
-                let _ = self.instance.store.set_topics(self.record.number, &[]);
+                let version = self.entry.lock().unwrap_or_else(PoisonError::into_inner).version;
+                let ended = records::Subscriptions { topics: Vec::new(), version };
+                let _ = self.instance.store.subscribe(self.record.number, ended);
             }
             watch.leave(&self.record.name, self.record.id);
         }

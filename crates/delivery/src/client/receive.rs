@@ -68,6 +68,11 @@ impl Delivery {
         Ok(delivery)
     }
 
+    #[cfg(test)]
+    pub(crate) fn cost(&self) -> u64 {
+        self.message().map_or(0, Message::cost)
+    }
+
     pub(super) fn message(&self) -> Option<&Message> {
         self.message.as_ref()
     }
@@ -182,6 +187,12 @@ impl Client {
                 Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
         }
+    }
+
+    /// The credit that waiting messages cost.
+    #[cfg(test)]
+    pub(crate) fn waiting_cost(&self) -> u64 {
+        self.inbox.waiting_cost()
     }
 
     /// Receives all messages, until the client is closed.

@@ -150,16 +150,14 @@ impl Publisher<'_> {
             self.streams_of(state, members, topic)?;
         }
         for name in self.listeners(members, topic) {
-            let before = state.outbox.find(self.client, &Receiver::Client(name.clone()), topic);
             let stream = self.store.stream(state, self.client, &Receiver::Client(name.clone()), topic)?;
-            let seen = members.find(&name).and_then(|member| latest(SeenEntry::default(), member));
-            if let (None, Some(seen)) = (before, seen) {
+            let seen = state.outbox.get(stream).map(|of| of.record.seen).unwrap_or_default();
+            if let Some(seen) = members.find(&name).and_then(|member| latest(seen, member)) {
                 self.store.set_left(state, stream, false, seen)?;
             }
         }
         let known = state.outbox.listening_on(self.client, topic);
-        // The registry may show listeners of which this store knows that they have left since.
-        if known.is_empty() { self.streams_of(state, members, topic) } else { Ok(known) }
+        if known.is_empty() { self.stream_to_first(state, topic) } else { Ok(known) }
     }
 
     /// Returns true if another client listens on the topic and lives.
@@ -175,16 +173,18 @@ impl Publisher<'_> {
             listening.map(|member| Receiver::Client(member.name.clone())).collect();
         let Some(first) = receivers.first() else {
             let known = state.outbox.known_on(self.client, topic);
-            return match known.is_empty() {
-                true => Ok(vec![self.store.stream(state, self.client, &Receiver::Anyone, topic)?]),
-                false => Ok(known),
-            };
+            return if known.is_empty() { self.stream_to_first(state, topic) } else { Ok(known) };
         };
         // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.
         if let Some(waiting) = state.outbox.find(self.client, &Receiver::Anyone, topic) {
             self.store.hand_over(state, waiting, first.clone())?;
         }
         receivers.iter().map(|receiver| self.store.stream(state, self.client, receiver, topic)).collect()
+    }
+
+    /// The stream of messages that wait for the first client that will listen.
+    fn stream_to_first(&self, state: &mut State, topic: &str) -> Result<Vec<u32>, LogError> {
+        Ok(vec![self.store.stream(state, self.client, &Receiver::Anyone, topic)?])
     }
 }
 
@@ -227,5 +227,22 @@ impl Client {
         let route = turns.take();
         routes.in_turn.insert(topic.to_owned(), turns);
         Ok(route)
+    }
+}
+
+#[cfg(test)]
+impl Client {
+    /// The members that it knows, with their topics and versions, and the streams of its store.
+    pub(crate) fn describe_routes(&self) -> String {
+        let (routes, state) = (self.routes.lock().unwrap(), self.instance.store.lock());
+        let show = |member: &Member| format!("{} {:?} v{:x}", member.name, member.topics, member.version);
+        let living: Vec<String> = routes.members.iter().map(show).collect();
+        let away: Vec<String> = routes.members.away().map(show).collect();
+        let stream = |record: &StreamRecord| {
+            let left = if record.left { " left" } else { "" };
+            format!("{:?} {}{left} v{:x}", record.receiver, record.topic, record.seen.version)
+        };
+        let streams: Vec<String> = state.outbox.iter().map(|of| stream(&of.record)).collect();
+        format!("living {living:?}, away {away:?}, streams {streams:?}")
     }
 }

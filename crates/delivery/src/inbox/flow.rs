@@ -7,7 +7,7 @@ use std::time::Instant;
 use pinnace_stream::{Acceptance, Batch, RangeSet};
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
-use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, VOLATILE, Verdict};
+use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, Id, VOLATILE, Verdict};
 
 pub struct Flow {
     pub origin: Arc<Origin>,
@@ -27,8 +27,8 @@ pub struct Flow {
     again: VecDeque<Message>,
     /// Delivery is paused until then, so that a failed message keeps its place.
     pub held_until: Option<Instant>,
-    /// Credit of messages that need no handling, by connection; to be returned.
-    pub unpaid: Vec<(u32, u64)>,
+    /// Credit of messages that need no handling, by sender; to be returned.
+    pub unpaid: Vec<(Id, u64)>,
     /// Given-up messages that the sender has not made dead letters yet, by the number of the last part.
     pub given_up: BTreeMap<u64, GivenUp>,
 }
@@ -78,6 +78,13 @@ impl Parts {
 
     pub fn last_seq(&self) -> u64 {
         self.as_slice().last().map_or(0, |part| part.seq)
+    }
+}
+
+#[cfg(test)]
+impl Message {
+    pub fn cost(&self) -> u64 {
+        self.parts.as_slice().iter().map(Arrived::cost).sum()
     }
 }
 
@@ -230,7 +237,7 @@ impl Flow {
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {
-                self.unpaid.push((part.frame.session, part.cost()));
+                self.unpaid.push((part.frame.origin.of.1, part.cost()));
             }
             self.dirty = true;
         }
@@ -260,6 +267,12 @@ impl Flow {
         }
     }
 
+    /// The credit that waiting messages cost.
+    #[cfg(test)]
+    pub fn waiting_cost(&self) -> u64 {
+        self.queue.iter().map(Arrived::cost).chain(self.again.iter().map(Message::cost)).sum()
+    }
+
     pub fn has_some(&self) -> bool {
         !self.again.is_empty() || !self.queue.is_empty()
     }
@@ -281,7 +294,7 @@ mod tests {
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
-        let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone() });
         match FromSender::read(&frame.bytes) {
             Some(FromSender::Data(data)) => {
                 let taken = flow.take(&frame, &data, 10);
@@ -314,7 +327,7 @@ mod tests {
             let body = &[7; 20][..len];
             FrameEntry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
         }
-        let frame = Arc::new(Frame { bytes: bytes.into(), session: 1, origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone() });
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
         let taken = flow.take(&frame, &data, 10);
         let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };

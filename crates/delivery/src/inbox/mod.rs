@@ -17,7 +17,7 @@ use crate::Error;
 use crate::environment::{now, now_ms, random};
 use crate::signal::Signal;
 use crate::store::Incoming;
-use crate::wire::{COST, FromSender, Verdict};
+use crate::wire::{COST, FromSender, Id, Verdict};
 use flow::{Flow, Taken};
 pub use flow::{Message, Parts};
 use waiting::Waiting;
@@ -60,8 +60,6 @@ pub struct Origin {
 /// A received frame.
 pub struct Frame {
     pub bytes: Body,
-    /// The connection that it came from.
-    pub session: u32,
     pub origin: Arc<Origin>,
 }
 
@@ -104,18 +102,18 @@ pub struct InboxNews {
     pub done: Vec<(Incoming, RangeSet, bool)>,
     /// Flows to add to `done`.
     dirty: Vec<usize>,
-    /// Credit to return, by connection.
-    pub taken: Vec<(u32, u64)>,
+    /// Credit to return, by sender.
+    pub taken: Vec<(Id, u64)>,
     /// Given-up messages, by stream and the number of their last part.
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
 }
 
 impl InboxNews {
-    /// Returns credit to a connection.
-    pub fn pay_back(&mut self, session: u32, cost: u64) {
-        match self.taken.iter_mut().rev().find(|(other, _)| *other == session) {
+    /// Returns credit to a sender.
+    pub fn pay_back(&mut self, sender: Id, cost: u64) {
+        match self.taken.iter_mut().rev().find(|(other, _)| *other == sender) {
             Some((_, taken)) => *taken += cost,
-            None => self.taken.push((session, cost)),
+            None => self.taken.push((sender, cost)),
         }
     }
 }
@@ -215,7 +213,7 @@ impl Inbox {
         }
         state.list(index);
         if at_once > 0 {
-            state.news.pay_back(frame.session, at_once);
+            state.news.pay_back(frame.origin.of.1, at_once);
             self.tell_once(&mut state);
         }
         (outcome, cost)
@@ -315,8 +313,8 @@ impl Inbox {
                 state.note(index);
                 self.tell_once(state);
             }
-            for (session, bytes) in unpaid {
-                state.news.pay_back(session, bytes);
+            for (sender, bytes) in unpaid {
+                state.news.pay_back(sender, bytes);
             }
             if let Some(mut message) = message {
                 state.list(index);
@@ -436,6 +434,14 @@ impl Inbox {
             news.done.push((flow.origin.of, flow.acceptance.done().clone(), to_note));
         }
         news
+    }
+
+    /// The credit that waiting messages cost.
+    #[cfg(test)]
+    pub fn waiting_cost(&self) -> u64 {
+        let state = self.lock();
+        let later: u64 = state.later.values().map(Message::cost).sum();
+        later + state.flows.iter().map(Flow::waiting_cost).sum::<u64>()
     }
 
     /// Ends delivery, and wakes all receivers with Closed.

@@ -95,10 +95,10 @@ impl Waiting {
         }
     }
 
-    /// Returns the credit of a whole message to its connection. That of parts was returned on arrival.
+    /// Returns the credit of a whole message to its sender. That of parts was returned on arrival.
     pub fn credit(&mut self, message: &Message) {
         if let Parts::One(part) = &message.parts {
-            self.news.pay_back(part.frame.session, part.cost());
+            self.news.pay_back(part.frame.origin.of.1, part.cost());
         }
     }
 

@@ -97,8 +97,8 @@ impl Segment {
         if self.is_fresh { self.file.sync() } else { Ok(()) }
     }
 
-    /// Writes the header and the batches up to `end` again. After a sync that failed, what a file shows may be in memory
-    /// only, and no later sync would bring it to the disk: the kernel takes it for written.
+    /// Writes the header and the batches up to `end` again. After a sync that failed, what a file shows may be in
+    /// memory only, and no later sync would bring it to the disk: the kernel takes it for written.
     pub fn rewrite(&self, end: u64) -> io::Result<()> {
         let mut buffer = vec![0; REWRITE_BYTES];
         let mut at = 0;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rings once until the peer loop has heard it.
 pub struct Doorbell {
-    bell: Arc<pinnace_eventloop::Doorbell>,
+    wake: Arc<pinnace_eventloop::Doorbell>,
     /// The peer loop waits for progress of the log.
     pub wants_disk: AtomicBool,
     /// Clients with inbox news.
@@ -13,12 +13,12 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    pub fn new(bell: Arc<pinnace_eventloop::Doorbell>) -> Doorbell {
-        Doorbell { bell, wants_disk: AtomicBool::new(true), news: Mutex::default() }
+    pub fn new(wake: Arc<pinnace_eventloop::Doorbell>) -> Doorbell {
+        Doorbell { wake, wants_disk: AtomicBool::new(true), news: Mutex::default() }
     }
 
     pub fn ring(&self) {
-        self.bell.ring();
+        self.wake.ring();
     }
 
     /// Called after progress of the log, or when it has failed.
@@ -35,11 +35,11 @@ impl Doorbell {
 
     #[cfg(test)]
     pub fn clear(&self) {
-        self.bell.clear();
+        self.wake.clear();
     }
 
     #[cfg(test)]
     pub fn is_rung(&self) -> bool {
-        self.bell.is_rung()
+        self.wake.is_rung()
     }
 }

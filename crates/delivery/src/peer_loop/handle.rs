@@ -33,7 +33,7 @@ enum Runner {
     Thread(pinnace_eventloop::Handle<Command>),
     /// The user of the handle, who calls `Handle::step`.
     #[cfg(test)]
-    Stepped(stepped::Stepped),
+    Stepped(Box<stepped::Stepped>),
 }
 
 impl Handle {
@@ -117,7 +117,7 @@ mod stepped {
     impl Handle {
         pub fn stepped(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> Handle {
             let peer_loop = Mutex::new(PeerLoop::new(store, network, doorbell.clone()));
-            Handle(Runner::Stepped(Stepped { peer_loop, commands: Mutex::default(), doorbell }))
+            Handle(Runner::Stepped(Box::new(Stepped { peer_loop, commands: Mutex::default(), doorbell })))
         }
 
         pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {

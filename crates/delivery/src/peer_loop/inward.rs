@@ -10,7 +10,7 @@ use pinnace_stream::{RangeSet, ReceiverCredit};
 use super::keys::{Keyring, USER_ID};
 use super::network::{Arrival, LOST, Listener};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
-use crate::environment::now;
+use crate::environment::{credit, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
@@ -45,6 +45,8 @@ pub struct Inward {
     pub notify: Notify,
     pub patience: Option<Duration>,
     sessions: HashMap<u32, Session>,
+    /// Credit of messages that are held, by sender, whatever connection they came from.
+    held: HashMap<Id, u64>,
     /// Progress written to the log, by batch; acknowledged once the batch is on the disk.
     noted: Vec<(u64, Incoming, RangeSet)>,
     /// Progress to be logged, and when.
@@ -55,8 +57,8 @@ pub struct Inward {
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, listener, inbox, keys, notify, patience } = listening;
-        let (sessions, noted, unnoted, note_at) = Default::default();
-        Inward { client, listener, inbox, keys, notify, patience, sessions, noted, unnoted, note_at }
+        let (sessions, held, noted, unnoted, note_at) = Default::default();
+        Inward { client, listener, inbox, keys, notify, patience, sessions, held, noted, unnoted, note_at }
     }
 
     /// Returns true if acknowledgements wait for the disk.
@@ -138,7 +140,9 @@ impl Inward {
         for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
             self.refuse(*other, Refusal::OldEpoch, name);
         }
-        let (streams, credit) = (HashMap::new(), ReceiverCredit::new(WINDOW, OVERDRAFT));
+        let (window, overdraft) = credit(WINDOW, OVERDRAFT);
+        let held = self.held.get(&id).copied().unwrap_or_default();
+        let (streams, credit) = (HashMap::new(), ReceiverCredit::new(window, overdraft, held));
         let bytes = credit.granted();
         self.sessions.insert(from, Session { id, name: name.to_owned(), opening, streams, credit });
         let (name, id) = (self.client.name.clone(), self.client.id);
@@ -181,8 +185,9 @@ impl Inward {
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
         let Some(origin) = origin else { return };
-        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, session: from, origin });
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, origin });
         let Some(session) = self.sessions.get_mut(&from) else { return };
+        *self.held.entry(session.id).or_default() += cost;
         if let Err(exceeded) = session.credit.receive(cost) {
             return self.refuse(from, Refusal::Protocol, &exceeded.to_string());
         }
@@ -197,8 +202,8 @@ impl Inward {
     /// once it is on the disk.
     pub fn note_handled(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         let news = self.inbox.take_news();
-        for (from, bytes) in news.taken {
-            self.grant(from, bytes);
+        for (sender, bytes) in news.taken {
+            self.grant(&sender, bytes);
         }
         for (of, last, given_up) in news.given_up {
             if let Some(from) = self.session_of(&of) {
@@ -280,9 +285,18 @@ impl Inward {
     }
 
     /// Gives back the credit of handled messages, and announces it to the sender if that is due.
-    fn grant(&mut self, from: u32, bytes: u64) {
-        let total = self.sessions.get_mut(&from).and_then(|session| session.credit.give_back(bytes));
-        if let Some(bytes) = total {
+    fn grant(&mut self, sender: &Id, bytes: u64) {
+        if let Some(held) = self.held.get_mut(sender) {
+            *held = held.saturating_sub(bytes);
+            if *held == 0 {
+                self.held.remove(sender);
+            }
+        }
+        let Some((from, session)) = self.sessions.iter_mut().find(|(_, session)| session.id == *sender)
+        else {
+            return;
+        };
+        if let (from, Some(bytes)) = (*from, session.credit.give_back(bytes)) {
             self.say(from, &FromReceiver::Credit { bytes });
         }
     }

@@ -34,7 +34,7 @@ pub trait Network: Send + Sync {
     ) -> Result<(Box<dyn Listener>, String), Error>;
 
     /// A link to a peer.
-    fn link(&self, peer: Target<'_>) -> Result<Box<dyn Link>, Error>;
+    fn link(&self, peer: Target<'_>) -> Result<Box<dyn PeerLink>, Error>;
 }
 
 /// The peer of a link.
@@ -48,7 +48,7 @@ pub struct Target<'a> {
 }
 
 /// The connection to one peer, which is made again whenever it is lost; then `LOST` is received. Closed when dropped.
-pub trait Link: Send {
+pub trait PeerLink: Send {
     /// Error: WouldBlock, too much waits already.
     fn send(&self, frame: Outgoing<'_>) -> Result<(), Error>;
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
-use super::network::Link;
+use super::network::PeerLink;
 use super::peer::Peer;
-use crate::environment::now;
+use crate::environment::{credit, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
 use crate::store::records::{self, MessageRecord};
@@ -69,8 +69,8 @@ impl Outward {
             .position(|peer| peer.as_ref().is_some_and(|peer| peer.client == client && peer.name == name))
     }
 
-    pub fn add_peer(&mut self, client: u32, name: &str, endpoint: &str, link: Box<dyn Link>) -> usize {
-        let index = self.lanes.add_peer(WINDOW);
+    pub fn add_peer(&mut self, client: u32, name: &str, endpoint: &str, link: Box<dyn PeerLink>) -> usize {
+        let index = self.lanes.add_peer(credit(WINDOW, 0).0);
         debug_assert_eq!(index, self.peers.len());
         self.peers.push(Some(Peer::new(client, name, endpoint, link)));
         index

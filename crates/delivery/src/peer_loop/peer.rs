@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pinnace_engine::{Error, Outgoing};
 
-use super::network::Link;
+use super::network::PeerLink;
 
 /// A client that one of ours sends to.
 pub struct Peer {
@@ -13,7 +13,7 @@ pub struct Peer {
     pub endpoint: String,
     /// A newer endpoint, to be used once the live connection is lost.
     pub elsewhere: Option<String>,
-    pub link: Box<dyn Link>,
+    pub link: Box<dyn PeerLink>,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
@@ -25,7 +25,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(client: u32, name: &str, endpoint: &str, link: Box<dyn Link>) -> Peer {
+    pub fn new(client: u32, name: &str, endpoint: &str, link: Box<dyn PeerLink>) -> Peer {
         Peer {
             client,
             name: name.to_owned(),

@@ -7,7 +7,7 @@ use pinnace_engine::{Body, Context, Error, Frame, Label, Outgoing, PollTarget, S
 use pinnace_eventloop::Interest;
 
 use super::Keyring;
-use super::network::{Arrival, LOST, Link, Listener, Network, Target, Token};
+use super::network::{Arrival, LOST, Listener, Network, PeerLink, Target, Token};
 use crate::wire::{FRAME_MAX, WINDOW};
 
 /// The kernel's send buffer for a peer on this machine, in bytes (limited by net.core.wmem_max).
@@ -80,7 +80,7 @@ impl Network for Sockets {
         Ok((Box::new(listener), endpoint))
     }
 
-    fn link(&self, peer: Target<'_>) -> Result<Box<dyn Link>, Error> {
+    fn link(&self, peer: Target<'_>) -> Result<Box<dyn PeerLink>, Error> {
         let link = self.socket(SocketType::Client)?;
         if let Some(keys) = peer.keys {
             keys.address(link.socket, peer.name)?;
@@ -99,7 +99,7 @@ impl Network for Sockets {
     }
 }
 
-impl Link for Watched {
+impl PeerLink for Watched {
     fn send(&self, frame: Outgoing<'_>) -> Result<(), Error> {
         self.socket.send(frame, false, false)
     }

@@ -30,8 +30,8 @@ pub struct Entry {
     pub topics: Vec<String>,
     /// How long it keeps the name without renewing: 1 ms to 30 days.
     pub lease: Duration,
-    /// Grows with each change by the client, over all its starts, so that what an old copy of the registry shows is known
-    /// to be old; 0: unknown.
+    /// Grows with each change by the client, over all its starts, so that what an old copy of the registry shows is
+    /// known to be old; 0: unknown.
     pub version: u64,
 }
 

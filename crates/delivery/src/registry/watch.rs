@@ -233,6 +233,8 @@ impl Watcher {
     }
 
     fn join(&mut self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
+        self.update();
+        let entry = self.with_later_version(entry);
         let (member, due) = (entry.to_member(), now());
         let mut joined =
             Joined { entry, member, tell, trouble, claimed: false, error: None, due, corrected: None };
@@ -248,10 +250,19 @@ impl Watcher {
         Ok(())
     }
 
+    /// The entry with a version above that of the one which the registry shows: the client may have been restored from
+    /// an old copy of its store, which counts from there.
+    fn with_later_version(&self, mut entry: Entry) -> Entry {
+        let own = self.joined.iter().find(|joined| joined.is_of(&entry)).map(|joined| joined.entry.version);
+        let shown = self.members.find(&entry.name).map(|member| member.version);
+        entry.version = own.into_iter().chain(shown).map(|version| version + 1).fold(entry.version, u64::max);
+        entry
+    }
+
     fn change(&mut self, entry: Entry) -> Result<(), RegistryError> {
+        let entry = self.with_later_version(entry);
         let claimed = self.registry.claim(&entry);
-        let is_own = |joined: &&mut Joined| joined.entry.name == entry.name && joined.entry.id == entry.id;
-        let own = self.joined.iter_mut().find(is_own);
+        let own = self.joined.iter_mut().find(|joined| joined.is_of(&entry));
         match (claimed, own) {
             (Err(error), _) if !error.may_pass() => return Err(error),
             (claimed, Some(joined)) => {
@@ -293,6 +304,13 @@ impl Watcher {
         let Ok(Some(members)) = seen else { return };
         self.members = Arc::new(members);
         for joined in &mut self.joined {
+            let shown = self.members.find(&joined.entry.name);
+            if let Some(later) =
+                shown.filter(|shown| **shown != joined.member && shown.version >= joined.member.version)
+            {
+                joined.entry.version = later.version + 1;
+                joined.member = joined.entry.to_member();
+            }
             match self.members.get(&joined.entry.name) {
                 Some(own) if *own == joined.member => {}
                 own => joined.correct(own.is_none()),
@@ -303,6 +321,10 @@ impl Watcher {
 }
 
 impl Joined {
+    fn is_of(&self, entry: &Entry) -> bool {
+        self.entry.name == entry.name && self.entry.id == entry.id
+    }
+
     /// Records the result of a renewal or claim, and schedules the next.
     fn note(&mut self, done: Result<(), RegistryError>) {
         let in_good_time = self.entry.lease / RENEWALS;

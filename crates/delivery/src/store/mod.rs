@@ -38,8 +38,8 @@ pub struct State {
     senders: HashMap<(u32, Id), Opening>,
     /// The ids under which receivers know the clients.
     known: HashMap<(u32, String), records::Known>,
-    /// The topics that each client listens on, until it is closed.
-    topics: HashMap<u32, Vec<String>>,
+    /// What each client listens on, until it is closed.
+    subscriptions: HashMap<u32, records::Subscriptions>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -161,19 +161,17 @@ impl Store {
         self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
     }
 
-    /// The topics that a client listened on when it was killed.
-    pub fn topics(&self, client: u32) -> Vec<String> {
-        self.lock().topics.get(&client).cloned().unwrap_or_default()
+    /// What a client listened on when it was killed; of one that was closed, the version alone.
+    pub fn subscriptions(&self, client: u32) -> records::Subscriptions {
+        self.lock().subscriptions.get(&client).cloned().unwrap_or_default()
     }
 
-    /// Records the topics that a client listens on. Returns the batch of the log.
-    pub fn set_topics(&self, client: u32, topics: &[String]) -> Result<u64, LogError> {
+    /// Records what a client listens on. Returns the batch of the log.
+    pub fn subscribe(&self, client: u32, subscriptions: records::Subscriptions) -> Result<u64, LogError> {
         let mut state = self.lock();
-        if state.topics.get(&client).map_or(&[][..], Vec::as_slice) == topics {
-            return Ok(0);
-        }
-        state.topics.insert(client, topics.to_owned());
-        self.append(&mut state, Urgency::Sync, TOPICS, &[&records::write_topics(client, topics)])
+        let record = subscriptions.write(client);
+        state.subscriptions.insert(client, subscriptions);
+        self.append(&mut state, Urgency::Sync, TOPICS, &[&record])
     }
 
     /// Waits until none of these streams is in the middle of a message. None: the time is over.
@@ -389,8 +387,8 @@ impl Checkpointer for State {
         for known in self.known.values() {
             add(KNOWN, &[&known.write()]);
         }
-        for (client, topics) in self.topics.iter().filter(|(_, topics)| !topics.is_empty()) {
-            add(TOPICS, &[&records::write_topics(*client, topics)]);
+        for (client, subscriptions) in &self.subscriptions {
+            add(TOPICS, &[&subscriptions.write(*client)]);
         }
     }
 
@@ -458,8 +456,8 @@ impl State {
                 self.known.insert((known.client, known.receiver.clone()), known);
             }
             TOPICS => {
-                let (client, topics) = records::read_topics(payload)?;
-                self.topics.insert(client, topics);
+                let (client, subscriptions) = records::Subscriptions::read(payload)?;
+                self.subscriptions.insert(client, subscriptions);
             }
             _ => {}
         }

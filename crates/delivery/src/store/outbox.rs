@@ -108,7 +108,7 @@ impl Outbox {
         self.by_receiver.get(&(client, receiver.clone(), topic.to_owned())).copied()
     }
 
-    /// The client's streams on a topic with a named receiver; of two to one receiver, the one for later messages.
+    /// The client's streams on a topic to named receivers; of two to one receiver, the one for later messages.
     pub fn known_on(&self, client: u32, topic: &str) -> Vec<u32> {
         let records = self.streams.values().map(|stream| &stream.record);
         let known = records.filter(|record| {
@@ -159,6 +159,7 @@ impl Outbox {
             last: 0,
             done: RangeSet::default(),
             left: false,
+            second: false,
             seen: records::SeenEntry::default(),
         };
         self.insert(record)
@@ -166,7 +167,9 @@ impl Outbox {
 
     fn insert(&mut self, record: records::StreamRecord) -> &Stream {
         let (number, key) = (record.number, (record.client, record.receiver.clone(), record.topic.clone()));
-        self.use_later(key, number);
+        if !record.second {
+            self.by_receiver.insert(key, number);
+        }
         self.last_stream = self.last_stream.max(number);
         self.streams
             .entry(number)
@@ -181,20 +184,17 @@ impl Outbox {
             .into_mut()
     }
 
-    /// Later messages use this stream, unless the receiver has one of the topic that was opened later: recovery then
-    /// makes the same choice, and messages stay in order.
-    fn use_later(&mut self, key: (u32, Receiver, String), stream: u32) {
-        let used = self.by_receiver.entry(key).or_default();
-        *used = stream.max(*used);
-    }
-
     /// Changes the receiver of a stream.
     pub fn hand_over(&mut self, stream: u32, receiver: Receiver) -> Option<&Stream> {
         let record = &mut self.streams.get_mut(&stream)?.record;
         let old = std::mem::replace(&mut record.receiver, receiver);
         let key = (record.client, record.receiver.clone(), record.topic.clone());
         let old = (record.client, old, record.topic.clone());
-        self.use_later(key, stream);
+        // The messages that the receiver's own stream holds stay ahead of later ones.
+        record.second = self.by_receiver.contains_key(&key);
+        if !record.second {
+            self.by_receiver.insert(key, stream);
+        }
         if self.by_receiver.get(&old) == Some(&stream) {
             self.by_receiver.remove(&old);
         }

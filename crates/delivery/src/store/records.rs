@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! client   = number name id count *opening                     ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done left id version ; kind 3: the state of a stream; left: 0 or 1
+//! stream   = number client kind receiver topic last done flags id version ; kind 3: the state of a stream
+//! flags    = OCTET                                        ; 1 left, 2 second
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of an outgoing stream
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
 //! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
-//! topics   = client count *topic                               ; kind 8: what a client listens on
+//! topics   = client count *topic version                       ; kind 8: what a client listens on
 //! ```
 
 use pinnace_stream::RangeSet;
@@ -22,6 +23,10 @@ pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
 pub const TOPICS: u8 = 8;
+
+/// Flags of a stream.
+const LEFT: u8 = 1;
+const SECOND: u8 = 2;
 
 /// Bytes of a message's header, and of each destination.
 pub const HEADER: usize = 16;
@@ -58,6 +63,8 @@ pub struct StreamRecord {
     pub done: RangeSet,
     /// The receiver has ended its subscription of the topic: messages to all do not go to it.
     pub left: bool,
+    /// It was handed over to a receiver that had a stream of the topic already, and takes no further messages.
+    pub second: bool,
     pub seen: SeenEntry,
 }
 
@@ -143,7 +150,7 @@ impl StreamRecord {
         put_counted(&mut to, self.topic.as_bytes());
         put_number(&mut to, self.last);
         put_ranges(&mut to, &self.done);
-        to.push(u8::from(self.left));
+        to.push((u8::from(self.left) * LEFT) | (u8::from(self.second) * SECOND));
         to.extend_from_slice(&self.seen.id);
         put_number(&mut to, self.seen.version);
         to
@@ -160,10 +167,11 @@ impl StreamRecord {
         };
         let (topic, last, done) = (name(&mut from)?, from.number()?, take_ranges(&mut from)?);
         // Records of the first version end here.
-        let left = from.byte().is_some_and(|left| left != 0);
+        let flags = from.byte().unwrap_or(0);
+        let (left, second) = (flags & LEFT != 0, flags & SECOND != 0);
         let seen = from.array().and_then(|id| Some(SeenEntry { id, version: from.number()? }));
         let seen = seen.unwrap_or_default();
-        Some(StreamRecord { number, client, receiver, topic, last, done, left, seen })
+        Some(StreamRecord { number, client, receiver, topic, last, done, left, second, seen })
     }
 }
 
@@ -215,19 +223,31 @@ impl Known {
     }
 }
 
-pub fn write_topics(client: u32, topics: &[String]) -> Vec<u8> {
-    let mut to = Vec::new();
-    put_number(&mut to, u64::from(client));
-    put_number(&mut to, topics.len() as u64);
-    topics.iter().for_each(|topic| put_counted(&mut to, topic.as_bytes()));
-    to
+/// What a client listens on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subscriptions {
+    pub topics: Vec<String>,
+    /// The version of its last entry in the registry.
+    pub version: u64,
 }
 
-pub fn read_topics(payload: &[u8]) -> Option<(u32, Vec<String>)> {
-    let mut from = Bytes::new(payload);
-    let (client, count) = (number(&mut from)?, from.number()?);
-    let topics = (0..count).map(|_| name(&mut from)).collect::<Option<Vec<String>>>()?;
-    Some((client, topics))
+impl Subscriptions {
+    pub fn write(&self, client: u32) -> Vec<u8> {
+        let mut to = Vec::new();
+        put_number(&mut to, u64::from(client));
+        put_number(&mut to, self.topics.len() as u64);
+        self.topics.iter().for_each(|topic| put_counted(&mut to, topic.as_bytes()));
+        put_number(&mut to, self.version);
+        to
+    }
+
+    /// Returns the client too.
+    pub fn read(payload: &[u8]) -> Option<(u32, Subscriptions)> {
+        let mut from = Bytes::new(payload);
+        let (client, count) = (number(&mut from)?, from.number()?);
+        let topics = (0..count).map(|_| name(&mut from)).collect::<Option<Vec<String>>>()?;
+        Some((client, Subscriptions { topics, version: from.number().unwrap_or(0) }))
+    }
 }
 
 pub fn write_done(stream: u32, done: &RangeSet) -> Vec<u8> {

@@ -1,0 +1,176 @@
+//! A simulated host with one client: its disk, the process that runs now, and the deliveries in its hands.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::network::{Process, SimulatedNetwork};
+use super::promise::{Node, Topic};
+use super::registry::SimulatedRegistry;
+use crate::environment::simulated;
+use crate::instance::Instance;
+use crate::log::tests::faulty::Faulty;
+use crate::registry::Watch;
+use crate::{Client, Delivery, Error};
+
+/// How often the watch's thread asks the registry.
+const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// How long the simulated handlers of dead letters, and the leases, take.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// The settings of a client, the same for each of its starts.
+#[derive(Clone)]
+pub struct HostSettings {
+    pub topics: Vec<Topic>,
+    pub reassign_after: Option<Duration>,
+    pub max_deliveries: Option<u32>,
+    pub ack_within: Option<Duration>,
+    pub skips: bool,
+    pub disk_limit: u64,
+}
+
+pub struct Host {
+    pub node: Node,
+    pub settings: HostSettings,
+    pub disk: Faulty,
+    /// The true time of day plus this is what its clock shows.
+    pub skew_ms: i64,
+    /// When a hung registry answers it again.
+    pub life: Option<Life>,
+    /// An earlier copy of its disk, and when it was made.
+    pub copy: Option<(Faulty, Duration)>,
+}
+
+/// A process with its client.
+pub struct Life {
+    pub process: Process,
+    pub client: Client,
+    pub instance: Arc<Instance>,
+    pub watch: Arc<Watch>,
+    /// Messages that the disk has not confirmed: the batch, and the number.
+    pub unconfirmed: Vec<(u64, u32)>,
+    /// Deliveries that a handler has: until when, and the number; None: of a dead letter.
+    pub in_hand: Vec<InHand>,
+    pub watch_at: Duration,
+    /// When its peer loop and log have work; None: only after an event.
+    pub due: Option<Duration>,
+    pub errors: Arc<Mutex<Vec<Error>>>,
+}
+
+pub struct InHand {
+    pub until: Duration,
+    pub delivery: Delivery,
+    pub number: Option<u32>,
+}
+
+pub fn name_of(node: Node) -> String {
+    format!("n{node}")
+}
+
+pub fn node_of(name: &str) -> Node {
+    name.trim_start_matches('n').parse().unwrap_or(usize::MAX)
+}
+
+pub fn topic_name(topic: Topic) -> String {
+    format!("t{topic}")
+}
+
+pub fn topic_of(name: &str) -> Topic {
+    name.trim_start_matches('t').parse().unwrap_or(usize::MAX)
+}
+
+/// An address of its own for each start: the one before may still be in use.
+fn endpoint_of(node: Node, process: Process) -> String {
+    format!("ipc://@n{node}-{process}")
+}
+
+impl Host {
+    /// Starts the client. Errors: as of `Builder::start`.
+    pub fn start(
+        &mut self,
+        process: Process,
+        network: &SimulatedNetwork,
+        registry: &SimulatedRegistry,
+    ) -> Result<(), Error> {
+        simulated::set_skew_ms(self.skew_ms);
+        let topics: Vec<String> = self.settings.topics.iter().map(|topic| topic_name(*topic)).collect();
+        let name = name_of(self.node);
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let reported = errors.clone();
+        let mut builder = Client::builder(&name, &name)
+            .topics(&topics.iter().map(String::as_str).collect::<Vec<_>>())
+            .listen(&endpoint_of(self.node, process))
+            .lease(LEASE)
+            .linger(Duration::ZERO)
+            .interval(Duration::from_millis(20))
+            .retry(Duration::from_millis(20), Duration::from_millis(300))
+            .reassign_after(self.settings.reassign_after)
+            .disk_limit(self.settings.disk_limit)
+            .on_error(move |error| reported.lock().unwrap().push(error.clone()));
+        if let Some(deliveries) = self.settings.max_deliveries {
+            builder = builder.max_deliveries(deliveries);
+        }
+        if let Some(within) = self.settings.ack_within {
+            builder = builder.ack_within(within);
+        }
+        if self.settings.skips {
+            builder = builder.skip_failing();
+        }
+        if self.disk.is_dead() {
+            // An earlier start has failed on it.
+            self.disk = self.disk.left_by_kill();
+        }
+        let storage = Arc::new(self.disk.clone());
+        let instance = Instance::stepped(storage, builder.settings(), network.process(process, self.node))?;
+        let instance = Arc::new(instance);
+        let watch = Watch::stepped(registry.process(process));
+        let client = builder.start_with(&instance, Some(watch.clone()), None)?;
+        let watch_at = simulated::elapsed() + WATCH_EVERY;
+        let (unconfirmed, in_hand, due) = (Vec::new(), Vec::new(), Some(simulated::elapsed()));
+        self.life =
+            Some(Life { process, client, instance, watch, unconfirmed, in_hand, watch_at, due, errors });
+        Ok(())
+    }
+
+    /// Lets the process do what is due. Returns when it has more to do.
+    pub fn step(&mut self, network: &SimulatedNetwork) -> Option<Duration> {
+        let life = self.life.as_mut()?;
+        simulated::set_skew_ms(self.skew_ms);
+        let now = simulated::elapsed();
+        if life.watch_at <= now {
+            life.watch.step();
+            life.watch_at = now + WATCH_EVERY;
+        }
+        loop {
+            let ready = network.take_ready(life.process);
+            if ready.is_empty() && !life.instance.doorbell.is_rung() && life.due.is_none_or(|due| due > now) {
+                break;
+            }
+            life.due = life.instance.step(ready).map(simulated::since_begin);
+        }
+        life.due.into_iter().chain([life.watch_at]).min()
+    }
+
+    /// The process dies: nothing that it has not done by now has an effect. `power`: with the host's power, so that
+    /// what was not synced may be lost.
+    pub fn kill(&mut self, power: bool, network: &SimulatedNetwork, registry: &SimulatedRegistry) {
+        let Some(life) = self.life.take() else { return };
+        network.kill(life.process);
+        registry.kill(life.process);
+        let left = if power { self.disk.left_by_power() } else { self.disk.left_by_kill() };
+        self.disk = left;
+        // What runs on is cut off from everything.
+        let Life { client, instance, watch, in_hand, .. } = life;
+        drop((in_hand, client, watch, instance));
+    }
+
+    /// An orderly close; deliveries in hand have failed.
+    pub fn close(&mut self, network: &SimulatedNetwork, registry: &SimulatedRegistry) {
+        let Some(life) = self.life.take() else { return };
+        simulated::set_skew_ms(self.skew_ms);
+        let process = life.process;
+        let Life { client, instance, watch, in_hand, .. } = life;
+        drop((in_hand, client, watch, instance));
+        network.kill(process);
+        registry.kill(process);
+    }
+}

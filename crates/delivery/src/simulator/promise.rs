@@ -1,0 +1,290 @@
+//! The promise of docs/delivery.md, as books that a simulation keeps: what was sent, which receivers were promised it,
+//! and what was handled. It knows the clients only by what their users see.
+//!
+//! 1. A message to one that was accepted is handled by a client, or becomes a dead letter that is handled.
+//! 2. A message to all that was accepted is handled by each client that listened: one whose subscription the sender's
+//!    store has recorded, or the registry has shown, and that did not end since.
+//! 3. One sender's messages to all of a topic reach each receiver in the order of sending, but those that were kept for
+//!    the first receiver.
+//! 4. A client never gets a message again that it has acknowledged, unless it was killed since, or a store was replaced
+//!    by an old copy.
+//! 5. What arrives was sent, and is unchanged.
+//! 6. A client gets nothing that was sent to all after its subscription had ended, and the registry had shown that.
+//! 7. In the end, nothing is pending for a client that lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::network::Process;
+use crate::environment::simulated::elapsed;
+
+/// How long the registry may take to show a change to all, if it answers.
+pub const SHOWN_AFTER: Duration = Duration::from_millis(400);
+
+pub type Node = usize;
+pub type Topic = usize;
+
+/// A subscription that is open.
+struct Subscription {
+    since: Duration,
+    /// From then on the registry certainly shows it; None: it may have forgotten it.
+    shown_from: Option<Duration>,
+}
+
+struct Sent {
+    sender: Node,
+    all: bool,
+    topic: Topic,
+    at: Duration,
+    len: usize,
+    /// Receivers that were promised it.
+    expected: BTreeSet<Node>,
+    /// Clients that certainly have left.
+    left: BTreeSet<Node>,
+    /// No receiver was known: it is kept for the first, and its order is not promised.
+    is_kept: bool,
+    accepted: bool,
+    /// Lost with its process, or with what an old copy replaced.
+    is_void: bool,
+    handled: BTreeMap<Node, Handled>,
+    is_dead: bool,
+}
+
+#[derive(Default)]
+struct Handled {
+    deliveries: u32,
+    /// The process in which it was acknowledged.
+    acked_in: Option<Process>,
+}
+
+/// The books of a simulation.
+#[derive(Default)]
+pub struct Books {
+    sent: Vec<Sent>,
+    subscriptions: BTreeMap<(Node, Topic), Subscription>,
+    /// Subscriptions that have ended, and since when the registry certainly shows it.
+    ended: BTreeMap<(Node, Topic), Duration>,
+    /// Subscriptions that a sender's store has certainly recorded: sender, receiver, topic.
+    recorded: BTreeSet<(Node, Node, Topic)>,
+    /// The last message to all first delivered, by receiver, sender and topic.
+    last_in_order: BTreeMap<(Node, Node, Topic), u32>,
+    /// A store was replaced by an old copy: messages may come twice and out of order.
+    pub has_copies: bool,
+    /// Messages may be moved to other receivers.
+    reassigns: bool,
+    /// Broken promises.
+    pub findings: Vec<String>,
+}
+
+pub fn body_of(number: u32, len: usize) -> Vec<u8> {
+    let mut body = number.to_le_bytes().to_vec();
+    body.extend((4..len).map(|at| (number as usize * 31 + at) as u8));
+    body
+}
+
+impl Books {
+    pub fn new(reassigns: bool) -> Books {
+        Books { reassigns, ..Books::default() }
+    }
+
+    fn find(&mut self, text: String) {
+        self.findings.push(format!("{:.3} s: {text}", elapsed().as_secs_f64()));
+    }
+
+    /// A client begins to listen on a topic. `is_shown`: the registry has taken note.
+    pub fn subscribed(&mut self, node: Node, topic: Topic, is_shown: bool) {
+        let now = elapsed();
+        self.ended.remove(&(node, topic));
+        let shown_from = is_shown.then_some(now + SHOWN_AFTER);
+        let known =
+            self.subscriptions.entry((node, topic)).or_insert(Subscription { since: now, shown_from });
+        known.shown_from = known.shown_from.or(shown_from);
+    }
+
+    /// A client is about to end its subscription. `is_shown`: the registry will take note.
+    pub fn unsubscribes(&mut self, node: Node, topic: Topic, is_shown: bool) {
+        let ended = self.subscriptions.remove(&(node, topic));
+        let was_shown = ended.is_some_and(|of| of.shown_from.is_some_and(|from| from <= elapsed()));
+        if was_shown && is_shown {
+            self.ended.insert((node, topic), elapsed() + SHOWN_AFTER);
+        }
+        self.recorded.retain(|(_, receiver, on)| (*receiver, *on) != (node, topic));
+    }
+
+    /// The registry shows only what the living clients tell it: from `healthy_from` on, if it is known.
+    pub fn registry_changed(&mut self, is_living: impl Fn(Node) -> bool, healthy_from: Option<Duration>) {
+        self.ended.clear();
+        for ((node, _), subscription) in &mut self.subscriptions {
+            let later = healthy_from.filter(|_| is_living(*node)).map(|from| from + SHOWN_AFTER);
+            subscription.shown_from = later;
+        }
+    }
+
+    /// A client has died: what the registry does not show yet of it, it will not show.
+    pub fn died(&mut self, node: Node) {
+        let own = self.subscriptions.iter_mut().filter(|((of, _), _)| *of == node);
+        for (_, subscription) in own {
+            subscription.shown_from = subscription.shown_from.filter(|from| *from <= elapsed());
+        }
+    }
+
+    pub fn topics_of(&self, node: Node) -> Vec<Topic> {
+        self.subscriptions.keys().filter(|(of, _)| *of == node).map(|(_, topic)| *topic).collect()
+    }
+
+    /// The receivers that are promised a message to all sent now. `sees_registry`: the sender's view is up to date.
+    fn expected(&self, sender: Node, topic: Topic, sees_registry: bool) -> BTreeSet<Node> {
+        let now = elapsed();
+        let of_topic = self.subscriptions.iter().filter(|((node, on), _)| *on == topic && *node != sender);
+        let is_expected = |node: Node, subscription: &Subscription| {
+            self.recorded.contains(&(sender, node, topic))
+                || (sees_registry && subscription.shown_from.is_some_and(|from| from <= now))
+        };
+        of_topic.filter(|((node, _), of)| is_expected(*node, of)).map(|((node, _), _)| *node).collect()
+    }
+
+    /// A message is sent. Returns its number.
+    pub fn sends(&mut self, sender: Node, all: bool, topic: Topic, len: usize, sees_registry: bool) -> u32 {
+        let expected = if all { self.expected(sender, topic, sees_registry) } else { BTreeSet::new() };
+        let (at, handled) = (elapsed(), BTreeMap::new());
+        let has_left = |((_, on), from): &(&(Node, Topic), &Duration)| *on == topic && **from <= at;
+        let left = self.ended.iter().filter(has_left).map(|((node, _), _)| *node);
+        let left = if all && sees_registry { left.collect() } else { BTreeSet::new() };
+        let (is_kept, accepted, is_void, is_dead) = (false, false, false, false);
+        self.sent.push(Sent {
+            sender,
+            all,
+            topic,
+            at,
+            len,
+            expected,
+            left,
+            is_kept,
+            accepted,
+            is_void,
+            handled,
+            is_dead,
+        });
+        self.sent.len() as u32 - 1
+    }
+
+    /// The sender was told how many receivers a message to all has.
+    pub fn has_receivers(&mut self, number: u32, receivers: usize) {
+        let of = &mut self.sent[number as usize];
+        of.is_kept = receivers == 0;
+        let expected = of.expected.clone();
+        if of.all && receivers < expected.len() {
+            self.find(format!("message {number} to all has {receivers} receivers instead of {expected:?}"));
+        }
+    }
+
+    /// A message is on the sender's disk, as the sender was told.
+    pub fn accepted(&mut self, number: u32) {
+        let of = &mut self.sent[number as usize];
+        of.accepted = true;
+        for receiver in of.expected.clone() {
+            let is_open = |one: &Subscription| one.since <= of.at;
+            if of.all && self.subscriptions.get(&(receiver, of.topic)).is_some_and(is_open) {
+                self.recorded.insert((of.sender, receiver, of.topic));
+            }
+        }
+    }
+
+    /// The sender's store is replaced by a copy made at `made`.
+    pub fn replaced(&mut self, node: Node, made: Duration) {
+        self.has_copies = true;
+        for of in self.sent.iter_mut().filter(|of| of.sender == node) {
+            // A message that was given up may have been a dead letter in the store that is lost.
+            let may_be_dead = of.handled.values().any(|handled| handled.acked_in.is_none());
+            of.is_void |= of.at >= made || may_be_dead;
+        }
+        // What the copy has recorded is not known here.
+        self.recorded.retain(|(sender, _, _)| *sender != node);
+    }
+
+    /// A client gets a message; returns its number.
+    pub fn delivered(
+        &mut self,
+        node: Node,
+        process: Process,
+        from: Node,
+        topic: Topic,
+        body: &[u8],
+    ) -> Option<u32> {
+        let number = body.first_chunk().map(|number| u32::from_le_bytes(*number));
+        let Some((number, of)) =
+            number.and_then(|number| Some((number, self.sent.get_mut(number as usize)?)))
+        else {
+            self.find(format!("client {node} got a message that was never sent"));
+            return None;
+        };
+        let is_as_sent = of.sender == from && of.topic == topic && body_of(number, of.len) == body;
+        let (all, sender, is_kept) = (of.all, of.sender, of.is_kept);
+        let has_left = of.left.contains(&node) && !is_kept;
+        let handled = of.handled.entry(node).or_default();
+        handled.deliveries += 1;
+        let (is_first, was_acked_in) = (handled.deliveries == 1, handled.acked_in);
+        if !is_as_sent {
+            self.find(format!("client {node} got message {number} changed"));
+        }
+        if has_left && !self.has_copies {
+            self.find(format!("client {node} got message {number} after it had left the topic"));
+        }
+        if was_acked_in == Some(process) && !self.has_copies && (all || !self.reassigns) {
+            self.find(format!("client {node} got message {number} again after its acknowledgement"));
+        }
+        if all && is_first && !is_kept && !self.has_copies {
+            let last = self.last_in_order.insert((node, sender, topic), number);
+            if last.is_some_and(|last| last > number) {
+                self.find(format!("client {node} got message {number} after {}", last.unwrap_or_default()));
+            }
+        }
+        Some(number)
+    }
+
+    pub fn acked(&mut self, node: Node, process: Process, number: u32) {
+        if let Some(handled) = self.sent[number as usize].handled.get_mut(&node) {
+            handled.acked_in = Some(process);
+        }
+    }
+
+    /// A dead letter was handled. Returns its number.
+    pub fn buried(&mut self, body: &[u8]) -> Option<u32> {
+        let number = body.first_chunk().map(|number| u32::from_le_bytes(*number))?;
+        self.sent.get_mut(number as usize)?.is_dead = true;
+        Some(number)
+    }
+
+    /// Messages that were accepted and whose promise is not kept yet.
+    pub fn missing(&self, has_listener: impl Fn(Node, Topic) -> bool) -> Vec<String> {
+        let mut missing = Vec::new();
+        let sent = self.sent.iter().enumerate().filter(|(_, of)| of.accepted && !of.is_void && !of.is_dead);
+        for (number, of) in sent {
+            let acked = |node: &Node| of.handled.get(node).is_some_and(|handled| handled.acked_in.is_some());
+            let kind = if of.all { "all" } else { "one" };
+            let text = |lack: &str| {
+                let at = of.at.as_secs_f64();
+                format!(
+                    "message {number} to {kind}, sent by {} to topic {} at {at:.3} s: {lack}",
+                    of.sender, of.topic
+                )
+            };
+            let lacking: Vec<Node> = of.expected.iter().copied().filter(|node| !acked(node)).collect();
+            if !lacking.is_empty() {
+                missing.push(text(&format!("not handled by {lacking:?}")));
+            } else if of.expected.is_empty()
+                && !of.handled.keys().any(acked)
+                && has_listener(of.sender, of.topic)
+            {
+                missing.push(text("not handled"));
+            }
+        }
+        missing
+    }
+
+    pub fn count(&self) -> (usize, usize) {
+        let handled =
+            self.sent.iter().map(|of| of.handled.values().map(|one| one.deliveries as usize).sum::<usize>());
+        (self.sent.iter().filter(|of| of.accepted).count(), handled.sum())
+    }
+}
