@@ -45,15 +45,14 @@ impl Closed {
 
     /// Waits until other threads have left the client, and ends it in any case. Returns false if a call or a handler is
     /// still in progress.
-    pub(super) fn end(&self, until: Instant) -> bool {
+    pub(super) fn end(&self, until: Instant, core: Option<Arc<Core>>) -> bool {
         let left = self.wait(Stage::Left, until);
-        let Some(core) = self.core.upgrade() else {
-            // The thread that ends it takes a limited time, unless a handler is in progress.
-            return left && self.wait(Stage::Ended, far());
-        };
-        let done = core.client.end_lingering(until);
-        drop(core);
-        left && done
+        let mut done = true;
+        if let Some(core) = core.or_else(|| self.core.upgrade()) {
+            done = core.client.end_lingering(until);
+        }
+        // Another thread that drops it, or has left it just now, takes a limited time.
+        left && self.wait(Stage::Ended, far()) && done
     }
 }
 

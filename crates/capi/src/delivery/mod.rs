@@ -180,13 +180,13 @@ fn still_used() -> CallError {
 pub extern "C" fn pinnace_client_close(handle: *mut c_void) -> c_int {
     delivery_call(|| {
         // The client does not end with the last call, but in `end`, which says how that went.
-        let (closed, _core) = match closing(handle)? {
+        let (closed, core) = match closing(handle)? {
             Closing::Forked => return Ok(0),
             Closing::Closed(closed) => (closed, None),
             Closing::Open(open) => (take_handle(handle, &open), Some(open.core.clone())),
         };
         let until = Instant::now() + closed.linger;
-        if HANDLERS.get() > 0 || closed.end(until) { Ok(0) } else { Err(still_used()) }
+        if HANDLERS.get() > 0 || closed.end(until, core) { Ok(0) } else { Err(still_used()) }
     })
 }
 
@@ -211,7 +211,7 @@ pub extern "C" fn pinnace_client_close_within(handle: *mut c_void, timeout_ms: c
                 Err(CallError::new(libc::ETIMEDOUT, "the client has ended, but not all was settled"))
             }
             Err(error) => Err(error.into()),
-            Ok(()) if HANDLERS.get() > 0 || closed.end(until) => Ok(0),
+            Ok(()) if HANDLERS.get() > 0 || closed.end(until, None) => Ok(0),
             Ok(()) => Err(still_used()),
         }
     })
