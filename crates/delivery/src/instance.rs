@@ -92,10 +92,10 @@ impl Drop for NameHold {
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An instance that is open, or ends.
-type Known = (Weak<Instance>, Arc<InstanceEnd>);
+type Tracked = (Weak<Instance>, Arc<InstanceEnd>);
 
 /// Open instances, by directory, and those that end.
-static OPEN: PerProcess<HashMap<PathBuf, Known>> = PerProcess::new();
+static OPEN: PerProcess<HashMap<PathBuf, Tracked>> = PerProcess::new();
 
 static CONTEXT: PerProcess<Option<Context>> = PerProcess::new();
 
