@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pinnace.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,17 @@ static int start_process(pinnace_delivery_t *delivery, void *arg) {
     return found == 1 ? pinnace_client_send_to(route->client, route->topic, blocked, strlen(blocked)) : PINNACE_FAIL;
 }
 
+/* Permissions for handlers that hang, and what handlers that close have got. */
+static sem_t released, closed;
+static int close_error;
+
+static int hang(pinnace_delivery_t *delivery, void *arg) {
+    route_t *route = arg;
+    while (sem_wait(&released) != 0)
+        ;
+    return route->topic[0] == '-' ? PINNACE_ACK : pass_on(delivery, arg);
+}
+
 static void forward(int count, char **words) {
     (void)count;
     static route_t routes[4];
@@ -295,13 +307,80 @@ static void forward(int count, char **words) {
     route_t *route = &routes[used++];
     route->client = client(words[1]);
     snprintf(route->topic, sizeof route->topic, "%s", words[2]);
-    answer(pinnace_client_listen(route->client, words[0][0] == 'f' ? pass_on : start_process, route));
+    pinnace_handler_fn *handler = words[0][0] == 'f' ? pass_on : words[0][0] == 'h' ? hang : start_process;
+    answer(pinnace_client_listen(route->client, handler, route));
+}
+
+static void release(int count, char **words) {
+    (void)count, (void)words;
+    answer(sem_post(&released));
+}
+
+static void drain(int count, char **words) {
+    (void)count;
+    int (*end)(pinnace_client_t *, long) = words[0][0] == 'd' ? pinnace_client_drain : pinnace_client_close_within;
+    answer(end(client(words[1]), atol(words[2])));
+}
+
+typedef struct end_t {
+    pinnace_client_t *client;
+    long timeout_ms;
+} end_t;
+
+static int close_here(pinnace_delivery_t *delivery, void *arg) {
+    (void)delivery;
+    end_t *end = arg;
+    int result = pinnace_client_drain(end->client, end->timeout_ms);
+    result = result == 0 ? pinnace_client_close_within(end->client, end->timeout_ms) : result;
+    /* EFAULT: it has ended. */
+    if (result == 0 && pinnace_client_close_within(end->client, end->timeout_ms) < 0 && errno != EFAULT)
+        result = -1;
+    close_error = result == 0 ? 0 : errno;
+    sem_post(&closed);
+    return PINNACE_ACK;
+}
+
+static void close_by_handler(int count, char **words) {
+    (void)count;
+    static end_t end;
+    end = (end_t){client(words[1]), atol(words[2])};
+    answer(pinnace_client_listen(end.client, close_here, &end));
+}
+
+static void wait_closed(int count, char **words) {
+    (void)count, (void)words;
+    while (sem_wait(&closed) != 0)
+        ;
+    errno = close_error;
+    answer(close_error == 0 ? 0 : -1);
+}
+
+static void *close_once(void *arg) {
+    end_t *end = arg;
+    int result = pinnace_client_close_within(end->client, end->timeout_ms);
+    return (void *)(intptr_t)(result == 0 || errno == EFAULT ? 0 : errno);
+}
+
+static void close_twice(int count, char **words) {
+    (void)count;
+    end_t end = {client(words[1]), atol(words[2])};
+    pthread_t threads[2];
+    void *errors[3];
+    for (size_t at = 0; at < 2; at++)
+        pthread_create(&threads[at], NULL, close_once, &end);
+    for (size_t at = 0; at < 2; at++)
+        pthread_join(threads[at], &errors[at]);
+    errors[2] = close_once(&end);
+    void *error = errors[0] != NULL ? errors[0] : errors[1] != NULL ? errors[1] : errors[2];
+    errno = (int)(intptr_t)error;
+    answer(error == NULL ? 0 : -1);
 }
 
 static void pending(int count, char **words) {
     (void)count;
     uint64_t number;
-    if (pinnace_client_pending(client(words[1]), &number) < 0)
+    pinnace_client_t *of = client(words[1]);
+    if ((words[0][0] == 'p' ? pinnace_client_pending(of, &number) : pinnace_client_in_hand(of, &number)) < 0)
         refused();
     else
         printf("number %llu\n", (unsigned long long)number);
@@ -392,12 +471,17 @@ static const struct {
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", unsubscribe},
     {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
     {"wait_listeners", wait_listeners},
+    {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
+    {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
+    {"close_twice", close_twice},
     {"schema", schema},     {"by_peer", by_peer},           {"start_process", forward},
 };
 
 int main(void) {
     char *line = NULL;
     size_t room = 0;
+    sem_init(&released, 0, 0);
+    sem_init(&closed, 0, 0);
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (getline(&line, &room, stdin) > 0) {
         char *words[WORDS] = {NULL}, *rest = line;

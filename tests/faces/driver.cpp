@@ -1,10 +1,13 @@
 /* The driver of the C++ face: driver.py describes each command. */
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -215,6 +218,78 @@ static std::string start_process(const Words &words) {
     return "ok";
 }
 
+/* Permissions for handlers that hang, and what handlers that close have got. */
+class Results {
+  public:
+    void put(std::error_code result) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        results_.push_back(result);
+        changed_.notify_one();
+    }
+    std::error_code take() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [this] { return !results_.empty(); });
+        const std::error_code result = results_.front();
+        results_.pop_front();
+        return result;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::error_code> results_;
+};
+
+static Results &released = *new Results, &closed = *new Results;
+
+static std::string answer(std::error_code error) {
+    if (error)
+        throw pinnace::Error(error.value(), error.message());
+    return "ok";
+}
+
+static std::string hang(const Words &words) {
+    Client &one = client(words);
+    one.listen([&one, topic = words[2]](Delivery &delivery) {
+        released.take();
+        if (topic != "-")
+            one.send_to(topic, delivery.body());
+    });
+    return "ok";
+}
+
+static std::string release(const Words &) {
+    released.put({});
+    return "ok";
+}
+
+/* EFAULT: it has ended. */
+static std::error_code close_once(Client &one, Millis timeout) {
+    std::error_code error;
+    return one.close(timeout, error) || error.value() == EFAULT ? std::error_code() : error;
+}
+
+static std::string close_by_handler(const Words &words) {
+    Client &one = client(words);
+    one.listen([&one, timeout = ms(words[2])](Delivery &) {
+        std::error_code error;
+        if (one.drain(timeout, error))
+            error = close_once(one, timeout);
+        closed.put(error ? error : close_once(one, timeout));
+    });
+    return "ok";
+}
+
+static std::string close_twice(const Words &words) {
+    Client &one = client(words);
+    std::error_code errors[2];
+    std::thread first([&] { errors[0] = close_once(one, ms(words[2])); });
+    std::thread second([&] { errors[1] = close_once(one, ms(words[2])); });
+    first.join();
+    second.join();
+    return answer(errors[0] ? errors[0] : errors[1] ? errors[1] : close_once(one, ms(words[2])));
+}
+
 static std::string close_client(const Words &words) {
     clients.erase(words[1]);
     return "ok";
@@ -239,10 +314,16 @@ static std::string other(const Words &words) {
     Client &one = client(words);
     if (words[0] == "pending")
         return "number " + std::to_string(one.pending());
+    if (words[0] == "in_hand")
+        return "number " + std::to_string(one.in_hand());
     if (words[0] == "who")
         return "who " + one.name() + ' ' + one.endpoint();
     if (words[0] == "settle")
         one.wait_pending(std::stoull(words[2]), ms(words[3]));
+    else if (words[0] == "drain")
+        one.drain(ms(words[2]));
+    else if (words[0] == "close_within")
+        one.close(ms(words[2]));
     else if (words[0] == "wait_listeners")
         one.wait_listeners(words[2], std::stoull(words[3]), ms(words[4]));
     else if (words[0] == "subscribe")
@@ -259,7 +340,8 @@ static const std::map<std::string, std::function<std::string(const Words &)>> co
     {"burst", burst},   {"recv", recv},   {"dead", dead},     {"ack", settle},       {"nack", settle},
     {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
     {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
-    {"start_process", start_process},
+    {"start_process", start_process}, {"hang", hang}, {"release", release}, {"close_by_handler", close_by_handler},
+    {"close_twice", close_twice}, {"closed", [](const Words &) { return answer(closed.take()); }},
 };
 
 int main() {

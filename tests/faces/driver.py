@@ -15,6 +15,14 @@ suite uses a face only through its driver.
                                               exception if the language has them; stops after the last
                                               -> ran BODY:COUNT...
     forward CLIENT TOPIC                      listens on a thread of its own, and forwards each message
+    hang CLIENT TOPIC                         as forward, but each handler waits for `release`; TOPIC -: sends nothing
+    release                                   lets one handler return
+    in_hand CLIENT                            -> number N
+    drain CLIENT TIMEOUT_MS
+    close_within CLIENT TIMEOUT_MS
+    close_twice CLIENT TIMEOUT_MS             two threads close it, and this one once more
+    close_by_handler CLIENT TIMEOUT_MS        listens; the handler drains and closes its client, with this timeout each
+    closed                                    waits for the handler that closes; its error
     start_process CLIENT TOPIC                as forward, but the handler starts a process, and sends the signals that
                                               the process blocks, as SigBlk in /proc/PID/status
     cursor NUMBER                             -> cursor SENDER STREAM NUMBER SETTLED

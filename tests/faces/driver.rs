@@ -5,7 +5,8 @@ use std::io::{BufRead, ErrorKind};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,10 +50,15 @@ impl From<Error> for Refused {
 
 type Answer = Result<String, Refused>;
 
-#[derive(Default)]
 struct Driver {
     clients: HashMap<String, Arc<Client>>,
     deliveries: Vec<Option<Delivery>>,
+    /// Permissions for handlers that hang, one each.
+    release: Sender<()>,
+    released: Arc<Mutex<Receiver<()>>>,
+    /// What handlers that close have got.
+    closing: Sender<Result<(), Error>>,
+    closed: Receiver<Result<(), Error>>,
 }
 
 fn ok<E: Into<Refused>>(done: Result<(), E>) -> Answer {
@@ -110,6 +116,7 @@ impl Driver {
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
+                "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
                 "topic" => builder.topics(&[value]),
                 "peer" => {
                     let mut parts = value.splitn(3, '@');
@@ -273,17 +280,50 @@ impl Driver {
         }))
     }
 
-    fn close(&mut self, client: &str) -> Answer {
-        if let Some(client) = self.clients.remove(client) {
-            client.close();
-        }
-        ok::<Error>(Ok(()))
+    fn hang(&self, client: &str, topic: &str) -> Answer {
+        let (client, topic, released) = (self.client(client), topic.to_owned(), self.released.clone());
+        let sender = Arc::downgrade(&client);
+        ok(client.listen(move |delivery| {
+            released.lock().expect("no panic").recv().expect("the driver lives");
+            match sender.upgrade().filter(|_| topic != "-") {
+                Some(sender) => sender.send_to(&topic, delivery.body()),
+                None => Ok(()),
+            }
+        }))
     }
 
-    fn interrupt(&mut self, client: &str) -> Answer {
-        let shared = self.client(client);
+    fn close_by_handler(&self, client: &str, timeout: &str) -> Answer {
+        let (client, closing, time) = (self.client(client), self.closing.clone(), ms(timeout));
+        let own = client.clone();
+        ok(client.listen(move |_| {
+            let deadline = || time.map(|time| Instant::now() + time);
+            let closed = own.drain(deadline()).and_then(|()| own.close(deadline()));
+            closing.send(closed.and_then(|()| own.close(deadline()))).map_err(|_| Error::Closed)
+        }))
+    }
+
+    fn close_twice(&self, client: &str, timeout: &str) -> Answer {
+        let client = self.client(client);
+        thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| client.close(deadline(timeout))));
+            both.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        ok(client.close(deadline(timeout)))
+    }
+
+    /// Drops a client, as most programs do.
+    fn close(&mut self, client: &str) -> Answer {
+        let client = self.clients.remove(client).map(Arc::try_unwrap);
+        // A thread of `forward` shares it.
+        ok(client.and_then(Result::err).map_or(Ok(()), |shared| shared.close(deadline("20000"))))
+    }
+
+    fn interrupt(&mut self, name: &str) -> Answer {
+        let shared = self.client(name);
+        let client = shared.clone();
         let receiver = thread::spawn(move || shared.recv(None).map(drop));
-        self.close(client)?;
+        client.close(deadline("20000"))?;
+        self.close(name)?;
         ok(receiver.join().expect("the thread ends"))
     }
 
@@ -303,6 +343,16 @@ impl Driver {
             ["run", client, verdicts @ ..] => self.run(client, verdicts),
             ["forward", client, topic] => self.forward(client, topic),
             ["start_process", client, topic] => self.start_process(client, topic),
+            ["hang", client, topic] => self.hang(client, topic),
+            ["release"] => ok(self.release.send(()).map_err(|_| Error::Closed)),
+            ["in_hand", client] => Ok(format!("number {}", self.client(client).in_hand())),
+            ["drain", client, timeout] => ok(self.client(client).drain(deadline(timeout))),
+            ["close_within", client, timeout] => ok(self.client(client).close(deadline(timeout))),
+            ["close_by_handler", client, timeout] => self.close_by_handler(client, timeout),
+            ["closed"] => {
+                ok(self.closed.recv_timeout(Duration::from_secs(60)).unwrap_or(Err(Error::TimedOut)))
+            }
+            ["close_twice", client, timeout] => self.close_twice(client, timeout),
             ["pending", client] => Ok(format!("number {}", self.client(client).pending())),
             ["settle", client, most, timeout] => {
                 ok(self.client(client).wait_pending(number(most), deadline(timeout)))
@@ -326,7 +376,9 @@ impl Driver {
 }
 
 fn main() {
-    let mut driver = Driver::default();
+    let ((release, released), (closing, closed)) = (channel(), channel());
+    let (clients, deliveries, released) = (HashMap::new(), Vec::new(), Arc::new(Mutex::new(released)));
+    let mut driver = Driver { clients, deliveries, release, released, closing, closed };
     // Hides the deliberate panics of handlers.
     std::panic::set_hook(Box::new(|panic| {
         if !panic.to_string().contains("on purpose") {

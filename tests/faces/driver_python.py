@@ -1,10 +1,12 @@
 """The driver of the Python face: driver.py describes each command."""
 import errno
+import queue
 import subprocess
 import sys
 import threading
 import zlib
-from typing import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Optional
 
 from pinnace import CURSOR_SCHEMA, Client, Delivery, Durability, Error, Peer, Ticket, Verdict
 
@@ -148,6 +150,67 @@ def start_process(client: str, topic: str) -> str:
     return "ok"
 
 
+released: "queue.Queue[None]" = queue.Queue()  # permissions for handlers that hang
+closed: "queue.Queue[Optional[Error]]" = queue.Queue()  # what handlers that close have got
+
+
+def hang(client: str, topic: str) -> str:
+    one = clients[client]
+
+    def handle(delivery: Delivery) -> None:
+        released.get()
+        if topic != "-":
+            one.send_to(topic, delivery.body)
+
+    one.listen(handle)
+    return "ok"
+
+
+def release() -> str:
+    released.put(None)
+    return "ok"
+
+
+def drain(client: str, timeout: str) -> str:
+    clients[client].drain(seconds(timeout))
+    return "ok"
+
+
+def close_within(client: str, timeout: str) -> str:
+    clients[client].close(seconds(timeout))
+    return "ok"
+
+
+def close_by_handler(client: str, timeout: str) -> str:
+    one = clients[client]
+
+    def handle(_: Delivery) -> None:
+        try:
+            one.drain(seconds(timeout))
+            one.close(seconds(timeout))
+            one.close(seconds(timeout))
+        except Error as error:
+            closed.put(error)
+        else:
+            closed.put(None)
+
+    one.listen(handle)
+    return "ok"
+
+
+def wait_closed() -> str:
+    error = closed.get(timeout=60)
+    if error is not None:
+        raise error
+    return "ok"
+
+
+def close_twice(client: str, timeout: str) -> str:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: clients[client].close(seconds(timeout)), range(2)))
+    return close_within(client, timeout)
+
+
 def wait_pending(client: str, most: str, timeout: str) -> str:
     clients[client].wait_pending(int(most), seconds(timeout))
     return "ok"
@@ -200,6 +263,14 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "run": run,
     "forward": forward,
     "start_process": start_process,
+    "hang": hang,
+    "release": release,
+    "in_hand": lambda client: f"number {clients[client].in_hand}",
+    "drain": drain,
+    "close_within": close_within,
+    "close_by_handler": close_by_handler,
+    "closed": wait_closed,
+    "close_twice": close_twice,
     "pending": lambda client: f"number {clients[client].pending}",
     "settle": wait_pending,
     "wait_listeners": wait_listeners,

@@ -58,6 +58,9 @@ static void no_client(pinnace_client_t *none) {
     size_t size = 0;
     uint64_t number;
     FAILS(pinnace_client_close(none), EFAULT);
+    FAILS(pinnace_client_close_within(none, 0), EFAULT);
+    FAILS(pinnace_client_drain(none, 0), EFAULT);
+    FAILS(pinnace_client_in_hand(none, &number), EFAULT);
     IS_NULL(pinnace_client_name(none), EFAULT);
     IS_NULL(pinnace_client_endpoint(none), EFAULT);
     FAILS(pinnace_client_subscribe(none, "t"), EFAULT);
@@ -130,6 +133,7 @@ static void null_arguments(void) {
     FAILS(pinnace_client_send_to(client, "\xff", "", 0), EINVAL);
     FAILS(pinnace_client_send_async(client, "t", "", 0, NULL, NULL), EFAULT);
     FAILS(pinnace_client_pending(client, NULL), EFAULT);
+    FAILS(pinnace_client_in_hand(client, NULL), EFAULT);
     FAILS(pinnace_client_pending_by_peer(client, NULL, NULL), EFAULT);
     FAILS(pinnace_client_wait_listeners(client, NULL, 0, 0), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, NULL), EFAULT);
@@ -250,6 +254,57 @@ static void handlers_that_close_each_other(void) {
     no_client(two);
 }
 
+struct hanging {
+    atomic_int begun, may_return, calls;
+};
+
+static int hang(pinnace_delivery_t *delivery, void *arg) {
+    struct hanging *hanging = arg;
+    EXPECT(pinnace_delivery_size(delivery) == 1);
+    hanging->calls++;
+    hanging->begun = 1;
+    while (!hanging->may_return)
+        sched_yield();
+    return PINNACE_ACK;
+}
+
+/* It is left alone, its argument is still used until another close says that nothing is, and what it keeps counts. */
+static void a_handler_that_hangs(void) {
+    for (int round = 0; round < 2; round++) {
+        pinnace_client_t *sender = start("sender", "s"), *receiver;
+        pinnace_client_options_t *options = pinnace_client_options_new("receiver", "r");
+        char text[512];
+        snprintf(text, sizeof text, "%s/receiver", place);
+        EXPECT(pinnace_client_options_set(options, "data_dir", text) == 0);
+        snprintf(text, sizeof text, "dir://%s/registry", place);
+        EXPECT(pinnace_client_options_set(options, "registry", text) == 0);
+        EXPECT(pinnace_client_options_set(options, "handler_linger_ms", round == 0 ? "1" : "60000") == 0);
+        receiver = pinnace_client_start(options);
+        EXPECT(receiver != NULL && pinnace_client_options_destroy(options) == 0);
+        struct hanging hanging = {0};
+        EXPECT(pinnace_client_listen(receiver, hang, &hanging) == 0);
+        EXPECT(pinnace_client_send_to(sender, "r", "1", 1) == 0);
+        while (!hanging.begun)
+            sched_yield();
+        uint64_t number = 0;
+        EXPECT(pinnace_client_in_hand(receiver, &number) == 0 && number == 1);
+        FAILS(pinnace_client_drain(receiver, 1), EAGAIN);
+        FAILS(round == 0 ? pinnace_client_close(receiver) : pinnace_client_close_within(receiver, 1), ETIMEDOUT);
+        EXPECT(pinnace_client_send_to(sender, "r", "2", 1) == 0);
+        FAILS(pinnace_client_close_within(receiver, 1), ETIMEDOUT);
+        IS_NULL(pinnace_client_recv(receiver, 0), EFAULT);
+        hanging.may_return = 1;
+        EXPECT(pinnace_client_close_within(receiver, SOON_MS) == 0 || errno == EFAULT);
+        FAILS(pinnace_client_close(receiver), EFAULT);
+        EXPECT(hanging.calls == 1);
+        EXPECT(pinnace_client_wait_pending(sender, 1, SOON_MS) == 0);
+        receiver = start("receiver", "r");
+        pinnace_delivery_t *delivery = pinnace_client_recv(receiver, SOON_MS);
+        EXPECT(memcmp(pinnace_delivery_body(delivery), "2", 1) == 0 && pinnace_delivery_ack(delivery) == 0);
+        EXPECT(pinnace_client_close_within(receiver, SOON_MS) == 0 && pinnace_client_close(sender) == 0);
+    }
+}
+
 static int stop_first(pinnace_delivery_t *delivery, void *arg) {
     atomic_int *calls = arg;
     ++*calls;
@@ -333,6 +388,7 @@ static const struct {
     {"deliveries outlive their client", deliveries_outlive_their_client},
     {"closing a client that all use", closing_a_client_that_all_use},
     {"handlers that close each other", handlers_that_close_each_other},
+    {"a handler that hangs", a_handler_that_hangs},
     {"a handler that stops", a_handler_that_stops},
     {"a fork", a_fork},
     {"a limit of file sizes", a_limit_of_file_sizes},

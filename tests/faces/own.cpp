@@ -9,6 +9,7 @@
 
 using pinnace::Client;
 using pinnace::Delivery;
+using pinnace::Verdict;
 
 static int failures;
 
@@ -95,6 +96,48 @@ static void a_handler_destroys_its_client() {
     sender.wait_pending();
 }
 
+static void a_handler_that_hangs_outlives_its_client() {
+    Client sender = start("sender");
+    /* Beyond the client's life, as what a handler refers to has to. */
+    static Word begun, may_return, returned;
+    {
+        pinnace::Options options("receiver", "receiver's");
+        Client receiver(options.data_dir(place + "/receiver")
+                            .registry("dir://" + place + "/registry")
+                            .handler_linger(pinnace::Millis(1)));
+        receiver.listen([text = std::string("a state of its own, on the heap")](Delivery &) {
+            begun.say();
+            may_return.heard();
+            EXPECT(text.size() == 31);
+            returned.say();
+        });
+        sender.send_to("receiver's", "one");
+        EXPECT(begun.heard() && receiver.in_hand() == 1);
+        std::error_code error;
+        EXPECT(!receiver.drain(pinnace::Millis(1), error) && error.value() == EAGAIN);
+        EXPECT(!receiver.close(pinnace::Millis(1), error) && error.value() == ETIMEDOUT);
+    }
+    may_return.say();
+    EXPECT(returned.heard());
+    sender.wait_pending();
+}
+
+static void what_a_handler_keeps_is_waited_for() {
+    Client sender = start("sender"), receiver = start("receiver");
+    Delivery kept;
+    sender.send_to("receiver's", "one");
+    receiver.run([&](Delivery &delivery) {
+        kept = std::move(delivery);
+        return Verdict::stop;
+    });
+    std::error_code error;
+    EXPECT(!receiver.drain(pinnace::Millis(1), error) && error.value() == EAGAIN);
+    kept.ack();
+    receiver.drain(pinnace::Millis(20000));
+    EXPECT(receiver.in_hand() == 0);
+    receiver.close(pinnace::Millis(20000));
+}
+
 static void errors_by_code() {
     Client one = start("one");
     std::error_code error;
@@ -130,6 +173,8 @@ int main(int, char **words) {
         {"a handler keeps a delivery", a_handler_keeps_a_delivery},
         {"what is thrown is told", what_is_thrown_is_told},
         {"a handler destroys its client", a_handler_destroys_its_client},
+        {"a handler that hangs outlives its client", a_handler_that_hangs_outlives_its_client},
+        {"what a handler keeps is waited for", what_a_handler_keeps_is_waited_for},
         {"errors by code", errors_by_code},
     };
     int passed = 0, failed = 0;

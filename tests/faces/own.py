@@ -6,6 +6,7 @@ import logging
 import os
 import queue
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -257,13 +258,55 @@ def registries_are_asked(place, sender):
         expect(far.registry_error().errno == errno.EHOSTUNREACH, f"{far.registry_error()}")
 
 
+EXITS = '''
+import sys, threading
+from pinnace import Client
+place, begun = sys.argv[1], threading.Event()
+def hang(delivery):
+    begun.set()
+    threading.Event().wait()
+registry = f"dir://{place}/registry"
+receiver = Client("hangs", "hangs'", data_dir=f"{place}/hangs", registry=registry, handler_linger=HANDLER_LINGER)
+receiver.listen(hang)
+with Client("to it", "t", data_dir=f"{place}/to it", registry=registry) as client:
+    client.send_to("hangs'", b"one")
+    begun.wait()
+'''
+
+
+def a_handler_that_hangs_lets_the_interpreter_exit(place, sender):
+    for name, ending in (("left open", ""), ("closed", "receiver.close()"), ("with", "with receiver: pass")):
+        program = EXITS.replace("HANDLER_LINGER", "60" if not ending else "0.01") + ending
+        os.mkdir(f"{place}/{name}")
+        ended = subprocess.run([sys.executable, "-c", program, f"{place}/{name}"], timeout=PATIENCE_S, check=False)
+        expect(ended.returncode == 0, f"{name}: {ended.returncode}")
+
+
+def tasks_drain(place, sender):
+    async def work(receiver):
+        got, drained = [], None
+        async for delivery in receiver:
+            with delivery:
+                got.append(delivery.body)
+                if drained is None:
+                    drained = asyncio.create_task(asyncio.to_thread(receiver.drain, PATIENCE_S))
+        await drained
+        return got
+
+    with start(place, "receiver") as receiver:
+        sender.send_to("receiver's", b"one")
+        expect(asyncio.run(work(receiver))[0] == b"one", "and the loop ends")
+        expect(receiver.in_hand == 0, "nothing is in hand")
+
+
 def main():
     logging.disable()
     checks = Checks()
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
                   what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
                   bodies_are_any_bytes, handlers_that_close_each_other, a_child_has_clients_of_its_own,
-                  a_child_does_not_keep_the_store, who_is_not_trusted_is_not_spoken_to, registries_are_asked):
+                  a_child_does_not_keep_the_store, a_handler_that_hangs_lets_the_interpreter_exit, tasks_drain,
+                  who_is_not_trusted_is_not_spoken_to, registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()
 

@@ -17,6 +17,7 @@
 #ifndef PINNACE_CLIENT_HPP
 #define PINNACE_CLIENT_HPP
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <exception>
@@ -59,6 +60,8 @@ class Options {
     }
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
+    /* How long closing waits for calls and handlers that do not return. */
+    Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
     /* Adds a topic that the client listens on from its start. */
     Options &topic(const std::string &further) {
@@ -122,7 +125,8 @@ struct Pending {
     std::uint64_t messages; /* messages and message parts */
 };
 
-/* A client. The destructor closes it. */
+/* A client. The destructor closes it, and waits for its handlers, at most Options::handler_linger. A handler that takes
+ * longer goes on: what it refers to must outlive it. The client's own state does; it is leaked on purpose then. */
 class Client {
   public:
     explicit Client(const Options &options) : state_(std::make_unique<State>()) {
@@ -138,9 +142,32 @@ class Client {
     }
     ~Client() { end(); }
 
-    /* Calls that wait return ECANCELED. Returns when all calls and handlers have returned; at once if a handler calls
-     * it. */
+    /* Calls that wait return ECANCELED. Returns when all calls and handlers have returned, or after
+     * Options::handler_linger; at once if a handler calls it. */
     void close() noexcept { pinnace_client_close(handle()); }
+
+    /* Drains until the timeout, then ends the client in any case. Returns when all is settled and all calls and
+     * handlers have returned. ETIMEDOUT: something was not settled, or has not returned. A handler that calls it does
+     * not wait for itself. */
+    void close(Millis timeout) { detail::checked(close_within(timeout)); }
+    bool close(Millis timeout, std::error_code &error) noexcept {
+        return detail::noted(close_within(timeout) < 0, error);
+    }
+
+    /* Stops receiving, for good: calls that wait for a message return ECANCELED. Sending and settling continue. Returns
+     * once every delivery in hand is settled, what was acknowledged is on the disk, and messages of Durability::memory
+     * are acknowledged. EAGAIN: timeout; it can be called again. A handler that calls it does not wait for itself. */
+    void drain(Millis timeout = forever) { detail::checked(pinnace_client_drain(handle(), timeout.count())); }
+    bool drain(Millis timeout, std::error_code &error) noexcept {
+        return detail::noted(pinnace_client_drain(handle(), timeout.count()) < 0, error);
+    }
+
+    /* How many received messages are in hand: with a handler or a Delivery, and not settled. */
+    std::uint64_t in_hand() const {
+        std::uint64_t number = 0;
+        detail::checked(pinnace_client_in_hand(handle(), &number));
+        return number;
+    }
 
     std::string name() const { return text(pinnace_client_name(handle())); }
     std::string endpoint() const { return text(pinnace_client_endpoint(handle())); }
@@ -276,6 +303,7 @@ class Client {
         std::mutex mutex;
         std::vector<std::unique_ptr<Listener>> listeners;
         std::shared_ptr<std::function<void(const Error &)>> on_error;
+        std::atomic<bool> was_closed{false}; /* with a timeout */
         State *before = nullptr; /* the next one in the list of leave_behind */
     };
 
@@ -354,14 +382,23 @@ class Client {
         return *state_;
     }
 
+    int close_within(Millis timeout) noexcept {
+        if (state_ != nullptr)
+            state_->was_closed = true;
+        return pinnace_client_close_within(handle(), timeout.count());
+    }
+
     pinnace_client_t *handle() const noexcept { return state_ == nullptr ? nullptr : state_->handle; }
 
     void end() noexcept {
         if (state_ == nullptr)
             return;
-        pinnace_client_close(state_->handle);
-        /* Within a handler, pinnace_client_close does not wait for handlers: keep the state that they use. */
-        if (detail::depth() > 0)
+        /* What an explicit close has waited for in vain is not waited for again. */
+        const int ended = state_->was_closed ? pinnace_client_close_within(state_->handle, 0)
+                                             : pinnace_client_close(state_->handle);
+        const bool used = ended < 0 && errno == ETIMEDOUT;
+        /* A handler still runs, or, within a handler, was not waited for: keep the state that it uses. */
+        if (used || detail::depth() > 0)
             leave_behind(state_.release());
     }
 

@@ -41,6 +41,8 @@ Body = Union[bytes, bytearray, memoryview]
 
 # The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
 _SLICE_S = 0.2
+# What a thread needs at most to end after its call into the library was ended.
+_MOMENT_S = 0.2
 # Larger messages are sent in parts.
 _PART = 1 << 20
 _log = logging.getLogger("pinnace")
@@ -93,13 +95,14 @@ class Client:
     """A client with a unique name that listens on a topic of its own. Times are in seconds.
 
     `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
-    redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after its
-    last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and the
-    longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
-    `skip_damage` opens a damaged store without the damaged parts. `cert`, the path of a certificate (`pinnace keygen`),
-    encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps names to keys
-    of 40 characters of Z85. `more` has further options, by their names in pinnace.h and as text. `on_error` is called,
-    on any thread, with errors that no call can return; without it they are logged.
+    redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after
+    its last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and
+    the longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
+    `skip_damage` opens a damaged store without the damaged parts. `cert`, the path of a certificate (`pinnace
+    keygen`), encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps
+    names to keys of 40 characters of Z85. `handler_linger` is how long closing waits for handlers that do not
+    return. `more` has further options, by their names in pinnace.h and as text. `on_error` is called, on any
+    thread, with errors that no call can return; without it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -121,12 +124,14 @@ class Client:
         peers: Iterable[Peer] = (),
         cert: Union[str, "os.PathLike[str]", None] = None,
         trust: Mapping[str, str] = MappingProxyType({}),
+        handler_linger: float = 10.0,
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
         self._handle: Optional[int] = None
         self._on_error = on_error
         self._threads: list[threading.Thread] = []
+        self._handler_linger = float(more.get("handler_linger_ms", handler_linger * 1000)) / 1000
         self._signals = _signals.Mask()
         settings: dict[str, Optional[bytes]] = {
             "data_dir": None if data_dir is None else os.fsencode(data_dir),
@@ -137,6 +142,7 @@ class Client:
             "retry_first_ms": _number(retry and retry[0]),
             "retry_most_ms": _number(retry and retry[1]),
             "max_deliveries": str(max_deliveries).encode(),
+            "handler_linger_ms": _number(handler_linger),
             "skip_damage": b"1" if skip_damage else b"0",
             **{key: in_c(value) for key, value in more.items()},
         }
@@ -166,14 +172,58 @@ class Client:
         _listening[number] = self
         checked(lib.pinnace_client_on_error(self._handle, _REPORTER, number))
 
-    def close(self) -> None:
-        """Calls that wait raise Closed. Returns at once if a handler calls it."""
+    @property
+    def in_hand(self) -> int:
+        """How many received messages are in hand: with a handler or a Delivery, and not settled."""
+        number = ctypes.c_uint64()
+        checked(lib.pinnace_client_in_hand(self._handle, ctypes.byref(number)))
+        return number.value
+
+    def drain(self, timeout: Optional[float] = None) -> None:
+        """Stops receiving, for good: calls that wait for a message, now or later, raise Closed. Sending and settling
+        continue, so handlers can send their results. Returns once every delivery in hand is settled, what was
+        acknowledged is on the disk, and messages of Durability.MEMORY are acknowledged. Raises TimedOut, and can be
+        called again. A handler that calls it does not wait for itself. In a coroutine: asyncio.to_thread."""
+        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_drain(self._handle, ms)))
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Calls that wait raise Closed. Waits for handlers, at most `handler_linger`; returns at once if a handler
+        calls it.
+
+        With `timeout`, drains before, then ends the client in any case, and waits for handlers no longer than that.
+        Raises TimedOut if something was not settled, or a handler has not returned. A handler that calls it does not
+        wait for itself. A handler that takes longer goes on in its thread, which does not keep the interpreter from
+        exiting."""
+        if timeout is None:
+            self._end(self._handler_linger)
+            return
+        deadline = time.monotonic() + timeout
+        late: Optional[Error] = None
+        if self._handle is not None:
+            try:
+                self.drain(timeout)
+            except Closed:
+                pass  # Another thread has closed it meanwhile.
+            except Error as error:
+                late = error
+        left = self._end(max(0.0, deadline - time.monotonic()), within=True) or late
+        if left is not None:
+            raise left
+
+    def _end(self, linger: float, within: bool = False) -> Optional[Error]:
+        """Ends the client, and joins its threads. Returns an error if a handler has not returned."""
+        deadline = time.monotonic() + linger
+        error: Optional[Error] = None
         handle, self._handle = self._handle, None
         if handle is not None:
-            lib.pinnace_client_close(handle)
+            ended = lib.pinnace_client_close_within(handle, 0) if within else lib.pinnace_client_close(handle)
+            error = last_error() if ended < 0 else None
         # A handler does not join: two handlers that close each other's clients would deadlock.
         for thread in self._threads if _inside.handlers == 0 else ():
-            thread.join()
+            thread.join(max(_MOMENT_S, deadline - time.monotonic()))
+            if thread.is_alive():
+                error = TimedOut(errno.ETIMEDOUT, "the client has ended, but a handler has not returned")
+        return error if isinstance(error, TimedOut) else None
 
     def __enter__(self) -> "Client":
         return self
@@ -363,11 +413,14 @@ class Client:
         while verdict is None or not verdict & Verdict.STOP:
             delivery = self.recv()
             with delivery:
+                handle = delivery._handle
                 _inside.handlers += 1
                 try:
+                    lib.pinnace_handler_enter(handle)
                     with signals:
                         verdict = handler(delivery)
                 finally:
+                    lib.pinnace_handler_leave(handle)
                     _inside.handlers -= 1
                 if verdict is not None:
                     delivery.settle(verdict)

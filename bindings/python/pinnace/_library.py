@@ -43,6 +43,11 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_cert_destroy": (c_int, [c_void_p]),
     "pinnace_client_start": (c_void_p, [c_void_p]),
     "pinnace_client_close": (c_int, [c_void_p]),
+    "pinnace_client_close_within": (c_int, [c_void_p, c_long]),
+    "pinnace_client_drain": (c_int, [c_void_p, c_long]),
+    "pinnace_client_in_hand": (c_int, [c_void_p, POINTER(c_uint64)]),
+    "pinnace_handler_enter": (c_int, [c_void_p]),
+    "pinnace_handler_leave": (c_int, [c_void_p]),
     "pinnace_client_name": (c_char_p, [c_void_p]),
     "pinnace_client_endpoint": (c_char_p, [c_void_p]),
     "pinnace_client_subscribe": (c_int, [c_void_p, c_char_p]),
@@ -101,14 +106,16 @@ class Error(OSError):
 
 
 class TimedOut(Error, TimeoutError):
-    """Timeout (EAGAIN)."""
+    """Timeout (EAGAIN), or something was left when a client ended (ETIMEDOUT)."""
 
 
 class Closed(Error):
     """The client was closed during the call (ECANCELED), or before it (EFAULT)."""
 
 
-_KINDS: dict[int, type[Error]] = {errno.EAGAIN: TimedOut, errno.ECANCELED: Closed, errno.EFAULT: Closed}
+_KINDS: dict[int, type[Error]] = {
+    errno.EAGAIN: TimedOut, errno.ETIMEDOUT: TimedOut, errno.ECANCELED: Closed, errno.EFAULT: Closed,
+}
 
 
 def error_of(number: int, words: str) -> Error:

@@ -219,6 +219,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
+ *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
  *                      half of the part beyond 16 MiB [0: none]
  *   max_body           bytes of the largest body that is sent or accepted [1 GiB]
@@ -237,9 +238,30 @@ int pinnace_client_options_trust(pinnace_client_options_t *options, const char *
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
+/* How many received messages are in hand: with a handler, or received and not settled. */
+int pinnace_client_in_hand(pinnace_client_t *client, uint64_t *count);
+
+/* Stops receiving, for good: calls that wait for a message, now or later, return ECANCELED. Sending and settling
+ * continue, so handlers can send their results. Returns 0 once every delivery in hand is settled, what was acknowledged
+ * is on the disk, and messages of PINNACE_MEMORY are acknowledged. EAGAIN: timeout; it can be called again. A handler
+ * that calls it does not wait for its own delivery, nor for other handlers that wait here or in close_within. */
+int pinnace_client_drain(pinnace_client_t *client, long timeout_ms);
+
+/* Drains the client until the timeout, then ends it in any case: it gives its name back, and the handle is released. It
+ * takes no longer than the timeout and a bounded moment, for the registry (2 s) and the last acknowledgements (1 s).
+ * 0: all is settled, and all calls and handlers have returned, except the handler that calls it. ETIMEDOUT: something
+ * is left, as of pinnace_client_close; or messages of PINNACE_MEMORY were not acknowledged, and are lost. The same
+ * handle can be closed again, by either function, to wait for what is left; EFAULT: nothing is. */
+int pinnace_client_close_within(pinnace_client_t *client, long timeout_ms);
+
 /* Calls that wait in the client for messages, room or acknowledgements return ECANCELED. Returns when all calls and
  * handlers have returned. If a handler calls it, it returns at once, and the client ends when the last call or handler
- * returns; until then, another close waits for that. No handler is called after the end. */
+ * returns; until then, another close waits for that. No handler is called after the end.
+ * ETIMEDOUT: a call or a handler has not returned within handler_linger_ms. The client has ended in spite of that: no
+ * handler is called any more, and its name is free. But the one that runs goes on using its `arg` and its delivery,
+ * which stay the program's and the handler's: do not free `arg`, nor unload the handler's code, until another close of
+ * this handle returns 0 or EFAULT. Its acknowledgement counts until a client of the same name is started in this
+ * process. */
 int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* valid until it is closed */
@@ -368,6 +390,12 @@ typedef int(pinnace_handler_fn)(pinnace_delivery_t *delivery, void *arg);
  * processes that it starts, have the signal mask of the thread that started the client. */
 int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
+
+/* For bindings whose handlers are not functions of this kind: the calling thread has begun a handler with a delivery,
+ * or has ended it, whether or not it has settled the delivery. In between, closing and draining do as in a handler.
+ * Each returns 0. */
+int pinnace_handler_enter(pinnace_delivery_t *delivery);
+int pinnace_handler_leave(pinnace_delivery_t *delivery);
 
 /* Sets a function that is called, on any thread, with errors that no call can return; NULL removes it. EACCES: a peer
  * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to; ESTALE: a peer knows a copy of the

@@ -5,14 +5,17 @@ use std::collections::hash_map::Entry;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use pinnace_engine::Context;
 use pinnace_eventloop::EventLoop;
 
 use crate::Error;
+use crate::environment::now;
 use crate::log::{Directory, Settings, Storage};
 use crate::peer_loop::{Doorbell, Handle, Network, Sockets};
 use crate::process::PerProcess;
+use crate::signal::Signal;
 #[cfg(test)]
 use crate::store::State;
 use crate::store::Store;
@@ -25,6 +28,42 @@ pub struct Instance {
     pub peer_loop: Handle,
     /// Names in use by clients; for each how to end a client that was closed.
     names: Mutex<HashMap<String, Option<EndClosed>>>,
+    /// Dropped after all else.
+    end: EndMark,
+}
+
+/// Whether an instance has ended: its directory is free.
+#[derive(Default)]
+struct InstanceEnd {
+    reached: Mutex<bool>,
+    changed: Signal,
+}
+
+impl InstanceEnd {
+    fn reached(&self) -> MutexGuard<'_, bool> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, deadline: Instant) {
+        let mut reached = self.reached();
+        while !*reached {
+            match self.changed.wait(reached, Some(deadline)) {
+                Some(again) => reached = again,
+                None => return,
+            }
+        }
+    }
+}
+
+/// Marks an instance as ended when it is dropped.
+#[derive(Default)]
+struct EndMark(Arc<InstanceEnd>);
+
+impl Drop for EndMark {
+    fn drop(&mut self) {
+        *self.0.reached() = true;
+        self.0.changed.tell();
+    }
 }
 
 /// Ends a client if it was closed, and returns true; false: it is open.
@@ -49,8 +88,14 @@ impl Drop for NameHold {
     }
 }
 
-/// Open instances, by directory.
-static OPEN: PerProcess<HashMap<PathBuf, Weak<Instance>>> = PerProcess::new();
+/// How long opening waits for another thread that drops the instance of the same directory.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An instance that is open, or ends.
+type Tracked = (Weak<Instance>, Arc<InstanceEnd>);
+
+/// Open instances, by directory, and those that end.
+static OPEN: PerProcess<HashMap<PathBuf, Tracked>> = PerProcess::new();
 
 static CONTEXT: PerProcess<Option<Context>> = PerProcess::new();
 
@@ -73,13 +118,19 @@ impl Instance {
         Directory::make(path).map_err(|error| Error::Io(error.kind()))?;
         let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
         refuse_public(&path)?;
+        let ends = OPEN.with(|open| {
+            open.get(&path).filter(|(instance, _)| instance.strong_count() == 0).map(|(_, end)| end.clone())
+        });
+        if let Some(end) = ends {
+            end.wait(now() + END_TIMEOUT);
+        }
         OPEN.with(|open| {
-            if let Some(instance) = open.get(&path).and_then(Weak::upgrade) {
+            if let Some(instance) = open.get(&path).and_then(|(instance, _)| instance.upgrade()) {
                 return Ok(instance);
             }
             let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
             let instance = Arc::new(Instance::over(Arc::new(directory), settings)?);
-            open.insert(path, Arc::downgrade(&instance));
+            open.insert(path, (Arc::downgrade(&instance), instance.end.0.clone()));
             Ok(instance)
         })
     }
@@ -94,7 +145,8 @@ impl Instance {
         let network: Arc<dyn Network> = Arc::new(Sockets::new(context()?, events.interest()));
         let peer_loop = Handle::start(events, store.clone(), network.clone(), doorbell.clone());
         let peer_loop = peer_loop.map_err(Error::Endpoint)?;
-        Ok(Instance { store, doorbell, network, peer_loop, names: Mutex::default() })
+        let (names, end) = Default::default();
+        Ok(Instance { store, doorbell, network, peer_loop, names, end })
     }
 
     /// An instance without threads, over a storage and a network.
@@ -111,7 +163,8 @@ impl Instance {
         let start = |opened: crate::log::Opened, state: &State| opened.start_stepped(state, tell);
         let store = Arc::new(Store::open_by(storage, settings, start)?);
         let peer_loop = Handle::stepped(store.clone(), network.clone(), doorbell.clone());
-        Ok(Instance { store, doorbell, network, peer_loop, names: Mutex::default() })
+        let (names, end) = Default::default();
+        Ok(Instance { store, doorbell, network, peer_loop, names, end })
     }
 
     /// Does all that is due in an instance without threads. Returns when more is due.

@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use pinnace::delivery::{Client, Error};
 
@@ -41,10 +42,11 @@ fn main() -> Result<(), Error> {
         });
         let produced: Result<(), Error> =
             producing.into_iter().try_for_each(|thread| thread.join().expect("nobody panics"));
-        workers.iter().for_each(Client::close);
+        let soon = Some(Instant::now() + Duration::from_secs(5));
+        let closed: Result<(), Error> = workers.iter().try_for_each(|worker| worker.close(soon));
         let worked: Result<(), Error> =
             working.into_iter().try_for_each(|thread| thread.join().expect("nobody panics"));
-        produced.and(worked)
+        produced.and(closed).and(worked)
     })?;
     let mut done = done.into_inner().expect("nobody panics");
     done.sort();

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::thread::current;
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use pinnace_sys::sleep::Uncancelled;
 use pinnace_sys::thread;
 
 use super::call_error::{CallError, caught, delivery_call};
-use super::receive::{publish, take_back};
+use super::receive::{publish, set_handler, take_back};
 use super::{HANDLERS, Open, open};
 
 type HandlerFn = unsafe extern "C" fn(delivery: *mut c_void, argument: *mut c_void) -> c_int;
@@ -72,22 +73,23 @@ impl Handler {
 
     /// Handles messages, one after the other, until the handler returns STOP or the client is closed.
     fn run(&self, open: &Arc<Open>) -> Result<(), DeliveryError> {
-        while self.handle(open.client.recv(None)?, open).is_continue() {}
+        let own = Some(current().id());
+        while self.handle(open.client().recv_for(own, None)?, open).is_continue() {}
         Ok(())
     }
 
     /// As `run`, on a thread of the library. While it handles messages, it uses the signal mask of the thread that
     /// started the client.
     fn listen(&self, open: &Arc<Open>) -> Result<(), DeliveryError> {
-        let no_wait = Some(Instant::now());
+        let (no_wait, own) = (Some(Instant::now()), Some(current().id()));
         loop {
-            let first = open.client.recv(None)?;
+            let first = open.client().recv_for(own, None)?;
             // Set the mask once per batch of available messages: two system calls per message would halve the rate.
             let flow = open.signals.during(|| {
                 let mut next = Ok(first);
                 while let Ok(delivery) = next {
                     self.handle(delivery, open)?;
-                    next = open.client.recv(no_wait);
+                    next = open.client().recv_for(own, no_wait);
                 }
                 ControlFlow::Continue(())
             });
@@ -105,9 +107,9 @@ impl Handler {
         let said = unsafe { (self.call)(delivery, self.argument) };
         drop(inside);
         // None: the handler has settled the delivery itself.
-        if said & !STOP != KEEP
-            && let Some(delivery) = take_back(delivery)
-        {
+        if said & !STOP == KEEP {
+            set_handler(delivery, None);
+        } else if let Some(delivery) = take_back(delivery) {
             settle(delivery, said & !STOP);
         }
         if said >= 0 && said & STOP != 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -177,6 +179,22 @@ pub unsafe extern "C" fn pinnace_client_listen(
             .map_err(|error| CallError::new(error.raw_os_error().unwrap_or(libc::EAGAIN), error))?;
         Ok(0)
     })
+}
+
+/// For bindings that call handlers themselves: a handler on this thread has the delivery.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_handler_enter(delivery: *mut c_void) -> c_int {
+    HANDLERS.set(HANDLERS.get() + 1);
+    set_handler(delivery, Some(current().id()));
+    0
+}
+
+/// The handler of `pinnace_handler_enter` has returned. The delivery may be settled.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_handler_leave(delivery: *mut c_void) -> c_int {
+    HANDLERS.set(HANDLERS.get().saturating_sub(1));
+    set_handler(delivery, None);
+    0
 }
 
 /// Sets the function called with errors that no call can return; NULL removes it.

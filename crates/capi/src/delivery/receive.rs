@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 
 use parking_lot::Mutex;
 use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Verdict};
@@ -71,6 +72,17 @@ pub(super) fn take_back(handle: *mut c_void) -> Option<Delivery> {
     take(handle).ok().flatten()
 }
 
+/// Sets the thread whose handler has a delivery; no effect on one that is settled.
+pub(super) fn set_handler(handle: *mut c_void, handler: Option<ThreadId>) {
+    let Ok(held) = DELIVERIES.get(handle) else { return };
+    // In a forked child, the parent may have held the lock of its client.
+    if held.fork == fork::generation()
+        && let Some(delivery) = &mut *held.delivery.lock()
+    {
+        delivery.set_handler(handler);
+    }
+}
+
 fn settle(handle: *mut c_void, how: impl FnOnce(Delivery)) -> c_int {
     delivery_call(|| {
         how(take(handle)?.ok_or(DeliveryError::Closed)?);
@@ -96,7 +108,7 @@ fn kept(at: &OnceLock<CString>, text: &str) -> *const c_char {
 pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -> *mut c_void {
     delivery_call(|| {
         let open = open(handle)?;
-        let delivery = open.client.recv(deadline(timeout_ms))?;
+        let delivery = open.client().recv(deadline(timeout_ms))?;
         Ok(publish(delivery, &open))
     })
 }

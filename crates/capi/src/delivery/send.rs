@@ -89,7 +89,7 @@ unsafe fn send(
     // SAFETY: the caller's promise.
     let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
     let options = options?;
-    let ticket = open.client.send_and_wait(topic, body, &options)?;
+    let ticket = open.client().send_and_wait(topic, body, &options)?;
     Ok(receivers(&options, &ticket))
 }
 
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn pinnace_client_send_async(
         if ticket.is_null() {
             return Err(CallError::new(libc::EFAULT, "the ticket pointer is NULL"));
         }
-        let sent = open.client.send_async(topic, body, &options)?;
+        let sent = open.client().send_async(topic, body, &options)?;
         let given = u64::from(sent);
         open.tickets.fetch_max(given, Ordering::Relaxed);
         // SAFETY: as above; it is not null.
@@ -194,7 +194,7 @@ pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_
         if ticket > open.tickets.load(Ordering::Relaxed) {
             return Err(invalid("unknown ticket: this client did not issue it"));
         }
-        open.client.wait(Ticket::from(ticket), deadline(timeout_ms))?;
+        open.client().wait(Ticket::from(ticket), deadline(timeout_ms))?;
         Ok(0)
     })
 }
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn pinnace_client_pending(handle: *mut c_void, pending: *m
             return Err(CallError::new(libc::EFAULT, "the pointer for the number is NULL"));
         }
         // SAFETY: not null, and the caller's promise.
-        unsafe { pending.write(open.client.pending()) };
+        unsafe { pending.write(open.client().pending()) };
         Ok(0)
     })
 }
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn pinnace_client_pending_by_peer(
     delivery_call(|| {
         let open = open(handle)?;
         let each = each.ok_or_else(|| CallError::new(libc::EFAULT, "the function is NULL"))?;
-        let pending = open.client.pending_by_peer();
+        let pending = open.client().pending_by_peer();
         for Pending { receiver, topic, messages } in &pending {
             let (receiver, topic) = (receiver.as_deref().map(c_text), c_text(topic));
             let receiver = receiver.as_deref().map_or(std::ptr::null(), CStr::as_ptr);
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
     delivery_call(|| {
         let open = open(handle)?;
         // SAFETY: the caller's promise.
-        let number = open.client.clear_pending(unsafe { string(topic, "the topic") }?)?;
+        let number = open.client().clear_pending(unsafe { string(topic, "the topic") }?)?;
         if !cleared.is_null() {
             // SAFETY: as above.
             unsafe { cleared.write(number) };
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
 pub extern "C" fn pinnace_client_wait_pending(handle: *mut c_void, most: u64, timeout_ms: c_long) -> c_int {
     delivery_call(|| {
         let open = open(handle)?;
-        open.client.wait_pending(most, deadline(timeout_ms))?;
+        open.client().wait_pending(most, deadline(timeout_ms))?;
         Ok(0)
     })
 }

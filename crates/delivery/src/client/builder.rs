@@ -9,6 +9,7 @@ use std::time::Duration;
 use pinnace_crypto::{KeyPair, PublicKey};
 use pinnace_sys::signals::Mask;
 
+use super::closing::End;
 use super::registration::Registration;
 use super::{Client, entry_version};
 use crate::Error;
@@ -46,6 +47,7 @@ pub struct Builder {
     retry: Retry,
     memory_limit: u64,
     linger: Duration,
+    handler_linger: Duration,
     largest: usize,
     pack_from: usize,
 }
@@ -71,6 +73,7 @@ impl Builder {
             patience: Some(Duration::from_secs(30)),
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
+            handler_linger: Duration::from_secs(10),
             largest: 1 << 30,
             pack_from: 1 << 20,
             retry: Retry {
@@ -188,6 +191,13 @@ impl Builder {
     /// default.
     pub fn linger(mut self, linger: Duration) -> Builder {
         self.linger = linger;
+        self
+    }
+
+    /// How long dropping the client waits for handlers that run; 10 s by default. A handler that takes longer is left
+    /// alone: its thread goes on, and an acknowledgement still counts.
+    pub fn handler_linger(mut self, linger: Duration) -> Builder {
+        self.handler_linger = linger;
         self
     }
 
@@ -333,6 +343,7 @@ impl Builder {
             inbox,
             registration,
             closed: AtomicBool::new(false),
+            end: End::default(),
             joined: AtomicBool::new(false),
             routes: Arc::default(),
             members_changed: Arc::default(),
@@ -341,6 +352,7 @@ impl Builder {
             entry: Mutex::new(entry.clone()),
             memory_limit: self.memory_limit,
             linger: self.linger,
+            handler_linger: self.handler_linger,
             largest: self.largest,
             pack_from: self.pack_from,
             trouble: Trouble::default(),

@@ -1,6 +1,7 @@
 //! A client: it sends to topics, and receives messages sent to the topics that it listens on.
 
 mod builder;
+mod closing;
 mod cursor;
 mod pending;
 mod receive;
@@ -11,7 +12,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,15 +20,16 @@ use std::time::{Duration, Instant};
 use pinnace_sys::signals::Mask;
 
 use crate::Error;
-use crate::environment::{now, now_ms};
+use crate::environment::now_ms;
 use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::log::Damage;
 use crate::peer_loop::Command;
 use crate::registry::{Entry, Member, MembersCallback, RegistryError, Trouble, Watch};
-use crate::signal::{Patience, Signal};
+use crate::signal::Signal;
 use crate::store::records;
 pub use builder::Builder;
+use closing::End;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use pending::Pending;
 pub(crate) use receive::read_envelope;
@@ -44,7 +46,8 @@ pub struct Client {
     inbox: Arc<Inbox>,
     registration: Arc<Registration>,
     closed: AtomicBool,
-    /// It has joined its registry: to drop it ends its subscriptions.
+    end: End,
+    /// It has joined its registry: its end also ends its subscriptions.
     joined: AtomicBool,
     routes: Arc<Mutex<Routes>>,
     /// Signalled when the members that `routes` knows have changed.
@@ -56,6 +59,7 @@ pub struct Client {
     entry: Mutex<Entry>,
     memory_limit: u64,
     linger: Duration,
+    handler_linger: Duration,
     largest: usize,
     pack_from: usize,
     trouble: Trouble,
@@ -84,21 +88,6 @@ impl Client {
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
-
-    /// Stops receiving. Calls that wait in `recv` or `run`, for room or for acknowledgements, now or later, return
-    /// Closed. The client itself ends when it is dropped.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
-        self.instance.store.wake_waiters();
-        drop(self.routes.lock());
-        self.members_changed.tell();
-        self.inbox.close();
-    }
-
-    /// Until the deadline, or until the client is closed.
-    fn patience(&self, until: Option<Instant>) -> Patience<'_> {
-        Patience { until, called_off: Some(&self.closed) }
-    }
 }
 
 impl Client {
@@ -115,6 +104,8 @@ impl Client {
     fn change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Error> {
         let Some(watch) = &self.watch else { return Ok(()) };
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: a client that ends leaves the registry after it.
+        self.check_open()?;
         let mut changed = entry.clone();
         change(&mut changed.topics);
         changed.topics.sort_unstable();
@@ -142,13 +133,13 @@ impl Client {
     /// Waits until at least `count` clients listen on a topic, of which it may be one. Errors: TimedOut after the
     /// deadline, Closed.
     pub fn wait_listeners(&self, topic: &str, count: usize, deadline: Option<Instant>) -> Result<(), Error> {
+        self.check_open()?;
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         while routes.members().of_topic(topic).take(count).count() < count {
-            routes = match self.members_changed.wait(routes, self.patience(deadline)) {
-                Some(again) => again,
-                None if self.closed.load(Ordering::Relaxed) => return Err(Error::Closed),
-                None => return Err(Error::TimedOut),
-            };
+            match self.members_changed.wait(routes, self.patience(deadline)) {
+                Some(again) => routes = again,
+                None => return self.or_over(false),
+            }
         }
         Ok(())
     }
@@ -163,6 +154,7 @@ impl Client {
     /// Ends the subscriptions of a topic by dead clients: messages sent to all are no longer kept for them. Returns how
     /// many there were. Messages already kept stay ([`clear_pending`](Self::clear_pending)).
     pub fn clear_addresses(&self, topic: &str) -> Result<usize, Error> {
+        self.check_open()?;
         let Some(registry) = &self.registry else { return Ok(0) };
         Ok(crate::registry::open(registry)?.clear(topic)?)
     }
@@ -193,30 +185,4 @@ impl Client {
 /// replaced by an old copy; by the version before it, also if the clock was set back.
 fn entry_version(before: u64) -> u64 {
     now_ms().max(before + 1)
-}
-
-impl Drop for Client {
-    /// Logs what was handled. Messages on the disk stay; messages in memory have [`Builder::linger`] to be
-    /// acknowledged. Deliveries in hand can still be acknowledged, until a client of this name is started in this
-    /// process; the store stays open as long.
-    fn drop(&mut self) {
-        self.instance.store.wait_for_held(self.record.number, now() + self.linger);
-        if let Some(watch) = &self.watch {
-            if self.joined.load(Ordering::Relaxed) {
-                // A failure of the log is reported elsewhere.
-                let version = self.entry.lock().unwrap_or_else(PoisonError::into_inner).version;
-                let ended = records::Subscriptions { topics: Vec::new(), version };
-                let _ = self.instance.store.subscribe(self.record.number, ended);
-            }
-            watch.leave(&self.record.name, self.record.id);
-        }
-        self.inbox.close();
-        let handlers = std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
-        let own = std::thread::current().id();
-        for thread in handlers.into_iter().filter(|thread| thread.thread().id() != own) {
-            // A thread that panicked has printed its message already.
-            let _ = thread.join();
-        }
-        self.registration.close();
-    }
 }

@@ -1,6 +1,5 @@
 //! Messages that a client has sent and that are not acknowledged yet.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use pinnace_stream::RangeSet;
@@ -46,16 +45,14 @@ impl Client {
 
     /// Waits until [`pending`](Self::pending) is at most `most`. Errors: TimedOut, Closed.
     pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
-        match self.instance.store.wait_done(self.record.number, most, self.patience(deadline)) {
-            true => Ok(()),
-            false if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
-            false => Err(Error::TimedOut),
-        }
+        self.check_open()?;
+        self.or_over(self.instance.store.wait_done(self.record.number, most, self.patience(deadline)))
     }
 
     /// Drops the pending messages of a topic, for all receivers: they are not sent any more. Messages sent already may
     /// still be handled. Returns how many messages and parts were dropped.
     pub fn clear_pending(&self, topic: &str) -> Result<u64, Error> {
+        self.check_open()?;
         let (store, mut cleared) = (&self.instance.store, Vec::new());
         let mut state = store.lock();
         let own = state.outbox.iter().map(|stream| (&stream.record, stream.pending()));

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
@@ -121,6 +122,7 @@ impl Delivery {
     pub fn ack(mut self) {
         if let Some(message) = self.message.take() {
             self.registration.inbox.ack(&message);
+            self.registration.end_if_done();
         }
     }
 
@@ -136,6 +138,7 @@ impl Delivery {
     pub fn nack(mut self, delay: Option<Duration>) {
         if let Some(message) = self.message.take() {
             self.registration.inbox.put_off(message, delay);
+            self.registration.end_if_done();
         }
     }
 
@@ -143,6 +146,15 @@ impl Delivery {
     pub fn terminate(mut self) {
         if let Some(message) = self.message.take() {
             self.registration.inbox.give_up(&message, Verdict::Terminated);
+            self.registration.end_if_done();
+        }
+    }
+
+    /// For the C interface, which calls handlers itself: sets the thread whose handler has it.
+    #[doc(hidden)]
+    pub fn set_handler(&mut self, handler: Option<ThreadId>) {
+        if let Some(message) = &mut self.message {
+            self.registration.inbox.set_handler(message, handler);
         }
     }
 }
@@ -159,6 +171,7 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(message) = self.message.take() {
             self.registration.inbox.fail(message);
+            self.registration.end_if_done();
         }
     }
 }
@@ -181,8 +194,14 @@ impl Stream for Deliveries<'_> {
 impl Client {
     /// The next message. Errors: TimedOut after the deadline, Closed.
     pub fn recv(&self, deadline: Option<Instant>) -> Result<Delivery, Error> {
+        self.recv_for(None, deadline)
+    }
+
+    /// For the C interface, which calls handlers itself: `recv` for a handler on this thread.
+    #[doc(hidden)]
+    pub fn recv_for(&self, handler: Option<ThreadId>, deadline: Option<Instant>) -> Result<Delivery, Error> {
         loop {
-            match Delivery::new(self.inbox.next(deadline)?, self.registration.clone()) {
+            match Delivery::new(self.inbox.next(deadline, handler)?, self.registration.clone()) {
                 Ok(delivery) => return Ok(delivery),
                 Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
@@ -225,6 +244,7 @@ impl Client {
         &self,
         mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
     ) -> Result<(), Error> {
+        self.check_open()?;
         let (registration, signals) = (self.registration.clone(), self.signals);
         let mut handle = move |message, to: &Arc<Registration>| match Delivery::new(message, to.clone()) {
             // Dropping the delivery marks it as failed.
@@ -236,14 +256,14 @@ impl Client {
         };
         let work = move || {
             let inbox = &registration.inbox;
-            let no_wait = Some(now());
-            while let Ok(first) = inbox.next(None) {
+            let (no_wait, own) = (Some(now()), Some(thread::current().id()));
+            while let Ok(first) = inbox.next(None, own) {
                 // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {
                     let mut next = Ok(first);
                     while let Ok(message) = next {
                         handle(message, &registration);
-                        next = inbox.next(no_wait);
+                        next = inbox.next(no_wait, own);
                     }
                 });
             }
@@ -257,8 +277,9 @@ impl Client {
     /// Passes messages to `handler` one by one, until it breaks or the client is closed. A message is done when the
     /// handler returns. If it panics, the message has failed, and the panic continues in the caller.
     pub fn run<B>(&self, mut handler: impl FnMut(&Delivery) -> ControlFlow<B>) -> Result<B, Error> {
+        let own = Some(thread::current().id());
         loop {
-            let delivery = self.recv(None)?;
+            let delivery = self.recv_for(own, None)?;
             match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
                 Ok(flow) => {
                     delivery.ack();

@@ -14,7 +14,7 @@ pub struct Registration {
     client: u32,
     instance: Arc<Instance>,
     pub inbox: Arc<Inbox>,
-    /// The client was dropped: only deliveries hold this now.
+    /// The client has ended: only deliveries need this now.
     closed: AtomicBool,
     /// None: it has ended, and settling a delivery has no effect.
     hold: Mutex<Option<NameHold>>,
@@ -40,8 +40,18 @@ impl Registration {
         registration
     }
 
+    /// The client has ended: the registration ends with its last delivery in hand.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
+        self.end_if_done();
+    }
+
+    /// Ends it if the client has ended, and no delivery is in hand. Called after each settlement: the inbox's lock
+    /// orders it with `close`.
+    pub fn end_if_done(&self) {
+        if self.closed.load(Ordering::Relaxed) && self.inbox.in_hand() == 0 {
+            self.end();
+        }
     }
 
     pub fn has_ended(&self) -> bool {

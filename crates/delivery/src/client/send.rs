@@ -94,7 +94,7 @@ impl Client {
         Ok(self.send_and_wait(topic, body, &options)?.receivers)
     }
 
-    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, if the
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, also if the
     /// client was closed while there was no room. After TimedOut the message may be on the disk already, or reach it
     /// later.
     pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
@@ -122,6 +122,7 @@ impl Client {
     /// Like `send`, without waiting for the disk. It is sent to the receiver once it is there, whether or not a caller
     /// waits.
     pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+        self.check_open()?;
         // Leave room for the suffix of the dead-letter topic.
         if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
             return Err(Error::Name);
@@ -225,6 +226,8 @@ impl Client {
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
         let mut state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+        // Under the lock: a client that ends drops what it holds after it.
+        self.check_open()?;
         let mut is_news = false;
         for part in 0..parts {
             (sending.flags, sending.body) = part_of(body, part, flags);

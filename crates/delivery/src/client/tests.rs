@@ -59,7 +59,7 @@ impl Powered {
     /// Cuts the power at once; the old client keeps running on a dead disk.
     fn cut(&mut self) {
         self.disk = self.disk.left_by_power();
-        self.client.take().unwrap().close();
+        let _ = self.client.take().unwrap().close(Some(Instant::now()));
     }
 }
 
@@ -158,7 +158,7 @@ fn live(seed: u64, cuts: u32) -> Sums {
         stop.store(1, Relaxed);
         sends.take().unwrap().join().unwrap();
         sender.client.take().unwrap().wait_pending(0, soon()).unwrap();
-        receiver.client.take().unwrap().close();
+        receiver.client.take().unwrap().close(soon()).unwrap();
     });
     let twice = Twice::BetweenRuns(receivers_cut * UNDER_WAY);
     let may_lose = |message: Message| durability(message.number) == Durability::Memory;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Instant;
 
 use pinnace_stream::{Acceptance, Batch, RangeSet};
@@ -52,6 +53,8 @@ pub struct Message {
     pub watch: Option<u64>,
     /// The number up to which no message of its stream is delivered again.
     pub settled: u64,
+    /// The thread of the handler that has it, if a handler has it.
+    pub handler: Option<ThreadId>,
 }
 
 #[derive(Clone)]
@@ -233,7 +236,8 @@ impl Flow {
             let parts = self.next_parts()?;
             let is_done = |part: &Arrived| self.acceptance.done().contains(part.seq);
             if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !is_done(part)) {
-                return Some(Message { parts, deliveries: 1, watch: None, settled: self.settled });
+                let (watch, handler) = (None, None);
+                return Some(Message { parts, deliveries: 1, watch, settled: self.settled, handler });
             }
             parts.as_slice().iter().for_each(|part| self.finish(part));
             if let Parts::One(part) = &parts {

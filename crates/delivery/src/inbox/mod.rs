@@ -4,10 +4,12 @@
 //! stream; one that is put off lets later ones pass. Streams take turns.
 
 mod flow;
+mod in_hand;
 mod waiting;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Body;
@@ -15,7 +17,7 @@ use pinnace_stream::RangeSet;
 
 use crate::Error;
 use crate::environment::{now, now_ms, random};
-use crate::signal::Signal;
+use crate::signal::{Patience, Signal};
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Id, Verdict};
 use flow::{Flow, Taken};
@@ -26,6 +28,8 @@ use waiting::Waiting;
 pub struct Inbox {
     state: Mutex<Waiting>,
     arrived: Signal,
+    /// Fewer messages are in hand, or are waited for.
+    settled: Signal,
     retry: Retry,
     /// The largest body accepted, in bytes.
     largest: usize,
@@ -109,6 +113,10 @@ pub struct InboxNews {
 }
 
 impl InboxNews {
+    fn is_done_empty(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
     /// Returns credit to a sender.
     pub fn pay_back(&mut self, sender: Id, cost: u64) {
         match self.taken.iter_mut().rev().find(|(other, _)| *other == sender) {
@@ -149,7 +157,8 @@ impl Retry {
 
 impl Inbox {
     pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        Inbox { state: Mutex::default(), arrived: Signal::default(), retry, largest, tell }
+        let (state, arrived, settled) = Default::default();
+        Inbox { state, arrived, settled, retry, largest, tell }
     }
 
     /// The largest body accepted, in bytes.
@@ -240,15 +249,15 @@ impl Inbox {
         }
     }
 
-    /// Waits for the next message. Errors: TimedOut, Closed.
-    pub fn next(&self, deadline: Option<Instant>) -> Result<Message, Error> {
+    /// Waits for the next message, for a handler on the thread `handler`, if there is one. Errors: TimedOut, Closed.
+    pub fn next(&self, deadline: Option<Instant>, handler: Option<ThreadId>) -> Result<Message, Error> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return Err(Error::Closed);
             }
             let due = self.wake(&mut state);
-            if let Some(message) = self.pop(&mut state) {
+            if let Some(message) = self.pop(&mut state, handler) {
                 return Ok(message);
             }
             if deadline.is_some_and(|deadline| deadline <= now()) {
@@ -266,7 +275,7 @@ impl Inbox {
             return Poll::Ready(Err(Error::Closed));
         }
         let due = self.wake(&mut state);
-        if let Some(message) = self.pop(&mut state) {
+        if let Some(message) = self.pop(&mut state, None) {
             return Poll::Ready(Ok(message));
         }
         if !state.tasks.iter().any(|other| other.will_wake(task.waker())) {
@@ -300,7 +309,7 @@ impl Inbox {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    fn pop(&self, state: &mut MutexGuard<'_, Waiting>) -> Option<Message> {
+    fn pop(&self, state: &mut MutexGuard<'_, Waiting>, handler: Option<ThreadId>) -> Option<Message> {
         while let Some(index) = state.ready.take() {
             let flow = &mut state.flows[index];
             if flow.held_until.is_some() {
@@ -325,6 +334,8 @@ impl Inbox {
                     }
                     state.watch(&mut message, now() + within);
                 }
+                message.handler = handler;
+                state.in_hand.add(handler);
                 return Some(message);
             }
         }
@@ -335,6 +346,7 @@ impl Inbox {
     pub fn ack(&self, message: &Message) {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
+        self.put_down(&mut state, message);
         state.take_back(message);
         if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
             return;
@@ -350,6 +362,7 @@ impl Inbox {
     /// A message failed: it is delivered next of its stream again, after a pause.
     pub fn fail(&self, message: Message) {
         let mut state = self.lock();
+        self.put_down(&mut state, &message);
         if state.take_back(&message) {
             self.fail_in(&mut state, message);
             self.tell_arrived(state);
@@ -373,6 +386,7 @@ impl Inbox {
     /// Delivers a message again after `delay`, or after the retry pause; later ones pass it.
     pub fn put_off(&self, message: Message, delay: Option<Duration>) {
         let mut state = self.lock();
+        self.put_down(&mut state, &message);
         if !state.take_back(&message) {
             return;
         }
@@ -402,6 +416,7 @@ impl Inbox {
     /// Gives up a message; its sender keeps it as a dead letter.
     pub fn give_up(&self, message: &Message, verdict: Verdict) {
         let mut state = self.lock();
+        self.put_down(&mut state, message);
         if state.take_back(message) {
             self.give_up_in(&mut state, message, verdict);
         }
@@ -444,11 +459,12 @@ impl Inbox {
         later + state.flows.iter().map(Flow::waiting_cost).sum::<u64>()
     }
 
-    /// Ends delivery, and wakes all receivers with Closed.
+    /// Ends delivery, and wakes all receivers with Closed, and threads whose patience has ended.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.tell_arrived(state);
+        self.settled.tell();
     }
 
     /// Makes due messages ready, and fails those of expired handlers. Returns when the next is due.

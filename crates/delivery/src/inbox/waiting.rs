@@ -8,8 +8,19 @@ use pinnace_stream::RoundRobin;
 
 use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
+use super::in_hand::InHand;
 use crate::environment::now;
 use crate::store::Incoming;
+
+/// Whether the progress is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recording {
+    #[default]
+    Complete,
+    UnderWay,
+    /// The store has failed.
+    Failed,
+}
 
 /// A message in the hands of a handler with a time limit.
 pub struct Out {
@@ -34,6 +45,8 @@ pub struct Waiting {
     pub out: HashMap<u64, Out>,
     pub limits: BTreeSet<(Instant, u64)>,
     pub last_watch: u64,
+    pub in_hand: InHand,
+    pub recording: Recording,
     /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
     pub news: InboxNews,
@@ -105,6 +118,9 @@ impl Waiting {
     pub fn note(&mut self, index: usize) {
         if !std::mem::replace(&mut self.flows[index].dirty, true) {
             self.news.dirty.push(index);
+        }
+        if self.recording == Recording::Complete {
+            self.recording = Recording::UnderWay;
         }
     }
 }

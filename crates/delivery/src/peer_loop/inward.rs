@@ -52,13 +52,28 @@ pub struct Inward {
     /// Progress to be logged, and when.
     unnoted: Vec<(Incoming, RangeSet)>,
     note_at: Option<Instant>,
+    /// The inbox waits to hear that its progress is on the disk.
+    to_report: bool,
 }
 
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, listener, inbox, keys, notify, patience } = listening;
-        let (sessions, held, noted, unnoted, note_at) = Default::default();
-        Inward { client, listener, inbox, keys, notify, patience, sessions, held, noted, unnoted, note_at }
+        let (sessions, held, noted, unnoted, note_at, to_report) = Default::default();
+        Inward {
+            client,
+            listener,
+            inbox,
+            keys,
+            notify,
+            patience,
+            sessions,
+            held,
+            noted,
+            unnoted,
+            note_at,
+            to_report,
+        }
     }
 
     /// Returns true if acknowledgements wait for the disk.
@@ -210,6 +225,7 @@ impl Inward {
                 self.say_final(from, of.2, last, given_up);
             }
         }
+        self.to_report |= !news.done.is_empty();
         for (of, done, to_note) in news.done {
             let waiting = self.unnoted.iter_mut().find(|(other, _)| *other == of);
             match (waiting, self.noted.iter().rev().find(|(_, other, _)| *other == of)) {
@@ -270,6 +286,10 @@ impl Inward {
         let ready: Vec<(u64, Incoming, RangeSet)> = ready;
         for (_, of, done) in ready {
             self.acknowledge_one(&of, done);
+        }
+        if self.to_report && self.noted.is_empty() && self.unnoted.is_empty() {
+            self.to_report = false;
+            self.inbox.progress_recorded();
         }
     }
 

@@ -116,6 +116,7 @@ impl Task for PeerLoop {
         if let Err(error @ LogError::Failed(_)) = self.note_handled()
             && !std::mem::replace(&mut self.failed, true)
         {
+            self.inward.iter().for_each(|inward| inward.inbox.recording_failed());
             self.notify_all(&crate::Error::from(error));
         }
         self.outward.tell_recorded(&self.store);

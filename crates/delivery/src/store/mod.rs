@@ -12,7 +12,7 @@ mod volatile;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
@@ -285,18 +285,22 @@ impl Store {
         self.log.wake_waiters();
     }
 
-    /// Waits until a client has no volatile messages, and drops those left at the deadline.
-    pub fn wait_for_held(&self, client: u32, deadline: Instant) {
-        let mut state = self.lock();
+    /// Waits until a client has no volatile messages. Returns false if the patience has ended first.
+    pub fn wait_for_held<'a>(&self, client: u32, patience: impl Into<Patience<'a>>) -> bool {
+        let (mut state, patience) = (self.lock(), patience.into());
         while state.outbox.is_held(client) {
-            match self.progressed.wait(state, Some(deadline)) {
+            match self.progressed.wait(state, patience) {
                 Some(again) => state = again,
-                None => {
-                    self.lock().outbox.forget_held(client);
-                    return self.progressed.tell();
-                }
+                None => return false,
             }
         }
+        true
+    }
+
+    /// Drops a client's volatile messages.
+    pub fn forget_held(&self, client: u32) {
+        self.lock().outbox.forget_held(client);
+        self.progressed.tell();
     }
 
     /// Marks messages of an outgoing stream as done, of which the receiver is told once this is on the disk

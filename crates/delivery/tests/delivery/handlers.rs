@@ -163,7 +163,7 @@ fn tasks_wait_for_messages_and_for_their_time() {
                 delivery.ack();
             }
         });
-        scope.spawn(|| receiver.close());
+        scope.spawn(|| receiver.close(soon()));
         assert!(futures::executor::block_on(receiver.recv_async()).is_err());
     });
 }
@@ -178,7 +178,7 @@ fn an_iterator_ends_with_its_client() {
         delivery.ack();
         count += 1;
         if count == 3 {
-            receiver.close();
+            receiver.close(soon()).unwrap();
         }
     }
     assert_eq!(count, 3);

@@ -42,7 +42,7 @@ fn closing_ends_who_waits_for_room(durability: Durability, limit: impl FnOnce(Bu
         while sender.pending() == 0 {
             std::thread::yield_now();
         }
-        sender.close();
+        let _ = sender.close(Some(Instant::now()));
         for _ in 0..2 {
             // A call that does not return would hang the scope, and this test.
             let error = ended.recv_timeout(Duration::from_secs(60));

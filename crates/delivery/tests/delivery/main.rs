@@ -2,6 +2,7 @@
 
 mod bodies;
 mod clients;
+mod closing;
 mod discovery;
 mod effects;
 mod files;

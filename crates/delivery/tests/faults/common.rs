@@ -36,7 +36,7 @@ pub struct Closing<'a>(pub &'a Client);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        let _ = self.0.close(Some(Instant::now()));
     }
 }
 

@@ -366,7 +366,7 @@ fn the_honest_go_on_beside_liars() {
             let pending = sender.pending_by_peer();
             pending.iter().filter(|of| of.topic == "news").all(|of| of.messages == 0)
         });
-        receiver.close();
+        let _ = receiver.close(soon());
         (falsehoods.join().unwrap(), receives.join().unwrap(), for_streams)
     });
     assert!(lazy.recv(soon()).is_ok(), "what was granted is there");

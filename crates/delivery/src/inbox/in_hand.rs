@@ -1,0 +1,130 @@
+//! The messages that were handed out and are not settled yet; waits for them, for handlers, and for the disk.
+
+use std::sync::MutexGuard;
+use std::thread::{self, ThreadId};
+
+use super::waiting::Recording;
+use super::{Inbox, Message, Patience, Waiting};
+
+/// Messages in hand.
+#[derive(Default)]
+pub struct InHand {
+    count: usize,
+    /// Those that handlers have, by thread.
+    handled: Vec<(ThreadId, usize)>,
+    /// Those that handlers have which wait for the others themselves.
+    waiting: usize,
+}
+
+impl InHand {
+    pub fn add(&mut self, handler: Option<ThreadId>) {
+        self.count += 1;
+        handler.into_iter().for_each(|thread| self.begin(thread));
+    }
+
+    fn begin(&mut self, thread: ThreadId) {
+        match self.handled.iter_mut().find(|(other, _)| *other == thread) {
+            Some((_, count)) => *count += 1,
+            None => self.handled.push((thread, 1)),
+        }
+    }
+
+    fn end(&mut self, thread: ThreadId) {
+        self.handled.iter_mut().filter(|(other, _)| *other == thread).for_each(|(_, count)| *count -= 1);
+        self.handled.retain(|(_, count)| *count > 0);
+    }
+
+    fn handled_by(&self, thread: ThreadId) -> usize {
+        self.handled.iter().find(|(other, _)| *other == thread).map_or(0, |(_, count)| *count)
+    }
+}
+
+impl Inbox {
+    /// How many messages were handed out and are not settled.
+    pub fn in_hand(&self) -> usize {
+        self.lock().in_hand.count
+    }
+
+    /// Returns true if a handler on this thread has a message.
+    pub fn is_handled_by(&self, thread: ThreadId) -> bool {
+        self.lock().in_hand.handled_by(thread) > 0
+    }
+
+    /// A message is settled.
+    pub(super) fn put_down(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
+        state.in_hand.count -= 1;
+        message.handler.into_iter().for_each(|thread| state.in_hand.end(thread));
+        self.settled.tell();
+    }
+
+    /// Changes the thread whose handler has a message; None: no handler has it.
+    pub fn set_handler(&self, message: &mut Message, handler: Option<ThreadId>) {
+        let mut state = self.lock();
+        handler.into_iter().for_each(|thread| state.in_hand.begin(thread));
+        let before = std::mem::replace(&mut message.handler, handler);
+        before.into_iter().for_each(|thread| state.in_hand.end(thread));
+        self.settled.tell();
+    }
+
+    /// Waits until all messages in hand are settled, except those of a handler that calls this, and of other handlers
+    /// that wait here: they would wait for each other. Returns false if the patience has ended first.
+    pub fn wait_settled(&self, patience: Patience<'_>) -> bool {
+        let (mut state, thread) = (self.lock(), thread::current().id());
+        let own = state.in_hand.handled_by(thread);
+        state.in_hand.waiting += own;
+        self.settled.tell();
+        let settled = loop {
+            if state.in_hand.count <= state.in_hand.waiting {
+                break true;
+            }
+            match self.settled.wait(state, patience) {
+                Some(again) => state = again,
+                None => {
+                    state = self.lock();
+                    break state.in_hand.count <= state.in_hand.waiting;
+                }
+            }
+        };
+        state.in_hand.waiting -= own;
+        settled
+    }
+
+    /// The peer loop has seen all progress that it took with `take_news` on the disk.
+    pub fn progress_recorded(&self) {
+        let mut state = self.lock();
+        if state.news.is_done_empty() && state.recording == Recording::UnderWay {
+            state.recording = Recording::Complete;
+            self.settled.tell();
+        }
+    }
+
+    /// The store has failed: no more progress reaches the disk.
+    pub fn recording_failed(&self) {
+        self.lock().recording = Recording::Failed;
+        self.settled.tell();
+    }
+
+    /// Waits until all progress is on the disk. Returns false if the patience has ended first, or the store has failed.
+    pub fn wait_recorded(&self, patience: Patience<'_>) -> bool {
+        let mut state = self.lock();
+        while state.recording == Recording::UnderWay {
+            match self.settled.wait(state, patience) {
+                Some(again) => state = again,
+                None => return false,
+            }
+        }
+        state.recording == Recording::Complete
+    }
+
+    /// Waits until no handler has a message, except one that calls this. Returns false if the patience has ended first.
+    pub fn wait_handlers(&self, patience: Patience<'_>) -> bool {
+        let (mut state, thread) = (self.lock(), thread::current().id());
+        while state.in_hand.handled.iter().any(|(other, _)| *other != thread) {
+            match self.settled.wait(state, patience) {
+                Some(again) => state = again,
+                None => return false,
+            }
+        }
+        true
+    }
+}

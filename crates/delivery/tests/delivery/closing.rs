@@ -1,0 +1,239 @@
+//! Draining and closing, with handlers that hang.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Builder, Client, Durability, Error, Options};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + SOON)
+}
+
+/// A deadline that is over.
+fn over() -> Option<Instant> {
+    Some(Instant::now())
+}
+
+fn client(name: &str, dir: &Path) -> Builder {
+    let registry = format!("dir://{}", dir.join("registry").display());
+    Client::builder(name, name).data_dir(dir.join(name)).registry(&registry)
+}
+
+fn start(name: &str, dir: &Path) -> Arc<Client> {
+    Arc::new(client(name, dir).start().unwrap())
+}
+
+/// Handlers that hang: each says that it has begun, and waits for a permission to return.
+fn hang(client: &Client) -> (Receiver<()>, Sender<()>) {
+    let ((begun, begins), (release, released)) = (channel(), channel());
+    client
+        .listen(move |_| {
+            begun.send(()).unwrap();
+            released.recv().unwrap();
+            Ok::<(), Infallible>(())
+        })
+        .unwrap();
+    (begins, release)
+}
+
+#[test]
+fn a_handler_that_hangs_does_not_hang_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), start("receiver", dir.path()));
+    let (begins, release) = hang(&receiver);
+    sender.send_to("receiver", b"one").unwrap();
+    begins.recv_timeout(SOON).unwrap();
+    assert_eq!(receiver.in_hand(), 1);
+    assert_eq!(receiver.close(Some(Instant::now() + Duration::from_millis(10))), Err(Error::TimedOut));
+    assert_eq!(receiver.send_to("sender", b"late"), Err(Error::Closed));
+    assert_eq!(receiver.subscribe("late"), Err(Error::Closed));
+    assert_eq!(receiver.recv(None).err(), Some(Error::Closed));
+    // A late acknowledgement counts.
+    release.send(()).unwrap();
+    assert_eq!(receiver.close(soon()), Ok(()));
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(start("receiver", dir.path()).recv(over()).err(), Some(Error::TimedOut));
+}
+
+/// The name is free for another process, too, while a handler hangs.
+#[test]
+fn a_close_gives_the_name_back_while_a_handler_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), start("receiver", dir.path()));
+    let (begins, release) = hang(&receiver);
+    sender.send_to("receiver", b"one").unwrap();
+    begins.recv_timeout(SOON).unwrap();
+    assert_eq!(receiver.close(over()), Err(Error::TimedOut));
+    let other = client("receiver", dir.path()).data_dir(dir.path().join("elsewhere")).start().unwrap();
+    assert_eq!(other.close(soon()), Ok(()));
+    // Here, the next client gets the message again.
+    let next = start("receiver", dir.path());
+    let delivery = next.recv(soon()).unwrap();
+    release.send(()).unwrap();
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn a_handler_that_hangs_does_not_hang_a_drop() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = start("sender", dir.path());
+    let linger = Duration::from_millis(10);
+    let receiver = client("receiver", dir.path()).handler_linger(linger).start().unwrap();
+    let (begins, release) = hang(&receiver);
+    sender.send_to("receiver", b"one").unwrap();
+    begins.recv_timeout(SOON).unwrap();
+    let (dropped, is_dropped) = channel();
+    std::thread::spawn(move || {
+        drop(receiver);
+        dropped.send(()).unwrap();
+    });
+    is_dropped.recv_timeout(SOON).expect("the drop returns");
+    release.send(()).unwrap();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn a_drop_waits_for_a_handler_that_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), client("receiver", dir.path()).start().unwrap());
+    let (begins, release) = hang(&receiver);
+    sender.send_to("receiver", b"one").unwrap();
+    begins.recv_timeout(SOON).unwrap();
+    let (dropped, is_dropped) = channel();
+    std::thread::spawn(move || {
+        drop(receiver);
+        dropped.send(()).unwrap();
+    });
+    assert_eq!(is_dropped.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
+    release.send(()).unwrap();
+    is_dropped.recv_timeout(SOON).unwrap();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn draining_waits_for_what_is_in_hand() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), start("receiver", dir.path()));
+    for body in ["one", "two", "three"] {
+        sender.send_to("receiver", body.as_bytes()).unwrap();
+    }
+    let (one, two) = (receiver.recv(soon()).unwrap(), receiver.recv(soon()).unwrap());
+    assert_eq!((one.body(), receiver.in_hand()), (&b"one"[..], 2));
+    assert_eq!(receiver.drain(over()), Err(Error::TimedOut));
+    assert_eq!(receiver.recv(None).err(), Some(Error::Closed), "nothing new is delivered");
+    assert_eq!(receiver.send_to("sender", b"a result"), Ok(()));
+    one.ack();
+    assert_eq!(receiver.drain(Some(Instant::now() + Duration::from_millis(10))), Err(Error::TimedOut));
+    assert_eq!(receiver.in_hand(), 1);
+    std::thread::scope(|scope| {
+        let drains = scope.spawn(|| receiver.drain(soon()));
+        two.ack();
+        assert_eq!(drains.join().unwrap(), Ok(()));
+    });
+    assert_eq!((receiver.in_hand(), receiver.drain(soon())), (0, Ok(())));
+    let result = sender.recv(soon()).unwrap();
+    assert_eq!(result.body(), b"a result");
+    // Copied as the disk is now, the store does not have what was acknowledged delivered again.
+    let copy = dir.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for file in std::fs::read_dir(dir.path().join("receiver")).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    }
+    assert_eq!(receiver.close(over()), Ok(()));
+    let again = client("receiver", dir.path()).data_dir(copy).start().unwrap();
+    assert_eq!(again.recv(soon()).unwrap().body(), b"three");
+}
+
+#[test]
+fn draining_waits_for_messages_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = start("sender", dir.path());
+    let memory = Options { durability: Durability::Memory, ..Options::default() };
+    sender.send("receiver", b"one", &memory).unwrap();
+    assert_eq!(sender.drain(over()), Err(Error::TimedOut));
+    let receiver = start("receiver", dir.path());
+    std::thread::scope(|scope| {
+        let drains = scope.spawn(|| sender.drain(soon()));
+        receiver.recv(soon()).unwrap().ack();
+        assert_eq!(drains.join().unwrap(), Ok(()));
+    });
+    drop(receiver);
+    sender.send("receiver", b"lost", &memory).unwrap();
+    assert_eq!(sender.close(over()), Err(Error::TimedOut));
+}
+
+#[test]
+fn a_handler_may_send_drain_and_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), start("receiver", dir.path()));
+    let (said, says) = channel();
+    let own = receiver.clone();
+    receiver
+        .listen(move |delivery| {
+            let drained = own.drain(None);
+            let sent = own.send_to("sender", delivery.body());
+            said.send((drained, sent, own.close(None), own.close(None), own.recv(None).err())).unwrap();
+            Ok::<(), Infallible>(())
+        })
+        .unwrap();
+    sender.send_to("receiver", b"one").unwrap();
+    let all = (Ok(()), Ok(()), Ok(()), Ok(()), Some(Error::Closed));
+    assert_eq!(says.recv_timeout(SOON).unwrap(), all);
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(receiver.close(soon()), Ok(()));
+    // What it sent is delivered, by the next client of this name at the latest.
+    let _next = start("receiver", dir.path());
+    assert_eq!(sender.recv(soon()).unwrap().body(), b"one");
+}
+
+/// Two handlers of one client, and another thread, which all close it without a deadline.
+#[test]
+fn several_threads_may_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = (start("sender", dir.path()), start("receiver", dir.path()));
+    let (both, (said, says)) = (Arc::new(std::sync::Barrier::new(3)), channel());
+    for _ in 0..2 {
+        let (own, both, said) = (receiver.clone(), both.clone(), said.clone());
+        receiver
+            .listen(move |_| {
+                both.wait();
+                said.send(own.close(None)).unwrap();
+                Ok::<(), Infallible>(())
+            })
+            .unwrap();
+    }
+    // A stream each, so that both are delivered at once.
+    sender.send_to("receiver", b"one").unwrap();
+    sender.send_to("receiver", b"two").unwrap();
+    let (closing, closer) = (receiver.clone(), both.clone());
+    std::thread::spawn(move || {
+        closer.wait();
+        said.send(closing.close(None)).unwrap();
+    });
+    for _ in 0..3 {
+        assert_eq!(says.recv_timeout(SOON), Ok(Ok(())));
+    }
+    assert_eq!(receiver.close(soon()), Ok(()));
+    assert_eq!(receiver.in_hand(), 0);
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn an_ended_client_leaves_the_next_one_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, first) = (start("sender", dir.path()), start("receiver", dir.path()));
+    assert_eq!(first.close(soon()), Ok(()));
+    let second = start("receiver", dir.path());
+    second.subscribe("news").unwrap();
+    sender.wait_listeners("news", 1, soon()).unwrap();
+    drop(first);
+    sender.send_to("news", b"one").unwrap();
+    second.recv(soon()).unwrap().ack();
+    assert_eq!(second.topics(), ["news", "receiver"]);
+}
