@@ -359,17 +359,22 @@ impl Builder {
             registry,
             signals,
         };
+        self.join(&client, entry)?;
+        Ok(client)
+    }
+
+    /// Joins the registry, if there is one.
+    fn join(&self, client: &Client, entry: Entry) -> Result<(), Error> {
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());
-        if let Some(watch) = &client.watch {
-            // On the disk first: a client that is killed later starts with these topics.
-            let (topics, version) = (entry.topics.clone(), entry.version);
-            let batch = instance.store.subscribe(client.record.number, Subscriptions { topics, version })?;
-            instance.store.log().wait(batch, None)?;
-            watch.join(entry, tell, client.trouble.clone())?;
-            client.joined.store(true, Ordering::Relaxed);
-        }
-        Ok(client)
+        let (Some(watch), store) = (&client.watch, &client.instance.store) else { return Ok(()) };
+        // On the disk first: a client that is killed later starts with these topics.
+        let (topics, version) = (entry.topics.clone(), entry.version);
+        let batch = store.subscribe(client.record.number, Subscriptions { topics, version })?;
+        store.log().wait(batch, None)?;
+        watch.join(entry, tell, client.trouble.clone())?;
+        client.joined.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// All topics of the settings, and those that the client listened on when it was killed; sorted.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::network::Process;
-use super::node::{InHand, name_of, node_of, topic_name, topic_of};
+use super::node::{Handling, name_of, node_of, topic_name, topic_of};
 use super::promise::{Node, Topic, body_of};
 use super::world::{TOPICS, World};
 use crate::environment::simulated::{self, below, elapsed};
@@ -272,7 +272,7 @@ impl World {
         // One in fifty hangs until its process ends.
         let hangs = if below(50) == 0 { Duration::from_secs(3600) } else { Duration::ZERO };
         let until = elapsed() + Duration::from_millis(below(30) * below(30)) + hangs;
-        life.in_hand.push(InHand { until, delivery, number });
+        life.in_hand.push(Handling { until, delivery, number });
         self.note(|| format!("{} gets {number:?}, delivery {deliveries}", name_of(node)));
     }
 
@@ -281,9 +281,9 @@ impl World {
         simulated::set_skew_ms(self.hosts[node].skew_ms);
         let Some(life) = &mut self.hosts[node].life else { return };
         let now = elapsed();
-        let ended: Vec<InHand> = life.in_hand.extract_if(.., |hand| all || hand.until <= now).collect();
+        let ended: Vec<Handling> = life.in_hand.extract_if(.., |hand| all || hand.until <= now).collect();
         let process = life.process;
-        for InHand { delivery, number, .. } in ended {
+        for Handling { delivery, number, .. } in ended {
             let fails = !all && below(100) < self.failing;
             self.end_handler(node, process, delivery, number, fails);
         }

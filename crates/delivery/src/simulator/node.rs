@@ -49,14 +49,14 @@ pub struct Life {
     /// Messages that the disk has not confirmed: the batch, and the number.
     pub unconfirmed: Vec<(u64, u32)>,
     /// Deliveries that a handler has: until when, and the number; None: of a dead letter.
-    pub in_hand: Vec<InHand>,
+    pub in_hand: Vec<Handling>,
     pub watch_at: Duration,
     /// When its peer loop and log have work; None: only after an event.
     pub due: Option<Duration>,
     pub errors: Arc<Mutex<Vec<Error>>>,
 }
 
-pub struct InHand {
+pub struct Handling {
     pub until: Duration,
     pub delivery: Delivery,
     pub number: Option<u32>,

@@ -7,6 +7,7 @@ mod identity;
 mod messages;
 mod outbox;
 pub mod records;
+mod subscriptions;
 mod viewing;
 mod volatile;
 
@@ -159,19 +160,6 @@ impl Store {
         let record = records::StreamRecord { left, seen, ..of.record.clone() };
         state.outbox.set_left(stream, left, seen);
         self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
-    }
-
-    /// What a client listened on when it was killed; of one that was closed, the version alone.
-    pub fn subscriptions(&self, client: u32) -> records::Subscriptions {
-        self.lock().subscriptions.get(&client).cloned().unwrap_or_default()
-    }
-
-    /// Records what a client listens on. Returns the batch of the log.
-    pub fn subscribe(&self, client: u32, subscriptions: records::Subscriptions) -> Result<u64, LogError> {
-        let mut state = self.lock();
-        let record = subscriptions.write(client);
-        state.subscriptions.insert(client, subscriptions);
-        self.append(&mut state, Urgency::Sync, TOPICS, &[&record])
     }
 
     /// Waits until none of these streams is in the middle of a message. None: the time is over.
