@@ -16,13 +16,24 @@ BUILD = ROOT / "target" / "bench-delivery"
 PATIENCE_S = 10
 
 
-def cargo(name, program):
-    """Builds the program of one of the two workspaces. Returns its path."""
-    target = BUILD / name
-    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(HERE / name / "Cargo.toml")]
+def cargo(name, program, here=HERE, target=None):
+    """Builds the program of one of the two workspaces, of this checkout or of another. Returns its path."""
+    target = BUILD / (target or name)
+    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(here / name / "Cargo.toml")]
     if subprocess.run([*command, "--target-dir", str(target)], check=False).returncode:
-        raise Trouble(f"{name} does not build")
+        raise Trouble(f"{name} in {here} does not build")
     return target / "release" / program
+
+
+def build_beside(checkout):
+    """Builds the load of this checkout and that of another one. Returns their paths by side."""
+    other = pathlib.Path(checkout).resolve() / "bench" / "delivery"
+    if not other.is_dir():
+        raise Trouble(f"{checkout} is not a checkout of Pinnace")
+    return {
+        "ours": cargo("ours", "delivery-load"),
+        "beside": cargo("ours", "delivery-load", other, "beside"),
+    }
 
 
 def build():

@@ -34,11 +34,12 @@ class Runner:
         found = trial.run([str(self.built[side]), *argv], limit_s=LIMIT_S)
         return {**found, "cpu_s": cpu_of_children() - cpu}
 
-    def ours(self, load, look=None, **words):
-        """A run of ours in a temporary directory. `look` is called with the directory before it is removed."""
+    def ours(self, load, look=None, side="ours", **words):
+        """A run of ours, or of another build of it, in a temporary directory. `look` is called with the directory
+        before it is removed."""
         with tempfile.TemporaryDirectory(prefix="run-", dir=programs.place()) as directory:
             words["dir"] = directory
-            found = self.run("ours", [load, *(f"{key}={value}" for key, value in words.items())])
+            found = self.run(side, [load, *(f"{key}={value}" for key, value in words.items())])
             return {**found, **(look(pathlib.Path(directory)) if look else {})}
 
     def liner(self, load, **words):
