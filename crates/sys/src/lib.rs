@@ -19,6 +19,7 @@
 
 pub mod barrier;
 pub mod families;
+pub mod files;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;

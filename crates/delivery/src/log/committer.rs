@@ -5,8 +5,8 @@
 //! waiting callers get the error, and the log has to be reopened.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::queue::{PendingBatch, Queue, ToSeal};
@@ -52,10 +52,13 @@ enum DueWork {
 
 pub fn run(shared: &Shared) {
     let mut committer = Committer::new(shared);
+    let mut queue = locked(&shared.queue);
     loop {
-        match committer.step(shared) {
-            Step::Worked => {}
-            Step::Wait(queue, until) => drop(shared.work.wait(queue, until)),
+        queue = match committer.step(shared, queue) {
+            Step::Worked => locked(&shared.queue),
+            Step::Wait(queue, until) => {
+                shared.work.wait(queue, until).unwrap_or_else(|| locked(&shared.queue))
+            }
             Step::Stop => return close(shared),
         }
     }
@@ -69,8 +72,7 @@ impl Committer {
     }
 
     /// Writes or syncs what is due.
-    pub fn step<'a>(&mut self, shared: &'a Shared) -> Step<'a> {
-        let mut queue = locked(&shared.queue);
+    pub fn step<'a>(&mut self, shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a> {
         let next = self.next(&mut queue, shared.settings.interval);
         let (outcome, batches) = match next {
             DueWork::Wait(until) => return Step::Wait(queue, until),

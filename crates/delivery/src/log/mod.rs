@@ -264,9 +264,9 @@ impl Log {
     pub fn step(&self) -> Option<Instant> {
         let Workers::Stepped(committer) = &self.workers else { return None };
         let mut committer = committer.lock().unwrap_or_else(PoisonError::into_inner);
-        let commit_at = all_due(|| committer.step(&self.shared));
+        let commit_at = all_due(|| committer.step(&self.shared, locked(&self.shared.queue)));
         // A failed file is tried again by each call.
-        let spare_at = all_due(|| spares::step(&self.shared));
+        let spare_at = all_due(|| spares::step(&self.shared, locked(&self.shared.queue)));
         spare_at.into_iter().chain(commit_at).min()
     }
 

@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinnace_sys::fork::Unshared;
@@ -147,7 +147,7 @@ impl File for fs::File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()?;
-        match self.metadata()?.nlink() {
+        match pinnace_sys::files::link_count(self)? {
             0 => Err(io::Error::new(ErrorKind::NotFound, "the store's files were removed")),
             _ => Ok(()),
         }
