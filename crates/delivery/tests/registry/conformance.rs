@@ -223,6 +223,23 @@ pub fn a_registry_that_forgets_hides_no_receiver(place: &Place) {
     until("the living to have it", || waiting(&sender) == [("client1".to_owned(), 4)]);
 }
 
+/// A registry that comes back with what it held earlier shows a receiver as it was before it listened.
+pub fn an_old_entry_hides_no_receiver(place: &Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut registry = place.open();
+    registry.claim(&numbered(1)).unwrap();
+    let builder = Client::builder("sender", "results").data_dir(dir.path()).registry(&place.url());
+    let sender = builder.lease(SHORT * 3).start().unwrap();
+    until("the receiver", || sender.addresses_of("all").len() == 1);
+    assert_eq!(sender.send_all("all", b"one").unwrap(), 1);
+    let as_of = |version| Entry { version, ..with_topics(numbered(1), &["other"]) };
+    registry.claim(&as_of(numbered(1).version - 1)).unwrap();
+    until("the old entry", || sender.addresses_of("other").len() == 1);
+    assert_eq!(sender.send_all("all", b"two").unwrap(), 1, "an old entry says nothing");
+    registry.claim(&as_of(numbered(1).version + 1)).unwrap();
+    until("the end", || sender.send_all("all", b"three").unwrap() == 0);
+}
+
 /// A receiver that is known but was sent nothing yet is not forgotten either.
 pub fn one_that_begins_to_listen_is_known_from_then_on(place: &Place) {
     let dir = tempfile::tempdir().unwrap();

@@ -38,6 +38,7 @@ over_all! {
     conformance::the_killed_leave
     conformance::the_killed_come_back
     conformance::a_registry_that_forgets_hides_no_receiver
+    conformance::an_old_entry_hides_no_receiver
     conformance::one_that_begins_to_listen_is_known_from_then_on
     conformance::what_is_sent_to_all_waits_for_the_killed
     conformance::nothing_new_is_said_once
