@@ -209,7 +209,20 @@ impl World {
         for topic in self.books.topics_of(node) {
             self.books.unsubscribes(node, topic, self.healthy_since.is_some());
         }
-        self.hosts[node].close(&self.network, &self.registry);
+        // An acknowledgement after the close counts; a delivery that is dropped has failed.
+        let books = &mut self.books;
+        let mut settle = |process: Process, delivery: Delivery, number: Option<u32>| {
+            if let Some(number) = number.filter(|_| below(2) == 0) {
+                books.acked(node, process, number);
+                delivery.ack();
+            }
+        };
+        let closed = self.hosts[node].close(&self.network, &self.registry, &mut settle);
+        // A full disk may not take the last note of what was handled.
+        let has_room = !self.acts.iter().any(|(act, _)| matches!(act, Act::FillDisk | Act::FailDisk));
+        if let Some((process, true)) = closed.filter(|_| has_room) {
+            self.books.closed(process);
+        }
     }
 
     pub fn kill(&mut self, node: Node, power: bool) {
@@ -238,8 +251,9 @@ impl World {
         let sent = life.client.send_async(&topic_name(topic), &body_of(number, len), &options);
         if let Ok(ticket) = &sent {
             let (receivers, batch) = (ticket.receivers(), u64::from(*ticket));
-            if durability != Durability::Memory {
-                life.unconfirmed.push((batch, number));
+            match durability {
+                Durability::Memory => self.books.is_in_memory(number),
+                Durability::Sync | Durability::Interval => life.unconfirmed.push((batch, number)),
             }
             self.books.has_receivers(number, receivers);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::network::{Process, SimulatedNetwork};
 use super::promise::{Node, Topic};
 use super::registry::SimulatedRegistry;
-use crate::environment::simulated;
+use crate::environment::{now, simulated};
 use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
 use crate::registry::Watch;
@@ -163,14 +163,25 @@ impl Host {
         drop((in_hand, client, watch, instance));
     }
 
-    /// An orderly close; deliveries in hand have failed.
-    pub fn close(&mut self, network: &SimulatedNetwork, registry: &SimulatedRegistry) {
-        let Some(life) = self.life.take() else { return };
+    /// An orderly close. Then `settle` is called with each delivery in hand and its number, and the process ends. Returns
+    /// the process, and whether all that it has handled is on the disk.
+    pub fn close(
+        &mut self,
+        network: &SimulatedNetwork,
+        registry: &SimulatedRegistry,
+        settle: &mut dyn FnMut(Process, Delivery, Option<u32>),
+    ) -> Option<(Process, bool)> {
+        let life = self.life.take()?;
         simulated::set_skew_ms(self.skew_ms);
-        let process = life.process;
-        let Life { client, instance, watch, in_hand, .. } = life;
-        drop((in_hand, client, watch, instance));
+        let Life { process, client, instance, watch, in_hand, .. } = life;
+        // In a simulation no thread settles anything meanwhile.
+        let _ = client.close(Some(now()));
+        drop(client);
+        in_hand.into_iter().for_each(|hand| settle(process, hand.delivery, hand.number));
+        let is_recorded = instance.store.log().progress().is_ok();
+        drop((watch, instance));
         network.kill(process);
         registry.kill(process);
+        Some((process, is_recorded))
     }
 }

@@ -6,8 +6,8 @@
 //!    store has recorded, or the registry has shown, and that did not end since.
 //! 3. One sender's messages to all of a topic reach each receiver in the order of sending, but those that were kept for
 //!    the first receiver.
-//! 4. A client never gets a message again that it has acknowledged, unless it was killed since, or a store was replaced
-//!    by an old copy.
+//! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
+//!    or a store was replaced by an old copy.
 //! 5. What arrives was sent, and is unchanged.
 //! 6. A client gets nothing that was sent to all after its subscription had ended, and the registry had shown that.
 //! 7. In the end, nothing is pending for a client that lives.
@@ -44,6 +44,8 @@ struct Sent {
     /// No receiver was known: it is kept for the first, and its order is not promised.
     is_kept: bool,
     accepted: bool,
+    /// It is on no disk: the receiver does not record that it has handled it.
+    is_memory: bool,
     /// Lost with its process, or with what an old copy replaced.
     is_void: bool,
     handled: BTreeMap<Node, Handled>,
@@ -66,6 +68,8 @@ pub struct Books {
     ended: BTreeMap<(Node, Topic), Duration>,
     /// Subscriptions that a sender's store has certainly recorded: sender, receiver, topic.
     recorded: BTreeSet<(Node, Node, Topic)>,
+    /// Processes that have closed their client, with all that it has handled on the disk.
+    closed: BTreeSet<Process>,
     /// The last message to all first delivered, by receiver, sender and topic.
     last_in_order: BTreeMap<(Node, Node, Topic), u32>,
     /// A store was replaced by an old copy: messages may come twice and out of order.
@@ -161,11 +165,16 @@ impl Books {
             left,
             is_kept,
             accepted,
+            is_memory: false,
             is_void,
             handled,
             is_dead,
         });
         self.sent.len() as u32 - 1
+    }
+
+    pub fn is_in_memory(&mut self, number: u32) {
+        self.sent[number as usize].is_memory = true;
     }
 
     /// The sender was told how many receivers a message to all has.
@@ -220,6 +229,7 @@ impl Books {
         };
         let is_as_sent = of.sender == from && of.topic == topic && body_of(number, of.len) == body;
         let (all, sender, is_kept) = (of.all, of.sender, of.is_kept);
+        let is_memory = of.is_memory;
         let has_left = of.left.contains(&node) && !is_kept;
         let handled = of.handled.entry(node).or_default();
         handled.deliveries += 1;
@@ -230,7 +240,9 @@ impl Books {
         if has_left && !self.has_copies {
             self.find(format!("client {node} got message {number} after it had left the topic"));
         }
-        if was_acked_in == Some(process) && !self.has_copies && (all || !self.reassigns) {
+        let is_recorded =
+            |acked_in: Process| acked_in == process || (!is_memory && self.closed.contains(&acked_in));
+        if was_acked_in.is_some_and(is_recorded) && !self.has_copies && (all || !self.reassigns) {
             self.find(format!("client {node} got message {number} again after its acknowledgement"));
         }
         if all && is_first && !is_kept && !self.has_copies {
@@ -246,6 +258,11 @@ impl Books {
         if let Some(handled) = self.sent[number as usize].handled.get_mut(&node) {
             handled.acked_in = Some(process);
         }
+    }
+
+    /// A process has closed its client, and what it has handled is on the disk.
+    pub fn closed(&mut self, process: Process) {
+        self.closed.insert(process);
     }
 
     /// A dead letter was handled. Returns its number.
