@@ -163,8 +163,8 @@ impl Host {
         drop((in_hand, client, watch, instance));
     }
 
-    /// An orderly close. Then `settle` is called with each delivery in hand and its number, and the process ends. Returns
-    /// the process, and whether all that it has handled is on the disk.
+    /// An orderly close. Then `settle` is called with each delivery in hand and its number, and the process ends.
+    /// Returns the process, and whether all that it has handled is on the disk.
     pub fn close(
         &mut self,
         network: &SimulatedNetwork,
