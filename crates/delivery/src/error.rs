@@ -52,6 +52,12 @@ pub enum Error {
     Copied {
         peer: String,
     },
+    /// The peer should be there, and has not answered for 5 s: nothing listens on its endpoint, the network drops the
+    /// connection, its process is stopped, or its CURVE key is another one. The client goes on trying.
+    NoAnswer {
+        peer: String,
+        endpoint: String,
+    },
     /// The peer cannot be connected to: its endpoint cannot be used, or its key is not known.
     Unreachable {
         peer: String,
@@ -98,6 +104,11 @@ impl fmt::Display for Error {
             Error::Copied { peer } => write!(
                 f,
                 "{peer} knows another copy of this store: pending messages are sent again, and may be handled twice"
+            ),
+            Error::NoAnswer { peer, endpoint } => write!(
+                f,
+                "{peer} has not answered for 5 s: nothing listens on {endpoint}, the network drops the connection, \
+                 its process is stopped, or its CURVE key is another one"
             ),
             Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }

@@ -63,7 +63,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::TooLarge => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
             DeliveryError::Refused { .. } => libc::EACCES,
-            DeliveryError::Unreachable { .. } => libc::EHOSTUNREACH,
+            DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } => libc::ESTALE,
         };
         CallError::new(number, error)

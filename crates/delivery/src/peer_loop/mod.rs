@@ -39,6 +39,7 @@ pub use keys::Keyring;
 use network::{LOST, Listener, Target};
 pub use network::{Network, Token};
 use outward::Outward;
+use peer::Silence;
 use reassign::Reassign;
 pub use sockets::Sockets;
 
@@ -124,6 +125,7 @@ impl Task for PeerLoop {
         for index in self.outward.take_full() {
             self.was_refused(index, "it grants more credit than it reads");
         }
+        self.tell_silent();
         let rot = self.store.log().take_rot();
         if !rot.is_empty() {
             self.notify_all(&crate::Error::Damaged(rot));
@@ -159,7 +161,15 @@ impl PeerLoop {
         let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
         // A failed log accepts no more progress.
         let note_at = self.inward.iter().filter(|_| !self.failed).filter_map(Inward::note_at).min();
-        self.outward.ask_again().into_iter().chain(note_at).chain(due).chain(self.move_at).min()
+        let silent_at = self.outward.silent_at();
+        self.outward
+            .ask_again()
+            .into_iter()
+            .chain(note_at)
+            .chain(due)
+            .chain(self.move_at)
+            .chain(silent_at)
+            .min()
     }
 
     /// Returns true if the log has made relevant progress. Also sets whether the log rings the doorbell for it.
@@ -302,6 +312,22 @@ impl PeerLoop {
     fn was_refused(&mut self, index: usize, text: &str) {
         if let Some((client, peer)) = self.outward.refused(index) {
             self.notify(client, &crate::Error::Refused { peer, text: text.to_owned() });
+        }
+    }
+
+    /// Tells clients which peers should be there and do not answer.
+    fn tell_silent(&mut self) {
+        let mut silent = Vec::new();
+        while let Some(peer) = self.outward.next_silent() {
+            let members = self.members.iter().find(|(client, _)| *client == peer.client);
+            let is_expected = members.is_some_and(|(_, members)| members.get(&peer.name).is_some());
+            peer.silence = if is_expected { Silence::Settled } else { Silence::Away };
+            if is_expected {
+                silent.push((peer.client, peer.name.clone(), peer.endpoint.clone()));
+            }
+        }
+        for (client, peer, endpoint) in silent {
+            self.notify(client, &crate::Error::NoAnswer { peer, endpoint });
         }
     }
 

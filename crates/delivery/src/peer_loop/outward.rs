@@ -12,7 +12,7 @@ use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
 use super::network::PeerLink;
-use super::peer::Peer;
+use super::peer::{Peer, Silence};
 use crate::environment::{credit, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
@@ -80,6 +80,9 @@ impl Outward {
     pub fn move_peer(&mut self, index: usize, endpoint: &str) {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
         peer.elsewhere = (peer.endpoint != endpoint).then(|| endpoint.to_owned());
+        if peer.silence == Silence::Away {
+            peer.silence = Silence::Since(now());
+        }
         if !self.lanes.is_connected(index) {
             peer.move_on();
         }
@@ -150,7 +153,7 @@ impl Outward {
     /// The peer accepts our streams: open them.
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        peer.was_refused = false;
+        (peer.was_refused, peer.silence) = (false, Silence::Settled);
         self.lanes.connect(index);
         for stream in self.lanes.streams_of(index).to_vec() {
             self.open(store, stream);
@@ -173,6 +176,9 @@ impl Outward {
     /// The connection to the peer is lost, and perhaps sent frames with it.
     pub fn lost(&mut self, index: usize) {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
+        if self.lanes.is_connected(index) {
+            peer.silence = Silence::Since(now());
+        }
         self.lanes.disconnect(index);
         peer.move_on();
     }
@@ -182,7 +188,7 @@ impl Outward {
     pub fn refused(&mut self, index: usize) -> Option<(u32, String)> {
         self.lost(index);
         let peer = self.peer(index)?;
-        peer.again_at = Some(now() + ASK_AGAIN_AFTER);
+        (peer.again_at, peer.silence) = (Some(now() + ASK_AGAIN_AFTER), Silence::Settled);
         let is_news = !std::mem::replace(&mut peer.was_refused, true);
         is_news.then(|| (peer.client, peer.name.clone()))
     }
@@ -221,6 +227,17 @@ impl Outward {
             }
         }
         next
+    }
+
+    /// The next peer that has not answered for too long.
+    pub fn next_silent(&mut self) -> Option<&mut Peer> {
+        let time = now();
+        self.peers.iter_mut().flatten().find(|peer| peer.silent_at().is_some_and(|at| at <= time))
+    }
+
+    /// When the next peer will not have answered for too long.
+    pub fn silent_at(&self) -> Option<Instant> {
+        self.peers.iter().flatten().filter_map(Peer::silent_at).min()
     }
 
     /// Resumes a stream after `received`, without what is done.

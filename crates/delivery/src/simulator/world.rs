@@ -193,7 +193,7 @@ impl World {
             let Some(life) = &host.life else { continue };
             for error in std::mem::take(&mut *life.errors.lock().unwrap()) {
                 let is_expected = match &error {
-                    Error::Failed(_) | Error::NoRoom => true,
+                    Error::Failed(_) | Error::NoRoom | Error::NoAnswer { .. } => true,
                     Error::Copied { .. } => self.books.has_copies,
                     Error::Refused { text, .. } => !text.contains("protocol"),
                     _ => false,

@@ -13,3 +13,4 @@ mod peeking;
 
 mod reassign;
 mod secrecy;
+mod silence;
