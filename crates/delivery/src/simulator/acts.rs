@@ -9,7 +9,7 @@ use super::world::{TOPICS, World};
 use crate::environment::simulated::{self, below, elapsed};
 use crate::{Delivery, Durability, Error, Options};
 
-/// What a run does to its hosts, each with a weight.
+/// One of the things that a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     Send,
@@ -39,7 +39,7 @@ pub enum Act {
     ReplaceByCopy,
 }
 
-/// The acts of all runs.
+/// The acts of all runs, with their weights.
 pub const WORK: [(Act, u64); 5] =
     [(Act::Send, 30), (Act::Receive, 30), (Act::Settle, 20), (Act::Subscribe, 1), (Act::Start, 4)];
 

@@ -14,7 +14,7 @@ use crate::{Client, Delivery, Error};
 
 /// How often the watch's thread asks the registry.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
-/// How long the simulated handlers of dead letters, and the leases, take.
+/// How long a client keeps its name without renewing it.
 const LEASE: Duration = Duration::from_secs(2);
 
 /// The settings of a client, the same for each of its starts.
@@ -34,7 +34,7 @@ pub struct Host {
     pub disk: Faulty,
     /// The true time of day plus this is what its clock shows.
     pub skew_ms: i64,
-    /// When a hung registry answers it again.
+    /// None: its process has ended.
     pub life: Option<Life>,
     /// An earlier copy of its disk, and when it was made.
     pub copy: Option<(Faulty, Duration)>,
@@ -48,7 +48,7 @@ pub struct Life {
     pub watch: Arc<Watch>,
     /// Messages that the disk has not confirmed: the batch, and the number.
     pub unconfirmed: Vec<(u64, u32)>,
-    /// Deliveries that a handler has: until when, and the number; None: of a dead letter.
+    /// Deliveries that handlers have.
     pub in_hand: Vec<Handling>,
     pub watch_at: Duration,
     /// When its peer loop and log have work; None: only after an event.
@@ -56,9 +56,12 @@ pub struct Life {
     pub errors: Arc<Mutex<Vec<Error>>>,
 }
 
+/// A delivery that a handler has.
 pub struct Handling {
+    /// When the handler ends.
     pub until: Duration,
     pub delivery: Delivery,
+    /// The message's number; None: it is a dead letter.
     pub number: Option<u32>,
 }
 

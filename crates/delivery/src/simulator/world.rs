@@ -31,7 +31,9 @@ pub struct World {
     pub window: u64,
     /// How often a handler fails or gives up, in percent.
     pub failing: u64,
+    /// The lengths of messages.
     pub sizes: &'static [usize],
+    /// The course of events, if it is kept.
     pub log: Option<Vec<String>>,
 }
 
