@@ -398,9 +398,10 @@ int pinnace_handler_enter(pinnace_delivery_t *delivery);
 int pinnace_handler_leave(pinnace_delivery_t *delivery);
 
 /* Sets a function that is called, on any thread, with errors that no call can return; NULL removes it. EACCES: a peer
- * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to; ESTALE: a peer knows a copy of the
- * client's store, and pending messages are sent to it again; EIO, EBADMSG: errors of the store. The library waits for
- * the function, so it must not make calls that wait for the disk or for other clients. */
+ * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to, or should be there and has not answered
+ * for 5 s; ESTALE: a peer knows a copy of the client's store, and pending messages are sent to it again; EIO, EBADMSG:
+ * errors of the store. The library waits for the function, so it must not make calls that wait for the disk or for
+ * other clients. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 
