@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The monotonic clock.
+/// The monotonic clock, for waiting.
 pub fn now() -> Instant {
     #[cfg(test)]
     if let Some(now) = simulated::now() {
@@ -12,7 +12,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The time of day, in milliseconds since 1970.
+/// The wall clock, in milliseconds since 1970: for what other hosts see.
 pub fn now_ms() -> u64 {
     #[cfg(test)]
     if let Some(now_ms) = simulated::now_ms() {
@@ -30,8 +30,8 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(pinnace_sys::random::bytes()?)
 }
 
-/// The window of a connection and how far it may be exceeded, both in bytes; smaller in a simulation.
-pub fn credit(window: u64, overdraft: u64) -> (u64, u64) {
+/// The credit window of a connection and the permitted overdraft, in bytes; a simulation substitutes its own.
+pub fn credit_limits(window: u64, overdraft: u64) -> (u64, u64) {
     #[cfg(test)]
     if let Some(window) = simulated::window() {
         return (window, simulated::OVERDRAFT);
@@ -46,13 +46,13 @@ pub mod simulated {
     use std::time::{Duration, Instant};
 
     /// The time of day when a simulation begins, in milliseconds since 1970.
-    const BEGINS_MS: u64 = 1_800_000_000_000;
+    const START_UNIX_MS: u64 = 1_800_000_000_000;
 
     #[derive(Clone, Copy)]
     struct Simulated {
         began: Instant,
         elapsed: Duration,
-        /// What the process that runs now has as the time of day, relative to the true one.
+        /// The wall-clock offset of the process that takes a step.
         skew_ms: i64,
         random: u64,
         window: u64,
@@ -62,7 +62,7 @@ pub mod simulated {
     pub const OVERDRAFT: u64 = 100_000;
 
     thread_local! {
-        static THIS: Cell<Option<Simulated>> = const { Cell::new(None) };
+        static CURRENT: Cell<Option<Simulated>> = const { Cell::new(None) };
     }
 
     /// Begins a simulation on this thread, which lasts until the value is dropped.
@@ -71,7 +71,7 @@ pub mod simulated {
     impl Simulation {
         pub fn begin(seed: u64) -> Simulation {
             let began = Instant::now();
-            THIS.set(Some(Simulated {
+            CURRENT.set(Some(Simulated {
                 began,
                 elapsed: Duration::ZERO,
                 skew_ms: 0,
@@ -84,58 +84,59 @@ pub mod simulated {
 
     impl Drop for Simulation {
         fn drop(&mut self) {
-            THIS.set(None);
+            CURRENT.set(None);
         }
     }
 
-    fn change<R>(change: impl FnOnce(&mut Simulated) -> R) -> Option<R> {
-        let mut this = THIS.get()?;
+    fn with_state<R>(change: impl FnOnce(&mut Simulated) -> R) -> Option<R> {
+        let mut this = CURRENT.get()?;
         let changed = change(&mut this);
-        THIS.set(Some(this));
+        CURRENT.set(Some(this));
         Some(changed)
     }
 
     pub fn now() -> Option<Instant> {
-        THIS.get().map(|this| this.began + this.elapsed)
+        CURRENT.get().map(|this| this.began + this.elapsed)
     }
 
     pub fn now_ms() -> Option<u64> {
-        THIS.get()
-            .map(|this| (BEGINS_MS + this.elapsed.as_millis() as u64).saturating_add_signed(this.skew_ms))
+        CURRENT
+            .get()
+            .map(|this| (START_UNIX_MS + this.elapsed.as_millis() as u64).saturating_add_signed(this.skew_ms))
     }
 
     /// The time since the simulation began.
     pub fn elapsed() -> Duration {
-        THIS.get().map_or(Duration::ZERO, |this| this.elapsed)
+        CURRENT.get().map_or(Duration::ZERO, |this| this.elapsed)
     }
 
     pub fn since_begin(at: Instant) -> Duration {
-        THIS.get().map_or(Duration::ZERO, |this| at.saturating_duration_since(this.began))
+        CURRENT.get().map_or(Duration::ZERO, |this| at.saturating_duration_since(this.began))
     }
 
     pub fn advance_to(elapsed: Duration) {
-        change(|this| this.elapsed = this.elapsed.max(elapsed));
+        with_state(|this| this.elapsed = this.elapsed.max(elapsed));
     }
 
     pub fn set_skew_ms(skew_ms: i64) {
-        change(|this| this.skew_ms = skew_ms);
+        with_state(|this| this.skew_ms = skew_ms);
     }
 
     pub fn window() -> Option<u64> {
-        THIS.get().map(|this| this.window)
+        CURRENT.get().map(|this| this.window)
     }
 
     pub fn set_window(window: u64) {
-        change(|this| this.window = window);
+        with_state(|this| this.window = window);
     }
 
     pub fn random<const N: usize>() -> Option<[u8; N]> {
-        change(|this| std::array::from_fn(|_| next(&mut this.random) as u8))
+        with_state(|this| std::array::from_fn(|_| next(&mut this.random) as u8))
     }
 
     /// A number below `bound`, which is at least 1.
     pub fn below(bound: u64) -> u64 {
-        change(|this| next(&mut this.random) % bound).unwrap_or(0)
+        with_state(|this| next(&mut this.random) % bound).unwrap_or(0)
     }
 
     /// splitmix64.

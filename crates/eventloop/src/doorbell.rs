@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pinnace_engine::Error;
 use pinnace_sys::wake::WakeFd;
 
-/// Wakes the loop once, however often it is rung before the loop has noticed.
+/// Coalesces rings: the loop wakes up once until the next `clear`.
 pub struct Doorbell {
     wake: WakeFd,
     rung: AtomicBool,
@@ -23,7 +23,8 @@ impl Doorbell {
         }
     }
 
-    /// What was changed before a ring is seen after this.
+    /// Called before shared state is checked again: a change made before a ring is visible then, and later rings wake
+    /// the loop again.
     pub fn clear(&self) {
         self.wake.clear();
         self.rung.store(false, Ordering::SeqCst);

@@ -4,7 +4,8 @@
 //! doorbell. In each turn the loop waits for an event, the doorbell or the task's deadline; then it passes on what is
 //! ready, then all commands, then it lets the task work. It ends when its [`Handle`] is dropped.
 //!
-//! The task reads no clock to wait and owns no thread, so a simulation can call it directly, in virtual time.
+//! The task neither sleeps nor owns a thread; it returns its deadline. So a simulation can call it directly, in virtual
+//! time.
 //!
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
@@ -60,7 +61,8 @@ pub trait Task: Send + 'static {
 
     fn on_command(&mut self, command: Self::Command);
 
-    /// Called at the end of each turn, and once at the start. Returns when the next turn begins at the latest.
+    /// Called at the end of each turn, and once at the start. Returns the latest time at which the next turn must
+    /// begin.
     fn work(&mut self) -> Next;
 }
 
@@ -116,7 +118,7 @@ impl<T: Clone + Send + Sync + 'static> EventLoop<T> {
         self.doorbell.clone()
     }
 
-    /// Starts the thread. Error: NoMemory, there can be no further thread.
+    /// Starts the thread. Error: NoMemory, the thread could not be created.
     pub fn start<K>(self, name: &str, task: K) -> Result<Handle<K::Command>, Error>
     where
         K: Task<Token = T>,

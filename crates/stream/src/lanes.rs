@@ -27,14 +27,14 @@
 //!
 //! // Message 1, at position 0 of the log: there is no credit yet.
 //! let mut lane = lanes.offer(1, 1, 0, Served::Current).unwrap();
-//! assert_eq!(lane.send(1, 10), None);
+//! assert_eq!(lane.advance_to(1, 10), None);
 //! lane.stall(0);
 //! lanes.set_tail(1);
 //!
 //! lanes.grant(peer, 500);
 //! assert_eq!(lanes.furthest_behind(), Some(0));
 //! let mut lane = lanes.offer(1, 1, 0, Served::Behind).unwrap();
-//! assert_eq!(lane.send(1, 10), Some(0), "it follows number 0");
+//! assert_eq!(lane.advance_to(1, 10), Some(0), "it follows number 0");
 //! lanes.served_behind(0, 1);
 //! assert_eq!(lanes.furthest_behind(), None, "it is current again");
 //! ```
@@ -159,11 +159,11 @@ impl<P: Copy + Ord, T> LaneMut<'_, P, T> {
         &mut self.lane.data
     }
 
-    /// Sends everything up to `number`, at this cost. Returns the last number sent before, or None without effect if
-    /// the peer's credit is exhausted.
+    /// Spends `cost` of the peer's credit and marks `number` as sent. Returns the number sent before it, or None
+    /// without effect if the credit is exhausted.
     #[inline]
     #[must_use]
-    pub fn send(&mut self, number: u64, cost: u64) -> Option<u64> {
+    pub fn advance_to(&mut self, number: u64, cost: u64) -> Option<u64> {
         if self.peer.credit.is_exhausted() {
             return None;
         }
@@ -302,8 +302,8 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
     }
 
     /// The lane of a stream if this number may be sent on it now, as far as there is credit: it is served by this read,
-    /// and has neither sent the number nor has its peer reported it as done. The caller then calls `send`, or `stall`.
-    /// `position`: that of the message in the log.
+    /// and has neither sent the number nor has its peer reported it as done. The caller then calls `advance_to`, or
+    /// `stall`. `position`: that of the message in the log.
     #[inline]
     pub fn offer(
         &mut self,
@@ -330,8 +330,8 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
         self.behind.first().map(|(position, _)| *position)
     }
 
-    /// The log was read from `from` up to `next` for lanes that are behind. Those on the way were served as well, and
-    /// move on together.
+    /// Called after the log was read from `from` up to `next` for lanes that are behind. All lanes in that range move
+    /// to `next`, or become current if that is the tail.
     pub fn served_behind(&mut self, from: P, next: P) {
         let is_current = Some(next) >= self.tail;
         let mut moved = Vec::new();

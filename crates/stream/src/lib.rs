@@ -10,7 +10,7 @@
 //! | `credit` | both | how many bytes may be under way on a connection |
 //! | `lanes` | sender | which message of the log goes out next on which stream |
 //! | `acceptance` | receiver | whether a message is the next one, a duplicate, or behind a gap |
-//! | `pacing` | receiver | which stream has its turn |
+//! | `round_robin` | receiver | which stream has its turn |
 //!
 //! Every type is a plain value without locks. The same events give the same actions, in the same order.
 
@@ -20,11 +20,11 @@
 mod acceptance;
 mod credit;
 mod lanes;
-mod pacing;
 mod ranges;
+mod round_robin;
 
 pub use acceptance::{Acceptance, Batch};
 pub use credit::{CreditExceeded, ReceiverCredit, SenderCredit};
 pub use lanes::{Lane, LaneMut, Lanes, Served};
-pub use pacing::RoundRobin;
 pub use ranges::RangeSet;
+pub use round_robin::RoundRobin;

@@ -58,17 +58,18 @@ impl RangeSet {
     /// Returns true if it contains `number`.
     #[inline]
     pub fn contains(&self, number: u64) -> bool {
-        number <= self.upto || self.later[..self.after(number)].last().is_some_and(|range| number <= range.1)
+        number <= self.upto
+            || self.later[..self.ranges_starting_upto(number)].last().is_some_and(|range| number <= range.1)
     }
 
     /// Returns true if it contains all numbers from `first` to `last`.
     pub fn contains_all(&self, first: u64, last: u64) -> bool {
-        let range = self.later[..self.after(first)].last();
+        let range = self.later[..self.ranges_starting_upto(first)].last();
         last <= self.upto || range.is_some_and(|range| last <= range.1)
     }
 
     /// The count of ranges that begin at or before `number`.
-    fn after(&self, number: u64) -> usize {
+    fn ranges_starting_upto(&self, number: u64) -> usize {
         self.later.partition_point(|range| range.0 <= number)
     }
 

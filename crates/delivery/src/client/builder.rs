@@ -370,7 +370,7 @@ impl Builder {
         let (Some(watch), store) = (&client.watch, &client.instance.store) else { return Ok(()) };
         // On the disk first: a client that is killed later starts with these topics.
         let (topics, version) = (entry.topics.clone(), entry.version);
-        let batch = store.subscribe(client.record.number, Subscriptions { topics, version })?;
+        let batch = store.set_subscriptions(client.record.number, Subscriptions { topics, version })?;
         store.log().wait(batch, None)?;
         watch.join(entry, tell, client.trouble.clone())?;
         client.joined.store(true, Ordering::Relaxed);

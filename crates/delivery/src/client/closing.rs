@@ -1,8 +1,8 @@
 //! The end of a client: draining, closing, dropping.
 //!
-//! A drained client hands out no more messages, and sends on. A closed one does nothing any more. A handler that hangs
-//! delays neither beyond its deadline: its thread is detached, and its delivery keeps the registration, so that a late
-//! acknowledgement counts.
+//! Draining stops deliveries; sending continues. A closed client does nothing. A handler that hangs cannot delay either
+//! beyond the deadline: its thread is detached, and its delivery keeps the registration alive, so that a late
+//! acknowledgement still counts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,12 +68,12 @@ impl Client {
         self.inbox.close();
         self.check_open()?;
         let (patience, client) = (self.patience(deadline), self.record.number);
-        self.or_over(self.inbox.wait_settled(patience))?;
+        self.wait_result(self.inbox.wait_settled(patience))?;
         if !self.inbox.wait_recorded(patience) {
             self.instance.store.log().progress()?;
-            return self.or_over(false);
+            return self.wait_result(false);
         }
-        self.or_over(self.instance.store.wait_for_held(client, patience))
+        self.wait_result(self.instance.store.wait_for_held(client, patience))
     }
 
     /// Drains the client until the deadline, then ends it in any case: it gives its name back, and other calls return
@@ -84,9 +84,9 @@ impl Client {
     /// of the same name is started in this process. The store is closed when the last delivery is settled and the
     /// client is dropped.
     ///
-    /// Any thread may call it, several times. A handler does not wait for itself, as in [`drain`](Self::drain), nor for
-    /// another thread that ends the client at the same time. Once the client has ended, another call waits for the
-    /// deliveries in hand that are left.
+    /// Any thread may call it, several times. Called from a handler, it does not wait for that handler's own message,
+    /// nor for a concurrent close on another thread. Called after the client has ended, it waits for the deliveries in
+    /// hand that are left.
     ///
     /// Errors: TimedOut, deliveries in hand were not settled, or messages in memory not acknowledged, which are lost;
     /// Failed, what was acknowledged may not be on the disk, and may be delivered again.
@@ -106,6 +106,7 @@ impl Client {
     pub fn stop(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.instance.store.wake_waiters();
+        // Waiters check `closed` under this lock: none misses the wake-up.
         drop(self.routes.lock());
         self.members_changed.tell();
         self.inbox.close();
@@ -137,7 +138,7 @@ impl Client {
         match *phase {
             Phase::Open => *phase = Phase::Ending,
             // The other thread may wait for this one.
-            Phase::Ending if self.inbox.is_handled_by(thread::current().id()) => return,
+            Phase::Ending if self.inbox.is_thread_handling(thread::current().id()) => return,
             Phase::Ending | Phase::Ended => {
                 drop(phase);
                 return self.end.wait();
@@ -157,12 +158,12 @@ impl Client {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.end.left.swap(true, Ordering::Relaxed)) else {
             return;
         };
-        // A change of the topics is done, or sees that the client is closed.
+        // Waits for a concurrent change of the topics; later ones see that the client is closed.
         let version = self.entry.lock().unwrap_or_else(PoisonError::into_inner).version;
         if self.joined.load(Ordering::Relaxed) {
             let ended = Subscriptions { topics: Vec::new(), version };
             // A failure of the log is reported elsewhere.
-            let _ = self.instance.store.subscribe(self.record.number, ended);
+            let _ = self.instance.store.set_subscriptions(self.record.number, ended);
         }
         watch.leave(&self.record.name, self.record.id);
     }
@@ -174,7 +175,7 @@ impl Client {
         let own = thread::current().id();
         for handler in handlers {
             let id = handler.thread().id();
-            if id != own && !self.inbox.is_handled_by(id) {
+            if id != own && !self.inbox.is_thread_handling(id) {
                 // A thread that panicked has printed its message already.
                 let _ = handler.join();
             }
@@ -190,8 +191,8 @@ impl Client {
         if self.closed.load(Ordering::Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// The error of a wait whose patience has ended.
-    pub(super) fn or_over(&self, done: bool) -> Result<(), Error> {
+    /// Ok if the wait was completed, otherwise Closed or TimedOut.
+    pub(super) fn wait_result(&self, done: bool) -> Result<(), Error> {
         if done {
             return Ok(());
         }

@@ -114,7 +114,7 @@ impl Client {
         watch.change(changed.clone())?;
         let (topics, version) = (changed.topics.clone(), changed.version);
         let subscriptions = records::Subscriptions { topics, version };
-        let batch = self.instance.store.subscribe(self.record.number, subscriptions)?;
+        let batch = self.instance.store.set_subscriptions(self.record.number, subscriptions)?;
         *entry = changed;
         Ok(self.instance.store.log().wait(batch, None)?)
     }
@@ -138,7 +138,7 @@ impl Client {
         while routes.members().of_topic(topic).take(count).count() < count {
             match self.members_changed.wait(routes, self.patience(deadline)) {
                 Some(again) => routes = again,
-                None => return self.or_over(false),
+                None => return self.wait_result(false),
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ impl Client {
     /// Waits until [`pending`](Self::pending) is at most `most`. Errors: TimedOut, Closed.
     pub fn wait_pending(&self, most: u64, deadline: Option<Instant>) -> Result<(), Error> {
         self.check_open()?;
-        self.or_over(self.instance.store.wait_done(self.record.number, most, self.patience(deadline)))
+        self.wait_result(self.instance.store.wait_done(self.record.number, most, self.patience(deadline)))
     }
 
     /// Drops the pending messages of a topic, for all receivers: they are not sent any more. Messages sent already may

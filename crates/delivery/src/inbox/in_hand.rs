@@ -12,7 +12,7 @@ pub struct InHand {
     count: usize,
     /// Those that handlers have, by thread.
     handled: Vec<(ThreadId, usize)>,
-    /// Those that handlers have which wait for the others themselves.
+    /// Messages of handlers that are blocked in `wait_settled` themselves.
     waiting: usize,
 }
 
@@ -45,13 +45,13 @@ impl Inbox {
         self.lock().in_hand.count
     }
 
-    /// Returns true if a handler on this thread has a message.
-    pub fn is_handled_by(&self, thread: ThreadId) -> bool {
+    /// Returns true if the handler that runs on `thread` has an unsettled message.
+    pub fn is_thread_handling(&self, thread: ThreadId) -> bool {
         self.lock().in_hand.handled_by(thread) > 0
     }
 
     /// A message is settled.
-    pub(super) fn put_down(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
+    pub(super) fn note_settled(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
         state.in_hand.count -= 1;
         message.handler.into_iter().for_each(|thread| state.in_hand.end(thread));
         self.settled.tell();
@@ -89,7 +89,7 @@ impl Inbox {
         settled
     }
 
-    /// The peer loop has seen all progress that it took with `take_news` on the disk.
+    /// Called by the peer loop when everything that it took with `take_news` is on the disk.
     pub fn progress_recorded(&self) {
         let mut state = self.lock();
         if state.news.is_done_empty() && state.recording == Recording::UnderWay {

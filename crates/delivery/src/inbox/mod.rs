@@ -346,7 +346,7 @@ impl Inbox {
     pub fn ack(&self, message: &Message) {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
-        self.put_down(&mut state, message);
+        self.note_settled(&mut state, message);
         state.take_back(message);
         if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
             return;
@@ -362,7 +362,7 @@ impl Inbox {
     /// A message failed: it is delivered next of its stream again, after a pause.
     pub fn fail(&self, message: Message) {
         let mut state = self.lock();
-        self.put_down(&mut state, &message);
+        self.note_settled(&mut state, &message);
         if state.take_back(&message) {
             self.fail_in(&mut state, message);
             self.tell_arrived(state);
@@ -386,7 +386,7 @@ impl Inbox {
     /// Delivers a message again after `delay`, or after the retry pause; later ones pass it.
     pub fn put_off(&self, message: Message, delay: Option<Duration>) {
         let mut state = self.lock();
-        self.put_down(&mut state, &message);
+        self.note_settled(&mut state, &message);
         if !state.take_back(&message) {
             return;
         }
@@ -416,7 +416,7 @@ impl Inbox {
     /// Gives up a message; its sender keeps it as a dead letter.
     pub fn give_up(&self, message: &Message, verdict: Verdict) {
         let mut state = self.lock();
-        self.put_down(&mut state, message);
+        self.note_settled(&mut state, message);
         if state.take_back(message) {
             self.give_up_in(&mut state, message, verdict);
         }

@@ -104,7 +104,7 @@ impl Waiting {
 
     pub fn list(&mut self, index: usize) {
         if self.flows[index].has_some() {
-            self.ready.list(index);
+            self.ready.enqueue(index);
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Handle(Runner);
 /// What runs the peer loop.
 enum Runner {
     Thread(pinnace_eventloop::Handle<Command>),
-    /// The user of the handle, who calls `Handle::step`.
+    /// No thread: the simulator calls `Handle::step`.
     #[cfg(test)]
     Stepped(Box<stepped::Stepped>),
 }
@@ -56,7 +56,7 @@ impl Handle {
         }
     }
 
-    /// Removes a client. Returns once that is done.
+    /// Removes a client; blocks until that is done.
     pub fn remove(&self, client: u32) {
         let (done, removed) = channel();
         self.tell(Command::Remove { client, done });
@@ -93,7 +93,7 @@ mod stepped {
             self.doorbell.ring();
         }
 
-        /// Does all that is due. Returns when more is due.
+        /// Does all that is due. Returns the time of the next deadline.
         pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {
             let mut peer_loop = self.peer_loop.lock().unwrap_or_else(PoisonError::into_inner);
             ready.into_iter().for_each(|token| peer_loop.on_ready(token));

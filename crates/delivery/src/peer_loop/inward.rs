@@ -10,7 +10,7 @@ use pinnace_stream::{RangeSet, ReceiverCredit};
 use super::keys::{Keyring, USER_ID};
 use super::network::{Arrival, LOST, Listener};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
-use crate::environment::{credit, now};
+use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::store::{Incoming, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
@@ -155,7 +155,7 @@ impl Inward {
         for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
             self.refuse(*other, Refusal::OldEpoch, name);
         }
-        let (window, overdraft) = credit(WINDOW, OVERDRAFT);
+        let (window, overdraft) = credit_limits(WINDOW, OVERDRAFT);
         let held = self.held.get(&id).copied().unwrap_or_default();
         let (streams, credit) = (HashMap::new(), ReceiverCredit::new(window, overdraft, held));
         let bytes = credit.granted();

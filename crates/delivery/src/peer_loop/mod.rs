@@ -39,7 +39,7 @@ pub use keys::Keyring;
 use network::{LOST, Listener, Target};
 pub use network::{Network, Token};
 use outward::Outward;
-use peer::Silence;
+use peer::AnswerState;
 use reassign::Reassign;
 pub use sockets::Sockets;
 
@@ -125,7 +125,7 @@ impl Task for PeerLoop {
         for index in self.outward.take_full() {
             self.was_refused(index, "it grants more credit than it reads");
         }
-        self.tell_silent();
+        self.report_silent();
         let rot = self.store.log().take_rot();
         if !rot.is_empty() {
             self.notify_all(&crate::Error::Damaged(rot));
@@ -161,14 +161,14 @@ impl PeerLoop {
         let due = self.inward.iter().filter_map(|inward| inward.inbox.wake_tasks()).min();
         // A failed log accepts no more progress.
         let note_at = self.inward.iter().filter(|_| !self.failed).filter_map(Inward::note_at).min();
-        let silent_at = self.outward.silent_at();
+        let answer_deadline = self.outward.answer_deadline();
         self.outward
             .ask_again()
             .into_iter()
             .chain(note_at)
             .chain(due)
             .chain(self.move_at)
-            .chain(silent_at)
+            .chain(answer_deadline)
             .min()
     }
 
@@ -316,12 +316,13 @@ impl PeerLoop {
     }
 
     /// Tells clients which peers should be there and do not answer.
-    fn tell_silent(&mut self) {
+    fn report_silent(&mut self) {
         let mut silent = Vec::new();
         while let Some(peer) = self.outward.next_silent() {
             let members = self.members.iter().find(|(client, _)| *client == peer.client);
             let is_expected = members.is_some_and(|(_, members)| members.get(&peer.name).is_some());
-            peer.silence = if is_expected { Silence::Settled } else { Silence::Away };
+            peer.answer =
+                if is_expected { AnswerState::AnsweredOrReported } else { AnswerState::NotExpected };
             if is_expected {
                 silent.push((peer.client, peer.name.clone(), peer.endpoint.clone()));
             }

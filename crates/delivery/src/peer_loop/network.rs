@@ -1,5 +1,5 @@
-//! The connections between clients, as the peer loop uses them. The engine's sockets implement them (`sockets`), and
-//! the simulator's network does.
+//! The connections between clients, as the peer loop uses them. Implemented by the engine's sockets (`sockets`) and by
+//! the simulator.
 //!
 //! Frames of one connection arrive in order. When a connection is lost, frames under way may be lost with it, or may
 //! arrive on the next one, after its Hello.
@@ -11,7 +11,7 @@ use pinnace_engine::{About, Body, Error, Outgoing};
 
 use super::Keyring;
 
-/// Received when a connection is lost; no frame begins with this byte.
+/// Received in place of a frame when a connection is lost. No frame begins with this byte.
 pub const LOST: [u8; 1] = [0];
 
 /// Names a socket of the peer loop.
@@ -47,7 +47,7 @@ pub struct Target<'a> {
     pub keys: Option<&'a Keyring>,
 }
 
-/// The connection to one peer, which is made again whenever it is lost; then `LOST` is received. Closed when dropped.
+/// A connection to one peer that reconnects by itself; `recv` yields `LOST` after each loss. Closed when dropped.
 pub trait PeerLink: Send {
     /// Error: WouldBlock, too much waits already.
     fn send(&self, frame: Outgoing<'_>) -> Result<(), Error>;
@@ -65,7 +65,7 @@ pub trait PeerLink: Send {
 
 /// A received frame.
 pub struct Arrival {
-    /// The connection, which gets a new number each time that it is made.
+    /// The id of the connection; a peer that reconnects gets a new one.
     pub from: u32,
     /// What is known of the peer, such as its key if it had to authenticate.
     pub about: Option<Arc<About>>,
@@ -76,10 +76,10 @@ pub struct Arrival {
 pub trait Listener: Send {
     fn recv(&self) -> Option<Arrival>;
 
-    /// Error: WouldBlock, the peer does not read.
-    fn send(&self, to: u32, frame: &[u8]) -> Result<(), Error>;
+    /// Sends on a connection ([`Arrival::from`]). Error: WouldBlock, the peer does not read.
+    fn send(&self, connection: u32, frame: &[u8]) -> Result<(), Error>;
 
-    fn disconnect_peer(&self, peer: u32);
+    fn disconnect_peer(&self, connection: u32);
 
     /// How long frames may still be sent after it was dropped.
     fn set_linger(&self, linger: Duration);

@@ -12,8 +12,8 @@ use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
 use super::network::PeerLink;
-use super::peer::{Peer, Silence};
-use crate::environment::{credit, now};
+use super::peer::{AnswerState, Peer};
+use crate::environment::{credit_limits, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
 use crate::store::records::{self, MessageRecord};
@@ -70,7 +70,7 @@ impl Outward {
     }
 
     pub fn add_peer(&mut self, client: u32, name: &str, endpoint: &str, link: Box<dyn PeerLink>) -> usize {
-        let index = self.lanes.add_peer(credit(WINDOW, 0).0);
+        let index = self.lanes.add_peer(credit_limits(WINDOW, 0).0);
         debug_assert_eq!(index, self.peers.len());
         self.peers.push(Some(Peer::new(client, name, endpoint, link)));
         index
@@ -80,8 +80,8 @@ impl Outward {
     pub fn move_peer(&mut self, index: usize, endpoint: &str) {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
         peer.elsewhere = (peer.endpoint != endpoint).then(|| endpoint.to_owned());
-        if peer.silence == Silence::Away {
-            peer.silence = Silence::Since(now());
+        if peer.answer == AnswerState::NotExpected {
+            peer.answer = AnswerState::AwaitedSince(now());
         }
         if !self.lanes.is_connected(index) {
             peer.move_on();
@@ -153,7 +153,7 @@ impl Outward {
     /// The peer accepts our streams: open them.
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        (peer.was_refused, peer.silence) = (false, Silence::Settled);
+        (peer.was_refused, peer.answer) = (false, AnswerState::AnsweredOrReported);
         self.lanes.connect(index);
         for stream in self.lanes.streams_of(index).to_vec() {
             self.open(store, stream);
@@ -177,7 +177,7 @@ impl Outward {
     pub fn lost(&mut self, index: usize) {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
         if self.lanes.is_connected(index) {
-            peer.silence = Silence::Since(now());
+            peer.answer = AnswerState::AwaitedSince(now());
         }
         self.lanes.disconnect(index);
         peer.move_on();
@@ -188,7 +188,7 @@ impl Outward {
     pub fn refused(&mut self, index: usize) -> Option<(u32, String)> {
         self.lost(index);
         let peer = self.peer(index)?;
-        (peer.again_at, peer.silence) = (Some(now() + ASK_AGAIN_AFTER), Silence::Settled);
+        (peer.again_at, peer.answer) = (Some(now() + ASK_AGAIN_AFTER), AnswerState::AnsweredOrReported);
         let is_news = !std::mem::replace(&mut peer.was_refused, true);
         is_news.then(|| (peer.client, peer.name.clone()))
     }
@@ -229,15 +229,15 @@ impl Outward {
         next
     }
 
-    /// The next peer that has not answered for too long.
+    /// A peer whose missing answer is to be reported now.
     pub fn next_silent(&mut self) -> Option<&mut Peer> {
         let time = now();
-        self.peers.iter_mut().flatten().find(|peer| peer.silent_at().is_some_and(|at| at <= time))
+        self.peers.iter_mut().flatten().find(|peer| peer.answer_deadline().is_some_and(|at| at <= time))
     }
 
-    /// When the next peer will not have answered for too long.
-    pub fn silent_at(&self) -> Option<Instant> {
-        self.peers.iter().flatten().filter_map(Peer::silent_at).min()
+    /// When the next missing answer is to be reported.
+    pub fn answer_deadline(&self) -> Option<Instant> {
+        self.peers.iter().flatten().filter_map(Peer::answer_deadline).min()
     }
 
     /// Resumes a stream after `received`, without what is done.
@@ -314,7 +314,7 @@ impl Outward {
             } else if !lane.lane().done().contains_all(of.first, of.last) {
                 // The logged messages before them must be sent first.
                 let is_read = below < u64::MAX || of.after.is_none_or(|after| Some(after) < tail);
-                let prev = if is_read { lane.send(of.last, of.cost) } else { None };
+                let prev = if is_read { lane.advance_to(of.last, of.cost) } else { None };
                 let Some(prev) = prev else { return false };
                 lane.data_mut().flush(peer);
                 peer.send(Outgoing::Body(run.frame_after(stream, prev)));

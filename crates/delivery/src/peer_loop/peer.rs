@@ -7,7 +7,7 @@ use pinnace_engine::{Error, Outgoing};
 use super::network::PeerLink;
 use crate::environment::now;
 
-/// How long a peer that should be there may take to answer before its client is told.
+/// How long a peer that the registry lists as alive may take to answer before `NoAnswer` is reported to our client.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client that one of ours sends to.
@@ -18,26 +18,24 @@ pub struct Peer {
     /// A newer endpoint, to be used once the live connection is lost.
     pub elsewhere: Option<String>,
     pub link: Box<dyn PeerLink>,
-    pub silence: Silence,
+    pub answer: AnswerState,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
     pub was_refused: bool,
-    /// It knows a copy of our store, and this opening uses a new id towards it.
+    /// It has talked to a copy of our store, so our client uses another id towards it until the store is reopened.
     pub is_forked: bool,
-    /// A frame could not be sent: the peer requests more than it reads.
+    /// A frame hit the limit in bytes: the peer causes more frames than it reads.
     pub is_full: bool,
 }
 
 /// Whether a peer answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Silence {
-    /// Its answer is waited for since then.
-    Since(Instant),
-    /// It has answered, or its client was told that it does not.
-    Settled,
-    /// No answer is expected: the registry shows it as away.
-    Away,
+pub enum AnswerState {
+    AwaitedSince(Instant),
+    AnsweredOrReported,
+    /// The registry shows it as away.
+    NotExpected,
 }
 
 impl Peer {
@@ -48,7 +46,7 @@ impl Peer {
             endpoint: endpoint.to_owned(),
             elsewhere: None,
             link,
-            silence: Silence::Since(now()),
+            answer: AnswerState::AwaitedSince(now()),
             again_at: None,
             was_refused: false,
             is_forked: false,
@@ -56,16 +54,17 @@ impl Peer {
         }
     }
 
-    /// The link has no high-water mark: credit limits what is in flight. Frames lost with a connection are sent again.
+    /// Only a limit in bytes applies, which a peer that keeps to its credit cannot reach. Frames lost with a connection
+    /// are sent again.
     pub fn send(&mut self, frame: Outgoing<'_>) {
         self.is_full |= self.link.send(frame) == Err(Error::WouldBlock);
     }
 
-    /// When it will not have answered for too long.
-    pub fn silent_at(&self) -> Option<Instant> {
-        match self.silence {
-            Silence::Since(since) => Some(since + ANSWER_TIMEOUT),
-            Silence::Settled | Silence::Away => None,
+    /// When the missing answer is reported to our client.
+    pub fn answer_deadline(&self) -> Option<Instant> {
+        match self.answer {
+            AnswerState::AwaitedSince(since) => Some(since + ANSWER_TIMEOUT),
+            AnswerState::AnsweredOrReported | AnswerState::NotExpected => None,
         }
     }
 
@@ -76,7 +75,7 @@ impl Peer {
         if self.link.connect(&endpoint).is_ok() {
             self.link.disconnect(&self.endpoint);
             self.endpoint = endpoint;
-            self.silence = Silence::Since(now());
+            self.answer = AnswerState::AwaitedSince(now());
         }
     }
 }

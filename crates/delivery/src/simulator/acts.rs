@@ -14,7 +14,7 @@ use crate::{Delivery, Durability, Error, Options};
 pub enum Act {
     Send,
     Receive,
-    Settle,
+    EndHandlers,
     Subscribe,
     Unsubscribe,
     Start,
@@ -26,7 +26,7 @@ pub enum Act {
     FreeDisk,
     StepClock,
     CutConnection,
-    Part,
+    Partition,
     HealNetwork,
     RegistryDown,
     RegistryUnreachable,
@@ -41,7 +41,7 @@ pub enum Act {
 
 /// The acts of all runs, with their weights.
 pub const WORK: [(Act, u64); 5] =
-    [(Act::Send, 30), (Act::Receive, 30), (Act::Settle, 20), (Act::Subscribe, 1), (Act::Start, 4)];
+    [(Act::Send, 30), (Act::Receive, 30), (Act::EndHandlers, 20), (Act::Subscribe, 1), (Act::Start, 4)];
 
 /// Groups of faults, of which each run has some.
 pub const FAULTS: [&[(Act, u64)]; 9] = [
@@ -50,17 +50,17 @@ pub const FAULTS: [&[(Act, u64)]; 9] = [
     &[(Act::FailDisk, 1), (Act::CutPower, 1)],
     &[(Act::FillDisk, 1), (Act::FreeDisk, 3)],
     &[(Act::StepClock, 1)],
-    &[(Act::CutConnection, 3), (Act::Part, 1), (Act::HealNetwork, 2)],
+    &[(Act::CutConnection, 3), (Act::Partition, 1), (Act::HealNetwork, 2)],
     &[(Act::RegistryDown, 1), (Act::RegistryUnreachable, 1), (Act::RegistryHangs, 1), (Act::HealRegistry, 3)],
     &[(Act::RegistryForgets, 1), (Act::SaveRegistry, 1), (Act::RegistryComesBackOld, 1)],
     &[(Act::CopyDisk, 1), (Act::ReplaceByCopy, 1)],
 ];
-/// The last group, with which messages may come twice: rare, so that the other runs are strict.
+/// The index of the group of store copies. It permits duplicates, which disables checks, so few runs have it.
 pub const COPIES: usize = FAULTS.len() - 1;
 
 impl World {
     pub fn perform(&mut self, act: Act) {
-        let node = self.a_living();
+        let node = self.random_living();
         match (act, node) {
             (Act::Start, _) => {
                 let ended: Vec<Node> =
@@ -70,19 +70,19 @@ impl World {
                 }
             }
             (Act::CutConnection, _) => self.network.cut(),
-            (Act::Part, _) => {
+            (Act::Partition, _) => {
                 let count = self.hosts.len() as u64;
                 let (from, to) = (below(count) as usize, below(count) as usize);
                 self.note(|| format!("nothing passes from n{from} to n{to}"));
-                self.network.part(from, to);
+                self.network.partition(from, to);
             }
             (Act::HealNetwork, _) => self.network.heal(),
             (Act::RegistryDown | Act::RegistryForgets | Act::SaveRegistry | Act::RegistryComesBackOld, _)
-            | (Act::HealRegistry, _) => self.disturb_registry(act),
+            | (Act::HealRegistry, _) => self.change_registry(act),
             (_, None) => {}
             (Act::Send, Some(node)) => (0..1 + below(4)).for_each(|_| self.send(node)),
             (Act::Receive, Some(node)) => (0..1 + below(6)).for_each(|_| self.receive(node)),
-            (Act::Settle, Some(node)) => self.settle_some(node, false),
+            (Act::EndHandlers, Some(node)) => self.end_handlers(node, false),
             (Act::Subscribe, Some(node)) => self.subscribe(node),
             (Act::Unsubscribe, Some(node)) => self.unsubscribe(node),
             (Act::Close, Some(node)) => self.close(node),
@@ -98,13 +98,13 @@ impl World {
                 if let Some(life) = &self.hosts[node].life {
                     self.registry.set_unreachable(life.process);
                 }
-                self.registry_is_sick();
+                self.mark_registry_unhealthy();
             }
             (Act::RegistryHangs, Some(node)) => {
                 if let Some(life) = &self.hosts[node].life {
                     life.watch.set_hangs(true);
                 }
-                self.registry_is_sick();
+                self.mark_registry_unhealthy();
             }
             (Act::CopyDisk, Some(node)) => {
                 self.hosts[node].copy = Some((self.hosts[node].disk.copy(), elapsed()));
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    fn registry_is_sick(&mut self) {
+    fn mark_registry_unhealthy(&mut self) {
         self.healthy_since = None;
     }
 
@@ -121,15 +121,15 @@ impl World {
         let healthy_from = self.healthy_since.map(|_| elapsed());
         self.healthy_since = healthy_from;
         let hosts = &self.hosts;
-        self.books.registry_changed(|node| hosts[node].life.is_some(), healthy_from);
+        self.oracle.registry_changed(|node| hosts[node].life.is_some(), healthy_from);
     }
 
-    pub fn disturb_registry(&mut self, act: Act) {
+    pub fn change_registry(&mut self, act: Act) {
         self.note(|| format!("{act:?}"));
         match act {
             Act::RegistryDown => {
                 self.registry.set_down(true);
-                self.registry_is_sick();
+                self.mark_registry_unhealthy();
             }
             Act::RegistryForgets => {
                 self.registry.forget();
@@ -156,7 +156,7 @@ impl World {
     pub fn start(&mut self, node: Node) {
         self.last_process += 1;
         let process = self.last_process;
-        let before = self.books.topics_of(node);
+        let before = self.oracle.topics_of(node);
         let started = self.hosts[node].start(process, &self.network, &self.registry);
         self.note(|| format!("{} starts as process {process}: {started:?}", name_of(node)));
         let Some(life) = &self.hosts[node].life else {
@@ -167,20 +167,20 @@ impl World {
                 Err(Error::NameTaken | Error::Registry(_) | Error::Failed(_) | Error::NoRoom | Error::Io(_))
             );
             if !may_fail {
-                self.books.findings.push(format!("{} cannot start: {started:?}", name_of(node)));
+                self.oracle.findings.push(format!("{} cannot start: {started:?}", name_of(node)));
             }
             return;
         };
         let topics: Vec<Topic> = life.client.topics().iter().map(|topic| topic_of(topic)).collect();
         let lost: Vec<Topic> = before.into_iter().filter(|topic| !topics.contains(topic)).collect();
-        if !lost.is_empty() && !self.books.has_copies {
-            self.books.findings.push(format!("{} has lost its topics {lost:?}", name_of(node)));
+        if !lost.is_empty() && !self.oracle.has_copies {
+            self.oracle.findings.push(format!("{} has lost its topics {lost:?}", name_of(node)));
         }
-        // An old copy of its store has fewer.
-        lost.into_iter().for_each(|topic| self.books.unsubscribes(node, topic, false));
+        // A restored copy may lack recent topics.
+        lost.into_iter().for_each(|topic| self.oracle.record_unsubscribed(node, topic, false));
         let is_shown = self.healthy_since.is_some();
         topics.into_iter().filter(|topic| *topic < usize::MAX).for_each(|topic| {
-            self.books.subscribed(node, topic, is_shown);
+            self.oracle.record_subscribed(node, topic, is_shown);
         });
     }
 
@@ -191,7 +191,7 @@ impl World {
         let done = life.client.subscribe(&topic_name(topic));
         self.note(|| format!("{} subscribes {}: {done:?}", name_of(node), topic_name(topic)));
         if done.is_ok() {
-            self.books.subscribed(node, topic, self.healthy_since.is_some());
+            self.oracle.record_subscribed(node, topic, self.healthy_since.is_some());
         }
     }
 
@@ -199,36 +199,36 @@ impl World {
         let topic = below(TOPICS) as Topic;
         let Some(life) = &self.hosts[node].life else { return };
         simulated::set_skew_ms(self.hosts[node].skew_ms);
-        self.books.unsubscribes(node, topic, self.healthy_since.is_some());
+        self.oracle.record_unsubscribed(node, topic, self.healthy_since.is_some());
         let done = life.client.unsubscribe(&topic_name(topic));
         self.note(|| format!("{} unsubscribes {}: {done:?}", name_of(node), topic_name(topic)));
     }
 
     fn close(&mut self, node: Node) {
         self.note(|| format!("{} closes", name_of(node)));
-        for topic in self.books.topics_of(node) {
-            self.books.unsubscribes(node, topic, self.healthy_since.is_some());
+        for topic in self.oracle.topics_of(node) {
+            self.oracle.record_unsubscribed(node, topic, self.healthy_since.is_some());
         }
         // An acknowledgement after the close counts; a delivery that is dropped has failed.
-        let books = &mut self.books;
+        let oracle = &mut self.oracle;
         let mut settle = |process: Process, delivery: Delivery, number: Option<u32>| {
             if let Some(number) = number.filter(|_| below(2) == 0) {
-                books.acked(node, process, number);
+                oracle.record_acked(node, process, number);
                 delivery.ack();
             }
         };
         let closed = self.hosts[node].close(&self.network, &self.registry, &mut settle);
-        // A full disk may not take the last note of what was handled.
+        // A full disk may reject the final record of handled messages.
         let has_room = !self.acts.iter().any(|(act, _)| matches!(act, Act::FillDisk | Act::FailDisk));
         if let Some((process, true)) = closed.filter(|_| has_room) {
-            self.books.closed(process);
+            self.oracle.record_closed(process);
         }
     }
 
     pub fn kill(&mut self, node: Node, power: bool) {
         self.note(|| format!("{} is killed, power: {power}", name_of(node)));
         self.hosts[node].kill(power, &self.network, &self.registry);
-        self.books.died(node);
+        self.oracle.record_death(node);
     }
 
     fn replace_by_copy(&mut self, node: Node) {
@@ -236,7 +236,7 @@ impl World {
         self.kill(node, false);
         self.note(|| format!("{} is given back its disk of {:.3} s back", name_of(node), made.as_secs_f64()));
         self.hosts[node].disk = copy;
-        self.books.replaced(node, made);
+        self.oracle.record_replaced(node, made);
     }
 
     fn send(&mut self, node: Node) {
@@ -246,22 +246,22 @@ impl World {
         let sees_registry = self.healthy_since.is_some();
         simulated::set_skew_ms(self.hosts[node].skew_ms);
         let Some(life) = &mut self.hosts[node].life else { return };
-        let number = self.books.sends(node, all, topic, len, sees_registry);
+        let number = self.oracle.record_send(node, all, topic, len, sees_registry);
         let options = Options { all, durability, deadline: Some(crate::environment::now()), ttl: None };
         let sent = life.client.send_async(&topic_name(topic), &body_of(number, len), &options);
         if let Ok(ticket) = &sent {
             let (receivers, batch) = (ticket.receivers(), u64::from(*ticket));
             match durability {
-                Durability::Memory => self.books.is_in_memory(number),
+                Durability::Memory => self.oracle.record_in_memory(number),
                 Durability::Sync | Durability::Interval => life.unconfirmed.push((batch, number)),
             }
-            self.books.has_receivers(number, receivers);
+            self.oracle.record_receivers(number, receivers);
         }
         life.due = Some(elapsed());
         let view = self.log.is_some().then(|| life.client.describe_routes());
         let (name, topic) = (name_of(node), topic_name(topic));
         self.note(|| format!("{name} sends {number} to {topic}, all: {all}, {durability:?}: {sent:?}"));
-        if !self.books.findings.is_empty() {
+        if !self.oracle.findings.is_empty() {
             self.note(|| format!("{name} knows {}", view.unwrap_or_default()));
         }
     }
@@ -275,7 +275,7 @@ impl World {
             Some(_) => None,
             None => {
                 let (from, topic) = (node_of(delivery.from()), topic_of(delivery.topic()));
-                let number = self.books.delivered(node, process, from, topic, delivery.body());
+                let number = self.oracle.record_delivered(node, process, from, topic, delivery.body());
                 if number.is_none() {
                     return;
                 }
@@ -291,7 +291,7 @@ impl World {
     }
 
     /// Ends some handlers. `all`: they all succeed, now.
-    pub fn settle_some(&mut self, node: Node, all: bool) {
+    pub fn end_handlers(&mut self, node: Node, all: bool) {
         simulated::set_skew_ms(self.hosts[node].skew_ms);
         let Some(life) = &mut self.hosts[node].life else { return };
         let now = elapsed();
@@ -316,12 +316,12 @@ impl World {
         self.note(|| format!("{} {text} {number:?}", name_of(node)));
         match (number, fails) {
             (None, _) => {
-                let letter = self.books.buried(delivery.body());
+                let letter = self.oracle.record_dead_letter(delivery.body());
                 self.note(|| format!("{} has buried {letter:?}", name_of(node)));
                 delivery.ack();
             }
             (Some(number), false) => {
-                self.books.acked(node, process, number);
+                self.oracle.record_acked(node, process, number);
                 delivery.ack();
             }
             (Some(_), true) => match how {

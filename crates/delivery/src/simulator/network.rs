@@ -1,8 +1,8 @@
 //! A network in memory: connections with delays, which can be cut, and partitions, also in one direction.
 //!
 //! It keeps what `peer_loop::network` promises: frames of one connection arrive in order, and each end receives `LOST`
-//! when it is lost. Of the frames under way then, some have arrived, some are lost, and some of a link are sent on the
-//! next connection, after its Hello.
+//! when it is lost. On a loss, a first part of the frames in flight is delivered and the next ones are dropped; a link
+//! sends its remaining ones on the next connection, after its Hello.
 
 mod ends;
 
@@ -22,7 +22,7 @@ type ConnectionId = u32;
 /// How long after a loss a link connects again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(10);
 /// How long a partition lasts before the heartbeats end a connection.
-const HEARTBEATS: Duration = Duration::from_secs(2);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Default)]
 pub struct SimulatedNetwork(Arc<Mutex<Wires>>);
@@ -33,7 +33,7 @@ struct Wires {
     hosts: BTreeMap<Process, usize>,
     dead: BTreeSet<Process>,
     listeners: BTreeMap<String, BoundListener>,
-    links: BTreeMap<LinkId, SimulatedPeer>,
+    links: BTreeMap<LinkId, LinkState>,
     connections: BTreeMap<ConnectionId, Connection>,
     last: u32,
     /// Frames from the first host to the second are held up, since this time.
@@ -58,7 +58,7 @@ struct BoundListener {
     arrived: VecDeque<(ConnectionId, Vec<u8>)>,
 }
 
-struct SimulatedPeer {
+struct LinkState {
     process: Process,
     index: usize,
     endpoint: Option<String>,
@@ -89,7 +89,7 @@ impl SimulatedNetwork {
         self.0.lock().unwrap()
     }
 
-    /// NetworkAccess for a new process on a host.
+    /// Registers a process on a host, and returns the network as it uses it.
     pub fn process(&self, process: Process, host: usize) -> Arc<dyn Network> {
         self.lock().hosts.insert(process, host);
         Arc::new(ends::NetworkAccess::new(self.clone(), process))
@@ -100,7 +100,7 @@ impl SimulatedNetwork {
         let mut state = self.lock();
         state.dead.insert(process);
         state.listeners.retain(|_, listener| listener.process != process);
-        let of_process = |link: &SimulatedPeer| link.process == process;
+        let of_process = |link: &LinkState| link.process == process;
         let ended: Vec<ConnectionId> = state
             .connections
             .iter()
@@ -125,7 +125,7 @@ impl SimulatedNetwork {
     }
 
     /// Holds up frames from one host to another.
-    pub fn part(&self, from: usize, to: usize) {
+    pub fn partition(&self, from: usize, to: usize) {
         self.lock().partitions.entry((from, to)).or_insert_with(elapsed);
     }
 
@@ -152,7 +152,7 @@ impl SimulatedNetwork {
         self.lock().frames
     }
 
-    /// Does what is due. Returns when more is due.
+    /// Does what is due. Returns the time of the next deadline.
     pub fn advance(&self) -> Option<Duration> {
         let mut state = self.lock();
         let now = elapsed();
@@ -293,7 +293,7 @@ impl Wires {
         let long: BTreeSet<(usize, usize)> = self
             .partitions
             .iter()
-            .filter(|(_, since)| **since + HEARTBEATS <= now)
+            .filter(|(_, since)| **since + HEARTBEAT_TIMEOUT <= now)
             .map(|(of, _)| *of)
             .collect();
         if long.is_empty() {
@@ -308,7 +308,7 @@ impl Wires {
             .collect();
         for number in ended {
             if let Some(connection) = self.connections.get_mut(&number) {
-                // Nothing more arrives of the direction that is held up.
+                // Frames in the partitioned direction are lost.
                 let (from, to) = connection.hosts;
                 if long.contains(&(from, to)) {
                     connection.to_listener.clear();
@@ -330,12 +330,12 @@ impl Wires {
         });
         let connects =
             self.links.values().filter(|link| link.connection.is_none() && link.endpoint.is_some());
-        let heartbeats = self.partitions.values().map(|since| *since + HEARTBEATS);
+        let heartbeats = self.partitions.values().map(|since| *since + HEARTBEAT_TIMEOUT);
         let ends = heartbeats.filter(|at| *at > elapsed());
         frames.chain(connects.map(|link| link.connect_at)).chain(ends).min()
     }
 
-    /// Ends a connection without a word to the link's end.
+    /// Ends a connection without delivering `LOST` to the link.
     fn end_silently(&mut self, number: ConnectionId) {
         if let Some(connection) = self.connections.remove(&number) {
             let mut to_listener = connection.to_listener;

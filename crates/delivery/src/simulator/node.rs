@@ -32,7 +32,7 @@ pub struct Host {
     pub node: Node,
     pub settings: HostSettings,
     pub disk: Faulty,
-    /// The true time of day plus this is what its clock shows.
+    /// The offset of its wall clock.
     pub skew_ms: i64,
     /// None: its process has ended.
     pub life: Option<Life>,
@@ -134,7 +134,7 @@ impl Host {
         Ok(())
     }
 
-    /// Lets the process do what is due. Returns when it has more to do.
+    /// Lets the process do what is due. Returns the time of its next deadline.
     pub fn step(&mut self, network: &SimulatedNetwork) -> Option<Duration> {
         let life = self.life.as_mut()?;
         simulated::set_skew_ms(self.skew_ms);
@@ -153,7 +153,7 @@ impl Host {
         life.due.into_iter().chain([life.watch_at]).min()
     }
 
-    /// The process dies: nothing that it has not done by now has an effect. `power`: with the host's power, so that
+    /// The process dies: what it does from now on has no effect. `power`: with the host's power, so that
     /// what was not synced may be lost.
     pub fn kill(&mut self, power: bool, network: &SimulatedNetwork, registry: &SimulatedRegistry) {
         let Some(life) = self.life.take() else { return };
@@ -161,7 +161,7 @@ impl Host {
         registry.kill(life.process);
         let left = if power { self.disk.left_by_power() } else { self.disk.left_by_kill() };
         self.disk = left;
-        // What runs on is cut off from everything.
+        // Destructors run, but disk, network and registry already ignore this process.
         let Life { client, instance, watch, in_hand, .. } = life;
         drop((in_hand, client, watch, instance));
     }

@@ -1,15 +1,15 @@
-//! The promise of docs/delivery.md, as books that a simulation keeps: what was sent, which receivers were promised it,
+//! The promise of docs/delivery.md, as oracle that a simulation keeps: what was sent, which receivers were promised it,
 //! and what was handled. It knows the clients only by what their users see.
 //!
 //! 1. A message to one that was accepted is handled by a client, or becomes a dead letter that is handled.
 //! 2. A message to all that was accepted is handled by each client that listened: one whose subscription the sender's
 //!    store has recorded, or the registry has shown, and that did not end since.
-//! 3. One sender's messages to all of a topic reach each receiver in the order of sending, but those that were kept for
-//!    the first receiver.
+//! 3. One sender's messages to all of a topic reach each receiver in the order of sending, except those that were sent
+//!    while no receiver was known.
 //! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
 //!    or a store was replaced by an old copy.
 //! 5. What arrives was sent, and is unchanged.
-//! 6. A client gets nothing that was sent to all after its subscription had ended, and the registry had shown that.
+//! 6. A message to all that is sent after the registry showed the end of a subscription does not reach that client.
 //! 7. In the end, nothing is pending for a client that lives.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,12 +42,12 @@ struct Sent {
     /// Clients that certainly have left.
     left: BTreeSet<Node>,
     /// No receiver was known: it is kept for the first, and its order is not promised.
-    is_kept: bool,
+    had_no_receiver: bool,
     accepted: bool,
     /// It is on no disk: the receiver does not record that it has handled it.
     is_memory: bool,
     /// Lost with its process, or with what an old copy replaced.
-    is_void: bool,
+    is_exempt: bool,
     handled: BTreeMap<Node, Handled>,
     is_dead: bool,
 }
@@ -59,9 +59,9 @@ struct Handled {
     acked_in: Option<Process>,
 }
 
-/// The books of a simulation.
+/// The oracle of a simulation.
 #[derive(Default)]
-pub struct Books {
+pub struct Oracle {
     sent: Vec<Sent>,
     subscriptions: BTreeMap<(Node, Topic), Subscription>,
     /// Subscriptions that have ended, and since when the registry certainly shows it.
@@ -70,7 +70,7 @@ pub struct Books {
     recorded: BTreeSet<(Node, Node, Topic)>,
     /// Processes that have closed their client, with all that it has handled on the disk.
     closed: BTreeSet<Process>,
-    /// The last message to all first delivered, by receiver, sender and topic.
+    /// The highest message to all delivered so far, by receiver, sender and topic.
     last_in_order: BTreeMap<(Node, Node, Topic), u32>,
     /// A store was replaced by an old copy: messages may come twice and out of order.
     pub has_copies: bool,
@@ -86,17 +86,17 @@ pub fn body_of(number: u32, len: usize) -> Vec<u8> {
     body
 }
 
-impl Books {
-    pub fn new(reassigns: bool) -> Books {
-        Books { reassigns, ..Books::default() }
+impl Oracle {
+    pub fn new(reassigns: bool) -> Oracle {
+        Oracle { reassigns, ..Oracle::default() }
     }
 
-    fn find(&mut self, text: String) {
+    fn report(&mut self, text: String) {
         self.findings.push(format!("{:.3} s: {text}", elapsed().as_secs_f64()));
     }
 
     /// A client begins to listen on a topic. `is_shown`: the registry has taken note.
-    pub fn subscribed(&mut self, node: Node, topic: Topic, is_shown: bool) {
+    pub fn record_subscribed(&mut self, node: Node, topic: Topic, is_shown: bool) {
         let now = elapsed();
         self.ended.remove(&(node, topic));
         let shown_from = is_shown.then_some(now + SHOWN_AFTER);
@@ -106,7 +106,7 @@ impl Books {
     }
 
     /// A client is about to end its subscription. `is_shown`: the registry will take note.
-    pub fn unsubscribes(&mut self, node: Node, topic: Topic, is_shown: bool) {
+    pub fn record_unsubscribed(&mut self, node: Node, topic: Topic, is_shown: bool) {
         let ended = self.subscriptions.remove(&(node, topic));
         let was_shown = ended.is_some_and(|of| of.shown_from.is_some_and(|from| from <= elapsed()));
         if was_shown && is_shown {
@@ -115,7 +115,8 @@ impl Books {
         self.recorded.retain(|(_, receiver, on)| (*receiver, *on) != (node, topic));
     }
 
-    /// The registry shows only what the living clients tell it: from `healthy_from` on, if it is known.
+    /// The registry has lost its state, and living clients register again. `healthy_from`: since when it answers all of
+    /// them; None: it does not.
     pub fn registry_changed(&mut self, is_living: impl Fn(Node) -> bool, healthy_from: Option<Duration>) {
         self.ended.clear();
         for ((node, _), subscription) in &mut self.subscriptions {
@@ -124,8 +125,8 @@ impl Books {
         }
     }
 
-    /// A client has died: what the registry does not show yet of it, it will not show.
-    pub fn died(&mut self, node: Node) {
+    /// A client has died: its subscriptions that the registry does not show yet will not appear.
+    pub fn record_death(&mut self, node: Node) {
         let own = self.subscriptions.iter_mut().filter(|((of, _), _)| *of == node);
         for (_, subscription) in own {
             subscription.shown_from = subscription.shown_from.filter(|from| *from <= elapsed());
@@ -148,13 +149,20 @@ impl Books {
     }
 
     /// A message is sent. Returns its number.
-    pub fn sends(&mut self, sender: Node, all: bool, topic: Topic, len: usize, sees_registry: bool) -> u32 {
+    pub fn record_send(
+        &mut self,
+        sender: Node,
+        all: bool,
+        topic: Topic,
+        len: usize,
+        sees_registry: bool,
+    ) -> u32 {
         let expected = if all { self.expected(sender, topic, sees_registry) } else { BTreeSet::new() };
         let (at, handled) = (elapsed(), BTreeMap::new());
         let has_left = |((_, on), from): &(&(Node, Topic), &Duration)| *on == topic && **from <= at;
         let left = self.ended.iter().filter(has_left).map(|((node, _), _)| *node);
         let left = if all && sees_registry { left.collect() } else { BTreeSet::new() };
-        let (is_kept, accepted, is_void, is_dead) = (false, false, false, false);
+        let (had_no_receiver, accepted, is_exempt, is_dead) = (false, false, false, false);
         self.sent.push(Sent {
             sender,
             all,
@@ -163,32 +171,32 @@ impl Books {
             len,
             expected,
             left,
-            is_kept,
+            had_no_receiver,
             accepted,
             is_memory: false,
-            is_void,
+            is_exempt,
             handled,
             is_dead,
         });
         self.sent.len() as u32 - 1
     }
 
-    pub fn is_in_memory(&mut self, number: u32) {
+    pub fn record_in_memory(&mut self, number: u32) {
         self.sent[number as usize].is_memory = true;
     }
 
     /// The sender was told how many receivers a message to all has.
-    pub fn has_receivers(&mut self, number: u32, receivers: usize) {
+    pub fn record_receivers(&mut self, number: u32, receivers: usize) {
         let of = &mut self.sent[number as usize];
-        of.is_kept = receivers == 0;
+        of.had_no_receiver = receivers == 0;
         let expected = of.expected.clone();
         if of.all && receivers < expected.len() {
-            self.find(format!("message {number} to all has {receivers} receivers instead of {expected:?}"));
+            self.report(format!("message {number} to all has {receivers} receivers instead of {expected:?}"));
         }
     }
 
     /// A message is on the sender's disk, as the sender was told.
-    pub fn accepted(&mut self, number: u32) {
+    pub fn record_accepted(&mut self, number: u32) {
         let of = &mut self.sent[number as usize];
         of.accepted = true;
         for receiver in of.expected.clone() {
@@ -200,19 +208,19 @@ impl Books {
     }
 
     /// The sender's store is replaced by a copy made at `made`.
-    pub fn replaced(&mut self, node: Node, made: Duration) {
+    pub fn record_replaced(&mut self, node: Node, made: Duration) {
         self.has_copies = true;
         for of in self.sent.iter_mut().filter(|of| of.sender == node) {
             // A message that was given up may have been a dead letter in the store that is lost.
             let may_be_dead = of.handled.values().any(|handled| handled.acked_in.is_none());
-            of.is_void |= of.at >= made || may_be_dead;
+            of.is_exempt |= of.at >= made || may_be_dead;
         }
         // What the copy has recorded is not known here.
         self.recorded.retain(|(sender, _, _)| *sender != node);
     }
 
     /// A client gets a message; returns its number.
-    pub fn delivered(
+    pub fn record_delivered(
         &mut self,
         node: Node,
         process: Process,
@@ -224,49 +232,49 @@ impl Books {
         let Some((number, of)) =
             number.and_then(|number| Some((number, self.sent.get_mut(number as usize)?)))
         else {
-            self.find(format!("client {node} got a message that was never sent"));
+            self.report(format!("client {node} got a message that was never sent"));
             return None;
         };
         let is_as_sent = of.sender == from && of.topic == topic && body_of(number, of.len) == body;
-        let (all, sender, is_kept) = (of.all, of.sender, of.is_kept);
+        let (all, sender, had_no_receiver) = (of.all, of.sender, of.had_no_receiver);
         let is_memory = of.is_memory;
-        let has_left = of.left.contains(&node) && !is_kept;
+        let has_left = of.left.contains(&node) && !had_no_receiver;
         let handled = of.handled.entry(node).or_default();
         handled.deliveries += 1;
         let (is_first, was_acked_in) = (handled.deliveries == 1, handled.acked_in);
         if !is_as_sent {
-            self.find(format!("client {node} got message {number} changed"));
+            self.report(format!("client {node} got message {number} changed"));
         }
         if has_left && !self.has_copies {
-            self.find(format!("client {node} got message {number} after it had left the topic"));
+            self.report(format!("client {node} got message {number} after it had left the topic"));
         }
         let is_recorded =
             |acked_in: Process| acked_in == process || (!is_memory && self.closed.contains(&acked_in));
         if was_acked_in.is_some_and(is_recorded) && !self.has_copies && (all || !self.reassigns) {
-            self.find(format!("client {node} got message {number} again after its acknowledgement"));
+            self.report(format!("client {node} got message {number} again after its acknowledgement"));
         }
-        if all && is_first && !is_kept && !self.has_copies {
+        if all && is_first && !had_no_receiver && !self.has_copies {
             let last = self.last_in_order.insert((node, sender, topic), number);
             if last.is_some_and(|last| last > number) {
-                self.find(format!("client {node} got message {number} after {}", last.unwrap_or_default()));
+                self.report(format!("client {node} got message {number} after {}", last.unwrap_or_default()));
             }
         }
         Some(number)
     }
 
-    pub fn acked(&mut self, node: Node, process: Process, number: u32) {
+    pub fn record_acked(&mut self, node: Node, process: Process, number: u32) {
         if let Some(handled) = self.sent[number as usize].handled.get_mut(&node) {
             handled.acked_in = Some(process);
         }
     }
 
     /// A process has closed its client, and what it has handled is on the disk.
-    pub fn closed(&mut self, process: Process) {
+    pub fn record_closed(&mut self, process: Process) {
         self.closed.insert(process);
     }
 
     /// A dead letter was handled. Returns its number.
-    pub fn buried(&mut self, body: &[u8]) -> Option<u32> {
+    pub fn record_dead_letter(&mut self, body: &[u8]) -> Option<u32> {
         let number = body.first_chunk().map(|number| u32::from_le_bytes(*number))?;
         self.sent.get_mut(number as usize)?.is_dead = true;
         Some(number)
@@ -275,7 +283,7 @@ impl Books {
     /// Messages that were accepted and whose promise is not kept yet.
     pub fn missing(&self, has_listener: impl Fn(Node, Topic) -> bool) -> Vec<String> {
         let mut missing = Vec::new();
-        let sent = self.sent.iter().enumerate().filter(|(_, of)| of.accepted && !of.is_void && !of.is_dead);
+        let sent = self.sent.iter().enumerate().filter(|(_, of)| of.accepted && !of.is_exempt && !of.is_dead);
         for (number, of) in sent {
             let acked = |node: &Node| of.handled.get(node).is_some_and(|handled| handled.acked_in.is_some());
             let kind = if of.all { "all" } else { "one" };

@@ -6,18 +6,21 @@ use std::time::Instant;
 
 use super::run;
 
-/// The seeds of the short form are 1 to this; and so many of them are run twice.
-const SEEDS: u64 = 300;
-const SAME: u64 = 10;
+/// The short run uses seeds 1 to this.
+const SHORT_RUN_SEEDS: u64 = 300;
+/// So many seeds are run twice and compared.
+const DETERMINISM_SEEDS: u64 = 10;
 
 /// Further seeds that once broke the promise.
-const KEPT: [u64; 15] = [310, 335, 343, 347, 361, 381, 447, 681, 704, 733, 841, 1128, 1220, 3394, 5418];
+const REGRESSION_SEEDS: [u64; 15] =
+    [310, 335, 343, 347, 361, 381, 447, 681, 704, 733, 841, 1128, 1220, 3394, 5418];
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs SIMULATE_RUNS seeds from SIMULATE_SEED on, or the only one with its events; by default those of the short form.
+/// Runs SIMULATE_RUNS seeds from SIMULATE_SEED on. With SIMULATE_SEED alone, runs that seed and prints its events; with
+/// neither, the short run.
 /// With SIMULATE_FIRST it ends at the first finding.
 #[test]
 fn seeds_keep_the_promise() {
@@ -31,10 +34,10 @@ fn seeds_keep_the_promise() {
                 Err(found) => panic!("seed {only}: {}", found.join("\n")),
             }
         }
-        (None, None) => run_all(&(1..=SEEDS).chain(KEPT).collect::<Vec<u64>>()),
+        (None, None) => run_all(&(1..=SHORT_RUN_SEEDS).chain(REGRESSION_SEEDS).collect::<Vec<u64>>()),
         (first, runs) => {
             let first = first.unwrap_or(1);
-            run_all(&(first..first + runs.unwrap_or(SEEDS)).collect::<Vec<u64>>());
+            run_all(&(first..first + runs.unwrap_or(SHORT_RUN_SEEDS)).collect::<Vec<u64>>());
         }
     }
 }
@@ -66,7 +69,7 @@ fn run_all(seeds: &[u64]) {
 
 #[test]
 fn a_seed_always_gives_the_same_run() {
-    for seed in 1..=SAME {
+    for seed in 1..=DETERMINISM_SEEDS {
         assert_eq!(run(seed, true), run(seed, true), "seed {seed}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::acts::{Act, COPIES, FAULTS, WORK};
 use super::network::{Process, SimulatedNetwork};
 use super::node::{Host, HostSettings, name_of, topic_name};
-use super::promise::{Books, Node, Topic};
+use super::promise::{Node, Oracle, Topic};
 use super::registry::SimulatedRegistry;
 use crate::Error;
 use crate::environment::simulated::{self, OVERDRAFT, advance_to, below, elapsed};
@@ -15,14 +15,14 @@ pub const TOPICS: u64 = 3;
 /// The suffix of dead-letter topics.
 const DEAD: &str = ".dead";
 /// How long everything may take once all faults have ended.
-const SETTLE: Duration = Duration::from_secs(120);
+const QUIESCE_LIMIT: Duration = Duration::from_secs(120);
 const DISK_LIMIT: u64 = 64 << 20;
 
 pub struct World {
     pub hosts: Vec<Host>,
     pub network: SimulatedNetwork,
     pub registry: SimulatedRegistry,
-    pub books: Books,
+    pub oracle: Oracle,
     pub last_process: Process,
     pub acts: Vec<(Act, u64)>,
     /// The registry answers all, and has done so since.
@@ -51,7 +51,7 @@ impl World {
         let count = 2 + below(5) as usize;
         let delay_us = [50, 500, 5_000, 50_000][below(4) as usize];
         let reassigns = below(2) == 0;
-        let books = Books::new(reassigns);
+        let oracle = Oracle::new(reassigns);
         let mut acts = WORK.to_vec();
         for (group, faults) in FAULTS.iter().enumerate() {
             if below(if group == COPIES { 10 } else { 3 }) == 0 {
@@ -83,7 +83,7 @@ impl World {
             hosts,
             network,
             registry,
-            books,
+            oracle,
             last_process,
             acts,
             healthy_since,
@@ -105,25 +105,25 @@ impl World {
         self.log.take().unwrap_or_default()
     }
 
-    /// Runs all. Error: what was found.
+    /// Runs the whole scenario. Error: what was found.
     pub fn run(&mut self) -> Result<Summary, Vec<String>> {
         (0..self.hosts.len()).for_each(|node| self.start(node));
         for _ in 0..150 + below(250) {
             self.pass(below(40) * below(40));
             self.act();
-            if !self.books.findings.is_empty() {
-                return Err(std::mem::take(&mut self.books.findings));
+            if !self.oracle.findings.is_empty() {
+                return Err(std::mem::take(&mut self.oracle.findings));
             }
         }
-        self.settle();
-        match self.books.findings.is_empty() {
+        self.run_until_quiescent();
+        match self.oracle.findings.is_empty() {
             true => Ok(self.summary()),
-            false => Err(std::mem::take(&mut self.books.findings)),
+            false => Err(std::mem::take(&mut self.oracle.findings)),
         }
     }
 
     fn summary(&self) -> Summary {
-        let (accepted, handled) = self.books.count();
+        let (accepted, handled) = self.oracle.count();
         let virtual_ms = elapsed().as_millis() as u64;
         Summary { accepted, handled, frames: self.network.frames(), virtual_ms }
     }
@@ -161,7 +161,7 @@ impl World {
             match life.instance.store.log().progress() {
                 Ok((_, durable)) => {
                     let confirmed = life.unconfirmed.extract_if(.., |(batch, _)| *batch <= durable);
-                    confirmed.for_each(|(_, number)| self.books.accepted(number));
+                    confirmed.for_each(|(_, number)| self.oracle.record_accepted(number));
                 }
                 Err(_) => {
                     self.note(|| format!("{} has a failed disk, and ends", name_of(node)));
@@ -170,14 +170,14 @@ impl World {
             }
         }
         self.look_for_errors();
-        self.look_for_excess();
+        self.check_held_bytes();
     }
 
-    /// No receiver holds more than its senders' windows.
-    fn look_for_excess(&mut self) {
+    /// Checks that a receiver holds at most a window and the overdraft of each sender.
+    fn check_held_bytes(&mut self) {
         let most = (self.hosts.len() as u64 - 1) * (self.window + OVERDRAFT);
         for host in &self.hosts {
-            // With a time limit a message may be in hand and wait as well.
+            // With a time limit an expired delivery is queued again while it is still held, and counts twice.
             let Some(life) = host.life.as_ref().filter(|_| host.settings.ack_within.is_none()) else {
                 continue;
             };
@@ -185,7 +185,7 @@ impl World {
             let held = in_hand + life.client.waiting_cost();
             if held > most {
                 let text = format!("{} holds {held} bytes, and granted at most {most}", name_of(host.node));
-                self.books.findings.push(text);
+                self.oracle.findings.push(text);
             }
         }
     }
@@ -196,13 +196,13 @@ impl World {
             for error in std::mem::take(&mut *life.errors.lock().unwrap()) {
                 let is_expected = match &error {
                     Error::Failed(_) | Error::NoRoom | Error::NoAnswer { .. } => true,
-                    Error::Copied { .. } => self.books.has_copies,
+                    Error::Copied { .. } => self.oracle.has_copies,
                     Error::Refused { text, .. } => !text.contains("protocol"),
                     _ => false,
                 };
                 if !is_expected {
                     let text = format!("{} was told: {error}", name_of(host.node));
-                    self.books.findings.push(text);
+                    self.oracle.findings.push(text);
                 }
             }
         }
@@ -212,7 +212,7 @@ impl World {
         (0..self.hosts.len()).filter(|node| self.hosts[*node].life.is_some()).collect()
     }
 
-    pub fn a_living(&self) -> Option<Node> {
+    pub fn random_living(&self) -> Option<Node> {
         let living = self.living();
         (!living.is_empty()).then(|| living[below(living.len() as u64) as usize])
     }
@@ -230,15 +230,15 @@ impl World {
     }
 
     /// Ends all faults, starts all clients, and lets them work until everything promised has happened.
-    fn settle(&mut self) {
+    fn run_until_quiescent(&mut self) {
         self.note(|| "all faults end".to_owned());
         self.network.heal();
-        self.disturb_registry(Act::HealRegistry);
+        self.change_registry(Act::HealRegistry);
         for host in &mut self.hosts {
             host.disk.set_space(None);
             host.disk.stop_failing();
         }
-        let until = elapsed() + SETTLE;
+        let until = elapsed() + QUIESCE_LIMIT;
         loop {
             for node in 0..self.hosts.len() {
                 if self.hosts[node].life.is_none() {
@@ -246,17 +246,17 @@ impl World {
                     self.start(node);
                 }
                 (0..50).for_each(|_| self.receive(node));
-                self.settle_some(node, true);
+                self.end_handlers(node, true);
             }
             self.bury_dead();
             self.pass(50);
             let missing = self.missing();
-            if missing.is_empty() || !self.books.findings.is_empty() {
+            if missing.is_empty() || !self.oracle.findings.is_empty() {
                 return;
             }
             if elapsed() > until {
                 self.note_pending();
-                self.books.findings = missing;
+                self.oracle.findings = missing;
                 return;
             }
         }
@@ -282,7 +282,7 @@ impl World {
         let has_listener = |sender: Node, topic: Topic| {
             (0..self.hosts.len()).any(|node| node != sender && listens(node, topic))
         };
-        let mut missing = self.books.missing(has_listener);
+        let mut missing = self.oracle.missing(has_listener);
         for host in &self.hosts {
             let pending = host.life.iter().flat_map(|life| life.client.pending_by_peer());
             for one in pending.filter(|one| one.receiver.is_some() && one.messages > 0) {

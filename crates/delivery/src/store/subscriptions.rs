@@ -5,13 +5,13 @@ use super::records::{Subscriptions, TOPICS};
 use crate::log::{LogError, Urgency};
 
 impl Store {
-    /// What a client listened on when it was killed; of one that was closed, the version alone.
+    /// The client's recorded topics. After an orderly close there are none, and only the version remains.
     pub fn subscriptions(&self, client: u32) -> Subscriptions {
         self.lock().subscriptions.get(&client).cloned().unwrap_or_default()
     }
 
-    /// Records what a client listens on. Returns the batch of the log.
-    pub fn subscribe(&self, client: u32, subscriptions: Subscriptions) -> Result<u64, LogError> {
+    /// Replaces the client's recorded topics. Returns the batch of the log that contains the record.
+    pub fn set_subscriptions(&self, client: u32, subscriptions: Subscriptions) -> Result<u64, LogError> {
         let mut state = self.lock();
         let record = subscriptions.write(client);
         state.subscriptions.insert(client, subscriptions);

@@ -132,7 +132,7 @@ impl Model {
             for (stream, number) in self.log[position].clone() {
                 let Some(mut lane) = self.lanes.offer(stream, number, position, serves) else { continue };
                 let (peer, cost) = (peer_of(stream), 10 + number % 7);
-                match lane.send(number, cost) {
+                match lane.advance_to(number, cost) {
                     Some(prev) => {
                         assert!(self.spent[peer] < self.granted[peer], "sent without credit");
                         self.spent[peer] += cost;
@@ -252,16 +252,16 @@ fn one_read_serves_all_lanes_on_its_way() {
 fn a_stalled_lane_waits_for_credit_and_the_others_move_on() {
     let mut lanes = ready(2, 30);
     (1..=2).for_each(|stream| assert!(lanes.resume(stream, 0, RangeSet::default(), Some(5))));
-    assert_eq!(lanes.offer(1, 1, 6, Served::Behind).unwrap().send(1, WINDOW), Some(0));
+    assert_eq!(lanes.offer(1, 1, 6, Served::Behind).unwrap().advance_to(1, WINDOW), Some(0));
     let mut lane = lanes.offer(1, 2, 7, Served::Behind).unwrap();
-    assert_eq!(lane.send(2, 1), None);
+    assert_eq!(lane.advance_to(2, 1), None);
     lane.stall(7);
     assert!(lanes.offer(1, 3, 8, Served::Behind).is_none());
     lanes.served_behind(5, 20);
     assert_eq!(lanes.furthest_behind(), Some(20));
     lanes.grant(0, 2 * WINDOW);
     assert_eq!(lanes.furthest_behind(), Some(7));
-    assert_eq!(lanes.offer(1, 2, 7, Served::Behind).unwrap().send(2, 1), Some(1));
+    assert_eq!(lanes.offer(1, 2, 7, Served::Behind).unwrap().advance_to(2, 1), Some(1));
 }
 
 #[test]
@@ -286,5 +286,5 @@ fn nothing_is_resumed_before_the_peer_is_connected() {
     assert!(lanes.resume(1, 7, RangeSet::default(), None));
     assert!(lanes.offer(1, 7, 30, Served::Current).is_none(), "the peer has it");
     let mut lane = lanes.offer(1, 8, 30, Served::Current).unwrap();
-    assert_eq!(lane.send(8, 1), None, "credit of the earlier connection is void");
+    assert_eq!(lane.advance_to(8, 1), None, "credit of the earlier connection is void");
 }

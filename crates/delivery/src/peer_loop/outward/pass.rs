@@ -52,7 +52,7 @@ impl Pass<'_> {
             self.expired.push((stream, if has_all { lane.lane().sent() + 1 } else { seq }, seq));
             return;
         }
-        let prev = if has_all { lane.send(seq, COST + message.body.len() as u64) } else { None };
+        let prev = if has_all { lane.advance_to(seq, COST + message.body.len() as u64) } else { None };
         let Some(prev) = prev else { return lane.stall(position) };
         let (accepted_ms, flags, body) = (message.accepted_ms, message.flags, message.body);
         let entry = FrameEntry { seq, accepted_ms, ttl_ms, flags, body };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pinnace_engine::{Error, Outgoing};
 
-use super::{BoundListener, ConnectionId, Key, LinkId, Process, SimulatedNetwork, SimulatedPeer, Wires};
+use super::{BoundListener, ConnectionId, Key, LinkId, LinkState, Process, SimulatedNetwork, Wires};
 use crate::environment::simulated::elapsed;
 use crate::peer_loop::Keyring;
 use crate::peer_loop::network::{Arrival, Listener, Network, PeerLink, Target};
@@ -58,7 +58,7 @@ impl Network for NetworkAccess {
         let mut state = self.network.lock();
         let id = LinkId::from(state.next_number());
         if !state.dead.contains(&self.process) {
-            let linked = SimulatedPeer {
+            let linked = LinkState {
                 process: self.process,
                 index: peer.index,
                 endpoint: Some(peer.endpoint.to_owned()),

@@ -7,11 +7,11 @@
 //! use pinnace_stream::RoundRobin;
 //!
 //! let mut ready = RoundRobin::default();
-//! ready.list(7);
-//! ready.list(2);
-//! ready.list(7);
+//! ready.enqueue(7);
+//! ready.enqueue(2);
+//! ready.enqueue(7);
 //! assert_eq!(ready.take(), Some(7));
-//! ready.list(7); // It has more to do.
+//! ready.enqueue(7); // It has more to do.
 //! assert_eq!((ready.take(), ready.take(), ready.take()), (Some(2), Some(7), None));
 //! ```
 
@@ -28,7 +28,7 @@ pub struct RoundRobin {
 impl RoundRobin {
     /// Puts an index at the end, unless it waits already.
     #[inline]
-    pub fn list(&mut self, index: usize) {
+    pub fn enqueue(&mut self, index: usize) {
         if index >= self.is_listed.len() {
             self.is_listed.resize(index + 1, false);
         }
@@ -66,7 +66,7 @@ mod tests {
             for step in steps {
                 match step {
                     Some(index) => {
-                        ready.list(index);
+                        ready.enqueue(index);
                         if !model.contains(&index) {
                             model.push(index);
                         }
