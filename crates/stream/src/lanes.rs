@@ -265,9 +265,9 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
         }
     }
 
-    /// The peer has a stream up to `received`, and has `done` of what follows. `position`: that of the first message
-    /// after `received` in the log; None: there is none. Returns false, without effect, if there is no such lane or its
-    /// peer is not connected.
+    /// The peer reports that it received the stream up to `received`, and `done` beyond it. `position`: the log
+    /// position of the first message after `received`; None: the log has none. Returns false, without effect, if there
+    /// is no such lane or its peer is not connected.
     pub fn resume(&mut self, stream: u32, received: u64, done: RangeSet, position: Option<P>) -> bool {
         let Some(lane) = self.lanes.get_mut(&stream) else { return false };
         let peer = &mut self.peers[lane.peer];

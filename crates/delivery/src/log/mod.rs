@@ -108,7 +108,7 @@ pub struct Log {
 /// What writes the log.
 enum Workers {
     Threads(Vec<JoinHandle<()>>),
-    /// Its user, who calls `Log::step`. A call that waits does the work itself.
+    /// No thread: the simulator calls `Log::step`, and a call that waits does the work itself.
     #[cfg(test)]
     Stepped(Mutex<committer::Committer>),
 }

@@ -34,8 +34,8 @@ pub struct Outward {
     pub lanes: Lanes<Position, LaneFrame>,
     /// Streams that may have unsent volatile messages.
     held: BTreeSet<u32>,
-    /// What a peer is told of a stream once this side's record of what is done is on the disk. Without the record a
-    /// restarted sender would send again what the peer then takes for done, and drops.
+    /// Frames that wait until the log's record of what is done is on the disk. If a power cut took the record, the
+    /// restarted sender would send the messages again, and the peer would drop them as done.
     untold: BTreeMap<u32, Untold>,
     buffer: Vec<u8>,
     touched: Vec<u32>,

@@ -45,7 +45,7 @@ pub struct Watch {
 enum Worker {
     /// The thread. The channel carries no values, and is disconnected when the thread ends.
     Thread(Mutex<Receiver<()>>),
-    /// The user of the watch, who calls `Watch::step`.
+    /// No thread: the simulator calls `Watch::step`.
     #[cfg(test)]
     Stepped(Mutex<Stepped>),
 }
