@@ -20,7 +20,6 @@ use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Member, Trouble, Watch};
-use crate::store::records::Subscriptions;
 use crate::wire::NAME_MAX;
 
 /// The smallest disk limit of a store, in bytes.
@@ -367,11 +366,9 @@ impl Builder {
     fn join(&self, client: &Client, entry: Entry) -> Result<(), Error> {
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());
-        let (Some(watch), store) = (&client.watch, &client.instance.store) else { return Ok(()) };
+        let Some(watch) = &client.watch else { return Ok(()) };
         // On the disk first: a client that is killed later starts with these topics.
-        let (topics, version) = (entry.topics.clone(), entry.version);
-        let batch = store.set_subscriptions(client.record.number, Subscriptions { topics, version })?;
-        store.log().wait(batch, None)?;
+        client.record_subscriptions(&entry)?;
         watch.join(entry, tell, client.trouble.clone())?;
         client.joined.store(true, Ordering::Relaxed);
         Ok(())

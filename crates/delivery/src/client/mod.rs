@@ -111,12 +111,24 @@ impl Client {
         changed.topics.sort_unstable();
         changed.topics.dedup();
         changed.version = entry_version(changed.version);
-        watch.change(changed.clone())?;
-        let (topics, version) = (changed.topics.clone(), changed.version);
-        let subscriptions = records::Subscriptions { topics, version };
-        let batch = self.instance.store.set_subscriptions(self.record.number, subscriptions)?;
+        changed.check()?;
+        // On the disk first: the registry shows no subscription that this client does not start with later.
+        self.record_subscriptions(&changed)?;
+        if let Err(error) = watch.change(changed.clone()) {
+            self.record_subscriptions(&entry)?;
+            return Err(error.into());
+        }
         *entry = changed;
-        Ok(self.instance.store.log().wait(batch, None)?)
+        Ok(())
+    }
+
+    /// Records the topics of its entry, and waits for the disk.
+    fn record_subscriptions(&self, entry: &Entry) -> Result<(), Error> {
+        let (topics, version) = (entry.topics.clone(), entry.version);
+        let store = &self.instance.store;
+        let batch =
+            store.set_subscriptions(self.record.number, records::Subscriptions { topics, version })?;
+        Ok(store.log().wait(batch, None)?)
     }
 
     /// The topics that it listens on, sorted.

@@ -199,8 +199,9 @@ impl World {
         let topic = below(TOPICS) as Topic;
         let Some(life) = &self.hosts[node].life else { return };
         simulated::set_skew_ms(self.hosts[node].skew_ms);
-        self.oracle.record_unsubscribed(node, topic, self.healthy_since.is_some());
         let done = life.client.unsubscribe(&topic_name(topic));
+        let is_shown = done.is_ok() && self.healthy_since.is_some();
+        self.oracle.record_unsubscribed(node, topic, is_shown);
         self.note(|| format!("{} unsubscribes {}: {done:?}", name_of(node), topic_name(topic)));
     }
 
