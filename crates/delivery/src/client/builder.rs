@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listening, Notify};
-use crate::registry::{Entry, Member, Trouble, Watch};
+use crate::registry::{Entry, Lasting, Member, Trouble, Watch};
 use crate::wire::NAME_MAX;
 
 /// The smallest disk limit of a store, in bytes.
@@ -35,6 +35,7 @@ pub struct Builder {
     data_dir: Option<PathBuf>,
     registry: Option<String>,
     lease: Duration,
+    lasting: Lasting,
     peers: Vec<Member>,
     interval: Duration,
     disk_limit: u64,
@@ -62,6 +63,7 @@ impl Builder {
             data_dir: None,
             registry: None,
             lease: Duration::from_secs(10),
+            lasting: Lasting::Durable,
             peers: Vec::new(),
             interval: Duration::from_millis(100),
             disk_limit: u64::MAX,
@@ -128,11 +130,20 @@ impl Builder {
         self
     }
 
+    /// Whether its subscriptions outlast its process, however that ends; by default they do. Then messages sent to all
+    /// of a topic are kept for the client while it is away, within the senders' limits ([`Builder::retain_for`]), and it
+    /// starts again with all topics that it listened on. They end by [`Client::unsubscribe`] and [`Client::forget`].
+    /// False: they end with the process, and messages that are sent later do not go to it.
+    pub fn durable(mut self, durable: bool) -> Builder {
+        self.lasting = if durable { Lasting::Durable } else { Lasting::Transient };
+        self
+    }
+
     /// Adds a client that is known in advance.
     pub fn peer(mut self, name: &str, endpoint: &str, topics: &[&str]) -> Builder {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
         let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
-        self.peers.push(Member { name, id: None, endpoint, topics, version: 0 });
+        self.peers.push(Member { name, id: None, endpoint, topics, version: 0, lasting: Lasting::Durable });
         self
     }
 
@@ -334,6 +345,7 @@ impl Builder {
             topics: self.topics_with(before.topics),
             lease: self.lease,
             version: entry_version(before.version),
+            lasting: self.lasting,
         };
         let client = Client {
             record,
@@ -343,7 +355,6 @@ impl Builder {
             registration,
             closed: AtomicBool::new(false),
             end: End::default(),
-            joined: AtomicBool::new(false),
             routes: Arc::default(),
             members_changed: Arc::default(),
             watch,
@@ -369,13 +380,12 @@ impl Builder {
         let Some(watch) = &client.watch else { return Ok(()) };
         // On the disk first: a client that is killed later starts with these topics.
         client.record_subscriptions(&entry)?;
-        watch.join(entry, tell, client.trouble.clone())?;
-        client.joined.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(watch.join(entry, tell, client.trouble.clone())?)
     }
 
-    /// All topics of the settings, and those that the client listened on when it was killed; sorted.
+    /// All topics of the settings, and those that a durable client listened on before; sorted.
     fn topics_with(&self, mut topics: Vec<String>) -> Vec<String> {
+        topics.retain(|_| self.lasting == Lasting::Durable);
         topics.extend([std::slice::from_ref(&self.topic), &self.topics].concat());
         topics.sort_unstable();
         topics.dedup();

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::Client;
 use crate::Error;
 use crate::environment::now;
+use crate::registry::Lasting;
 use crate::signal::{Patience, Signal};
-use crate::store::records::Subscriptions;
 
 /// Whether a client has ended, with a signal for that.
 #[derive(Default)]
@@ -159,13 +159,8 @@ impl Client {
             return;
         };
         // Waits for a concurrent change of the topics; later ones see that the client is closed.
-        let version = self.entry.lock().unwrap_or_else(PoisonError::into_inner).version;
-        if self.joined.load(Ordering::Relaxed) {
-            let ended = Subscriptions { topics: Vec::new(), version };
-            // A failure of the log is reported elsewhere.
-            let _ = self.instance.store.set_subscriptions(self.record.number, ended);
-        }
-        watch.leave(&self.record.name, self.record.id);
+        let lasting = self.entry.lock().unwrap_or_else(PoisonError::into_inner).lasting;
+        watch.leave(&self.record.name, self.record.id, lasting == Lasting::Durable);
     }
 
     /// Joins the threads of `listen` that have no message. They get none any more, so they end at once. The others are

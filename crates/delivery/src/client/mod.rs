@@ -25,7 +25,7 @@ use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::log::Damage;
 use crate::peer_loop::Command;
-use crate::registry::{Entry, Member, MembersCallback, RegistryError, Trouble, Watch};
+use crate::registry::{Entry, Lasting, Member, MembersCallback, RegistryError, Trouble, Watch};
 use crate::signal::Signal;
 use crate::store::records;
 pub use builder::Builder;
@@ -47,8 +47,6 @@ pub struct Client {
     registration: Arc<Registration>,
     closed: AtomicBool,
     end: End,
-    /// It has joined its registry: its end also ends its subscriptions.
-    joined: AtomicBool,
     routes: Arc<Mutex<Routes>>,
     /// Signalled when the members that `routes` knows have changed.
     members_changed: Arc<Signal>,
@@ -91,7 +89,7 @@ impl Client {
 }
 
 impl Client {
-    /// Listens on another topic, also after this process was killed and the client started again, until it is closed.
+    /// Listens on another topic, until it unsubscribes; if it is not [durable](Builder::durable), until it ends.
     pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.push(topic.to_owned()))
     }
@@ -124,7 +122,8 @@ impl Client {
 
     /// Records the topics of its entry, and waits for the disk.
     fn record_subscriptions(&self, entry: &Entry) -> Result<(), Error> {
-        let (topics, version) = (entry.topics.clone(), entry.version);
+        let (mut topics, version) = (entry.topics.clone(), entry.version);
+        topics.retain(|_| entry.lasting == Lasting::Durable);
         let store = &self.instance.store;
         let batch =
             store.set_subscriptions(self.record.number, records::Subscriptions { topics, version })?;
@@ -161,6 +160,16 @@ impl Client {
     /// another live client has taken the name while the registry was unreachable.
     pub fn registry_error(&self) -> Option<RegistryError> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends all subscriptions of a client that is gone for good: the clients that have the same registry, and this one,
+    /// drop what they keep for it alone, also if they are started within seven days; messages sent to one client of a
+    /// topic go to another. If it is started again, it is a new client of this name.
+    /// Errors: Registry, with NameTaken if it lives; Setting, there is no registry.
+    pub fn forget(&self, name: &str) -> Result<(), Error> {
+        self.check_open()?;
+        let registry = self.registry.as_ref().ok_or(Error::Setting("there is no registry"))?;
+        Ok(crate::registry::forget(registry, name)?)
     }
 
     /// Ends the subscriptions of a topic by dead clients: messages sent to all are no longer kept for them. Returns how

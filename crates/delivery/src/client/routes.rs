@@ -110,7 +110,8 @@ impl Routes {
 fn latest(seen: SeenEntry, member: &Member) -> Option<SeenEntry> {
     // An entry that was given back or cleared has no id.
     let id = member.id.filter(|id| *id != NO_ID).unwrap_or(seen.id);
-    let is_old = id == seen.id && member.version > 0 && member.version < seen.version;
+    let is_same = id == seen.id || seen.id == NO_ID;
+    let is_old = is_same && member.version > 0 && member.version < seen.version;
     (!is_old).then_some(SeenEntry { id, version: member.version })
 }
 
@@ -165,14 +166,14 @@ impl Publisher<'_> {
         members.of_topic(topic).any(|member| member.name != self.name)
     }
 
-    /// The streams to the clients that listen on a topic; if there is none, to those that did before; and if there
-    /// never was any, to the first that will listen.
+    /// The streams to the clients that listen on a topic and live; if there is none, to those that are away; and if
+    /// there is none of these either, to the first that will listen.
     fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, LogError> {
         let listening = members.of_topic(topic).filter(|member| member.name != self.name);
         let receivers: Vec<Receiver> =
             listening.map(|member| Receiver::Client(member.name.clone())).collect();
         let Some(first) = receivers.first() else {
-            let known = state.outbox.known_on(self.client, topic);
+            let known = state.outbox.listening_on(self.client, topic);
             return if known.is_empty() { self.stream_to_first(state, topic) } else { Ok(known) };
         };
         // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.

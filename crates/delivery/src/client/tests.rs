@@ -246,9 +246,9 @@ fn a_store_that_has_failed_keeps_nobody_busy() {
     assert!(sender.pending() > 0);
 }
 
-/// A power cut keeps what a client subscribed to; an orderly close ends it.
+/// A durable client listens on its topics until it unsubscribes, whether it is closed or its power is cut.
 #[test]
-fn topics_outlive_a_power_cut_and_not_a_close() {
+fn topics_outlive_a_power_cut_and_a_close() {
     let dir = tempfile::tempdir().unwrap();
     let registry = format!("dir://{}", dir.path().join("registry").display());
     let start = |disk: &Faulty, name: &str| {
@@ -273,6 +273,12 @@ fn topics_outlive_a_power_cut_and_not_a_close() {
     drop(holder);
     let client = start(&disk, "one").unwrap();
     assert_eq!(client.topics(), ["given", "more", "t"]);
+    client.unsubscribe("given").unwrap();
     drop(client);
-    assert_eq!(start(&disk, "one").unwrap().topics(), ["given", "t"]);
+    let client = start(&disk, "one").unwrap();
+    assert_eq!(client.topics(), ["given", "more", "t"], "the settings name it again");
+    drop(client);
+    let transient = Client::builder("one", "t").registry(&registry).durable(false);
+    let instance = Arc::new(Instance::over(Arc::new(disk.clone()), transient.settings()).unwrap());
+    assert_eq!(transient.start_in(&instance).unwrap().topics(), ["t"]);
 }

@@ -9,7 +9,7 @@ pub enum RegistryError {
     Name,
     /// The caller: the endpoint is empty, has more than 1024 bytes, or a NUL.
     Endpoint,
-    /// The caller: more than 65,536 topics, or one with more than 255 bytes or a NUL.
+    /// The caller: more than 65,534 topics, or one with more than 255 bytes, a NUL, or U+0001 at its begin.
     Topics,
     /// The caller: the lease is less than 1 ms, or more than 30 days.
     Lease,
@@ -52,7 +52,7 @@ impl fmt::Display for RegistryError {
                 f.write_str("invalid endpoint: it must have 1 to 1024 bytes, without NUL")
             }
             RegistryError::Topics => f.write_str(
-                "invalid topics: at most 65536 are allowed, each of at most 255 bytes without NUL",
+                "invalid topics: at most 65534 are allowed, each of at most 255 bytes, without NUL or a leading U+0001",
             ),
             RegistryError::Lease => f.write_str("invalid lease: it must be 1 ms to 30 days"),
             RegistryError::Url(kind) => {

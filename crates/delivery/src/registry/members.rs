@@ -9,12 +9,29 @@ use crate::wire::{Id, NAME_MAX};
 /// The longest endpoint, in bytes.
 pub const ENDPOINT_MAX: usize = 1024;
 /// The most topics that one client listens on.
-pub const TOPICS_MAX: usize = 1 << 16;
-/// With this begins the topic under which a registry stores an entry's version; topics of clients do not. Builds before
-/// the version was added take it for a topic that nobody sends to.
+pub const TOPICS_MAX: usize = STORED_TOPICS_MAX - 2;
+/// The most topics of an entry as a registry stores it, with the reserved ones.
+pub(super) const STORED_TOPICS_MAX: usize = 1 << 16;
+/// With this begin reserved topics, which hold an entry's further fields; topics of clients do not. Builds before they
+/// were added take them for topics that nobody sends to.
+const RESERVED: &str = "\u{1}";
 const VERSION_TOPIC: &str = "\u{1}version ";
+const TRANSIENT_TOPIC: &str = "\u{1}transient";
+const FORGOTTEN_TOPIC: &str = "\u{1}forgotten";
 /// The longest lease.
 pub const LEASE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long the subscriptions of a client last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lasting {
+    /// Until it unsubscribes: messages to all are kept for it while it is away.
+    #[default]
+    Durable,
+    /// Until its process ends.
+    Transient,
+    /// The client was forgotten, and so is what is kept for it.
+    Forgotten,
+}
 
 /// What a client publishes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +42,15 @@ pub struct Entry {
     pub id: Id,
     /// Its endpoint: 1 to 1024 bytes, none of them NUL.
     pub endpoint: String,
-    /// The topics it listens on, including its own: at most 65,536, each of at most 255 bytes, none of them NUL. Their
-    /// order has no meaning.
+    /// The topics it listens on, including its own: at most 65,534, each of at most 255 bytes, none of them NUL or
+    /// beginning with U+0001. Their order has no meaning.
     pub topics: Vec<String>,
     /// How long it keeps the name without renewing: 1 ms to 30 days.
     pub lease: Duration,
     /// Grows with each change by the client, over all its starts, so that what an old copy of the registry shows is
     /// known to be old; 0: unknown.
     pub version: u64,
+    pub lasting: Lasting,
 }
 
 /// A client as others see it.
@@ -46,6 +64,7 @@ pub struct Member {
     pub topics: Vec<String>,
     /// As in [`Entry::version`]; 0: unknown.
     pub version: u64,
+    pub lasting: Lasting,
 }
 
 /// All known clients: the living, which all calls but two refer to, and those that are away.
@@ -62,9 +81,8 @@ impl Entry {
         if self.endpoint.is_empty() || self.endpoint.len() > ENDPOINT_MAX || self.endpoint.contains('\0') {
             return Err(RegistryError::Endpoint);
         }
-        let taken = |topic: &String| {
-            topic.len() <= NAME_MAX && !topic.contains('\0') && !topic.starts_with(VERSION_TOPIC)
-        };
+        let taken =
+            |topic: &String| topic.len() <= NAME_MAX && !topic.contains('\0') && !topic.starts_with(RESERVED);
         if self.topics.len() > TOPICS_MAX || !self.topics.iter().all(taken) {
             return Err(RegistryError::Topics);
         }
@@ -80,7 +98,7 @@ impl Entry {
         topics.sort_unstable();
         topics.dedup();
         let (name, endpoint) = (self.name.clone(), self.endpoint.clone());
-        Member { name, id: Some(self.id), endpoint, topics, version: self.version }
+        Member { name, id: Some(self.id), endpoint, topics, version: self.version, lasting: self.lasting }
     }
 }
 
@@ -93,27 +111,45 @@ pub(super) fn check_name(name: &str) -> Result<(), RegistryError> {
 }
 
 impl Member {
-    /// The topics as a registry stores them, with the version.
+    /// The topics as a registry stores them, with the reserved ones.
     pub(super) fn stored_topics(&self) -> Vec<String> {
-        let has_room = self.topics.len() < TOPICS_MAX;
-        let version = (self.version > 0 && has_room).then(|| format!("{VERSION_TOPIC}{}", self.version));
-        version.into_iter().chain(self.topics.iter().cloned()).collect()
+        let version = (self.version > 0).then(|| format!("{VERSION_TOPIC}{}", self.version));
+        let lasting = match self.lasting {
+            Lasting::Durable => None,
+            Lasting::Transient => Some(TRANSIENT_TOPIC.to_owned()),
+            Lasting::Forgotten => Some(FORGOTTEN_TOPIC.to_owned()),
+        };
+        version.into_iter().chain(lasting).chain(self.topics.iter().cloned()).collect()
     }
 
-    /// Takes the version out of stored topics.
+    /// Takes the reserved topics out of stored ones.
     pub(super) fn with_stored_topics(mut self, topics: Vec<String>) -> Member {
         let version = |topic: &String| topic.strip_prefix(VERSION_TOPIC)?.parse().ok();
         self.version = topics.iter().find_map(version).unwrap_or(0);
+        let has = |reserved: &str| topics.iter().any(|topic| topic == reserved);
+        self.lasting = match () {
+            () if has(FORGOTTEN_TOPIC) => Lasting::Forgotten,
+            () if has(TRANSIENT_TOPIC) => Lasting::Transient,
+            () => Lasting::Durable,
+        };
         self.topics = topics;
-        self.topics.retain(|topic| !topic.starts_with(VERSION_TOPIC));
+        self.topics.retain(|topic| !topic.starts_with(RESERVED));
+        self
+    }
+
+    /// The entry of a client that is away: its topics, unless they lasted only as long as its process.
+    pub(super) fn once_away(mut self) -> Member {
+        if self.lasting == Lasting::Transient {
+            self.topics.clear();
+        }
         self
     }
 
     /// Returns true if its values are within their ranges.
     pub(super) fn is_valid(&self) -> bool {
-        let Member { name, id, endpoint, topics, version } = self.clone();
+        let Member { name, id, endpoint, topics, version, lasting } = self.clone();
         let (id, lease) = (id.unwrap_or_default(), Duration::from_secs(1));
-        Entry { name, id, endpoint, topics, lease, version }.check().is_ok()
+        Entry { name, id, endpoint, topics, lease, version, lasting }.check().is_ok()
     }
 
     pub fn listens_on(&self, topic: &str) -> bool {
@@ -154,10 +190,9 @@ impl Members {
         all
     }
 
-    /// Adds clients that died, with the topics that they listened on, and clients that gave their names back, without
-    /// topics.
+    /// Adds clients that are away: with the topics that they listen on, or without, if their subscriptions have ended.
     pub fn with_away(mut self, away: impl IntoIterator<Item = Member>) -> Members {
-        self.away.extend(away.into_iter().map(|member| (member.name.clone(), member)));
+        self.away.extend(away.into_iter().map(|member| (member.name.clone(), member.once_away())));
         self
     }
 

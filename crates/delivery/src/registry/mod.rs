@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use pinnace_delivery::registry::{self, Entry};
+//! use pinnace_delivery::registry::{self, Entry, Lasting};
 //!
 //! let dir = tempfile::tempdir()?;
 //! let mut mine = registry::open(&format!("dir://{}", dir.path().display()))?;
@@ -24,6 +24,7 @@
 //!     topics: vec!["invoices".into()],
 //!     lease: Duration::from_secs(10),
 //!     version: 1,
+//!     lasting: Lasting::Durable,
 //! })?;
 //! let members = mine.members()?.ok_or("the first answer always tells")?;
 //! assert_eq!(members.addresses_of("invoices").collect::<Vec<_>>(), ["tcp://127.0.0.1:5555"]);
@@ -41,11 +42,12 @@ mod watch;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::environment::{now_ms, random};
 pub use crate::wire::Id;
 pub use error::RegistryError;
 pub use folder::Folder;
 pub(crate) use folder::file_name;
-pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Member, Members, TOPICS_MAX};
+pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Lasting, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;
 pub(crate) use watch::{MembersCallback, Trouble, Watch};
@@ -54,6 +56,8 @@ pub(crate) use watch::{MembersCallback, Trouble, Watch};
 pub const LEFT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The id in such an entry, and in one that was cleared: no client has it, so the entry cannot be renewed.
 pub(crate) const NO_ID: Id = [0; 16];
+/// The endpoint in the entry of a client that was forgotten.
+const FORGOTTEN_ENDPOINT: &str = "inproc://forgotten";
 /// How long a call waits while others have the place locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -77,13 +81,31 @@ pub trait Registry: Send {
         held.iter().map(|(name, id)| self.renew(name, id)).collect()
     }
 
-    /// Gives the name back at once; Ok also if no client has it. The entry stays for [`LEFT_FOR`] as that of a client
-    /// that is away and listens on nothing, so that others can tell that it has left from that the registry has lost
-    /// it. Error: Lost, another client has the name and keeps it.
+    /// Gives the name back at once, and ends the client's subscriptions; Ok also if no client has it. The entry stays
+    /// for [`LEFT_FOR`] as that of a client that is away and listens on nothing, so that others can tell that it has
+    /// left from that the registry has lost it. Error: Lost, another client has the name and keeps it.
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
 
-    /// All clients with live leases, including those of this object, and as away those that died or gave their names
-    /// back. Every completed claim and release is visible; a death once its lease has expired (in a [`Folder`], a
+    /// As `release`, but the client still listens on its topics: it is away.
+    fn detach(&mut self, name: &str, id: &Id) -> Result<(), RegistryError>;
+
+    /// Ends the subscriptions of a client that is away, or is unknown here, and has others drop what they keep for it.
+    /// `id` is one that no client has; `version` grows as that of an entry. Error: NameTaken, the client lives.
+    fn forget(&mut self, name: &str, id: &Id, version: u64) -> Result<(), RegistryError> {
+        self.claim(&Entry {
+            name: name.to_owned(),
+            id: *id,
+            endpoint: FORGOTTEN_ENDPOINT.to_owned(),
+            topics: Vec::new(),
+            lease: LOCK_TIMEOUT,
+            version,
+            lasting: Lasting::Forgotten,
+        })?;
+        self.release(name, id)
+    }
+
+    /// All clients with live leases, including those of this object, and as away those that died, were detached or
+    /// released. Every completed claim and release is visible; a death once its lease has expired (in a [`Folder`], a
     /// moment after the death). None: nothing has changed since this object's last call, which is cheap to find out.
     fn members(&mut self) -> Result<Option<Members>, RegistryError>;
 
@@ -108,6 +130,16 @@ pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
             (None, None) => Err(RegistryError::Url(url.to_owned())),
         },
     }
+}
+
+/// Ends the subscriptions of a client that is gone for good ([`Registry::forget`]), in the registry at this address.
+/// Errors: those of `open`; NameTaken, it lives; Name.
+pub fn forget(url: &str, name: &str) -> Result<(), RegistryError> {
+    let mut registry = open(url)?;
+    let id = random().map_err(|error| RegistryError::io(&error, "random bytes"))?;
+    // Later than each entry of the client, also if its clock was ahead.
+    let shown = registry.members()?.and_then(|members| members.find(name).map(|member| member.version));
+    registry.forget(name, &id, now_ms().max(shown.unwrap_or(0) + 1))
 }
 
 /// The path of a registry on this host. A bare word is not a path, and a bare path has no colon in its first component,

@@ -61,7 +61,7 @@ struct Stepped {
 enum Job {
     Join { entry: Entry, tell: MembersCallback, trouble: Trouble, reply: Reply },
     Change { entry: Entry, reply: Reply },
-    Leave { name: String, id: Id, reply: Reply },
+    Leave { name: String, id: Id, keeps_topics: bool, reply: Reply },
 }
 
 type Reply = Sender<Result<(), RegistryError>>;
@@ -152,9 +152,13 @@ impl Watch {
         self.ask(JOIN_TIMEOUT, |reply| Job::Change { entry, reply })
     }
 
-    /// Gives the name back. A registry that does not answer keeps it until the lease ends.
-    pub fn leave(&self, name: &str, id: Id) {
-        let _ = self.ask(LEAVE_TIMEOUT, |reply| Job::Leave { name: name.to_owned(), id, reply });
+    /// Gives the name back. `keeps_topics`: the client still listens on them, and is away. A registry that does not
+    /// answer keeps the name until the lease ends.
+    pub fn leave(&self, name: &str, id: Id, keeps_topics: bool) {
+        let _ = self.ask(LEAVE_TIMEOUT, |reply| {
+            let name = name.to_owned();
+            Job::Leave { name, id, keeps_topics, reply }
+        });
     }
 
     /// Sends the thread a job. Ok also means: not done yet, but it will be.
@@ -215,6 +219,11 @@ impl Watcher {
 
     /// Keeps the names and updates the members.
     fn work(&mut self) {
+        let now = now();
+        if self.joined.iter().any(|joined| !joined.claimed && joined.due <= now) {
+            // The entry to be claimed must have a later version than the one that the registry shows.
+            self.update();
+        }
         self.keep();
         self.update();
         self.joined.iter().for_each(|joined| joined.say(self.blind.as_ref()));
@@ -225,9 +234,12 @@ impl Watcher {
         let _ = match job {
             Job::Join { entry, tell, trouble, reply } => reply.send(self.join(entry, tell, trouble)),
             Job::Change { entry, reply } => reply.send(self.change(entry)),
-            Job::Leave { name, id, reply } => {
+            Job::Leave { name, id, keeps_topics, reply } => {
                 self.joined.retain(|joined| joined.entry.name != name || joined.entry.id != id);
-                reply.send(self.registry.release(&name, &id))
+                reply.send(match keeps_topics {
+                    true => self.registry.detach(&name, &id),
+                    false => self.registry.release(&name, &id),
+                })
             }
         };
     }

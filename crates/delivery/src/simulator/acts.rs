@@ -207,9 +207,8 @@ impl World {
 
     fn close(&mut self, node: Node) {
         self.note(|| format!("{} closes", name_of(node)));
-        for topic in self.oracle.topics_of(node) {
-            self.oracle.record_unsubscribed(node, topic, self.healthy_since.is_some());
-        }
+        self.oracle.record_death(node);
+        self.end_transient(node, self.healthy_since.is_some());
         // An acknowledgement after the close counts; a delivery that is dropped has failed.
         let oracle = &mut self.oracle;
         let mut settle = |process: Process, delivery: Delivery, number: Option<u32>| {
@@ -230,6 +229,17 @@ impl World {
         self.note(|| format!("{} is killed, power: {power}", name_of(node)));
         self.hosts[node].kill(power, &self.network, &self.registry);
         self.oracle.record_death(node);
+        self.end_transient(node, false);
+    }
+
+    /// A process has ended or is about to: the subscriptions of a client that is not durable end with it. `is_shown`:
+    /// the registry will take note soon.
+    fn end_transient(&mut self, node: Node, is_shown: bool) {
+        if !self.hosts[node].settings.durable {
+            for topic in self.oracle.topics_of(node) {
+                self.oracle.record_unsubscribed(node, topic, is_shown);
+            }
+        }
     }
 
     fn replace_by_copy(&mut self, node: Node) {

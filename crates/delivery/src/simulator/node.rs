@@ -26,6 +26,7 @@ pub struct HostSettings {
     pub ack_within: Option<Duration>,
     pub skips: bool,
     pub disk_limit: u64,
+    pub durable: bool,
 }
 
 pub struct Host {
@@ -108,6 +109,7 @@ impl Host {
             .retry(Duration::from_millis(20), Duration::from_millis(300))
             .reassign_after(self.settings.reassign_after)
             .disk_limit(self.settings.disk_limit)
+            .durable(self.settings.durable)
             .on_error(move |error| reported.lock().unwrap().push(error.clone()));
         if let Some(deliveries) = self.settings.max_deliveries {
             builder = builder.max_deliveries(deliveries);

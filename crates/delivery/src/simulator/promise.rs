@@ -3,7 +3,8 @@
 //!
 //! 1. A message to one that was accepted is handled by a client, or becomes a dead letter that is handled.
 //! 2. A message to all that was accepted is handled by each client that listened: one whose subscription the sender's
-//!    store has recorded, or the registry has shown, and that did not end since.
+//!    store has recorded, or the registry has shown, and that did not end since. A durable subscription does not end with
+//!    its process.
 //! 3. One sender's messages to all of a topic reach each receiver in the order of sending, except those that were sent
 //!    while no receiver was known.
 //! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
@@ -74,6 +75,8 @@ pub struct Oracle {
     last_in_order: BTreeMap<(Node, Node, Topic), u32>,
     /// A store was replaced by an old copy: messages may come twice and out of order.
     pub has_copies: bool,
+    /// Clients that are not durable. One that cannot renew its lease counts as ended, although it lives.
+    transient: BTreeSet<Node>,
     /// Messages may be moved to other receivers.
     reassigns: bool,
     /// Broken promises.
@@ -87,8 +90,8 @@ pub fn body_of(number: u32, len: usize) -> Vec<u8> {
 }
 
 impl Oracle {
-    pub fn new(reassigns: bool) -> Oracle {
-        Oracle { reassigns, ..Oracle::default() }
+    pub fn new(reassigns: bool, transient: BTreeSet<Node>) -> Oracle {
+        Oracle { reassigns, transient, ..Oracle::default() }
     }
 
     fn report(&mut self, text: String) {
@@ -201,7 +204,10 @@ impl Oracle {
         of.accepted = true;
         for receiver in of.expected.clone() {
             let is_open = |one: &Subscription| one.since <= of.at;
-            if of.all && self.subscriptions.get(&(receiver, of.topic)).is_some_and(is_open) {
+            if of.all
+                && !self.transient.contains(&receiver)
+                && self.subscriptions.get(&(receiver, of.topic)).is_some_and(is_open)
+            {
                 self.recorded.insert((of.sender, receiver, of.topic));
             }
         }

@@ -103,6 +103,25 @@ impl RegistryAccess {
     }
 }
 
+impl RegistryAccess {
+    fn give_back(&mut self, name: &str, id: &Id, keeps_topics: bool) -> Result<(), RegistryError> {
+        let mut server = self.server()?;
+        match server.records.get_mut(name) {
+            None => return Ok(()),
+            Some(record) if record.entry.id != *id && record.entry.id != NO_ID => {
+                return Err(RegistryError::Lost);
+            }
+            Some(record) => {
+                record.entry.id = NO_ID;
+                record.entry.topics.retain(|_| keeps_topics);
+                record.left_at = Some(elapsed());
+            }
+        }
+        server.version += 1;
+        Ok(())
+    }
+}
+
 impl RegistryServer {
     fn is_living(record: &Record) -> bool {
         record.left_at.is_none() && record.until > elapsed()
@@ -134,19 +153,11 @@ impl Registry for RegistryAccess {
     }
 
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
-        let mut server = self.server()?;
-        match server.records.get_mut(name) {
-            None => return Ok(()),
-            Some(record) if record.entry.id != *id && record.entry.id != NO_ID => {
-                return Err(RegistryError::Lost);
-            }
-            Some(record) => {
-                (record.entry.topics, record.entry.id) = (Vec::new(), NO_ID);
-                record.left_at = Some(elapsed());
-            }
-        }
-        server.version += 1;
-        Ok(())
+        self.give_back(name, id, false)
+    }
+
+    fn detach(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        self.give_back(name, id, true)
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
@@ -155,7 +166,7 @@ impl Registry for RegistryAccess {
         let (mut living, mut away): (Vec<Member>, Vec<Member>) = (Vec::new(), Vec::new());
         for record in server.records.values() {
             match record.left_at {
-                Some(at) if at + LEFT_FOR <= now => {}
+                Some(at) if at + LEFT_FOR <= now && record.entry.topics.is_empty() => {}
                 None if RegistryServer::is_living(record) => living.push(record.entry.to_member()),
                 _ => away.push(record.entry.to_member()),
             }

@@ -51,7 +51,6 @@ impl World {
         let count = 2 + below(5) as usize;
         let delay_us = [50, 500, 5_000, 50_000][below(4) as usize];
         let reassigns = below(2) == 0;
-        let oracle = Oracle::new(reassigns);
         let mut acts = WORK.to_vec();
         for (group, faults) in FAULTS.iter().enumerate() {
             if below(if group == COPIES { 10 } else { 3 }) == 0 {
@@ -71,12 +70,15 @@ impl World {
                 ack_within: (below(4) == 0).then(|| Duration::from_millis(200)),
                 skips: below(4) == 0,
                 disk_limit: DISK_LIMIT,
+                durable: below(4) > 0,
             };
             let disk = Faulty::new(seed.wrapping_mul(31).wrapping_add(node as u64));
             Host { node, settings, disk, skew_ms: 0, life: None, copy: None }
         });
         let (network, registry) = (SimulatedNetwork::new(delay_us), SimulatedRegistry::default());
-        let hosts = hosts.collect();
+        let hosts: Vec<Host> = hosts.collect();
+        let transient = hosts.iter().filter(|host| !host.settings.durable).map(|host| host.node).collect();
+        let oracle = Oracle::new(reassigns, transient);
         let (last_process, healthy_since) = (0, Some(Duration::ZERO));
         let log = log.then(Vec::new);
         World {

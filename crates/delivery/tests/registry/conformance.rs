@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::Client;
-use pinnace_delivery::registry::{Entry, RegistryError};
+use pinnace_delivery::registry::{self, Entry, Lasting, Member, RegistryError};
 
 use crate::place::{LONG, Observer, Place, entry, id, is_taken, numbered, until, with_topics};
 
@@ -128,6 +128,83 @@ pub fn versions_stay(place: &Place) {
     until("an entry of an earlier build", || observer.get("mine").is_some_and(|member| member.version == 0));
 }
 
+/// A client that gives its name back for a while still listens; one that is not durable does so only while it lives.
+pub fn the_detached_still_listen(place: &Place) {
+    let (mut one, mut observer) = (place.open(), place.observer());
+    one.claim(&entry("durable", 1)).unwrap();
+    one.claim(&Entry { lasting: Lasting::Transient, lease: SHORT, ..entry("transient", 2) }).unwrap();
+    until("both", || observer.look().len() == 2);
+    one.detach("durable", &id(1)).unwrap();
+    until("it to be away", || observer.get("durable").is_none());
+    assert_eq!(away(&mut observer, "all"), ["durable"]);
+    assert_eq!(one.renew("durable", &id(1)), Err(RegistryError::Lost));
+    assert_eq!(one.detach("durable", &id(3)), Ok(()), "no other client has it");
+    // Its name is free, for another client too.
+    one.claim(&Entry { lease: SHORT, ..entry("durable", 4) }).unwrap();
+    assert_eq!(place.open().release("durable", &id(1)), Err(RegistryError::Lost));
+    drop(one);
+    until("both to die", || observer.look().away().count() == 2);
+    assert_eq!(away(&mut observer, "all"), ["durable"]);
+    let transient = observer.look().find("transient").unwrap();
+    assert_eq!((transient.lasting, &transient.topics[..]), (Lasting::Transient, &[][..]));
+}
+
+/// A client that is gone for good is marked, whether the registry knows it or not, unless it lives.
+pub fn the_forgotten_are_marked(place: &Place) {
+    let (mut one, mut observer) = (place.open(), place.observer());
+    one.claim(&entry("mine", 1)).unwrap();
+    assert!(is_taken(registry::forget(&place.url(), "mine")));
+    one.detach("mine", &id(1)).unwrap();
+    for name in ["mine", "never known"] {
+        registry::forget(&place.url(), name).unwrap();
+        let is_marked = |member: &&Member| member.lasting == Lasting::Forgotten && member.topics.is_empty();
+        until("the mark", || observer.look().away().filter(is_marked).any(|member| member.name == name));
+        assert!(observer.look().find(name).unwrap().version > entry("mine", 1).version);
+    }
+    one.claim(&entry("mine", 1)).unwrap();
+    until("it to be back", || observer.get("mine").is_some_and(|member| member.lasting == Lasting::Durable));
+}
+
+/// An orderly close keeps the subscription, as a kill does, unless the client is not durable.
+pub fn a_closed_client_misses_nothing(place: &Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = |name: &str| {
+        let own = Client::builder(name, &format!("{name}'s")).data_dir(dir.path().join(name));
+        own.registry(&place.url()).lease(SHORT * 3)
+    };
+    let soon = || Some(Instant::now() + Duration::from_secs(30));
+    let sender = builder("sender").start().unwrap();
+    let durable = builder("durable").topics(&["all"]).start().unwrap();
+    let transient = builder("transient").topics(&["all"]).durable(false).start().unwrap();
+    durable.subscribe("more").unwrap();
+    until("both", || sender.addresses_of("all").len() == 2 && sender.addresses_of("more").len() == 1);
+    durable.close(soon()).unwrap();
+    transient.close(soon()).unwrap();
+    drop((durable, transient));
+    until("both to go", || sender.addresses_of("all").is_empty());
+    // The sender is new too: only the registry knows the receivers.
+    drop(sender);
+    let sender = builder("sender").data_dir(dir.path().join("another")).start().unwrap();
+    assert_eq!(sender.send_all("all", b"one").unwrap(), 1);
+    assert_eq!(sender.send_all("more", b"two").unwrap(), 1);
+    let durable = builder("durable").start().unwrap();
+    assert_eq!(durable.topics(), ["all", "durable's", "more"]);
+    let mut got: Vec<Vec<u8>> = (0..2)
+        .map(|_| {
+            let delivery = durable.recv(soon()).unwrap();
+            let body = delivery.body().to_vec();
+            delivery.ack();
+            body
+        })
+        .collect();
+    got.sort();
+    assert_eq!(got, [b"one", b"two"]);
+    sender.wait_pending(0, soon()).unwrap();
+    // What it unsubscribes from has ended.
+    durable.unsubscribe("more").unwrap();
+    until("the end of it", || sender.send_all("more", b"three").unwrap() == 0);
+}
+
 fn away(observer: &mut Observer, topic: &str) -> Vec<String> {
     observer.look().away_from(topic).map(|member| member.name.clone()).collect()
 }
@@ -157,14 +234,14 @@ pub fn what_is_sent_to_all_waits_for_the_killed(place: &Place) {
     };
     assert_eq!(waiting(&sender), [("client0".to_owned(), 1), ("client1".to_owned(), 1)]);
     // One of them returns and gets the message; the other is cleared.
-    let first = builder("client0").start().unwrap();
+    let first = builder("client0").durable(false).start().unwrap();
     let delivery = first.recv(soon()).unwrap();
     assert_eq!(delivery.body(), b"one");
     delivery.ack();
     sender.wait_pending(1, soon()).unwrap();
     assert_eq!(sender.clear_addresses("all").unwrap(), 1);
     until("it to be forgotten", || away(&mut observer, "all").is_empty());
-    // A closed client is gone, not away.
+    // One that is not durable is gone when it is closed, not away.
     drop(first);
     until("it to go", || sender.addresses_of("all").len() == 2);
     sender.send_all("all", b"three").unwrap();
@@ -213,7 +290,8 @@ pub fn a_registry_that_forgets_hides_no_receiver(place: &Place) {
         delivery.ack();
     }
     until("the first to have them", || waiting(&sender) == [("client1".to_owned(), 3)]);
-    // One that was closed gets no more, also if its entry is forgotten later.
+    // One that has ended its subscription gets no more, also if its entry is forgotten later.
+    first.unsubscribe("all").unwrap();
     drop(first);
     until("it to go", || sender.addresses_of("all").len() == 2);
     place.forget();
@@ -320,7 +398,7 @@ pub fn any_name_will_do(place: &Place) {
         "\\",
         " ",
         "\n",
-        "\u{1}",
+        "a\u{1}",
         "'\"; --",
         "ünï©öde \u{1f980}",
         "e\u{301}",
@@ -360,7 +438,7 @@ pub fn what_is_out_of_range_is_refused(place: &Place) {
         assert_eq!(registry.renew(name, &id(1)), Err(RegistryError::Name));
         assert_eq!(registry.release(name, &id(1)), Err(RegistryError::Name));
     }
-    for topic in ["a\0b", "\u{1}version 7", &"x".repeat(256)] {
+    for topic in ["a\0b", "\u{1}version 7", "\u{1}x", &"x".repeat(256)] {
         assert_eq!(registry.claim(&with_topics(entry("a", 1), &[topic])), Err(RegistryError::Topics));
     }
     assert_eq!(registry.claim(&with_topics(entry("a", 1), &["a"; 65_537])), Err(RegistryError::Topics));

@@ -46,6 +46,9 @@ over_all! {
     conformance::any_name_will_do
     conformance::what_is_out_of_range_is_refused
     conformance::versions_stay
+    conformance::the_detached_still_listen
+    conformance::the_forgotten_are_marked
+    conformance::a_closed_client_misses_nothing
     crowds::a_thousand_clients
     crowds::ten_thousand_topics
     crowds::of_many_at_once_one_has_the_name

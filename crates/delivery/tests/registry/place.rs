@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::registry::{Entry, Member, Members, Registry, RegistryError, open};
+use pinnace_delivery::registry::{Entry, Lasting, Member, Members, Registry, RegistryError, open};
 use tempfile::TempDir;
 
 /// A lease that does not expire during a test.
@@ -173,6 +173,7 @@ pub fn entry(name: &str, number: u32) -> Entry {
         topics: vec![own, "all".to_owned()],
         lease: LONG,
         version: u64::from(number) << 20,
+        lasting: Lasting::Durable,
     }
 }
 

@@ -55,9 +55,9 @@ impl FoundName {
         self.member.as_ref().filter(|_| self.held)
     }
 
-    /// Returns true if the client gave its name back.
+    /// Returns true if the client is away, and listens on nothing.
     pub fn has_left(&self) -> bool {
-        self.away().is_some_and(|member| member.topics.is_empty())
+        self.away().is_some_and(|member| Member::clone(member).once_away().topics.is_empty())
     }
 
     /// Returns true if the file was written at least `age` ago.

@@ -29,6 +29,7 @@ use pinnace_sys::signals::as_errors;
 
 use super::members::check_name;
 use super::{Entry, Id, LOCK_TIMEOUT, Member, Members, NO_ID, Registry, RegistryError};
+use entry::FoundName;
 use locks::lock_by;
 pub use names::file_name;
 use view::FolderView;
@@ -91,7 +92,7 @@ impl Folder {
         Ok(file)
     }
 
-    fn find(&self, name: &str) -> Result<Option<entry::FoundName>, RegistryError> {
+    fn find(&self, name: &str) -> Result<Option<FoundName>, RegistryError> {
         entry::read(&self.path, &file_name(name)).map_err(|error| self.failed("reading", &error))
     }
 
@@ -128,27 +129,48 @@ impl Folder {
         })
     }
 
-    /// Replaces a client's file by that of a client that has left. The caller holds the folder's lock.
-    fn leave(&self, name: &str) -> io::Result<()> {
+    /// Replaces a client's file by that of a client that is away. The caller holds the folder's lock.
+    fn leave(&self, name: &str, keeps_topics: bool) -> io::Result<()> {
         match entry::read(&self.path, &file_name(name))?.and_then(|found| found.member) {
             Some(member) => {
-                self.put(&Member { topics: Vec::new(), ..Member::clone(&member) }, NO_ID).map(drop)
+                let mut member = Member::clone(&member);
+                member.topics.retain(|_| keeps_topics);
+                self.put(&member, NO_ID).map(drop)
             }
             None => remove(&self.path.join(file_name(name))),
         }
     }
 
-    /// Removes the files of clients that left long ago.
-    fn forget(&self, left: &[String]) -> Result<(), RegistryError> {
+    fn give_back(&mut self, name: &str, id: &Id, keeps_topics: bool) -> Result<(), RegistryError> {
+        check_name(name)?;
+        let _locked = self.lock()?;
+        match self.owner(name, id)? {
+            Owner::Me { .. } => {
+                self.leave(name, keeps_topics).map_err(|error| self.failed("writing to", &error))?;
+            }
+            Owner::Another => return Err(RegistryError::Lost),
+            Owner::Nobody => {}
+        }
+        self.held.retain(|held, file| held != name || file.id != *id);
+        Ok(())
+    }
+
+    /// Removes the files of clients that left long ago. One whose subscriptions lasted only while it lived, and which
+    /// may have died a moment ago, is shown as left from now on.
+    fn remove_old(&self, left: &[String]) -> Result<(), RegistryError> {
         if left.is_empty() {
             return Ok(());
         }
         let _locked = self.lock()?;
         for name in left {
-            let removed = entry::read(&self.path, name).and_then(|found| match found {
-                Some(found) if found.has_left() => remove(&self.path.join(name)),
-                _ => Ok(()),
-            });
+            let removed =
+                entry::read(&self.path, name).and_then(|found| match found.filter(FoundName::has_left) {
+                    Some(FoundName { member: Some(member), .. }) if !member.topics.is_empty() => {
+                        self.leave(&member.name, false)
+                    }
+                    Some(_) => remove(&self.path.join(name)),
+                    None => Ok(()),
+                });
             removed.map_err(|error| self.failed("removing from", &error))?;
         }
         Ok(())
@@ -195,17 +217,11 @@ impl Registry for Folder {
     }
 
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
-        check_name(name)?;
-        let _locked = self.lock()?;
-        match self.owner(name, id)? {
-            Owner::Me { .. } => {
-                self.leave(name).map_err(|error| self.failed("writing to", &error))?;
-            }
-            Owner::Another => return Err(RegistryError::Lost),
-            Owner::Nobody => {}
-        }
-        self.held.retain(|held, file| held != name || file.id != *id);
-        Ok(())
+        self.give_back(name, id, false)
+    }
+
+    fn detach(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        self.give_back(name, id, true)
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
@@ -213,7 +229,7 @@ impl Registry for Folder {
         let news = news.map_err(|error| self.failed("reading", &error))?;
         if news.is_some() {
             // Members are known even if the folder cannot be written to.
-            let _ = self.forget(&self.view.left_long_ago());
+            let _ = self.remove_old(&self.view.left_long_ago());
         }
         Ok(news)
     }

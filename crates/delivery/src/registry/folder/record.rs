@@ -10,14 +10,14 @@
 //! A file that does not parse to its last byte, or has a value out of range, is invalid as a whole.
 
 use super::names::file_name;
-use crate::registry::members::{ENDPOINT_MAX, Member, TOPICS_MAX};
+use crate::registry::members::{ENDPOINT_MAX, Lasting, Member, STORED_TOPICS_MAX};
 use crate::wire::{Bytes, NAME_MAX, put_counted, put_number};
 
 const MAGIC: &[u8] = b"PNREG\x01";
 const CHECK_BYTES: usize = 4;
 
 /// The longest file: each text has a prefix of at most two bytes; the constant covers the rest.
-pub const BYTES_MAX: usize = 64 + NAME_MAX + ENDPOINT_MAX + TOPICS_MAX * (NAME_MAX + 2);
+pub const BYTES_MAX: usize = 64 + NAME_MAX + ENDPOINT_MAX + STORED_TOPICS_MAX * (NAME_MAX + 2);
 
 pub fn write(member: &Member, id: &[u8; 16]) -> Vec<u8> {
     let mut to = MAGIC.to_vec();
@@ -44,14 +44,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Option<Member> {
     let name = from.text(NAME_MAX)?.to_owned();
     let id = from.array()?;
     let endpoint = from.text(ENDPOINT_MAX)?.to_owned();
-    let count = from.number().filter(|count| *count <= TOPICS_MAX as u64)?;
+    let count = from.number().filter(|count| *count <= STORED_TOPICS_MAX as u64)?;
     let mut topics = Vec::new();
     for _ in 0..count {
         topics.push(from.text(NAME_MAX)?.to_owned());
     }
     topics.sort_unstable();
     topics.dedup();
-    let member = Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0 };
+    let member =
+        Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0, lasting: Lasting::Durable };
     let member = member.with_stored_topics(topics);
     (from.is_empty() && member.is_valid() && file_name(&member.name) == file).then_some(member)
 }
@@ -65,13 +66,14 @@ mod tests {
     fn member(topics: &[&str], version: u64) -> Member {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
         let (id, endpoint) = (Some([9; 16]), "tcp://[::1]:7".into());
-        Member { name: "on/e".into(), id, endpoint, topics, version }
+        Member { name: "on/e".into(), id, endpoint, topics, version, lasting: Lasting::Durable }
     }
 
     #[test]
     fn what_is_written_comes_back() {
-        for topics in [&[][..], &["", "news", "ü"]] {
-            let member = member(topics, 1 << 40);
+        let lasting = [Lasting::Durable, Lasting::Transient, Lasting::Forgotten];
+        for (lasting, topics) in lasting.into_iter().zip([&[][..], &["", "news", "ü"], &[]]) {
+            let member = Member { lasting, ..member(topics, 1 << 40) };
             let bytes = write(&member, &[9; 16]);
             assert_eq!(read("on%2fe", &bytes), Some(member));
             assert_eq!(read("on", &bytes), None);
@@ -83,8 +85,8 @@ mod tests {
 
     #[test]
     fn the_longest_fits() {
-        let topics = (0..TOPICS_MAX).map(|number| format!("{number:0255}")).collect();
-        let member = Member { topics, endpoint: "e".repeat(ENDPOINT_MAX), ..member(&[], 0) };
+        let topics = (0..crate::registry::TOPICS_MAX).map(|number| format!("{number:0255}")).collect();
+        let member = Member { topics, endpoint: "e".repeat(ENDPOINT_MAX), ..member(&[], 7) };
         let bytes = write(&member, &[9; 16]);
         assert!(bytes.len() <= BYTES_MAX);
         assert_eq!(read("on%2fe", &bytes), Some(member));

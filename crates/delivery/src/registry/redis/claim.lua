@@ -4,10 +4,10 @@ local other, lives = holder(name)
 if lives and other ~= id then
   return 0
 end
--- Clients that gave their names back long ago.
+-- Clients that have been away for long, and listen on nothing or did so only while they lived.
 for _, left in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', plain(now_ms - left_ms))) do
   local all = redis.call('HGET', topics, left)
-  if all and all == '\0' .. stored_version(all) then
+  if all and (all == '\0' .. reserved(all) or all:find('\0\1transient\0', 1, true)) then
     remove(left)
   end
 end

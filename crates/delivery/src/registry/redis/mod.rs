@@ -132,6 +132,18 @@ impl Redis {
     }
 }
 
+impl Redis {
+    fn give_back(&mut self, name: &str, id: &Id, keeps_topics: bool) -> Result<(), RegistryError> {
+        check_name(name)?;
+        let is_free: bool = self.run(|scripts| {
+            let mut release = call(&scripts.release);
+            release.arg(name).arg(write_id(id)).arg(write_id(&NO_ID)).arg(u8::from(keeps_topics));
+            release
+        })?;
+        if is_free { Ok(()) } else { Err(RegistryError::Lost) }
+    }
+}
+
 impl Registry for Redis {
     fn claim(&mut self, me: &Entry) -> Result<(), RegistryError> {
         me.check()?;
@@ -174,13 +186,11 @@ impl Registry for Redis {
     }
 
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
-        check_name(name)?;
-        let is_free: bool = self.run(|scripts| {
-            let mut release = call(&scripts.release);
-            release.arg(name).arg(write_id(id)).arg(write_id(&NO_ID));
-            release
-        })?;
-        if is_free { Ok(()) } else { Err(RegistryError::Lost) }
+        self.give_back(name, id, false)
+    }
+
+    fn detach(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        self.give_back(name, id, true)
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {

@@ -22,9 +22,15 @@ local function void(name, no_id)
   end
 end
 
--- The topic that holds an entry's version, with the NUL after it; empty where there is none.
-local function stored_version(all)
-  return all:match('%z(\1version %d+%z)') or ''
+-- The reserved topics of an entry, each with the NUL after it.
+local function reserved(all)
+  local found = ''
+  for topic in all:gmatch('[^%z]+') do
+    if topic:sub(1, 1) == '\1' then
+      found = found .. topic .. '\0'
+    end
+  end
+  return found
 end
 
 local function remove(name)

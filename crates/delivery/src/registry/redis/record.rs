@@ -3,7 +3,7 @@
 //! In the hash of clients: its id in hexadecimal, its lease in milliseconds and its endpoint, separated by blanks. In
 //! the hash of topics: a NUL, then each topic followed by a NUL, so that a topic can be found with its delimiters.
 
-use crate::registry::{Id, Member};
+use crate::registry::{Id, Lasting, Member};
 
 pub fn write_id(id: &Id) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -29,7 +29,8 @@ pub fn read(name: &[u8], client: &[u8], topics: &[u8]) -> Option<Member> {
     topics.sort_unstable();
     topics.dedup();
     let name = std::str::from_utf8(name).ok()?.to_owned();
-    let member = Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0 };
+    let member =
+        Member { name, id: Some(id), endpoint, topics: Vec::new(), version: 0, lasting: Lasting::Durable };
     Some(member.with_stored_topics(topics)).filter(Member::is_valid)
 }
 

@@ -24,7 +24,7 @@ use pinnace_sys::signals::as_errors;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::members::check_name;
-use super::{Entry, Id, LEFT_FOR, Member, Members, NO_ID, Registry, RegistryError};
+use super::{Entry, Id, LEFT_FOR, Lasting, Member, Members, NO_ID, Registry, RegistryError};
 
 const NOW_MS: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
@@ -86,6 +86,15 @@ impl Sqlite {
         })
     }
 
+    fn give_back(&mut self, name: &str, id: &Id, keeps_topics: bool) -> Result<(), RegistryError> {
+        check_name(name)?;
+        self.alone(|work, now_ms| match holder(work, name, now_ms).map_err(failed)? {
+            Some(holder) if holder.id == *id => leave(work, name, now_ms, keeps_topics).map_err(failed),
+            Some(holder) if holder.lives => Err(RegistryError::Lost),
+            _ => Ok(()),
+        })
+    }
+
     /// All members; None: nothing has changed since the last call.
     fn read_if_changed(&mut self) -> Result<Option<Members>, RegistryError> {
         self.connection()?;
@@ -129,12 +138,11 @@ impl Registry for Sqlite {
     }
 
     fn release(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
-        check_name(name)?;
-        self.alone(|work, now_ms| match holder(work, name, now_ms).map_err(failed)? {
-            Some(holder) if holder.id == *id => leave(work, name, now_ms).map_err(failed),
-            Some(holder) if holder.lives => Err(RegistryError::Lost),
-            _ => Ok(()),
-        })
+        self.give_back(name, id, false)
+    }
+
+    fn detach(&mut self, name: &str, id: &Id) -> Result<(), RegistryError> {
+        self.give_back(name, id, true)
     }
 
     fn members(&mut self) -> Result<Option<Members>, RegistryError> {
@@ -190,7 +198,8 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
     let long_ago = now_ms - LEFT_FOR.as_millis() as i64;
     work.prepare_cached(
         "DELETE FROM clients WHERE until_ms <= ?
-         AND name NOT IN (SELECT client FROM topics WHERE topic NOT LIKE char(1) || 'version %')",
+         AND (name NOT IN (SELECT client FROM topics WHERE topic NOT LIKE char(1) || '%')
+              OR name IN (SELECT client FROM topics WHERE topic = char(1) || 'transient'))",
     )?
     .execute([long_ago])?;
     // A lease is at most 30 days.
@@ -210,11 +219,12 @@ fn put(work: &Transaction<'_>, me: &Entry, now_ms: i64) -> rusqlite::Result<()> 
     changed(work)
 }
 
-/// Replaces a client's entry by that of a client that has left.
-fn leave(work: &Transaction<'_>, name: &str, now_ms: i64) -> rusqlite::Result<()> {
+/// Replaces a client's entry by that of a client that is away.
+fn leave(work: &Transaction<'_>, name: &str, now_ms: i64, keeps_topics: bool) -> rusqlite::Result<()> {
     work.execute("UPDATE clients SET id = ?, until_ms = ? WHERE name = ?", params![NO_ID, now_ms, name])?;
-    let topics = "DELETE FROM topics WHERE client = ? AND topic NOT LIKE char(1) || 'version %'";
-    work.execute(topics, [name])?;
+    if !keeps_topics {
+        work.execute("DELETE FROM topics WHERE client = ? AND topic NOT LIKE char(1) || '%'", [name])?;
+    }
     changed(work)
 }
 
@@ -229,19 +239,20 @@ fn members(work: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<Members> {
         let name = row.get_ref(0)?.as_str()?;
         if members.last().is_none_or(|(last, _)| last.name != name) {
             let (name, id, endpoint) = (name.to_owned(), Some(row.get(1)?), row.get(2)?);
-            let member = Member { name, id, endpoint, topics: Vec::new(), version: 0 };
+            let member =
+                Member { name, id, endpoint, topics: Vec::new(), version: 0, lasting: Lasting::Durable };
             members.push((member, row.get(4)?));
         }
         if let (Some((member, _)), Some(topic)) = (members.last_mut(), row.get(3)?) {
             member.topics.push(topic);
         }
     }
-    let with_version = |(mut member, lives): (Member, bool)| {
+    let with_fields = |(mut member, lives): (Member, bool)| {
         let topics = std::mem::take(&mut member.topics);
         (member.with_stored_topics(topics), lives)
     };
     let (living, away): (Vec<_>, Vec<_>) =
-        members.into_iter().map(with_version).partition(|(_, lives)| *lives);
+        members.into_iter().map(with_fields).partition(|(_, lives)| *lives);
     let living: Members = living.into_iter().map(|(member, _)| member).collect();
     Ok(living.with_away(away.into_iter().map(|(member, _)| member)))
 }
