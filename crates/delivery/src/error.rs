@@ -58,6 +58,15 @@ pub enum Error {
         peer: String,
         endpoint: String,
     },
+    /// Messages were dropped that were kept for a receiver that is away (None: for receivers to come), because they
+    /// exceeded the limits ([`Builder::retain_for`](crate::Builder::retain_for),
+    /// [`Builder::retain_bytes`](crate::Builder::retain_bytes)) or the receiver was forgotten.
+    Dropped {
+        receiver: Option<String>,
+        topic: String,
+        /// Messages, and parts of messages.
+        messages: u64,
+    },
     /// The peer cannot be connected to: its endpoint cannot be used, or its key is not known.
     Unreachable {
         peer: String,
@@ -110,6 +119,13 @@ impl fmt::Display for Error {
                 "{peer} has not answered for 5 s: nothing listens on {endpoint}, the network drops the connection, \
                  its process is stopped, or its CURVE key is another one"
             ),
+            Error::Dropped { receiver, topic, messages } => {
+                write!(f, "{messages} messages on {topic} were dropped, which were kept ")?;
+                match receiver {
+                    Some(receiver) => write!(f, "for {receiver}"),
+                    None => f.write_str("for receivers to come"),
+                }
+            }
             Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }
     }

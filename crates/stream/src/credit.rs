@@ -30,8 +30,9 @@ use std::fmt;
 /// The receiver's end of one connection's credit.
 #[derive(Debug, Clone)]
 pub struct ReceiverCredit {
-    /// The window without what was held when the connection began.
+    /// The window without what was held when the connection began; and how far that exceeded the window.
     free: u64,
+    excess: u64,
     overdraft: u64,
     quarter: u64,
     /// Totals since the connection began: bytes received, bytes given back, and the credit announced.
@@ -58,8 +59,9 @@ impl ReceiverCredit {
     /// sender's earlier connections, and is given back on this one; without it each reconnection would grant a window
     /// more.
     pub fn new(window: u64, overdraft: u64, held: u64) -> ReceiverCredit {
-        let free = window.saturating_sub(held);
-        ReceiverCredit { free, overdraft, quarter: window / 4, received: 0, given_back: 0, granted: free }
+        let (free, excess) = (window.saturating_sub(held), held.saturating_sub(window));
+        let quarter = window / 4;
+        ReceiverCredit { free, excess, overdraft, quarter, received: 0, given_back: 0, granted: free }
     }
 
     /// The total that is granted now, to be announced when the connection begins.
@@ -86,7 +88,7 @@ impl ReceiverCredit {
     #[inline]
     pub fn give_back(&mut self, bytes: u64) -> Option<u64> {
         self.given_back = self.given_back.saturating_add(bytes);
-        let total = self.given_back.saturating_add(self.free);
+        let total = self.given_back.saturating_sub(self.excess).saturating_add(self.free);
         if total - self.granted < self.quarter {
             return None;
         }
@@ -169,6 +171,14 @@ mod tests {
             announced.drain(..).for_each(|total| sender.grant(total));
             assert!(!sender.is_exhausted(), "everything was given back");
         }
+    }
+
+    #[test]
+    fn a_new_connection_does_not_grant_what_is_held_beyond_the_window() {
+        let mut receiver = ReceiverCredit::new(WINDOW, FRAME, WINDOW + FRAME);
+        assert_eq!(receiver.granted(), 0);
+        assert_eq!(receiver.give_back(FRAME), None, "a window is held still");
+        assert_eq!(receiver.give_back(WINDOW), Some(WINDOW));
     }
 
     #[test]

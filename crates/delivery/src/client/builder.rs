@@ -20,8 +20,11 @@ use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listening, Notify};
 use crate::registry::{Entry, Lasting, Member, Trouble, Watch};
+use crate::store::RetainLimits;
 use crate::wire::NAME_MAX;
 
+/// How often a client's entry may be corrected in one life, because the registry shows a later one.
+const CORRECTIONS: u64 = 255;
 /// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
 
@@ -44,6 +47,7 @@ pub struct Builder {
     trusted: HashMap<String, PublicKey>,
     notify: Notify,
     patience: Option<Duration>,
+    limits: RetainLimits,
     retry: Retry,
     memory_limit: u64,
     linger: Duration,
@@ -72,6 +76,7 @@ impl Builder {
             trusted: HashMap::new(),
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
+            limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
             memory_limit: 64 << 20,
             linger: Duration::from_secs(1),
             handler_linger: Duration::from_secs(10),
@@ -131,9 +136,9 @@ impl Builder {
     }
 
     /// Whether its subscriptions outlast its process, however that ends; by default they do. Then messages sent to all
-    /// of a topic are kept for the client while it is away, within the senders' limits ([`Builder::retain_for`]), and it
-    /// starts again with all topics that it listened on. They end by [`Client::unsubscribe`] and [`Client::forget`].
-    /// False: they end with the process, and messages that are sent later do not go to it.
+    /// of a topic are kept for the client while it is away, within the senders' limits ([`Builder::retain_for`]), and
+    /// it starts again with all topics that it listened on. They end by [`Client::unsubscribe`] and
+    /// [`Client::forget`]. False: they end with the process, or when its lease ends; later messages do not go to it.
     pub fn durable(mut self, durable: bool) -> Builder {
         self.lasting = if durable { Lasting::Durable } else { Lasting::Transient };
         self
@@ -180,6 +185,22 @@ impl Builder {
     /// default. None: for ever.
     pub fn reassign_after(mut self, time: Option<Duration>) -> Builder {
         self.patience = time;
+        self
+    }
+
+    /// How long messages are kept for a receiver that is away; and messages that are sent to all while no receiver
+    /// is known, for those to come. 7 days by default. None: for ever. Older messages are dropped, and `on_error` tells
+    /// how many. The limit applies to a receiver that the registry has shown as away for 10 minutes, or for this time
+    /// if that is shorter; never to one that is connected.
+    pub fn retain_for(mut self, time: Option<Duration>) -> Builder {
+        self.limits.age = time;
+        self
+    }
+
+    /// How many bytes are kept for such a receiver and topic, counting 64 more for each message; 1 GiB by default,
+    /// u64::MAX: without limit. The oldest messages are dropped, as with [`retain_for`](Self::retain_for).
+    pub fn retain_bytes(mut self, bytes: u64) -> Builder {
+        self.limits.bytes = bytes;
         self
     }
 
@@ -336,6 +357,7 @@ impl Builder {
             keys,
             notify: Arc::new(move |error| signals.during(|| notify(error))),
             patience: self.patience,
+            limits: self.limits,
         })));
         let before = instance.store.subscriptions(record.number);
         let entry = Entry {
@@ -344,7 +366,8 @@ impl Builder {
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
             topics: self.topics_with(before.topics),
             lease: self.lease,
-            version: entry_version(before.version),
+            // Above what the registry's thread may have added, which is not recorded.
+            version: entry_version(before.version + CORRECTIONS),
             lasting: self.lasting,
         };
         let client = Client {

@@ -8,12 +8,12 @@ use super::Client;
 use crate::Error;
 use crate::peer_loop::Command;
 use crate::store::Stream;
-use crate::store::records::Receiver;
+use crate::store::records::{Receiver, StreamRecord};
 
 /// Pending messages for one receiver and topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// None: for the first client that listens on the topic.
+    /// None: for the first client that listens on the topic, or for each that will listen on it.
     pub receiver: Option<String>,
     pub topic: String,
     /// Messages, and parts of messages.
@@ -23,7 +23,7 @@ pub struct Pending {
 impl Pending {
     pub(crate) fn of(stream: &Stream) -> Pending {
         let receiver = match &stream.record.receiver {
-            Receiver::Anyone => None,
+            Receiver::Anyone | Receiver::Later => None,
             Receiver::Client(name) => Some(name.clone()),
         };
         Pending { receiver, topic: stream.record.topic.clone(), messages: stream.pending() }
@@ -55,11 +55,13 @@ impl Client {
         self.check_open()?;
         let (store, mut cleared) = (&self.instance.store, Vec::new());
         let mut state = store.lock();
-        let own = state.outbox.iter().map(|stream| (&stream.record, stream.pending()));
+        let has_any = |record: &StreamRecord| record.last > record.done.all_upto();
+        let own = state.outbox.iter().filter(|stream| has_any(&stream.record));
+        let own = own.map(|stream| (&stream.record, stream.pending()));
         let own = own.filter(|(record, _)| record.client == self.record.number && record.topic == topic);
         let streams: Vec<(u32, u64, u64)> =
             own.map(|(record, pending)| (record.number, record.last, pending)).collect();
-        for (stream, last, pending) in streams.into_iter().filter(|(_, _, pending)| *pending > 0) {
+        for (stream, last, pending) in streams {
             let mut done = RangeSet::default();
             done.add_upto(last);
             store.mark_done(&mut state, stream, &done)?;

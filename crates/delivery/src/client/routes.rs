@@ -4,13 +4,14 @@
 //! and to each that is known to have listened and has not ended its subscription. The sender's own store knows these: a
 //! stream to each of them is opened when the registry first shows it, and it is left out only when the registry shows
 //! the client without the topic. A client that a registry does not show may live, since a registry can lose its entry.
+//! If no receiver is known, a message to all is kept, and each client that listens later inherits it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use foldhash::HashMap;
 
-use super::Client;
+use super::{Client, Durability, Options};
 use crate::Error;
 use crate::log::LogError;
 use crate::registry::{Member, Members, NO_ID};
@@ -24,6 +25,8 @@ pub(super) struct Routes {
     /// For messages to one, and for messages to all.
     in_turn: HashMap<String, Turns>,
     to_all: HashMap<String, Receivers>,
+    /// As `to_all`, for messages that are held in memory.
+    held_to_all: HashMap<String, Receivers>,
     /// Topics on which messages were sent to all.
     published: BTreeSet<String>,
 }
@@ -39,7 +42,7 @@ pub(super) struct Publisher<'a> {
 #[derive(Clone)]
 pub(super) struct Receivers {
     streams: Arc<[u32]>,
-    /// How many of them have a receiver; the other one, if any, waits for the first.
+    /// How many of them have a receiver; the other one, if any, is kept for those to come.
     count: usize,
 }
 
@@ -91,10 +94,12 @@ impl Routes {
         self.members = members;
         self.in_turn.clear();
         self.to_all.clear();
+        self.held_to_all.clear();
+        self.published.extend(state.outbox.kept_topics(publisher.client));
         publisher.note_left(state, &self.members)?;
         for topic in &self.published {
             if !publisher.listeners(&self.members, topic).is_empty() {
-                publisher.streams_to_all(state, &self.members, topic)?;
+                publisher.streams_to_all(state, &self.members, topic, &Receiver::Later)?;
             }
         }
         Ok(())
@@ -127,7 +132,7 @@ impl Publisher<'_> {
                 let seen = latest(record.seen, member)?;
                 Some((record.number, !member.listens_on(&record.topic), seen))
             }
-            Receiver::Anyone => None,
+            Receiver::Anyone | Receiver::Later => None,
         };
         let all: Vec<(u32, bool, SeenEntry)> = own.filter_map(left).collect();
         all.into_iter().try_for_each(|(stream, left, seen)| self.store.set_left(state, stream, left, seen))
@@ -139,26 +144,32 @@ impl Publisher<'_> {
         all.map(|member| member.name.clone()).filter(|name| name != self.name).collect()
     }
 
-    /// The streams of a message to all.
+    /// The streams of a message to all. `nobody`: the receiver of the message if none is known.
     fn streams_to_all(
         &self,
         state: &mut State,
         members: &Members,
         topic: &str,
+        nobody: &Receiver,
     ) -> Result<Vec<u32>, LogError> {
         if self.listens_now(members, topic) {
             // This also hands over the messages that wait for the first listener.
             self.streams_of(state, members, topic)?;
         }
         for name in self.listeners(members, topic) {
-            let stream = self.store.stream(state, self.client, &Receiver::Client(name.clone()), topic)?;
+            let receiver = Receiver::Client(name.clone());
+            let stream = self.store.stream_of_listener(state, self.client, &receiver, topic)?;
             let seen = state.outbox.get(stream).map(|of| of.record.seen).unwrap_or_default();
             if let Some(seen) = members.find(&name).and_then(|member| latest(seen, member)) {
                 self.store.set_left(state, stream, false, seen)?;
             }
         }
         let known = state.outbox.listening_on(self.client, topic);
-        if known.is_empty() { self.stream_to_first(state, topic) } else { Ok(known) }
+        if known.is_empty() {
+            Ok(vec![self.store.stream(state, self.client, nobody, topic)?])
+        } else {
+            Ok(known)
+        }
     }
 
     /// Returns true if another client listens on the topic and lives.
@@ -180,7 +191,8 @@ impl Publisher<'_> {
         if let Some(waiting) = state.outbox.find(self.client, &Receiver::Anyone, topic) {
             self.store.hand_over(state, waiting, first.clone())?;
         }
-        receivers.iter().map(|receiver| self.store.stream(state, self.client, receiver, topic)).collect()
+        let stream = |receiver| self.store.stream_of_listener(state, self.client, receiver, topic);
+        receivers.iter().map(stream).collect()
     }
 
     /// The stream of messages that wait for the first client that will listen.
@@ -200,24 +212,12 @@ impl Client {
         &self,
         state: &mut State,
         topic: &str,
-        all: bool,
+        options: &Options,
         opened: &mut Vec<u32>,
     ) -> Result<Route, Error> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if all {
-            if let Some(receivers) = routes.to_all.get(topic) {
-                return Ok(Route::All(receivers.clone()));
-            }
-            let streams: Arc<[u32]> =
-                self.as_publisher().streams_to_all(state, &routes.members, topic)?.into();
-            opened.extend_from_slice(&streams);
-            let has_receiver = |stream: &&u32| {
-                state.outbox.get(**stream).is_some_and(|stream| stream.record.receiver != Receiver::Anyone)
-            };
-            let receivers = Receivers { count: streams.iter().filter(has_receiver).count(), streams };
-            routes.to_all.insert(topic.to_owned(), receivers.clone());
-            routes.published.insert(topic.to_owned());
-            return Ok(Route::All(receivers));
+        if options.all {
+            return self.route_to_all(&mut routes, state, topic, options.durability, opened);
         }
         if let Some(turns) = routes.in_turn.get_mut(topic) {
             return Ok(turns.take());
@@ -228,6 +228,37 @@ impl Client {
         let route = turns.take();
         routes.in_turn.insert(topic.to_owned(), turns);
         Ok(route)
+    }
+}
+
+impl Client {
+    fn route_to_all(
+        &self,
+        routes: &mut Routes,
+        state: &mut State,
+        topic: &str,
+        durability: Durability,
+        opened: &mut Vec<u32>,
+    ) -> Result<Route, Error> {
+        // What is held in memory is not kept for several: it goes to the first.
+        let (cached, nobody) = match durability {
+            Durability::Memory => (&mut routes.held_to_all, Receiver::Anyone),
+            Durability::Sync | Durability::Interval => (&mut routes.to_all, Receiver::Later),
+        };
+        if let Some(receivers) = cached.get(topic) {
+            return Ok(Route::All(receivers.clone()));
+        }
+        let streams = self.as_publisher().streams_to_all(state, &routes.members, topic, &nobody)?;
+        opened.extend_from_slice(&streams);
+        let has_receiver = |stream: &&u32| {
+            let of = state.outbox.get(**stream).map(|stream| &stream.record.receiver);
+            matches!(of, Some(Receiver::Client(_)))
+        };
+        let receivers =
+            Receivers { count: streams.iter().filter(has_receiver).count(), streams: streams.into() };
+        cached.insert(topic.to_owned(), receivers.clone());
+        routes.published.insert(topic.to_owned());
+        Ok(Route::All(receivers))
     }
 }
 

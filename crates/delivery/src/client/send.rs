@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Client;
+use super::routes::Route;
 use crate::Error;
 use crate::environment::now_ms;
 use crate::log::{LogError, Urgency};
@@ -47,7 +48,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The number of receivers of a message to all; 0: it is kept for the first. Of a message to one client it is 1.
+    /// The number of receivers of a message to all; 0: it is kept for those to come. Of a message to one client
+    /// it is 1.
     pub fn receivers(&self) -> usize {
         self.receivers
     }
@@ -87,8 +89,9 @@ impl Client {
     }
 
     /// Sends to each client that listens on a topic, and to those that listened until they were killed, for when they
-    /// return ([`Client::clear_addresses`] forgets them); if there is none, to the first that will listen.
-    /// Returns the number of receivers; 0: it is kept for the first.
+    /// return; [`Builder::retain_for`](super::Builder::retain_for) limits that. If no receiver is known, it is kept for
+    /// each client that begins to listen within that time; with [`Durability::Memory`], for the first.
+    /// Returns the number of receivers.
     pub fn send_all(&self, topic: &str, body: &[u8]) -> Result<usize, Error> {
         let options = Options { all: true, ..Options::default() };
         Ok(self.send_and_wait(topic, body, &options)?.receivers)
@@ -162,17 +165,7 @@ impl Client {
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
         let mut opened = Vec::new();
-        let (mut state, route) = loop {
-            let mut state = store.lock();
-            match self.route(&mut state, topic, options.all, &mut opened) {
-                Ok(route) => break (state, route),
-                Err(Error::NoRoom) => {
-                    drop(state);
-                    store.log().wait_for_room(patience)?;
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        let (mut state, route) = self.lock_with_route(topic, options, &mut opened, patience)?;
         // Tell the peer loop even if this message fails: the streams exist now.
         opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
         let (parts, streams, receivers) = (parts_of(body), route.streams(), route.receivers());
@@ -211,6 +204,29 @@ impl Client {
         let left = if sent.is_ok() { 0 } else { accepted };
         store.end_parts(&mut store.lock(), streams, left)?;
         Ok(Ticket { batch: sent?, receivers })
+    }
+
+    /// The streams of a message, once there is room to open those that are new; and the store's lock.
+    fn lock_with_route(
+        &self,
+        topic: &str,
+        options: &Options,
+        opened: &mut Vec<u32>,
+        patience: Patience<'_>,
+    ) -> Result<(MutexGuard<'_, State>, Route), Error> {
+        let store = &self.instance.store;
+        loop {
+            let mut state = store.lock();
+            match self.route(&mut state, topic, options, opened) {
+                Ok(route) => return Ok((state, route)),
+                Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
+                Err(Error::NoRoom) => {
+                    drop(state);
+                    store.log().wait_for_room(patience)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Accepts a message that is held in memory, once there is room.
@@ -259,13 +275,13 @@ impl Client {
             if whole {
                 state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
             }
-            let accepted = store.accept(&mut state, sending);
-            drop(state);
-            match accepted {
+            match store.accept(&mut state, sending) {
                 Ok(accepted) => return Ok(accepted.batch),
-                Err(LogError::NoRoom(_)) => store.log().wait_for_room(patience)?,
+                Err(LogError::NoRoom(_)) if store.drop_taken(&mut state) => continue,
+                Err(LogError::NoRoom(_)) => drop(state),
                 Err(error) => return Err(error.into()),
             }
+            store.log().wait_for_room(patience)?;
             state = store.lock();
         }
     }

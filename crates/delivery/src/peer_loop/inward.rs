@@ -12,7 +12,7 @@ use super::network::{Arrival, LOST, Listener};
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
-use crate::store::{Incoming, Store, records};
+use crate::store::{Incoming, RetainLimits, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
 
 /// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
@@ -44,6 +44,7 @@ pub struct Inward {
     pub keys: Option<Arc<Keyring>>,
     pub notify: Notify,
     pub patience: Option<Duration>,
+    pub limits: RetainLimits,
     sessions: HashMap<u32, Session>,
     /// Credit of messages that are held, by sender, whatever connection they came from.
     held: HashMap<Id, u64>,
@@ -58,7 +59,7 @@ pub struct Inward {
 
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
-        let Listening { client, listener, inbox, keys, notify, patience } = listening;
+        let Listening { client, listener, inbox, keys, notify, patience, limits } = listening;
         let (sessions, held, noted, unnoted, note_at, to_report) = Default::default();
         Inward {
             client,
@@ -67,6 +68,7 @@ impl Inward {
             keys,
             notify,
             patience,
+            limits,
             sessions,
             held,
             noted,

@@ -13,6 +13,7 @@ pub(crate) mod network;
 mod outward;
 mod peer;
 mod reassign;
+mod retention;
 mod sockets;
 
 use std::sync::atomic::Ordering;
@@ -26,8 +27,8 @@ use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::log::LogError;
 use crate::registry::Members;
-use crate::store::Store;
 use crate::store::records::{self, Receiver as To};
+use crate::store::{RetainLimits, Store};
 use crate::wire::{FromReceiver, Refusal};
 use dead::GivenUpMessage;
 pub use dead::SUFFIX;
@@ -41,6 +42,7 @@ pub use network::{Network, Token};
 use outward::Outward;
 use peer::AnswerState;
 use reassign::Reassign;
+use retention::Retention;
 pub use sockets::Sockets;
 
 /// The pause before logging is retried after there was no room.
@@ -62,6 +64,7 @@ pub struct Listening {
     pub notify: Notify,
     /// How long its messages wait for a receiver that is away before another may get them; None: for ever.
     pub patience: Option<Duration>,
+    pub limits: RetainLimits,
 }
 
 struct PeerLoop {
@@ -74,6 +77,7 @@ struct PeerLoop {
     /// Streams to receivers that are away; and when to look at them again.
     reassign: Reassign,
     move_at: Option<Instant>,
+    retention: Retention,
     /// Round-robin counter for the receivers of reassigned messages.
     turn: usize,
     /// The log's progress (written, durable) when last looked at.
@@ -106,6 +110,7 @@ impl Task for PeerLoop {
                 self.members.retain(|(other, _)| *other != client);
                 self.members.push((client, members));
                 self.find_all(client);
+                self.retention.wake();
             }
             Command::Stream(stream) => self.find(stream),
             Command::Gone(stream) => self.outward.tell_gone(&self.store, stream),
@@ -131,6 +136,7 @@ impl Task for PeerLoop {
             self.notify_all(&crate::Error::Damaged(rot));
         }
         self.move_on();
+        self.enforce_retention();
         let busy = std::mem::take(&mut self.busy) || moved;
         if busy || self.is_behind_disk() { Next::Now } else { Next::Wait(self.next_due()) }
     }
@@ -139,7 +145,7 @@ impl Task for PeerLoop {
 impl PeerLoop {
     fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
         let outward = Outward::new(store.log());
-        let (inward, members, reassign, move_at, turn, seen, busy, failed) = Default::default();
+        let (inward, members, reassign, move_at, retention, turn, seen, busy, failed) = Default::default();
         PeerLoop {
             store,
             network,
@@ -149,6 +155,7 @@ impl PeerLoop {
             members,
             reassign,
             move_at,
+            retention,
             turn,
             seen,
             busy,
@@ -168,6 +175,7 @@ impl PeerLoop {
             .chain(note_at)
             .chain(due)
             .chain(self.move_at)
+            .chain(self.retention.check_at())
             .chain(answer_deadline)
             .min()
     }
@@ -217,6 +225,7 @@ impl PeerLoop {
         let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else { return };
         let name = match &stream.record.receiver {
             To::Client(name) => name.clone(),
+            To::Later => return,
             To::Anyone => {
                 let own = &state.clients[client as usize].name;
                 let first = members.of_topic(&stream.record.topic).find(|member| member.name != *own);

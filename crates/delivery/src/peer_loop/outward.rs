@@ -8,6 +8,7 @@ mod pass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
@@ -16,7 +17,7 @@ use super::peer::{AnswerState, Peer};
 use crate::environment::{credit_limits, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
-use crate::store::records::{self, MessageRecord};
+use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
 use pass::{LaneFrame, Pass};
 
@@ -37,6 +38,8 @@ pub struct Outward {
     /// Frames that wait until the log's record of what is done is on the disk. If a power cut took the record, the
     /// restarted sender would send the messages again, and the peer would drop them as done.
     untold: BTreeMap<u32, Untold>,
+    /// Streams that have inherited the messages of a stream up to a number: those messages are theirs too.
+    heirs: HashMap<u32, Vec<(u32, u64)>>,
     buffer: Vec<u8>,
     touched: Vec<u32>,
 }
@@ -55,8 +58,8 @@ impl Outward {
     /// Starts at the last segment of the log, after everything found when it was opened.
     pub fn new(log: &Log) -> Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
-        let (peers, held, untold, buffer, touched) = Default::default();
-        Outward { peers, lanes: Lanes::new(tail), held, untold, buffer, touched }
+        let (peers, held, untold, heirs, buffer, touched) = Default::default();
+        Outward { peers, lanes: Lanes::new(tail), held, untold, heirs, buffer, touched }
     }
 
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
@@ -107,7 +110,16 @@ impl Outward {
 
     /// Adds a stream to a peer, and opens it at once if the peer is connected.
     pub fn add_lane(&mut self, store: &Store, stream: u32, peer: usize, topic: &str) {
-        if self.lanes.add_lane(stream, peer, LaneFrame::new(topic)) && self.lanes.is_connected(peer) {
+        if !self.lanes.add_lane(stream, peer, LaneFrame::new(topic)) {
+            return;
+        }
+        let inherited = store.lock().outbox.get(stream).and_then(|of| of.record.inherited);
+        if let Some(Inherited { from, upto }) = inherited {
+            let heirs = self.heirs.entry(from).or_default();
+            heirs.retain(|(heir, _)| *heir != stream);
+            heirs.push((stream, upto));
+        }
+        if self.lanes.is_connected(peer) {
             self.open(store, stream);
         }
     }

@@ -40,6 +40,11 @@ impl Reassign {
         self.away.remove(&stream);
     }
 
+    /// Since when a stream's receiver is away.
+    pub fn away_since(&self, stream: u32) -> Option<Instant> {
+        self.away.get(&stream).map(|away| away.since)
+    }
+
     /// Streams with receivers that are away and with messages not examined yet, and since when.
     pub fn open(&self, state: &State) -> Vec<(u32, Instant)> {
         let open = self.away.iter().filter(|(stream, away)| {

@@ -3,10 +3,12 @@
 //!
 //! 1. A message to one that was accepted is handled by a client, or becomes a dead letter that is handled.
 //! 2. A message to all that was accepted is handled by each client that listened: one whose subscription the sender's
-//!    store has recorded, or the registry has shown, and that did not end since. A durable subscription does not end with
-//!    its process.
-//! 3. One sender's messages to all of a topic reach each receiver in the order of sending, except those that were sent
-//!    while no receiver was known.
+//!    store has recorded, or the registry has shown, and that did not end since. A durable subscription does not end
+//!    with its process. A message that was sent while no receiver was known, and is on the disk, is handled by each
+//!    client that listens in the end.
+//! 3. One sender's messages to all of a topic reach each durable receiver in the order of sending, except those that
+//!    were sent before it ended an earlier subscription, and those in memory that were sent while no receiver was
+//!    known.
 //! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
 //!    or a store was replaced by an old copy.
 //! 5. What arrives was sent, and is unchanged.
@@ -42,7 +44,7 @@ struct Sent {
     expected: BTreeSet<Node>,
     /// Clients that certainly have left.
     left: BTreeSet<Node>,
-    /// No receiver was known: it is kept for the first, and its order is not promised.
+    /// No receiver was known: it is kept for those to come; if it is in memory, for the first.
     had_no_receiver: bool,
     accepted: bool,
     /// It is on no disk: the receiver does not record that it has handled it.
@@ -67,6 +69,8 @@ pub struct Oracle {
     subscriptions: BTreeMap<(Node, Topic), Subscription>,
     /// Subscriptions that have ended, and since when the registry certainly shows it.
     ended: BTreeMap<(Node, Topic), Duration>,
+    /// When a client has last ended a subscription of a topic.
+    last_end: BTreeMap<(Node, Topic), Duration>,
     /// Subscriptions that a sender's store has certainly recorded: sender, receiver, topic.
     recorded: BTreeSet<(Node, Node, Topic)>,
     /// Processes that have closed their client, with all that it has handled on the disk.
@@ -111,6 +115,7 @@ impl Oracle {
     /// A client is about to end its subscription. `is_shown`: the registry will take note.
     pub fn record_unsubscribed(&mut self, node: Node, topic: Topic, is_shown: bool) {
         let ended = self.subscriptions.remove(&(node, topic));
+        self.last_end.insert((node, topic), elapsed());
         let was_shown = ended.is_some_and(|of| of.shown_from.is_some_and(|from| from <= elapsed()));
         if was_shown && is_shown {
             self.ended.insert((node, topic), elapsed() + SHOWN_AFTER);
@@ -243,7 +248,7 @@ impl Oracle {
         };
         let is_as_sent = of.sender == from && of.topic == topic && body_of(number, of.len) == body;
         let (all, sender, had_no_receiver) = (of.all, of.sender, of.had_no_receiver);
-        let is_memory = of.is_memory;
+        let (is_memory, sent_at) = (of.is_memory, of.at);
         let has_left = of.left.contains(&node) && !had_no_receiver;
         let handled = of.handled.entry(node).or_default();
         handled.deliveries += 1;
@@ -259,7 +264,15 @@ impl Oracle {
         if was_acked_in.is_some_and(is_recorded) && !self.has_copies && (all || !self.reassigns) {
             self.report(format!("client {node} got message {number} again after its acknowledgement"));
         }
-        if all && is_first && !had_no_receiver && !self.has_copies {
+        // The sender may have learned late that an earlier subscription had ended.
+        let begin = self.subscriptions.get(&(node, topic)).map(|subscription| subscription.since);
+        let is_before = |end: &Duration| {
+            sent_at <= *end || (!had_no_receiver && begin.is_none_or(|begin| sent_at < begin))
+        };
+        let is_of_earlier = self.last_end.get(&(node, topic)).is_some_and(is_before);
+        // The lease of a client that is not durable, and so its subscription, may end and begin again at any time.
+        let is_exempt = is_of_earlier || (had_no_receiver && is_memory) || self.transient.contains(&node);
+        if all && is_first && !is_exempt && !self.has_copies {
             let last = self.last_in_order.insert((node, sender, topic), number);
             if last.is_some_and(|last| last > number) {
                 self.report(format!("client {node} got message {number} after {}", last.unwrap_or_default()));
@@ -300,7 +313,13 @@ impl Oracle {
                     of.sender, of.topic
                 )
             };
-            let lacking: Vec<Node> = of.expected.iter().copied().filter(|node| !acked(node)).collect();
+            let is_kept = of.all && of.had_no_receiver && !of.is_memory;
+            let listeners = self
+                .subscriptions
+                .keys()
+                .filter(|(node, topic)| is_kept && *topic == of.topic && *node != of.sender);
+            let expected = of.expected.iter().copied().chain(listeners.map(|(node, _)| *node));
+            let lacking: Vec<Node> = expected.filter(|node| !acked(node)).collect();
             if !lacking.is_empty() {
                 missing.push(text(&format!("not handled by {lacking:?}")));
             } else if of.expected.is_empty()

@@ -12,8 +12,10 @@ const SHORT_RUN_SEEDS: u64 = 300;
 const DETERMINISM_SEEDS: u64 = 10;
 
 /// Further seeds that once broke the promise.
-const REGRESSION_SEEDS: [u64; 18] =
-    [310, 335, 343, 347, 361, 381, 447, 681, 704, 733, 841, 1128, 1220, 1312, 356, 3394, 5418, 18838];
+const REGRESSION_SEEDS: [u64; 22] = [
+    310, 335, 343, 347, 361, 381, 447, 681, 704, 733, 841, 1128, 1220, 1312, 356, 583, 3394, 4215, 4747,
+    5418, 12811, 18838,
+];
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -92,7 +92,10 @@ impl Store {
     /// As `messages`, from the log alone.
     pub fn logged_messages(&self, stream: u32, wanted: &Wanted<'_>) -> Result<Messages, LogError> {
         let mut logged = Gathering::new(wanted, false);
-        self.read_logged(stream, &mut logged)?;
+        self.scan_logged(stream, wanted.range.start().saturating_sub(1), &mut |entry| {
+            logged.take(entry);
+            !logged.is_done
+        })?;
         Ok(logged.found)
     }
 
@@ -106,21 +109,28 @@ impl Store {
         }
     }
 
-    fn read_logged(&self, stream: u32, into: &mut Gathering<'_, '_>) -> Result<(), LogError> {
-        let from = into.wanted.range.start().saturating_sub(1);
-        let mut position = {
+    /// Passes the stream's messages in the log to `visit`, from somewhere up to the first after `after` on, until it
+    /// returns false. The numbers ascend.
+    pub fn scan_logged(
+        &self,
+        stream: u32,
+        after: u64,
+        visit: &mut dyn FnMut(&FrameEntry<'_>) -> bool,
+    ) -> Result<(), LogError> {
+        let (mut position, record) = {
             let state = self.lock();
             let Some(of) = state.outbox.get(stream) else { return Ok(()) };
-            of.position_after(from.max(of.record.done.all_upto()))
+            (of.position_after(after.max(of.record.done.all_upto())), of.record.clone())
         };
-        let mut buffer = Vec::new();
-        while let Some(at) = position.filter(|_| !into.is_done) {
+        let (mut buffer, mut goes_on) = (Vec::new(), true);
+        while let Some(at) = position.filter(|_| goes_on) {
             let next = self.log().read(at, READ_BYTES, &mut buffer, &mut |_, kind, payload| {
                 if kind == MESSAGE
                     && let Some(message) = MessageRecord::read(payload)
-                    && let Some((_, seq)) = message.destinations().find(|(other, _)| *other == stream)
+                    && let Some((_, seq)) =
+                        message.destinations().find(|(other, seq)| record.has(*other, *seq))
                 {
-                    into.take(&FrameEntry {
+                    goes_on = visit(&FrameEntry {
                         seq,
                         accepted_ms: message.accepted_ms,
                         ttl_ms: (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms)),
@@ -128,7 +138,7 @@ impl Store {
                         body: message.body,
                     });
                 }
-                !into.is_done
+                goes_on
             })?;
             position = (next != at).then_some(next);
         }

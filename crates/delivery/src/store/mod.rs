@@ -7,6 +7,7 @@ mod identity;
 mod messages;
 mod outbox;
 pub mod records;
+mod retention;
 mod subscriptions;
 mod viewing;
 mod volatile;
@@ -24,7 +25,8 @@ use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Se
 use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
-pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
+pub use outbox::{EPOCH_SHIFT, Logged, Outbox, Stream};
+pub use retention::RetainLimits;
 pub use viewing::view;
 
 /// An incoming stream: the number of our client, the sender's id, and the sender's number of the stream.
@@ -210,8 +212,10 @@ impl Store {
         let appended = self.log.append(sending.urgency, MESSAGE, &[&header, sending.body], state);
         state.scratch = header;
         let appended = appended?;
+        let (position, bytes) = (appended.position, sending.body.len() as u64);
+        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms };
         for (stream, _) in &destinations {
-            state.outbox.add(*stream, epoch, appended.position);
+            state.outbox.add(*stream, epoch, &logged);
         }
         state.follow(appended.position);
         self.free(state);
@@ -431,8 +435,10 @@ impl State {
             STREAM => self.outbox.find_stream(records::StreamRecord::read(payload)?),
             MESSAGE => {
                 let message = MessageRecord::read(payload)?;
+                let (bytes, accepted_ms) = (message.body.len() as u64, message.accepted_ms);
+                let logged = Logged { position, bytes, accepted_ms };
                 for (stream, seq) in message.destinations() {
-                    self.outbox.find_message(stream, seq, position);
+                    self.outbox.find_message(stream, seq, &logged);
                     self.find_end(stream, seq, message.flags);
                 }
             }

@@ -1,15 +1,24 @@
 //! Messages that this store's clients have sent and that are not acknowledged yet: by stream, their numbers and the
 //! segments of the log that hold them.
 
+mod kept;
+mod recovery;
+mod runs;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::HashMap;
 use pinnace_stream::RangeSet;
 
+use kept::HEIRS_FROM;
+use recovery::FoundStream;
+use runs::{Run, extend};
+
 use super::records::{self, Receiver};
 use super::volatile::{Volatile, VolatileRun};
 use crate::log::Position;
-use crate::wire::{Bytes, COST, FrameEntry, put_number};
+use crate::wire::{COST, FrameEntry};
+pub use runs::Logged;
 
 /// The numbers of an epoch begin above the epoch shifted left by this.
 pub const EPOCH_SHIFT: u32 = 40;
@@ -41,26 +50,6 @@ pub struct Stream {
     missing: RangeSet,
 }
 
-/// What recovery found of a stream.
-#[derive(Default)]
-struct FoundStream {
-    runs: VecDeque<Run>,
-    /// Numbers below the last for which there is no record.
-    missing: RangeSet,
-}
-
-/// The messages of a stream in one segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    segment: u64,
-    /// Offset of the first.
-    at: u32,
-    first: u64,
-    last: u64,
-    /// The count of messages from the first to the last.
-    count: u64,
-}
-
 impl Stream {
     /// The number of its next message in `epoch`.
     pub fn next(&self, epoch: u64) -> u64 {
@@ -76,6 +65,8 @@ impl Stream {
     pub fn pending(&self) -> u64 {
         let mut gone = self.record.done.clone();
         gone.add_all(&self.missing, u64::MAX);
+        // The receivers that have taken what is kept have it pending themselves.
+        gone.add_upto(self.record.taken);
         let later: u64 = gone.later().iter().map(|(first, last)| last - first + 1).sum();
         self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later)
     }
@@ -114,7 +105,7 @@ impl Outbox {
         let known = records.filter(|record| {
             record.client == client
                 && record.topic == topic
-                && record.receiver != Receiver::Anyone
+                && matches!(record.receiver, Receiver::Client(_))
                 && self.find(client, &record.receiver, topic) == Some(record.number)
         });
         known.map(|record| record.number).collect()
@@ -141,28 +132,19 @@ impl Outbox {
         }
     }
 
-    /// A stream of the client on a topic, to any receiver.
+    /// A stream of the client on a topic, for messages to one receiver.
     pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
-        let mut streams = self.streams.values();
-        let found = streams.find(|stream| stream.record.client == client && stream.record.topic == topic);
-        found.map(|stream| stream.record.number)
+        let mut records = self.streams.values().map(|stream| &stream.record);
+        let found = records.find(|record| {
+            record.client == client && record.topic == topic && record.receiver != Receiver::Later
+        });
+        found.map(|record| record.number)
     }
 
     /// Adds a stream; the caller writes its record.
     pub fn open(&mut self, client: u32, receiver: Receiver, topic: &str) -> &Stream {
         self.last_stream += 1;
-        let record = records::StreamRecord {
-            number: self.last_stream,
-            client,
-            receiver,
-            topic: topic.to_owned(),
-            last: 0,
-            done: RangeSet::default(),
-            left: false,
-            second: false,
-            seen: records::SeenEntry::default(),
-        };
-        self.insert(record)
+        self.insert(records::StreamRecord::new(self.last_stream, client, receiver, topic))
     }
 
     fn insert(&mut self, record: records::StreamRecord) -> &Stream {
@@ -170,7 +152,9 @@ impl Outbox {
         if !record.second {
             self.by_receiver.insert(key, number);
         }
-        self.last_stream = self.last_stream.max(number);
+        if number < HEIRS_FROM {
+            self.last_stream = self.last_stream.max(number);
+        }
         self.streams
             .entry(number)
             .insert_entry(Stream {
@@ -216,14 +200,16 @@ impl Outbox {
     }
 
     /// Adds a logged message, under the next number.
-    pub fn add(&mut self, stream: u32, epoch: u64, position: Position) {
+    pub fn add(&mut self, stream: u32, epoch: u64, logged: &Logged) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
         let seq = to.give(epoch);
-        if to.runs.back().is_none_or(|run| run.segment != position.segment) {
-            *self.segments.entry(position.segment).or_default() += 1;
+        let joins = to.runs.back().is_some_and(|run| run.last > to.inherited_upto());
+        let before = to.runs.len();
+        extend(&mut to.runs, seq, logged, joins);
+        if to.runs.len() > before {
+            *self.segments.entry(logged.position.segment).or_default() += 1;
         }
-        extend(&mut to.runs, position, seq);
-        to.logged = Some(position);
+        to.logged = Some(logged.position);
         to.volatile.close();
     }
 
@@ -328,112 +314,5 @@ impl Outbox {
     pub fn segments_of_topics(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<u64> {
         let wanted = self.streams.values().filter(|stream| is_wanted(&stream.record.topic));
         wanted.flat_map(|stream| stream.runs.iter().map(|run| run.segment)).collect()
-    }
-
-    /// The content of one segment: for each stream its number, the first number, the distance to the last, the offset
-    /// of the first, and the count.
-    pub fn summary(&self, segment: u64) -> Vec<u8> {
-        let mut to = Vec::new();
-        for (number, stream) in &self.streams {
-            let at = stream.runs.partition_point(|run| run.segment < segment);
-            if let Some(run) = stream.runs.get(at).filter(|run| run.segment == segment) {
-                for value in
-                    [u64::from(*number), run.first, run.last - run.first, u64::from(run.at), run.count]
-                {
-                    put_number(&mut to, value);
-                }
-            }
-        }
-        to
-    }
-
-    /// Reads a summary of a segment. False: the records must be read.
-    pub fn find_summary(&mut self, segment: u64, summary: &[u8]) -> bool {
-        let mut from = Bytes::new(summary);
-        let mut runs = Vec::new();
-        while !from.is_empty() {
-            let mut next = || from.number();
-            let (Some(number), Some(first), Some(more), Some(at)) = (next(), next(), next(), next()) else {
-                return false;
-            };
-            // The summary does not say which numbers are missing; only the records do.
-            let Some(count) = next().filter(|count| *count == more.saturating_add(1)) else { return false };
-            let (Ok(number), Ok(at)) = (u32::try_from(number), u32::try_from(at)) else { return false };
-            runs.push((number, Run { segment, at, first, last: first.saturating_add(more), count }));
-        }
-        for (number, run) in runs {
-            self.found.entry(number).or_default().push(run);
-        }
-        true
-    }
-
-    /// Recovery found a message.
-    pub fn find_message(&mut self, stream: u32, seq: u64, position: Position) {
-        self.found.entry(stream).or_default().find(position, seq);
-    }
-
-    /// Recovery found the progress of a stream.
-    pub fn find_done(&mut self, stream: u32, done: &RangeSet) {
-        if let Some(of) = self.streams.get_mut(&stream) {
-            of.record.done.add_all(done, u64::MAX);
-        }
-    }
-
-    /// Recovery found the state of a stream. Later records update it.
-    pub fn find_stream(&mut self, mut record: records::StreamRecord) {
-        if let Some(known) = self.streams.get(&record.number) {
-            record.done.add_all(&known.record.done, u64::MAX);
-            record.last = record.last.max(known.record.last);
-            let key = (known.record.client, known.record.receiver.clone(), known.record.topic.clone());
-            if self.by_receiver.get(&key) == Some(&record.number) {
-                self.by_receiver.remove(&key);
-            }
-        }
-        self.insert(record);
-    }
-
-    /// Completes recovery.
-    pub fn finish_recovery(&mut self) {
-        for (number, found) in std::mem::take(&mut self.found) {
-            let Some(stream) = self.streams.get_mut(&number) else { continue };
-            let last = found.runs.back().map_or(0, |run| run.last);
-            stream.record.last = stream.record.last.max(last);
-            let upto = stream.record.done.all_upto();
-            stream.missing = found.missing;
-            stream.missing.add(last + 1, stream.record.last);
-            stream.runs = found.runs.into_iter().filter(|run| run.last > upto).collect();
-            for run in &stream.runs {
-                *self.segments.entry(run.segment).or_default() += 1;
-            }
-        }
-        for stream in self.streams.values_mut().filter(|stream| stream.runs.is_empty()) {
-            stream.missing.add_upto(stream.record.last);
-        }
-    }
-}
-
-impl FoundStream {
-    fn push(&mut self, run: Run) {
-        self.missing.add(self.last() + 1, run.first - 1);
-        self.runs.push_back(run);
-    }
-
-    fn find(&mut self, position: Position, seq: u64) {
-        self.missing.add(self.last() + 1, seq - 1);
-        extend(&mut self.runs, position, seq);
-    }
-
-    fn last(&self) -> u64 {
-        self.runs.back().map_or(0, |run| run.last)
-    }
-}
-
-fn extend(runs: &mut VecDeque<Run>, position: Position, seq: u64) {
-    match runs.back_mut() {
-        Some(run) if run.segment == position.segment => (run.last, run.count) = (seq, run.count + 1),
-        _ => {
-            let Position { segment, at } = position;
-            runs.push_back(Run { segment, at, first: seq, last: seq, count: 1 });
-        }
     }
 }

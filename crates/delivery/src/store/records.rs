@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! client   = number name id count *opening                     ; kind 2: a client of this store
-//! stream   = number client kind receiver topic last done flags id version ; kind 3: the state of a stream
-//! flags    = OCTET                                        ; 1 left, 2 second
+//! stream   = number client kind receiver topic last done flags id version from upto taken dropped
+//!                                                         ; kind 3: the state of a stream
+//! flags    = OCTET                                        ; 1 left, 2 second, 4 kept
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of an outgoing stream
@@ -27,6 +28,7 @@ pub const TOPICS: u8 = 8;
 /// Flags of a stream.
 const LEFT: u8 = 1;
 const SECOND: u8 = 2;
+const KEPT: u8 = 4;
 
 /// Bytes of a message's header, and of each destination.
 pub const HEADER: usize = 16;
@@ -49,6 +51,8 @@ pub struct ClientRecord {
 pub enum Receiver {
     /// The first client found to listen on the topic.
     Anyone,
+    /// Each client that will listen on the topic. Earlier builds read it as Anyone.
+    Later,
     Client(String),
 }
 
@@ -66,6 +70,19 @@ pub struct StreamRecord {
     /// It was handed over to a receiver that had a stream of the topic already, and takes no further messages.
     pub second: bool,
     pub seen: SeenEntry,
+    /// Its first messages are those of another stream.
+    pub inherited: Option<Inherited>,
+    /// Of messages kept for later receivers: those up to this number were inherited.
+    pub taken: u64,
+    /// How many messages and parts were dropped because of the limits.
+    pub dropped: u64,
+}
+
+/// The messages of another stream up to a number, which a stream has as its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inherited {
+    pub from: u32,
+    pub upto: u64,
 }
 
 /// The latest entry of a receiver that a registry has shown: of two with one id, that with the higher version is later.
@@ -137,10 +154,34 @@ impl ClientRecord {
 }
 
 impl StreamRecord {
+    /// A stream without messages.
+    pub fn new(number: u32, client: u32, receiver: Receiver, topic: &str) -> StreamRecord {
+        StreamRecord {
+            number,
+            client,
+            receiver,
+            topic: topic.to_owned(),
+            last: 0,
+            done: RangeSet::default(),
+            left: false,
+            second: false,
+            seen: SeenEntry::default(),
+            inherited: None,
+            taken: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Returns true if a message that was logged under this number of that stream is one of this stream.
+    pub fn has(&self, stream: u32, seq: u64) -> bool {
+        let is_inherited = |of: Inherited| of.from == stream && seq <= of.upto;
+        stream == self.number || self.inherited.is_some_and(is_inherited)
+    }
+
     pub fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         let (kind, receiver) = match &self.receiver {
-            Receiver::Anyone => (0, ""),
+            Receiver::Anyone | Receiver::Later => (0, ""),
             Receiver::Client(name) => (1, name.as_str()),
         };
         put_number(&mut to, u64::from(self.number));
@@ -150,9 +191,14 @@ impl StreamRecord {
         put_counted(&mut to, self.topic.as_bytes());
         put_number(&mut to, self.last);
         put_ranges(&mut to, &self.done);
-        to.push((u8::from(self.left) * LEFT) | (u8::from(self.second) * SECOND));
+        let is_kept = self.receiver == Receiver::Later;
+        to.push((u8::from(self.left) * LEFT) | (u8::from(self.second) * SECOND) | (u8::from(is_kept) * KEPT));
         to.extend_from_slice(&self.seen.id);
         put_number(&mut to, self.seen.version);
+        let Inherited { from, upto } = self.inherited.unwrap_or(Inherited { from: 0, upto: 0 });
+        for value in [u64::from(from), upto, self.taken, self.dropped] {
+            put_number(&mut to, value);
+        }
         to
     }
 
@@ -160,7 +206,7 @@ impl StreamRecord {
         let mut from = Bytes::new(payload);
         let (number, client) = (number(&mut from)?, number(&mut from)?);
         let kind = from.byte()?;
-        let receiver = match (kind, name(&mut from)?) {
+        let mut receiver = match (kind, name(&mut from)?) {
             (0, _) => Receiver::Anyone,
             (1, name) => Receiver::Client(name),
             _ => return None,
@@ -171,7 +217,23 @@ impl StreamRecord {
         let (left, second) = (flags & LEFT != 0, flags & SECOND != 0);
         let seen = from.array().and_then(|id| Some(SeenEntry { id, version: from.number()? }));
         let seen = seen.unwrap_or_default();
-        Some(StreamRecord { number, client, receiver, topic, last, done, left, second, seen })
+        if flags & KEPT != 0 && receiver == Receiver::Anyone {
+            receiver = Receiver::Later;
+        }
+        let inherited = self::number(&mut from).zip(from.number()).filter(|(from, _)| *from > 0);
+        let inherited = inherited.map(|(from, upto)| Inherited { from, upto });
+        let (taken, dropped) = (from.number().unwrap_or(0), from.number().unwrap_or(0));
+        Some(StreamRecord {
+            last,
+            done,
+            left,
+            second,
+            seen,
+            inherited,
+            taken,
+            dropped,
+            ..StreamRecord::new(number, client, receiver, &topic)
+        })
     }
 }
 

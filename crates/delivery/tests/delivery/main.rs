@@ -12,5 +12,6 @@ mod memory;
 mod peeking;
 
 mod reassign;
+mod retention;
 mod secrecy;
 mod silence;

@@ -34,6 +34,12 @@ impl Pass<'_> {
     pub(super) fn offer_all(&mut self, position: Position, message: &MessageRecord<'_>) {
         for (stream, seq) in message.destinations() {
             self.offer(stream, seq, position, message);
+            for at in 0..self.outward.heirs.get(&stream).map_or(0, Vec::len) {
+                let (heir, upto) = self.outward.heirs[&stream][at];
+                if seq <= upto {
+                    self.offer(heir, seq, position, message);
+                }
+            }
         }
     }
 
