@@ -417,12 +417,10 @@ static void wait_listeners(int count, char **words) {
 
 static void subscribe(int count, char **words) {
     (void)count;
-    answer(pinnace_client_subscribe(client(words[1]), words[2]));
-}
-
-static void unsubscribe(int count, char **words) {
-    (void)count;
-    answer(pinnace_client_unsubscribe(client(words[1]), words[2]));
+    pinnace_client_t *one = client(words[1]);
+    answer(strcmp(words[0], "subscribe") == 0 ? pinnace_client_subscribe(one, words[2])
+           : strcmp(words[0], "forget") == 0  ? pinnace_client_forget(one, words[2])
+                                              : pinnace_client_unsubscribe(one, words[2]));
 }
 
 static void addresses(int count, char **words) {
@@ -468,9 +466,9 @@ static const struct {
     {"with", send_some},    {"burst", burst},               {"recv", receive},        {"dead", dead},
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
-    {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", unsubscribe},
+    {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
     {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
-    {"wait_listeners", wait_listeners},
+    {"wait_listeners", wait_listeners}, {"forget", subscribe},
     {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
     {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
     {"close_twice", close_twice},

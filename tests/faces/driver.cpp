@@ -330,6 +330,8 @@ static std::string other(const Words &words) {
         one.subscribe(words[2]);
     else if (words[0] == "unsubscribe")
         one.unsubscribe(words[2]);
+    else if (words[0] == "forget")
+        one.forget(words[2]);
     else
         throw std::invalid_argument(words[0]);
     return "ok";

@@ -30,7 +30,7 @@ suite uses a face only through its driver.
     pending CLIENT                            -> number N
     by_peer CLIENT                            -> by_peer RECEIVER:TOPIC:MESSAGES..., with - for any receiver
     settle CLIENT MOST TIMEOUT_MS             waits until at most MOST are pending
-    subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC
+    subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC, forget CLIENT NAME
     wait_listeners CLIENT TOPIC COUNT TIMEOUT_MS
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...
     who CLIENT                                -> who NAME ENDPOINT

@@ -117,6 +117,9 @@ impl Driver {
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
+                "durable" => builder.durable(value == "1"),
+                "retain_for_ms" => builder.retain_for(Some(Duration::from_millis(number(value)))),
+                "retain_bytes" => builder.retain_bytes(number(value)),
                 "topic" => builder.topics(&[value]),
                 "peer" => {
                     let mut parts = value.splitn(3, '@');
@@ -361,6 +364,7 @@ impl Driver {
                 ok(self.client(client).wait_listeners(topic, number(count) as usize, deadline(timeout)))
             }
             ["subscribe", client, topic] => ok(self.client(client).subscribe(topic)),
+            ["forget", client, name] => ok(self.client(client).forget(name)),
             ["unsubscribe", client, topic] => ok(self.client(client).unsubscribe(topic)),
             ["addresses", client, topic] => {
                 Ok(format!("addresses {}", self.client(client).addresses_of(topic).join(" ")))

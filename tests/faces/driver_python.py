@@ -226,6 +226,11 @@ def subscribe(client: str, topic: str) -> str:
     return "ok"
 
 
+def forget(client: str, name: str) -> str:
+    clients[client].forget(name)
+    return "ok"
+
+
 def unsubscribe(client: str, topic: str) -> str:
     clients[client].unsubscribe(topic)
     return "ok"
@@ -276,6 +281,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "wait_listeners": wait_listeners,
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
+    "forget": forget,
     "addresses": lambda client, topic: " ".join(["addresses", *clients[client].addresses(topic)]),
     "who": lambda client: f"who {clients[client].name} {clients[client].endpoint}",
     "interrupt": interrupt,

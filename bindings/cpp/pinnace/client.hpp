@@ -60,6 +60,12 @@ class Options {
     }
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
+    /* False: subscriptions end with the process, and nothing is kept while the client is away. */
+    Options &durable(bool durable) { return set("durable", durable ? "1" : "0"); }
+    /* How long, and how many bytes, messages are kept for a receiver that is away, and messages to all, sent while no
+     * receiver is known, for those to come. 0: without limit. */
+    Options &retain_for(Millis time) { return set("retain_for_ms", std::to_string(time.count())); }
+    Options &retain_bytes(std::uint64_t bytes) { return set("retain_bytes", std::to_string(bytes)); }
     /* How long closing waits for calls and handlers that do not return. */
     Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
@@ -115,7 +121,7 @@ struct SendOptions {
 /* A message on its way to the disk. */
 struct Ticket {
     std::uint64_t number;
-    int receivers = 0; /* of a message to all; 0: it is kept for the first */
+    int receivers = 0; /* of a message to all; 0: it is kept for those to come */
 };
 
 /* The messages pending for one receiver on one topic. */
@@ -187,6 +193,9 @@ class Client {
         detail::noted(pinnace_client_registry_error(handle()) < 0, error);
         return error;
     }
+    /* Ends all subscriptions of a client that is gone for good; what is kept for it is dropped. Error EEXIST: it
+     * lives. */
+    void forget(const std::string &name) { detail::checked(pinnace_client_forget(handle(), name.c_str())); }
     /* Ends the subscriptions of a topic by dead clients; returns their number. */
     int clear_addresses(const std::string &topic) {
         return detail::checked(pinnace_client_clear_addresses(handle(), topic.c_str()));
@@ -197,7 +206,7 @@ class Client {
     void send_to(const std::string &topic, std::string_view body) {
         detail::checked(pinnace_client_send_to(handle(), topic.c_str(), body.data(), body.size()));
     }
-    /* Returns the number of receivers; 0: it is kept for the first. */
+    /* Returns the number of receivers; 0: it is kept for those to come. */
     int send_all(const std::string &topic, std::string_view body) {
         return detail::checked(pinnace_client_send_all(handle(), topic.c_str(), body.data(), body.size()));
     }

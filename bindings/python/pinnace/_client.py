@@ -28,7 +28,7 @@ class Ticket(int):
     """A message on its way to the disk. Messages reach the disk in the order of their tickets."""
 
     receivers: int
-    """The number of receivers of a message to all; 0: it is kept for the first."""
+    """The number of receivers of a message to all; 0: it is kept for those to come."""
 
     def __new__(cls, number: int, receivers: int = 0) -> "Ticket":
         ticket = super().__new__(cls, number)
@@ -98,7 +98,10 @@ class Client:
     redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after
     its last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and
     the longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
-    `skip_damage` opens a damaged store without the damaged parts. `cert`, the path of a certificate (`pinnace
+    `skip_damage` opens a damaged store without the damaged parts. Not `durable`: its subscriptions end with its
+    process, and nothing is kept for it while it is away. `retain_for` and `retain_bytes` limit what is kept for a receiver that
+    is away, and what is sent to all while no receiver is known, for those to come (7 days and 1 GiB; 0: no limit).
+    `cert`, the path of a certificate (`pinnace
     keygen`), encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps
     names to keys of 40 characters of Z85. `handler_linger` is how long closing waits for handlers that do not
     return. `more` has further options, by their names in pinnace.h and as text. `on_error` is called, on any
@@ -121,6 +124,9 @@ class Client:
         retry: Optional[tuple[float, float]] = None,
         max_deliveries: int = 0,
         skip_damage: bool = False,
+        durable: bool = True,
+        retain_for: Optional[float] = None,
+        retain_bytes: Optional[int] = None,
         peers: Iterable[Peer] = (),
         cert: Union[str, "os.PathLike[str]", None] = None,
         trust: Mapping[str, str] = MappingProxyType({}),
@@ -144,6 +150,9 @@ class Client:
             "max_deliveries": str(max_deliveries).encode(),
             "handler_linger_ms": _number(handler_linger),
             "skip_damage": b"1" if skip_damage else b"0",
+            "durable": b"1" if durable else b"0",
+            "retain_for_ms": _number(retain_for),
+            "retain_bytes": None if retain_bytes is None else str(retain_bytes).encode(),
             **{key: in_c(value) for key, value in more.items()},
         }
         options = lib.pinnace_client_options_new(in_c(name), in_c(topic))
@@ -278,6 +287,11 @@ class Client:
             raise error
         return error
 
+    def forget(self, name: str) -> None:
+        """Ends all subscriptions of a client that is gone for good; what is kept for it is dropped. Raises NameTaken if
+        it lives."""
+        checked(lib.pinnace_client_forget(self._handle, in_c(name)))
+
     def clear_addresses(self, topic: str) -> int:
         """Ends the subscriptions of a topic by dead clients. Returns their number."""
         return checked(lib.pinnace_client_clear_addresses(self._handle, in_c(topic)))
@@ -288,8 +302,8 @@ class Client:
         self.send(topic, body)
 
     def send_all(self, topic: str, body: Body) -> int:
-        """Sends to each client that listens on a topic, and to each that did until it was killed. Returns the number
-        of these receivers; 0: it is kept for the first."""
+        """Sends to each client that listens on a topic, and to each that is away and has not unsubscribed.
+        Returns the number of these receivers; 0: it is kept for those to come."""
         ticket = self.send_async(topic, body, all=True)
         self.wait(ticket)
         return ticket.receivers

@@ -54,6 +54,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_unsubscribe": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_addresses": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_size_t)]),
     "pinnace_client_registry_error": (c_int, [c_void_p]),
+    "pinnace_client_forget": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_clear_addresses": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_send": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(SendOptions)]),
     "pinnace_client_send_async": (

@@ -215,6 +215,10 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   max_deliveries     deliveries after which a message is given up [0: never]
  *   ack_within_ms      how long a handler may take before its message has failed [0: no limit]
  *   reassign_after_ms  how long a message sent to one of many waits for its receiver [30000; 0: no limit]
+ *   durable            0: subscriptions end with the process, and nothing is kept while the client is away [1]
+ *   retain_for_ms      how long messages are kept for a receiver that is away, and messages to all, sent while no
+ *                      receiver is known, for those to come: up to 10 years [7 days; 0: no limit]
+ *   retain_bytes       bytes that are kept for such a receiver and topic, 64 more for each message [1 GiB; 0: no limit]
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
@@ -280,6 +284,10 @@ int pinnace_client_wait_listeners(pinnace_client_t *client, const char *topic, s
  * clients. It retries on its own. EHOSTUNREACH: a server does not answer; EEXIST: another client has taken the name. */
 int pinnace_client_registry_error(pinnace_client_t *client);
 
+/* Ends all subscriptions of a client that is gone for good. The clients that have the same registry drop what they keep
+ * for it alone; messages to one client of a topic go to another. EEXIST: it lives. */
+int pinnace_client_forget(pinnace_client_t *client, const char *name);
+
 /* Ends the subscriptions of a topic by dead clients: messages to all are no longer kept for them. Returns their
  * number. */
 int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
@@ -300,9 +308,10 @@ typedef struct pinnace_send_options_t {
 #define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC}
 
 /* Returns 0 once the message is on this machine's disk and will be delivered: to a client that listens or, if there is
- * none yet, to the first that will. send_all delivers to each client that listens, and to each that did until it was
- * killed; it returns the number of these receivers, as do send and send_async with `all`. After EAGAIN and EIO the
- * message may be stored, or may be stored later. `options` NULL: as pinnace_client_send_to. E2BIG: options are set
+ * none yet, to the first that will. send_all delivers to each client that listens, and to each that is away and has not
+ * unsubscribed; it returns the number of these receivers, as do send and send_async with `all`. 0: the message is kept
+ * for each client that begins to listen within retain_for_ms; of PINNACE_MEMORY, for the first. After EAGAIN and EIO
+ * the message may be stored, or may be stored later. `options` NULL: as pinnace_client_send_to. E2BIG: options are set
  * that this version does not know. */
 int pinnace_client_send_to(pinnace_client_t *client, const char *topic, const void *data, size_t size);
 int pinnace_client_send_all(pinnace_client_t *client, const char *topic, const void *data, size_t size);
@@ -399,7 +408,8 @@ int pinnace_handler_leave(pinnace_delivery_t *delivery);
 
 /* Sets a function that is called, on any thread, with errors that no call can return; NULL removes it. EACCES: a peer
  * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to, or should be there and has not answered
- * for 5 s; ESTALE: a peer knows a copy of the client's store, and pending messages are sent to it again; EIO, EBADMSG:
+ * for 5 s; ESTALE: a peer knows a copy of the client's store, and pending messages are sent to it again; EDQUOT:
+ * messages that were kept for a receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG:
  * errors of the store. The library waits for the function, so it must not make calls that wait for the disk or for
  * other clients. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);

@@ -65,6 +65,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Refused { .. } => libc::EACCES,
             DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } => libc::ESTALE,
+            DeliveryError::Dropped { .. } => libc::EDQUOT,
         };
         CallError::new(number, error)
     }

@@ -309,6 +309,20 @@ pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
     })
 }
 
+/// Ends all subscriptions of a client that is gone for good.
+///
+/// # Safety
+/// `name` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_forget(handle: *mut c_void, name: *const c_char) -> c_int {
+    delivery_call(|| {
+        let open = open(handle)?;
+        // SAFETY: the caller's promise.
+        open.client().forget(unsafe { string(name, "the name") }?)?;
+        Ok(0)
+    })
+}
+
 /// Removes the registry entries that dead clients left for a topic. Returns how many it removed.
 ///
 /// # Safety

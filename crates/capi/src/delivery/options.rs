@@ -87,6 +87,16 @@ const KEYS: &[Key] = &[
         let after = Some(value.time()).filter(|time| !time.is_zero());
         plan.with(|builder| builder.reassign_after(after))
     }),
+    Key("durable", FLAG, |plan, value| plan.with(|builder| builder.durable(value.number() > 0))),
+    Key("retain_for_ms", Kind::Number { least: 0, most: 3650 * DAY_MS }, |plan, value| {
+        let time = Some(value.time()).filter(|time| !time.is_zero());
+        plan.with(|builder| builder.retain_for(time))
+    }),
+    Key("retain_bytes", BYTES, |plan, value| {
+        plan.with(|builder| {
+            builder.retain_bytes(Some(value.number()).filter(|bytes| *bytes > 0).unwrap_or(u64::MAX))
+        })
+    }),
     Key("skip_failing", FLAG, |plan, value| plan.with_some(value, Builder::skip_failing)),
     Key("skip_damage", FLAG, |plan, value| plan.with_some(value, Builder::skip_damage)),
     Key("memory_limit", BYTES, |plan, value| plan.with(|builder| builder.memory_limit(value.number()))),

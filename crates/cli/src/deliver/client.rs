@@ -40,6 +40,7 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     for Trusted { name, key } in &given.trusted {
         builder = builder.trust(name, &public_key(key)?);
     }
+    builder = builder.durable(!given.transient);
     Ok(if given.skip_damage { builder.skip_damage() } else { builder })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `send`, `recv`, `status`, `registry` | a command each |
+//! | `send`, `recv`, `status`, `registry`, `forget` | a command each |
 //! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the delivery client of a command: its start, its waits, its failures in words |
 //! | `stores` | the stores of the user |
@@ -11,6 +11,7 @@
 
 mod client;
 mod columns;
+mod forget;
 mod holder;
 mod letters;
 mod recv;
@@ -30,5 +31,6 @@ pub fn run(command: &Deliver) -> Outcome {
         Deliver::DeadLetters(given) => letters::list(given),
         Deliver::Requeue(given) => letters::requeue(given),
         Deliver::Registry(given) => registry::run(given),
+        Deliver::Forget(given) => forget::run(given),
     }
 }

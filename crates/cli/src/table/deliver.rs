@@ -23,6 +23,8 @@ pub enum Deliver {
     Requeue(Requeue),
     /// Print the registered clients: names, addresses and topics
     Registry(Registry),
+    /// End the subscriptions of a client that is gone for good: other clients drop what they keep for it alone
+    Forget(Forget),
 }
 
 /// The flags of every client.
@@ -42,6 +44,10 @@ pub struct ClientArgs {
     /// Open a damaged store without its damaged parts; the messages in them are lost
     #[arg(long)]
     pub skip_damage: bool,
+    /// End the subscriptions with this process; by default messages sent to all are kept for the client while it is
+    /// away
+    #[arg(long)]
+    pub transient: bool,
     /// Endpoint on which other clients reach this one [default: a local socket, for processes of this host];
     /// tcp://127.0.0.1:* selects a free port
     #[arg(long, value_name = "ENDPOINT")]
@@ -215,6 +221,16 @@ pub struct Requeue {
     pub timeout: Option<Duration>,
     #[command(flatten)]
     pub client: ClientArgs,
+}
+
+#[derive(Args)]
+pub struct Forget {
+    /// Name of the client
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// dir://PATH, sqlite://PATH or redis://HOST[:PORT][/DATABASE] [default: a directory of the user]
+    #[arg(long, value_name = "URL")]
+    pub registry: Option<String>,
 }
 
 #[derive(Args)]

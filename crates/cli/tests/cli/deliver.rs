@@ -220,7 +220,7 @@ fn who_is_there() {
     receiver.end().expect(128 + 9);
     let seen: Value = serde_json::from_str(&watch.line()).unwrap();
     assert_eq!((&seen["clients"], &seen["away"][0]["name"]), (&serde_json::json!([]), &"billing".into()));
-    assert!(registry(&[]).expect(0).out.ends_with("billing  away     orders refunds\n"));
+    assert!(registry(&[]).expect(0).out.contains("\nbilling  away     orders refunds\n"));
     watch.signal(Signal::INT);
     watch.end().expect(0);
     assert_eq!(registry(&["--clear", "orders"]).expect(0).out, "1\n");
@@ -286,6 +286,31 @@ fn a_store_and_a_name_are_one_client_s() {
     receiver.end().expect(128 + 15);
 }
 
+/// A receiver that was ended in order is subscribed still, until it is forgotten; with --transient it is not.
+#[test]
+fn subscriptions_last() {
+    let clients = Clients::new();
+    let registry = |more: &[&str]| run(&[&["deliver", "registry", &clients.registry()], more].concat(), b"");
+    let forget = |name: &str| run(&["deliver", "forget", name, "--registry", &clients.registry()], b"");
+    assert!(forget("billing").expect(1).err.contains("no registry found"));
+    for (name, more) in [("billing", &["orders"][..]), ("audit", &["orders", "--transient"])] {
+        let mut receiver = clients.start("recv", name, more);
+        clients.sent(&["hello"], b"");
+        assert_eq!(receiver.line(), "hello");
+        assert!(forget(name).expect(1).err.contains("the client lives"));
+        receiver.signal(Signal::TERM);
+        receiver.end().expect(128 + 15);
+    }
+    let text = registry(&[]).expect(0).out;
+    assert!(text.contains("\nbilling  away     orders\n") && !text.contains("audit"), "{text}");
+    clients.run("send", "shop", &["orders", "--all", "one"], b"").expect(0);
+    let receiver = clients.start("recv", "billing", &["orders", "-n", "2"]);
+    clients.sent(&["--all", "two"], b"");
+    assert_eq!(receiver.end().expect(0).out, "one\ntwo\n");
+    forget("billing").expect(0);
+    assert!(!registry(&[]).expect(0).out.contains("billing"));
+}
+
 /// Without --registry and --data-dir, the user's defaults are used.
 #[test]
 fn the_user_s_own_places() {
@@ -301,7 +326,8 @@ fn the_user_s_own_places() {
     command(&["send", "--name", "shop", "orders", "one", "--wait"]).end().expect(0);
     assert_eq!(receiver.end().expect(0).out, "one\n");
     assert!(folder.path("state/pinnace/delivery/a%2fb").is_dir());
-    assert_eq!(command(&["registry"]).end().expect(0).out, "NAME  ADDRESS  TOPICS\n");
+    let away = "NAME  ADDRESS  TOPICS\na/b   away     orders\nshop  away     shop\n";
+    assert_eq!(command(&["registry"]).end().expect(0).out, away);
 }
 
 /// Configured peers without a registry: with certificates, clients talk only to peers with trusted keys.
