@@ -299,6 +299,8 @@ impl PeerLoop {
                         self.put_away(index, &GivenUpMessage { stream, first, last, verdict, deliveries });
                     }
                 }
+                Some(FromReceiver::Refused { refusal: Refusal::Version, .. })
+                    if self.says_hello_again(index) => {}
                 Some(FromReceiver::Refused { refusal: Refusal::OldEpoch, .. }) => self.part(index),
                 Some(FromReceiver::Refused { refusal, text }) => {
                     self.was_refused(index, &format!("{refusal}: {text}"));

@@ -179,6 +179,7 @@ impl Outward {
         if self.lanes.is_connected(index) {
             peer.answer = AnswerState::AwaitedSince(now());
         }
+        peer.end_connection();
         self.lanes.disconnect(index);
         peer.move_on();
     }

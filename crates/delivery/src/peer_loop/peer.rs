@@ -19,6 +19,8 @@ pub struct Peer {
     pub elsewhere: Option<String>,
     pub link: Box<dyn PeerLink>,
     pub answer: AnswerState,
+    /// It does not speak our version of the protocol, and was asked again in the first one on this connection.
+    pub was_asked_again: bool,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
@@ -47,11 +49,17 @@ impl Peer {
             elsewhere: None,
             link,
             answer: AnswerState::AwaitedSince(now()),
+            was_asked_again: false,
             again_at: None,
             was_refused: false,
             is_forked: false,
             is_full: false,
         }
+    }
+
+    /// The connection has ended: the next one begins in our version again.
+    pub fn end_connection(&mut self) {
+        self.was_asked_again = false;
     }
 
     /// Only a limit in bytes applies, which a peer that keeps to its credit cannot reach. Frames lost with a connection

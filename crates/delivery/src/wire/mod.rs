@@ -28,19 +28,20 @@
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
 //! opening  = epoch mark                                ; of the sender's store; 0 0: none
-//! version, epoch, stream, ... = number                 ; LEB128, the shortest form
+//! version  = number                                    ; 1; or 2, plus 256 times the set of features, a bit each
+//! epoch, stream, ... = number                          ; LEB128, the shortest form
 //! ```
 
 mod bytes;
 mod frames;
+mod version;
 
 pub use bytes::{Bytes, NUMBER_MAX, put_counted, put_number};
 pub use frames::{
     Data, FrameEntry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_ranges, take_ranges,
 };
+pub use version::{FIRST_VERSION, VERSION, answer_to, is_later};
 
-/// The version of this protocol.
-pub const VERSION: u64 = 1;
 /// Message numbers are below it.
 pub const SEQ_MAX: u64 = 1 << 63;
 /// Send window of a connection: the most credit for messages not handled yet. A message, or a part of one, costs COST

@@ -18,6 +18,7 @@ mod proxy;
 #[allow(dead_code)]
 mod server;
 mod space;
+mod versions;
 
 /// The role of this process if another run of these tests started it.
 #[test]
