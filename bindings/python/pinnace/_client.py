@@ -2,7 +2,6 @@
 import asyncio
 import contextlib
 import ctypes
-import enum
 import errno
 import itertools
 import logging
@@ -17,8 +16,9 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _signals
 from ._delivery import Delivery, Verdict
-from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
+from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
+from ._sending import Body, Durability, Headers, send_options
 
 Handler = Callable[[Delivery], Optional[Verdict]]
 """Called with each message. Returning None counts as Verdict.ACK."""
@@ -36,9 +36,6 @@ class Ticket(int):
         return ticket
 
 
-Body = Union[bytes, bytearray, memoryview]
-"""The bytes of a message."""
-
 # The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
 _SLICE_S = 0.2
 # What a thread needs at most to end after its call into the library was ended.
@@ -53,12 +50,6 @@ class _Inside(threading.local):
 
 
 _inside = _Inside()
-
-
-class Durability(enum.IntEnum):
-    SYNC = 0  # on the disk before the call returns
-    INTERVAL = 1  # on the disk later, within the client's `interval`
-    MEMORY = 2  # never on the disk; lost with the process
 
 
 class Peer(NamedTuple):
@@ -303,11 +294,19 @@ class Client:
         durability: Durability = Durability.SYNC,
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
+        id: Optional[str] = None,
+        content_type: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        tracestate: Optional[str] = None,
+        headers: Headers = MappingProxyType({}),
     ) -> None:
         """`ttl` is the message's time to live, `timeout` how long to wait for room and the disk. After TimedOut the
-        message may be stored, or may be stored later."""
+        message may be stored, or may be stored later. `id`, `content_type`, the W3C trace context and `headers` (at
+        most 64) go with the body, 16 KiB in all."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout)
+        with_body = dict(id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate)
+        ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout, headers=headers,
+                                 **with_body)
         if durability == Durability.SYNC:
             self.wait(ticket, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
@@ -320,13 +319,20 @@ class Client:
         durability: Durability = Durability.SYNC,
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
+        id: Optional[str] = None,
+        content_type: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        tracestate: Optional[str] = None,
+        headers: Headers = MappingProxyType({}),
     ) -> Ticket:
         """Like send, but does not wait for the disk; `wait` does, with the ticket."""
         to, ticket = in_c(topic), ctypes.c_uint64()
         content = body if isinstance(body, bytes) else bytes(memoryview(body))
 
+        options = send_options(all, durability, ttl, id, content_type, traceparent, tracestate, headers)
+
         def send(ms: int) -> int:
-            options = _options(all, durability, ttl, ms)
+            options.timeout_ms = ms
             given = ctypes.byref(options), ctypes.byref(ticket)
             return checked(lib.pinnace_client_send_async(self._handle, to, content, len(content), *given))
 
@@ -463,12 +469,6 @@ def _encrypt(options: Any, path: bytes) -> None:
 
 def _number(seconds: Optional[float]) -> Optional[bytes]:
     return None if seconds is None else str(milliseconds(seconds)).encode()
-
-
-def _options(all: bool, durability: Durability, ttl: Optional[float], timeout_ms: int) -> SendOptions:
-    # In C, ttl_ms 0 means no limit, and a negative one is an error.
-    ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl)) if ttl > 0 else -1
-    return SendOptions(ctypes.sizeof(SendOptions), timeout_ms, ttl_ms, int(all), int(durability))
 
 
 def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:

@@ -1,18 +1,21 @@
 //! Sending messages.
 
+use std::borrow::Cow;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Client;
+use super::routes::Route;
 use crate::Error;
 use crate::environment::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
+use crate::properties::{Properties, block_of};
 use crate::signal::Patience;
 use crate::store::{Sending, State};
-use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
+use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX, PROPERTIES};
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +31,7 @@ pub enum Durability {
 
 /// How to send a message; the default is that of [`Client::send_to`].
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct Options<'a> {
     /// To each client that listens on the topic, as [`Client::send_all`], instead of to one in turn.
     pub all: bool,
     pub durability: Durability,
@@ -36,6 +39,31 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// How long to wait for room and for the disk; None: without limit.
     pub deadline: Option<Instant>,
+    /// The message's id: 1 to 255 bytes, without NUL.
+    pub id: Option<&'a str>,
+    /// The content type of the body, such as `application/json`: 1 to 255 bytes, without NUL.
+    pub content_type: Option<&'a str>,
+    /// W3C trace context: `traceparent`, of version 00 or later.
+    pub traceparent: Option<&'a str>,
+    /// `tracestate`, in printable ASCII; only with `traceparent`.
+    pub tracestate: Option<&'a str>,
+    /// At most 64 headers: distinct keys of 1 to 255 bytes without NUL, and values of any bytes. The id, the content
+    /// type, the trace context and the headers have at most 16 KiB in all.
+    pub headers: &'a [(&'a str, &'a [u8])],
+}
+
+impl<'a> Options<'a> {
+    /// The options of a message with these properties; `headers` are theirs.
+    pub(super) fn of(properties: &'a Properties, headers: &'a [(&'a str, &'a [u8])]) -> Options<'a> {
+        Options {
+            id: properties.id(),
+            content_type: properties.content_type(),
+            traceparent: properties.traceparent(),
+            tracestate: properties.tracestate(),
+            headers,
+            ..Options::default()
+        }
+    }
 }
 
 /// A message on its way to the disk.
@@ -67,16 +95,35 @@ impl From<u64> for Ticket {
     }
 }
 
-/// The number of parts of a message.
-fn parts_of(body: &[u8]) -> usize {
-    body.len().div_ceil(PART_MAX).max(1)
+/// What a message consists of: the block of its properties, and the body behind it.
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    block: &'a [u8],
+    body: &'a [u8],
+    /// The flags that all its parts have.
+    flags: u8,
 }
 
-/// One part of a message, and its flags, based on the flags of the message.
-fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
-    let end = body.len().min((part + 1) * PART_MAX);
-    let place = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
-    (flags | place, &body[part * PART_MAX..end])
+impl<'a> Content<'a> {
+    fn len(self) -> usize {
+        self.block.len() + self.body.len()
+    }
+
+    /// The number of parts.
+    fn parts(self) -> usize {
+        self.len().div_ceil(PART_MAX).max(1)
+    }
+
+    /// One part, and its flags. A block is shorter than a part, and is in the first one.
+    fn part(self, part: usize) -> (u8, Cow<'a, [u8]>) {
+        let end = self.len().min((part + 1) * PART_MAX);
+        let place = if part == 0 { BEGINS } else { 0 } | if end == self.len() { ENDS } else { 0 };
+        let begin = (part * PART_MAX).saturating_sub(self.block.len());
+        let body = &self.body[begin..end - self.block.len()];
+        let is_first_of_block = part == 0 && !self.block.is_empty();
+        let part = if is_first_of_block { [self.block, body].concat().into() } else { body.into() };
+        (self.flags | place, part)
+    }
 }
 
 impl Client {
@@ -94,15 +141,15 @@ impl Client {
         Ok(self.send_and_wait(topic, body, &options)?.receivers)
     }
 
-    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, also if the
-    /// client was closed while there was no room. After TimedOut the message may be on the disk already, or reach it
-    /// later.
-    pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl, Property; NoRoom or TimedOut, at the deadline;
+    /// Closed, also if the client was closed while there was no room. After TimedOut the message may be on the disk
+    /// already, or reach it later.
+    pub fn send(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<(), Error> {
         self.send_and_wait(topic, body, options).map(drop)
     }
 
     /// As `send`. Returns the ticket, which has the number of receivers.
-    pub fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+    pub fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<Ticket, Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
             Durability::Sync => self.wait(ticket, options.deadline)?,
@@ -121,7 +168,7 @@ impl Client {
 
     /// Like `send`, without waiting for the disk. It is sent to the receiver once it is there, whether or not a caller
     /// waits.
-    pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+    pub fn send_async(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<Ticket, Error> {
         self.check_open()?;
         // Leave room for the suffix of the dead-letter topic.
         if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
@@ -136,7 +183,8 @@ impl Client {
             Some(Ok(ttl_ms)) if ttl_ms > 0 => ttl_ms,
             Some(_) => return Err(Error::Ttl),
         };
-        match self.send_with(topic, body, options, ttl_ms, self.patience(options.deadline)) {
+        let block = block_of(options)?;
+        match self.send_with(topic, body, &block, options, ttl_ms, self.patience(options.deadline)) {
             Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             sent => sent,
         }
@@ -146,25 +194,59 @@ impl Client {
         &self,
         topic: &str,
         body: &[u8],
-        options: &Options,
+        block: &[u8],
+        options: &Options<'_>,
         ttl_ms: u32,
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
-        let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
+        let flags = if is_packed { PACKED } else { 0 } | if block.is_empty() { 0 } else { PROPERTIES } | any;
+        let content = Content { block, body: &body, flags };
         let store = &self.instance.store;
-        if body.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
+        if content.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
             return Err(Error::TooLarge);
         }
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
-        let mut opened = Vec::new();
-        let (mut state, route) = loop {
+        let (state, route) = self.route_with_room(topic, options.all, patience)?;
+        let (streams, receivers) = (route.streams(), route.receivers());
+        let sending = Sending {
+            client: self.record.number,
+            streams,
+            flags,
+            accepted_ms: now_ms(),
+            ttl_ms,
+            body: &[],
+            urgency,
+        };
+        let batch = match content.parts() {
+            _ if options.durability == Durability::Memory => {
+                self.hold(state, &sending, content, patience)?;
+                0
+            }
+            1 => {
+                let (flags, body) = content.part(0);
+                self.accept(state, &Sending { flags, body: &body, ..sending }, true, patience)?
+            }
+            _ => self.accept_parts(state, &sending, content, patience)?,
+        };
+        Ok(Ticket { batch, receivers })
+    }
+
+    /// The streams of a message, which are opened once there is room.
+    fn route_with_room(
+        &self,
+        topic: &str,
+        all: bool,
+        patience: Patience<'_>,
+    ) -> Result<(MutexGuard<'_, State>, Route), Error> {
+        let (store, mut opened) = (&self.instance.store, Vec::new());
+        let found = loop {
             let mut state = store.lock();
-            match self.route(&mut state, topic, options.all, &mut opened) {
+            match self.route(&mut state, topic, all, &mut opened) {
                 Ok(route) => break (state, route),
                 Err(Error::NoRoom) => {
                     drop(state);
@@ -175,34 +257,25 @@ impl Client {
         };
         // Tell the peer loop even if this message fails: the streams exist now.
         opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
-        let (parts, streams, receivers) = (parts_of(body), route.streams(), route.receivers());
-        if parts > 1 && options.durability != Durability::Memory {
-            state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
-            store.begin_parts(&mut state, streams);
-        }
-        let mut sending = Sending {
-            client: self.record.number,
-            streams,
-            flags,
-            accepted_ms: now_ms(),
-            ttl_ms,
-            body: &[],
-            urgency,
-        };
-        if options.durability == Durability::Memory {
-            self.hold(state, &mut sending, body, patience)?;
-            return Ok(Ticket { batch: 0, receivers });
-        }
-        if parts == 1 {
-            (sending.flags, sending.body) = part_of(body, 0, flags);
-            let batch = self.accept(state, &sending, true, patience)?;
-            return Ok(Ticket { batch, receivers });
-        }
+        Ok(found)
+    }
+
+    /// Accepts a message of several parts, once there is room. Returns the batch that holds the last one.
+    fn accept_parts<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        content: Content<'_>,
+        patience: Patience<'_>,
+    ) -> Result<u64, Error> {
+        let (store, streams) = (&self.instance.store, sending.streams);
+        let mut state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
+        store.begin_parts(&mut state, streams);
         drop(state);
         let (mut sent, mut accepted) = (Ok(0), 0);
-        for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part, flags);
-            sent = self.accept(store.lock(), &sending, false, patience);
+        for part in 0..content.parts() {
+            let (flags, body) = content.part(part);
+            sent = self.accept(store.lock(), &Sending { flags, body: &body, ..*sending }, false, patience);
             if sent.is_err() {
                 break;
             }
@@ -210,19 +283,19 @@ impl Client {
         }
         let left = if sent.is_ok() { 0 } else { accepted };
         store.end_parts(&mut store.lock(), streams, left)?;
-        Ok(Ticket { batch: sent?, receivers })
+        sent
     }
 
     /// Accepts a message that is held in memory, once there is room.
     fn hold<'a>(
         &self,
         state: MutexGuard<'a, State>,
-        sending: &mut Sending<'a>,
-        body: &'a [u8],
+        sending: &Sending<'_>,
+        content: Content<'_>,
         patience: Patience<'_>,
     ) -> Result<(), Error> {
-        let (store, parts, flags) = (&self.instance.store, parts_of(body), sending.flags);
-        let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
+        let (store, parts) = (&self.instance.store, content.parts());
+        let cost = (content.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
         let mut state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
@@ -230,8 +303,8 @@ impl Client {
         self.check_open()?;
         let mut is_news = false;
         for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part, flags);
-            is_news |= store.hold(&mut state, sending);
+            let (flags, body) = content.part(part);
+            is_news |= store.hold(&mut state, &Sending { flags, body: &body, ..*sending });
         }
         drop(state);
         if is_news {

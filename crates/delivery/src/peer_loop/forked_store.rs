@@ -9,7 +9,7 @@ use pinnace_stream::RangeSet;
 use super::PeerLoop;
 use crate::Error;
 use crate::store::State;
-use crate::wire::{FIRST_VERSION, FromSender, Opening, Refusal, VERSION};
+use crate::wire::{FIRST_VERSION, Features, FromSender, Opening, Refusal, VERSION};
 
 /// The frame by which a client introduces itself to a receiver, on each new connection.
 pub fn hello(state: &State, client: u32, receiver: &str) -> Vec<u8> {
@@ -39,8 +39,9 @@ impl PeerLoop {
     }
 
     /// Handles a Welcome: `known` is the last opening of our store that the peer has heard from.
-    pub(super) fn was_welcomed(&mut self, index: usize, known: Opening) {
+    pub(super) fn was_welcomed(&mut self, index: usize, version: u64, known: Opening) {
         let Some(peer) = self.outward.peer(index) else { return };
+        peer.features = Features::common_with(version);
         let was_there = self.store.lock().was_there(peer.client, &peer.name, known);
         match was_there {
             true => self.outward.welcome(&self.store, index),

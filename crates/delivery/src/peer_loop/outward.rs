@@ -12,7 +12,7 @@ use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
 use super::network::PeerLink;
-use super::peer::{AnswerState, Peer};
+use super::peer::{AnswerState, Left, Peer};
 use crate::environment::{credit_limits, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
@@ -211,6 +211,17 @@ impl Outward {
         peers.filter_map(|(index, peer)| is_full(peer).then_some(index)).collect()
     }
 
+    /// Peers for which properties were left out, each once: the client, and the peer's name.
+    pub fn take_left_out(&mut self) -> Vec<(u32, String)> {
+        let left_out = self.peers.iter_mut().flatten().filter(|peer| peer.properties == Left::Out);
+        left_out
+            .map(|peer| {
+                peer.properties = Left::OutAndReported;
+                (peer.client, peer.name.clone())
+            })
+            .collect()
+    }
+
     /// Reconnects to peers that are due. Returns when the next is due, if there is one.
     pub fn ask_again(&mut self) -> Option<Instant> {
         let now = now();
@@ -309,6 +320,7 @@ impl Outward {
         loop {
             let run = store.lock().outbox.held_after(stream, at);
             let Some(run) = run.filter(|run| run.of.first < below) else { return true };
+            let run = peer.fit_run(stream, run);
             let of = run.of;
             if of.is_expired(now_ms) {
                 expired.push((stream, of.first, of.last));

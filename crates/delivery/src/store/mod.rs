@@ -26,6 +26,7 @@ use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
 pub use viewing::view;
+pub use volatile::VolatileRun;
 
 /// An incoming stream: the number of our client, the sender's id, and the sender's number of the stream.
 pub type Incoming = (u32, Id, u64);
@@ -62,6 +63,7 @@ pub struct Store {
 }
 
 /// A message, or a part of one, to accept.
+#[derive(Clone, Copy)]
 pub struct Sending<'a> {
     pub client: u32,
     pub streams: &'a [u32],

@@ -22,9 +22,8 @@ const AGAIN: u8 = 0x14;
 const FINAL: u8 = 0x15;
 const REFUSED: u8 = 0x16;
 
-/// The flag of an entry that carries a time to live, used on the wire only; and the mask of all flags.
+/// The flag of an entry that carries a time to live, used on the wire only.
 const HAS_TTL: u8 = 32;
-const FLAGS: u8 = 127;
 
 /// A frame from a sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +55,7 @@ pub enum Verdict {
     Deliveries,
     /// It is larger than the receiver's limit.
     TooLarge,
-    /// It is compressed and cannot be decompressed.
+    /// It is compressed and cannot be decompressed, or its properties cannot be read.
     Unreadable,
 }
 
@@ -279,7 +278,7 @@ impl<'a> FrameEntry<'a> {
 
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<FrameEntry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
-        let said = from.byte().filter(|flags| *flags <= FLAGS)?;
+        let said = from.byte()?;
         let accepted_ms = time.checked_add(from.number()?)?;
         let ttl_ms = if said & HAS_TTL != 0 { Some(from.number()?) } else { None };
         let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;

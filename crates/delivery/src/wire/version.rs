@@ -20,8 +20,22 @@ pub struct Features(u64);
 
 impl Features {
     pub const NONE: Features = Features(0);
+    /// A block of properties may precede the body of a message.
+    pub const PROPERTIES: Features = Features(1);
     /// All features of this build.
-    pub const ALL: Features = Features::NONE;
+    pub const ALL: Features = Features::PROPERTIES;
+
+    /// Those that this build and the peer have in common, by the number in the peer's frame.
+    pub fn common_with(version: u64) -> Features {
+        match version {
+            FIRST_VERSION => Features::NONE,
+            _ => Features(version >> VERSION_BITS & Features::ALL.0),
+        }
+    }
+
+    pub fn has(self, feature: Features) -> bool {
+        self.0 & feature.0 == feature.0
+    }
 }
 
 /// The number with which a receiver answers a hello: of the same version. None: it does not speak that version.

@@ -10,6 +10,7 @@ mod handlers;
 mod leaving;
 mod memory;
 mod peeking;
+mod properties;
 
 mod reassign;
 mod secrecy;

@@ -4,11 +4,15 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use pinnace_delivery::{Client, Durability, Error};
+use pinnace_delivery::{Client, Durability, Error, Options};
 use pinnace_engine::{Context, Label, Outgoing};
 
+use crate::checker::next;
 use crate::common::{client, kept, soon};
-use crate::liars::{BEGINS, ENDS, Frame, Mouth, false_receiver, heard};
+use crate::liars::{BEGINS, DEAD, ENDS, Frame, Mouth, false_receiver, heard};
+
+/// The flag of a part with properties.
+const PROPERTIES: u8 = 128;
 
 /// Frames from a sender, and from a receiver.
 const HELLO: u8 = 0x01;
@@ -143,4 +147,90 @@ fn unknown_features_and_later_versions() {
     sender.send("news", b"the first", &kept(Durability::Sync)).unwrap();
     let (from, _) = heard(&mouth, HELLO);
     takes_a_message(&mouth, from, &self::welcome(2 | u64::MAX << 8), b"the first");
+}
+
+/// A peer without the feature gets the bodies alone, wherever they come from, and is reported once.
+#[test]
+fn properties_are_left_out_for_an_old_receiver() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let (mouth, endpoint) = false_receiver(&context);
+    let (sender, errors) = sender_to(&endpoint, dir.path());
+    // Compression would make one part of another body.
+    let body = incompressible((1 << 20) + 9);
+    let options = |durability| {
+        let headers: &[(&str, &[u8])] = &[("region", b"north")];
+        Options { id: Some("the-id"), headers, ..kept(durability) }
+    };
+    for durability in [Durability::Sync, Durability::Memory] {
+        sender.send("news", b"one", &options(durability)).unwrap();
+        sender.send("news", b"two", &kept(durability)).unwrap();
+    }
+    sender.send("news", &body, &options(Durability::Sync)).unwrap();
+    for _ in 0..2 {
+        let (from, _) = heard(&mouth, HELLO);
+        say(&mouth, from, &Frame::of(REFUSED).byte(VERSION).counted(b"only version 1 is supported"));
+        heard(&mouth, HELLO);
+        say(&mouth, from, &welcome(1));
+        say(&mouth, from, &Frame::of(0x13).number(8 << 20));
+        let (_, open) = heard(&mouth, OPEN);
+        say(&mouth, from, &Frame::of(0x11).number(u64::from(open[1])).number(0).number(0).number(0));
+        let mut all = Vec::new();
+        while !all.ends_with(&body[body.len() - 9..]) {
+            let (_, data) = heard(&mouth, DATA);
+            assert!(!contains(&data, b"the-id") && !contains(&data, b"region"), "{:?}", &data[..40]);
+            all.extend_from_slice(&data);
+        }
+        assert!(contains(&all, &body[..9]));
+        for body in [&b"\x03one"[..], b"\x03two"] {
+            assert_eq!(
+                all.windows(4).filter(|part| *part == body).count(),
+                2,
+                "one on the disk, one in memory"
+            );
+        }
+        mouth.0.disconnect_peer(from).unwrap();
+    }
+    match errors.recv_timeout(Duration::from_secs(60)).unwrap() {
+        Error::PeerLacks { peer, feature } => {
+            assert_eq!((&*peer, feature.contains("headers")), ("old", true))
+        }
+        error => panic!("{error:?}"),
+    }
+    assert_eq!(errors.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty), "once");
+}
+
+fn contains(bytes: &[u8], some: &[u8]) -> bool {
+    bytes.windows(some.len()).any(|part| part == some)
+}
+
+fn incompressible(len: usize) -> Vec<u8> {
+    let mut random = 7;
+    (0..len).map(|_| next(&mut random) as u8).collect()
+}
+
+/// A message whose properties cannot be read is given up, and its sender makes it a dead letter.
+#[test]
+fn malformed_properties_are_unreadable() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let receiver = client("receiver", dir.path()).listen("tcp://127.0.0.1:*").start().unwrap();
+    let mouth = Mouth::connect(&context, &receiver);
+    mouth.say(Frame::hello("liar", 1, 1, "receiver"));
+    mouth.say(Frame::open(1, "news"));
+    let whole = BEGINS | ENDS | PROPERTIES;
+    let malformed = [&b""[..], b"\x7f", b"\x03\x01\x02a", b"\x03\x01\x01\xff", b"\xff\xff\xff\xff\xff"];
+    let data = malformed.iter().fold(Frame::data(1, 0), |data, body| data.entry(1, whole, body));
+    mouth.say(data.entry(1, whole, b"\x06\x63\x01?\x01\x017fine").entry(1, whole | DEAD, b"\xff"));
+    let last = malformed.len() as u64 + 1;
+    let delivery = receiver.recv(soon()).unwrap();
+    assert_eq!((delivery.body(), delivery.id(), delivery.cursor().number), (&b"fine"[..], Some("7"), last));
+    delivery.ack();
+    assert!(receiver.recv(Some(std::time::Instant::now())).is_err());
+    for number in 1..=malformed.len() as u8 {
+        let given_up = mouth.wait_for(0x15);
+        assert_eq!(given_up, [0x15, 1, number, number, 3, 1], "unreadable, at its first delivery");
+    }
+    let letter = last as u8 + 1;
+    assert_eq!(mouth.wait_for(0x15), [0x15, 1, letter, letter, 3, 1]);
 }
